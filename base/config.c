@@ -30,32 +30,31 @@ struct row {
     enum type type;
     size_t offset; /* of the field in struct halay_config */
     long least, most;
-    const char *const *words;         /* ends with NULL */
-    const char *const *horovod_words; /* what HOROVOD_X calls them, in pairs of theirs and ours; NULL: the same */
+    const char *const *horovod_words; /* HOROVOD_X's words for them, in pairs of theirs and ours; NULL: the same */
 };
 
 static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
 static const char *const horovod_log_words[] = { "trace", "debug", "fatal", "error", NULL };
 static const char *const bootstrap_words[] = { "auto", "self", "store", "mpi", NULL };
 static const char *const transport_words[] = { "auto", "shm", "mpi", "ucx", NULL };
-static const char *const switch_words[] = { "off", "on", NULL };
-static const char *const horovod_switch_words[] = { "0", "off", "1", "on", NULL };
 static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
 static const char *const gpus_words[] = { "none", "auto", NULL };
 static const char *const join_average_words[] = { "all", "present", NULL };
 
 #define FIELD(member) .offset = offsetof(struct halay_config, member)
-#define ROW(name, horovod, text, help) .variable = { name, horovod, text, help, 0 }
-#define LAUNCHER_ROW(name, help) .variable = { name, NULL, "", help, 1 }
+#define ROW(variable_name, horovod_name, text, help_text)                                            \
+    .variable.name = variable_name, .variable.horovod = horovod_name, .variable.default_text = text, \
+    .variable.help = help_text
+#define LAUNCHER_ROW(name, help) ROW(name, NULL, "", help), .variable.is_set_by_launcher = 1
 enum { DAY = 24 * 60 * 60 };
 
 static const struct row table[] = {
     { ROW("HALAY_LOG", "HOROVOD_LOG_LEVEL", "warning", "log lines down to this level: error, warning, info, debug"),
-      .type = WORD, FIELD(log_level), .words = log_words, .horovod_words = horovod_log_words },
+      .type = WORD, FIELD(log_level), .variable.words = log_words, .horovod_words = horovod_log_words },
     { ROW("HALAY_BOOTSTRAP", NULL, "auto", "how ranks find each other: auto, self, store (halayrun's), mpi"),
-      .type = NAME, FIELD(bootstrap), .words = bootstrap_words },
+      .type = NAME, FIELD(bootstrap), .variable.words = bootstrap_words },
     { ROW("HALAY_TRANSPORT", NULL, "auto", "what moves the data: auto, shm, mpi, ucx"), .type = NAME, FIELD(transport),
-      .words = transport_words },
+      .variable.words = transport_words },
     { ROW("HALAY_NODE", NULL, "",
           "name of this rank's node: ranks with different names share no memory, as if on different hosts"),
       .type = NAME, FIELD(node) },
@@ -68,17 +67,12 @@ static const struct row table[] = {
       .type = NAME, FIELD(module_path) },
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
       .type = SIZE, FIELD(fusion_threshold) },
-    { ROW("HALAY_AUTOTUNE", "HOROVOD_AUTOTUNE", "off",
-          "find the best fusion threshold and chunks while the program runs: off, on"),
-      .type = WORD, FIELD(autotune), .words = switch_words, .horovod_words = horovod_switch_words },
-    { ROW("HALAY_AUTOTUNE_FILE", NULL, "", "file that keeps what autotune found, for the next job"), .type = NAME,
-      FIELD(autotune_file) },
     { ROW("HALAY_DETERMINISTIC", NULL, "off",
           "same bits again: off, run (in every run), ranks (on any number of ranks)"),
-      .type = WORD, FIELD(deterministic), .words = deterministic_words },
+      .type = WORD, FIELD(deterministic), .variable.words = deterministic_words },
     { ROW("HALAY_JOIN_AVERAGE", NULL, "all",
           "what averages divide by while ranks have joined: the number of all ranks, of those present"),
-      .type = WORD, FIELD(join_average), .words = join_average_words },
+      .type = WORD, FIELD(join_average), .variable.words = join_average_words },
     { ROW("HALAY_PROCESS_SETS", NULL, "",
           "process sets made at the start, the same on all ranks: 0,1;2-5 is two of them"),
       .type = NAME, FIELD(process_sets) },
@@ -92,7 +86,7 @@ static const struct row table[] = {
       .type = NAME, FIELD(thread_affinity) },
     { ROW("HALAY_GPUS", NULL, "none",
           "which GPUs the ranks of halayrun see: none (it sets nothing) or auto (one each)"),
-      .type = WORD, FIELD(gpus), .words = gpus_words },
+      .type = WORD, FIELD(gpus), .variable.words = gpus_words },
     { ROW("HALAY_OPT_ML", NULL, "/opt/ml", "where a SageMaker container has its input, output and checkpoints"),
       .type = NAME, FIELD(opt_ml) },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
@@ -117,8 +111,8 @@ static const struct row table[] = {
     { ROW("HALAY_TIMELINE_BYTES", NULL, "64M", "memory of a timeline: the newest records are kept"), .type = SIZE,
       FIELD(timeline_bytes) },
     { ROW("HALAY_RING_SEGMENT", NULL, "0",
-          "bytes of one segment, the piece that is sent while another is added; 0: by the tuning table"),
-      .type = SIZE, FIELD(ring_segment_bytes) },
+          "bytes of one fragment, which is sent while another is added; 0: by the tuning table"),
+      .type = SIZE, FIELD(fragment_bytes) },
     { ROW("HALAY_UCX_ENDPOINTS", NULL, "1",
           "connections with each peer over UCX, 1 to 8: where the network gives one connection less than it has"),
       .type = INT, FIELD(ucx_endpoints), .least = 1, .most = HALAY_UCX_ENDPOINTS_MAX },
@@ -176,7 +170,7 @@ const char *const *halay_environment_all(void)
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
 
-static int find_word(const char *text, const char *const *words)
+static int word_index(const char *text, const char *const *words)
 {
     for (int i = 0; words[i]; i++)
         if (!strcasecmp(text, words[i]))
@@ -211,14 +205,14 @@ static enum halay_status store_seconds(const struct row *row, const char *text, 
     if (halay_parse_double(text, (double)row->least, (double)row->most, &value) != HALAY_OK)
         return HALAY_ERR_CONFIG;
     *field = (int)(value * 1000 + 0.5);
-    if (value > 0 && *field == 0) /* a tenth of a millisecond must not come to mean "off" */
+    if (value > 0 && *field == 0) /* a tenth of a millisecond must not be rounded to 0, "off" */
         *field = 1;
     return HALAY_OK;
 }
 
 static enum halay_status store_word(const struct row *row, const char *text, int *field)
 {
-    int index = find_word(text, row->words);
+    int index = word_index(text, row->variable.words);
 
     if (index < 0)
         return HALAY_ERR_CONFIG;
@@ -229,11 +223,11 @@ static enum halay_status store_word(const struct row *row, const char *text, int
 /* Empty text is absent, where any text is allowed. */
 static enum halay_status store_name(const struct row *row, const char *text, char **field)
 {
-    if (row->words) {
-        int index = find_word(text, row->words);
+    if (row->variable.words) {
+        int index = word_index(text, row->variable.words);
         if (index < 0)
             return HALAY_ERR_CONFIG;
-        text = row->words[index];
+        text = row->variable.words[index];
     }
     char *copy = NULL;
     if (*text && !(copy = strdup(text)))
@@ -266,8 +260,8 @@ static enum halay_status store_value(const struct row *row, const char *text, st
     return HALAY_ERR_CONFIG;
 }
 
-/* What a row takes, for people: "is none of auto, shm, mpi, ucx; nearest: 'shm'". */
-static void explain(const struct row *row, const char *text, char *why, size_t size)
+/* What a row accepts, for people: "is none of auto, shm, mpi, ucx; nearest: 'shm'". */
+static void explain_row(const struct row *row, const char *text, char *why, size_t size)
 {
     switch (row->type) {
     case SIZE:
@@ -289,14 +283,14 @@ static void explain(const struct row *row, const char *text, char *why, size_t s
         break;
     }
     int used = snprintf(why, size, "is none of");
-    for (int i = 0; row->words[i] && used >= 0 && (size_t)used < size; i++)
-        used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->words[i]);
-    const char *nearest = halay_nearest_word(text, row->words);
+    for (int i = 0; row->variable.words[i] && used >= 0 && (size_t)used < size; i++)
+        used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->variable.words[i]);
+    const char *nearest = halay_nearest_word(text, row->variable.words);
     if (nearest && used >= 0 && (size_t)used < size)
         snprintf(why + used, size - (size_t)used, "; did you mean '%s'?", nearest);
 }
 
-static const struct row *find_row(const char *name)
+static const struct row *find_variable(const char *name)
 {
     for (const struct row *row = table; row < table + ROWS; row++)
         if (!strcmp(name, row->variable.name))
@@ -307,7 +301,7 @@ static const struct row *find_row(const char *name)
 enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size)
 {
     struct halay_config scratch = { 0 };
-    const struct row *row = find_row(name);
+    const struct row *row = find_variable(name);
 
     if (!row) {
         snprintf(why, size, "there is no variable '%s'", name);
@@ -316,14 +310,14 @@ enum halay_status halay_config_check(const char *name, const char *value, char *
     enum halay_status status = store_value(row, value, &scratch);
     halay_config_fini(&scratch);
     if (status == HALAY_ERR_CONFIG)
-        explain(row, value, why, size);
+        explain_row(row, value, why, size);
     return status;
 }
 
 /* ---- the whole environment --------------------------------------------------------------------------------------- */
 
 /* Horovod's word for something in ours; its own text where they are the same. */
-static const char *translate(const struct row *row, const char *text)
+static const char *translate_word(const struct row *row, const char *text)
 {
     const char *const *pair = row->horovod_words;
 
@@ -352,13 +346,13 @@ static enum halay_status load_row(struct halay_log *log, const struct row *row, 
         return status;
     if (!text && row->variable.horovod && (text = getenv(row->variable.horovod))) {
         name = row->variable.horovod;
-        text = translate(row, text);
+        text = translate_word(row, text);
     }
     if (!text)
         return HALAY_OK;
     status = store_value(row, text, config);
     if (status == HALAY_ERR_CONFIG) {
-        explain(row, text, why, sizeof why);
+        explain_row(row, text, why, sizeof why);
         halay_error(log, "%s: '%.100s' %s", name, getenv(name), why);
     }
     return status;
@@ -457,8 +451,7 @@ static long other_size(size_t launcher)
     return halay_parse_long(rank, 0, INT_MAX - 1, &value) == HALAY_OK ? value + 1 : 0;
 }
 
-/* An MPI launcher that says that this process is the only one knows better than the step in which its own helpers
- * run. */
+/* An MPI launcher that counts one process overrides the step's count, which is that of the launcher's own helpers. */
 static void find_other_job(struct halay_config *config)
 {
     config->other_job.size = 0;
@@ -513,7 +506,7 @@ static void note_strangers(struct halay_log *log)
 
     for (char **entry = environ; entry && *entry; entry++) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
-        if (starts_with(name, "HALAY_") && !starts_with(name, "HALAY_TFT_") && !find_row(name))
+        if (starts_with(name, "HALAY_") && !starts_with(name, "HALAY_TFT_") && !find_variable(name))
             warn_unknown(log, name);
         if (starts_with(name, "HOROVOD_") && !is_horovod_row(name))
             halay_info(log, "variable '%s' has no meaning here and is ignored", name);
@@ -599,7 +592,7 @@ static void format_value(const struct row *row, const struct halay_config *confi
         snprintf(text, size, "%g", number / 1000.0);
         return;
     case WORD:
-        snprintf(text, size, "%s", row->words[number]);
+        snprintf(text, size, "%s", row->variable.words[number]);
         return;
     case NAME: {
         const char *value = *(char *const *)(const void *)field;

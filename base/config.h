@@ -29,8 +29,6 @@ struct halay_config {
     int ports[2];                   /* HALAY_PORTS: likewise */
     char *module_path;              /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
     size_t fusion_threshold;        /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
-    int autotune;                   /* HALAY_AUTOTUNE: 0 or 1 */
-    char *autotune_file;            /* HALAY_AUTOTUNE_FILE; NULL: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
     char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/values/set_words.h reads it; NULL: none */
@@ -49,7 +47,7 @@ struct halay_config {
     size_t flight_bytes;       /* HALAY_FLIGHT_BYTES */
     char *timeline;            /* HALAY_TIMELINE: likewise, or "DYNAMIC" */
     size_t timeline_bytes;     /* HALAY_TIMELINE_BYTES */
-    size_t ring_segment_bytes; /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
+    size_t fragment_bytes;     /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
     int ucx_endpoints;         /* HALAY_UCX_ENDPOINTS: connections with each peer */
     char *tuning;              /* HALAY_TUNING: a file, or "builtin"; NULL: where tables usually are */
     char *allreduce_algorithm; /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
@@ -96,6 +94,7 @@ struct halay_config_variable {
     const char *horovod;      /* accepted too; NULL if there is none */
     const char *default_text; /* "64M"; "" if there is none */
     const char *help;         /* one line */
+    const char *const *words; /* that the value may be, NULL at the end; NULL: any that parses */
     int is_set_by_launcher;   /* belongs to one rank of one job: halayrun sets it, and never passes an outer job's on */
 };
 const struct halay_config_variable *halay_config_variable(size_t index); /* NULL past the last one */

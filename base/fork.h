@@ -5,7 +5,7 @@
 #ifndef HALAY_BASE_FORK_H
 #define HALAY_BASE_FORK_H
 
-/* A byte that is zero in every child that is forked from now on (Linux 4.14); NULL where children cannot be told. */
+/* A byte that is zero in every child forked from now on (Linux 4.14); NULL where children cannot be told apart. */
 unsigned char *halay_fork_mark(void);
 void halay_fork_unmark(unsigned char *mark); /* NULL is allowed */
 

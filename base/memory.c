@@ -88,8 +88,8 @@ err_close:
     return HALAY_ERR_SYSTEM;
 }
 
-/* At a multiple of the huge page: more address space is taken than needed, and what sticks out is given back. Where
- * there is no more than needed, anywhere. */
+/* Map at a multiple of the huge page: reserve more address space than needed and give the rest back. If there is no
+ * more than needed, map anywhere. */
 static void *map_aligned(int fd, size_t bytes)
 {
     size_t more = halay_round_up(bytes, HALAY_PAGE) + HALAY_HUGE_PAGE;
@@ -156,7 +156,7 @@ void halay_segment_unmap(void *base, size_t bytes)
 }
 
 /* The policy of a shared file is the file's, not the mapping's: it holds for whoever touches a page first. */
-void halay_segment_wish_node(struct halay_log *log, void *base, size_t bytes, int node)
+void halay_segment_wish_numa_node(struct halay_log *log, void *base, size_t bytes, int node)
 {
     enum { BITS = CHAR_BIT * sizeof(unsigned long), NODES_MAX = 1024 };
     unsigned long nodes[NODES_MAX / BITS] = { 0 };

@@ -28,18 +28,17 @@ void *halay_aligned_alloc(size_t alignment, size_t bytes);
 /* A memfd of `bytes` bytes of address space, sealed against shrinking and growing, all zero; pages take memory when
  * they are touched. Close-on-exec. */
 enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd);
-/* Map a segment that somebody passed: checks that it is a memfd sealed against shrinking and not smaller than `bytes`.
- * From a huge page on it is mapped at a multiple of that, so that huge pages of the file can be huge pages of every
- * process. */
+/* Map a segment that another process passed: checks that it is a memfd sealed against shrinking and not smaller than
+ * `bytes`. If it is as large as a huge page it is mapped at a multiple of one, so that huge pages of the file can be
+ * huge pages of every process. */
 enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
 void halay_segment_unmap(void *base, size_t bytes);
 
-/* Let memory that the segment takes from now on, by whichever process, lie on that NUMA node if there is room. A
- * wish. */
-void halay_segment_wish_node(struct halay_log *log, void *base, size_t bytes, int node);
+/* Prefer that NUMA node for memory that the segment takes from now on, through whichever process. A hint. */
+void halay_segment_wish_numa_node(struct halay_log *log, void *base, size_t bytes, int node);
 
-/* Ask for huge pages behind those that lie whole in [ptr, ptr + bytes) of a mapped segment and have memory already; the
- * contents stay. A wish: where the system has none to give, or does not know of this, small pages serve. */
+/* Ask for huge pages where they lie whole in [ptr, ptr + bytes) of a mapped segment and have memory already; the
+ * contents stay. A hint: if the system has none, or does not support this, the pages stay small. */
 void halay_segment_wish_huge(void *ptr, size_t bytes);
 
 #endif

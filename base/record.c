@@ -37,7 +37,7 @@ struct halay_ring {
     size_t bytes;
 };
 
-static _Atomic uint64_t *slot_of(const struct halay_ring *ring, uint64_t number)
+static _Atomic uint64_t *record_slot(const struct halay_ring *ring, uint64_t number)
 {
     return ring->words + HALAY_RING_HEAD / 8 + (number - 1) % ring->head.capacity * HALAY_RECORD_WORDS;
 }
@@ -48,7 +48,7 @@ void halay_ring_add(struct halay_ring *ring, const struct halay_record *record)
 {
     uint64_t number = 1 + atomic_fetch_add_explicit(&ring->words[BEGUN_WORD], 1, memory_order_relaxed);
     uint64_t words[HALAY_RECORD_WORDS];
-    _Atomic uint64_t *slot = slot_of(ring, number);
+    _Atomic uint64_t *slot = record_slot(ring, number);
 
     memcpy(words, record, sizeof words);
     atomic_store_explicit(&slot[0], 0, memory_order_relaxed);
@@ -69,7 +69,7 @@ const struct halay_ring_head *halay_ring_head(const struct halay_ring *ring)
 
 int halay_ring_get(const struct halay_ring *ring, uint64_t number, struct halay_record *record)
 {
-    _Atomic uint64_t *slot = slot_of(ring, number);
+    _Atomic uint64_t *slot = record_slot(ring, number);
     uint64_t words[HALAY_RECORD_WORDS];
 
     words[0] = atomic_load_explicit(&slot[0], memory_order_acquire);
@@ -119,7 +119,24 @@ void halay_record_set_name(struct halay_record *record, const char *name, size_t
     record->name_length = (uint8_t)(head + 2 + length - tail);
 }
 
-char *halay_rank_path(const char *pattern, int rank, unsigned epoch)
+size_t halay_record_set_part(struct halay_record *record, const char *text, size_t length)
+{
+    size_t fits = length;
+
+    if (length > HALAY_RECORD_NAME) {
+        fits = HALAY_RECORD_NAME;
+        while (fits && is_inside_character(text[fits]))
+            fits--;
+        if (!fits) /* no UTF-8: any part will do */
+            fits = HALAY_RECORD_NAME;
+    }
+    memset(record->name, 0, sizeof record->name);
+    memcpy(record->name, text, fits);
+    record->name_length = (uint8_t)fits;
+    return fits;
+}
+
+char *halay_rank_path(const char *pattern, int rank, unsigned generation)
 {
     char name[48];
     const char *mark = strstr(pattern, "%r"), *slash = strrchr(pattern, '/');
@@ -129,8 +146,8 @@ char *halay_rank_path(const char *pattern, int rank, unsigned epoch)
 
     if (!path)
         return NULL;
-    if (epoch > 1)
-        snprintf(name, sizeof name, "%d-epoch%u", rank, epoch);
+    if (generation > 1)
+        snprintf(name, sizeof name, "%d-generation%u", rank, generation);
     else
         snprintf(name, sizeof name, "%d", rank);
     if (mark)
@@ -144,7 +161,7 @@ char *halay_rank_path(const char *pattern, int rank, unsigned epoch)
 
 /* ---- life ---- */
 
-static void fill_head(struct halay_ring_head *head, uint64_t capacity, int rank, int size)
+static void fill_ring_head(struct halay_ring_head *head, uint64_t capacity, int rank, int size)
 {
     struct timespec wall;
 
@@ -165,7 +182,7 @@ static void fill_head(struct halay_ring_head *head, uint64_t capacity, int rank,
     if (file)
         fclose(file);
     head->boot_id[strcspn(head->boot_id, "\n")] = 0;
-    if (!head->boot_id[0]) /* what tells clocks apart must not be empty */
+    if (!head->boot_id[0]) /* the id that tells clocks apart must not be empty */
         memcpy(head->boot_id, head->host, sizeof head->boot_id - 1);
 }
 
@@ -203,7 +220,7 @@ enum halay_status halay_ring_create(struct halay_log *log, const char *path, siz
         capacity = CAPACITY_MIN;
     if (capacity > SIZE_MAX / 2 / sizeof(struct halay_record))
         goto err_free;
-    fill_head(&ring->head, capacity, rank, size);
+    fill_ring_head(&ring->head, capacity, rank, size);
     ring->bytes = HALAY_RING_HEAD + capacity * sizeof(struct halay_record);
     if (path && (fd = create_file(log, path, ring->bytes)) < 0)
         goto err_free;

@@ -35,7 +35,8 @@ enum halay_record_kind {
     HALAY_RECORD_WAITS,    /* the program waits for a tensor: name, ordinal */
     HALAY_RECORD_WAITED,   /* it goes on: as WAITS; begin: since when it had waited */
     HALAY_RECORD_SLEPT,    /* the engine slept: begin */
-    HALAY_RECORD_FAILED,   /* the engine is over: status, name (the beginning of the cause) */
+    HALAY_RECORD_FAILED,   /* the engine is over: status, name (the cause, or a part of it: several records tell a long
+                                one), bytes: where in the cause the part begins */
     HALAY_RECORD_LEFT,     /* the program called halay_fini */
     HALAY_RECORD_SET,      /* a process set was made, with this rank in it: set, name (its ranks) */
     HALAY_RECORD_KINDS
@@ -61,6 +62,9 @@ _Static_assert(sizeof(struct halay_record) == 8 * HALAY_RECORD_WORDS, "a record 
 
 /* Store a name of length bytes of UTF-8; one that is too long loses its middle, which becomes "..". */
 void halay_record_set_name(struct halay_record *record, const char *name, size_t length);
+
+/* Store the beginning of a text, as many whole characters as fit; how many bytes they are, 0 only if length is 0. */
+size_t halay_record_set_part(struct halay_record *record, const char *text, size_t length);
 
 /* What the record's tensor is for: "allreduce" and so on; the numbers are those of enum halay_operation in halay.h.
  * Static storage; "?" for one that is not known. */
@@ -102,9 +106,9 @@ enum halay_status halay_ring_open(struct halay_log *log, const char *path, struc
 
 /*
  * Where one rank's file is, by a pattern for all of them: "%r" becomes the rank; without it the rank goes in front of
- * the extension ("trace.json": "trace.3.json"), or behind the name. Ranks begin anew in each epoch of an elastic job:
- * from the second on it is in the name, too ("trace.3-epoch2.json"). Freed with free(). NULL: no memory.
+ * the extension ("trace.json": "trace.3.json"), or behind the name. Ranks begin anew in each generation of an elastic
+ * job: from the second on it is in the name, too ("trace.3-generation2.json"). Freed with free(). NULL: no memory.
  */
-char *halay_rank_path(const char *pattern, int rank, unsigned epoch);
+char *halay_rank_path(const char *pattern, int rank, unsigned generation);
 
 #endif

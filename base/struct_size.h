@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include <stddef.h>
 
-/* No struct of ours is larger in any version: what says so was not filled in. */
+/* No struct of ours is larger in any version: a larger size was not filled in. */
 enum { HALAY_STRUCT_MOST = 4096 };
 
 /* Read a program's struct, whose name is for the log, into *out, of known bytes; first: those of the first version that
@@ -25,7 +25,7 @@ enum halay_status halay_struct_read(struct halay_log *log, const char *name, con
 
 /* The other way round: the library hands a struct to a program that has set its struct_size. */
 int halay_struct_has_size(const void *out); /* ... to something possible */
-/* Fill in what both know of it, zeros behind; struct_size stays. all is of known bytes. */
+/* Fill in the members that both know, zeros behind them; struct_size stays. all has `known` bytes. */
 void halay_struct_write(const void *all, size_t known, void *out);
 
 #endif

@@ -114,8 +114,10 @@ static void put_async(struct writer *w, const char *phase, const struct halay_re
 
 static void put_tensor(struct writer *w, const struct halay_record *r)
 {
-    int64_t begin = r->begin_ns ? r->begin_ns : r->start_ns ? r->start_ns : r->time_ns;
+    int64_t begin = r->start_ns ? r->start_ns : r->time_ns;
 
+    if (r->begin_ns)
+        begin = r->begin_ns;
     put_async(w, "b", r, begin);
     fprintf(w->out, ",\"args\":{\"submission\":%" PRIu64 ",", r->ordinal);
     put_kind_args(w, r);
@@ -150,11 +152,17 @@ static void put_spell(struct writer *w, const struct halay_record *r, int row)
     }
 }
 
+/* r: the first part of the cause. */
 static void put_failure(struct writer *w, const struct halay_record *r)
 {
+    struct halay_record later;
+
     begin_event(w, "i", ROW_ENGINE, r->time_ns);
     fputs(",\"s\":\"p\",\"cat\":\"failure\",\"name\":\"", w->out);
     put_name(w->out, r);
+    for (uint64_t number = r->number + 1; number <= w->last; number++)
+        if (halay_ring_get(w->ring, number, &later) && later.kind == HALAY_RECORD_FAILED)
+            put_name(w->out, &later);
     fprintf(w->out, "\",\"args\":{\"error\":\"%s\"}}", halay_status_string((enum halay_status)r->status));
 }
 
@@ -223,7 +231,7 @@ static int put_records(struct writer *w, struct spells *collectives, struct spel
             ok = keep_spell(waits, &r);
         else if (r.kind == HALAY_RECORD_SLEPT)
             put_spell(w, &r, ROW_ENGINE);
-        else if (r.kind == HALAY_RECORD_FAILED)
+        else if (r.kind == HALAY_RECORD_FAILED && !r.bytes)
             put_failure(w, &r);
         if (!ok)
             return 0;

@@ -450,12 +450,6 @@ struct halay_straggler {
 HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank,
                                                   struct halay_straggler *straggler);
 
-/* ---- tuning ----------------------------------------------------------------------------------------------------- */
-
-/* Rank 0: try no more sizes of buckets and chunks (HALAY_AUTOTUNE), from the next submission on; the best so far stays.
- * Elsewhere, and if nothing is tried, it does nothing. Never blocks. */
-HALAY_API void halay_autotune_stop(struct halay_context *ctx);
-
 /* ---- timeline --------------------------------------------------------------------------------------------------- */
 
 /*

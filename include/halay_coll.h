@@ -138,12 +138,12 @@ HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, con
 HALAY_API enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
                                                          const size_t *counts, size_t tensors, enum halay_dtype dtype);
 
-/* Copy count elements from the root's buf into everybody's. The root may return before others have begun, and so
+/* Copy count elements from the root's buf into every rank's. The root may return before others have begun, and so
  * may the ranks of a reduction except its root: only halay_group_barrier is a barrier. */
 HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
                                                   enum halay_dtype dtype, int root);
 
-/* Every rank gives count elements and gets everybody's in order of rank: out (size * count). In place: in is
+/* Every rank gives count elements and gets every rank's in order of rank: out (size * count). In place: in is
  * out + rank * count. */
 HALAY_API enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out, size_t count,
                                                   enum halay_dtype dtype);
@@ -249,7 +249,7 @@ HALAY_API const char *halay_group_algorithm(const struct halay_group *group, con
                                             int *is_tree);
 
 /*
- * Set the bytes of one segment: the piece that is sent while another one is added, instead of HALAY_RING_SEGMENT's or
+ * Set the bytes of one fragment, which is sent while another one is added, instead of HALAY_RING_SEGMENT's or
  * the tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
  * under way. HALAY_ERR_ARGUMENT: zero.
  */

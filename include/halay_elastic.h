@@ -76,7 +76,7 @@ HALAY_API enum halay_status halay_elastic_add(struct halay_context *ctx, void *d
 
 /*
  * Once, when the state is complete: where ranks of the job have committed, every other rank gets that state; otherwise
- * rank 0's becomes everybody's, and is the first commit. Blocks until all ranks have called it, or are in a re-forming.
+ * rank 0's becomes every rank's, and is the first commit. Blocks until all ranks have called it, or are re-forming.
  */
 HALAY_API enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_elastic_change *change);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Explain: three blocks: what was found and where, what follows from it, what overrides it.
+ * Explain prints three blocks: what was found and where, what follows from it, what overrides it.
  */
 #include "launcher/explain.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 
-enum { EXIT_USAGE = 2, HOSTS_SHOWN = 16 };
+enum { HOSTS_SHOWN = 16 };
 
-static void print_hosts(const struct host_list *hosts, FILE *out)
+static void print_slots(const struct host_list *hosts, FILE *out)
 {
     fprintf(out, "  hosts with slots:");
     for (size_t i = 0; i < hosts->count && i < HOSTS_SHOWN; i++)
@@ -19,10 +20,7 @@ static void print_hosts(const struct host_list *hosts, FILE *out)
 
 static void print_started(const struct allocation *a, FILE *out)
 {
-    fprintf(out,
-            "what follows:\n  the ranks run already, %d of them, and halayrun would start as many again as it is told "
-            "for each\n",
-            a->ranks);
+    fprintf(out, "what follows:\n  %d ranks run already, and halayrun would start more for each of them\n", a->ranks);
     if (a->kind == ALLOCATION_MPI)
         fprintf(out, "  start the program itself under mpirun or srun, without halayrun\n");
     else
@@ -30,40 +28,44 @@ static void print_started(const struct allocation *a, FILE *out)
                 "  start the program by halayrun in place of torchrun: ranks of halay meet through halayrun or MPI\n");
 }
 
+/* What halayrun runs to reach other hosts. */
+static const char *reached_by(const struct options *options, const struct allocation *a)
+{
+    if (options->ssh)
+        return options->ssh;
+    return a->remote_shell ? a->remote_shell : "ssh";
+}
+
 static void print_allocation(const struct options *options, const struct allocation *a, FILE *out)
 {
     fprintf(out, "what follows:\n");
     if (a->hosts.count)
-        print_hosts(&a->hosts, out);
-    if (a->here)
-        fprintf(out, "  this host: %s\n", a->here);
+        print_slots(&a->hosts, out);
+    if (a->this_host)
+        fprintf(out, "  this host: %s\n", a->this_host);
     if (a->interface)
         fprintf(out, "  network between the hosts: %s\n", a->interface);
-    if (a->agent)
-        fprintf(out, "  other hosts are reached by: %s\n", a->agent);
+    if (a->remote_shell)
+        fprintf(out, "  other hosts are reached by: %s\n", a->remote_shell);
     if (options->ranks)
         fprintf(out, "  ranks: %d, as -np says\n", options->ranks);
     else
         fprintf(out, "  ranks without -np: %d\n", a->ranks);
     if (a->kind == ALLOCATION_SAGEMAKER && a->hosts.count > 1 && !options->ssh)
-        fprintf(out, "  start: halayrun, started on every host, starts them together, without ssh (--sagemaker); "
-                     "halayrun --mpi by the "
-                     "MPI's launcher, on one\n");
+        fprintf(out, "  start: halayrun on every host starts the ranks together, without ssh (--sagemaker); halayrun "
+                     "--mpi on one host starts them by the MPI's launcher\n");
     else if (a->copies > 1)
         fprintf(out, "  start: none, since each of the %d halayruns would start all ranks\n", a->copies);
     else if (a->hosts.count)
         fprintf(out,
-                "  start: halayrun starts them on these hosts, by %s where that is not this one; halayrun --mpi by the "
-                "MPI's launcher\n",
-                options->ssh ? options->ssh
-                : a->agent   ? a->agent
-                             : "ssh");
+                "  start: halayrun starts the ranks on these hosts, through %s on all but this one; halayrun --mpi "
+                "starts them by the MPI's launcher\n",
+                reached_by(options, a));
     else
         fprintf(out, "  start: halayrun starts ranks on this machine, as many as -np says\n");
-    fprintf(
-        out,
-        "what overrides it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for all that the "
-        "MPI's launcher can be told\n");
+    fprintf(out,
+            "what overrides it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for any option "
+            "of the MPI's launcher\n");
 }
 
 int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)

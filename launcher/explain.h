@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halayrun --explain: what was recognised of the place this is started in.
+ * halayrun --explain: what is recognised of the environment that halayrun is started in.
  */
 #ifndef HALAY_LAUNCHER_EXPLAIN_H
 #define HALAY_LAUNCHER_EXPLAIN_H
@@ -9,7 +9,7 @@
 #include "launcher/where/recognise.h"
 #include <stdio.h>
 
-/* Recognises and prints. 0 or an exit code (said). */
+/* Print what is recognised and what follows from it. 0 or an exit code (reported). */
 int explain(const struct options *options, const struct surroundings *surroundings, FILE *out);
 
 #endif

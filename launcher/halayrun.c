@@ -2,10 +2,11 @@
  *
  * halayrun: start the ranks of a program.
  *
- * Everything that can be wrong without a rank is found here, before anything is started: the command line, the program,
- * the whole configuration (the ranks' environment is made here, once, and loaded as they will load it), the binding.
+ * Every error that needs no rank to show is found here, before anything starts: in the command line, the program, the
+ * whole configuration (the ranks' environment is made once, here, and loaded as they will load it), the binding.
  */
 #include "base/config.h"
+#include "contrib/sagemaker/launch.h"
 #include "halay_types.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/settings.h"
@@ -19,9 +20,8 @@
 #include "launcher/remote/agent.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/ssh.h"
-#include "launcher/sagemaker/sagemaker.h"
-#include "launcher/where/adopt.h"
 #include "launcher/where/binding.h"
+#include "launcher/where/choose_hosts.h"
 #include "launcher/where/elastic_options.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"
@@ -36,7 +36,7 @@
 
 /* ---- the ranks' environment -------------------------------------------------------------------------------------- */
 
-/* What an outer job's halayrun set for its rank, which may be us, is not ours to pass on. */
+/* If we are a rank of an outer job, its halayrun set variables for us that our own ranks must not inherit. */
 static void forget_outer_job(void)
 {
     const struct halay_config_variable *variable;
@@ -46,7 +46,7 @@ static void forget_outer_job(void)
             unsetenv(variable->name);
 }
 
-/* What ranks move by UCX keeps to the same network and ports, unless UCX's own variables say more. 0: no memory. */
+/* Keep UCX to the same network and ports, unless UCX's own variables are set. 0: no memory. */
 static int keep_ucx_there(const struct halay_config *config)
 {
     char ports[32];
@@ -95,7 +95,7 @@ static void print_rank(const struct options *options, const struct layout *layou
         putchar(' ');
     }
     printf("HALAY_RANK=%d HALAY_SIZE=%d HALAY_LOCAL_RANK=%d HALAY_LOCAL_SIZE=%d", rank, options->ranks, local,
-           place->is_here ? layout->here : place->count);
+           place->is_here ? layout->ranks_here : place->count);
     for (size_t i = 0; i < options->assignment_count; i++) {
         printf(" %s=", options->assignments[i].name);
         quote_word(options->assignments[i].value, stdout);
@@ -113,9 +113,12 @@ static void print_place(const struct options *options, const struct place *place
 {
     struct words words = { 0 };
 
-    printf("# %d rank%s on host '%s', in %s%s%s, with this environment, by: ", place->count,
-           place->count == 1 ? "" : "s", place->host, options->folder ? "folder '" : "the same folder",
-           options->folder ? options->folder : "", options->folder ? "'" : "");
+    printf("# %d rank%s on host '%s', in ", place->count, place->count == 1 ? "" : "s", place->host);
+    if (options->folder)
+        printf("folder '%s'", options->folder);
+    else
+        printf("the same folder");
+    printf(", with this environment, by: ");
     if (ssh_words(options, place->host, &words))
         quote_words(&words, stdout);
     putchar('\n');
@@ -124,10 +127,10 @@ static void print_place(const struct options *options, const struct place *place
 
 static void print_dry_run(const struct options *options, const struct layout *layout, const struct binding_map *map)
 {
-    if (layout->here)
-        printf("# %d rank%s on this machine, each in a process group of its own\n", layout->here,
-               layout->here == 1 ? "" : "s");
-    if (layout->here && !map->is_bound)
+    if (layout->ranks_here)
+        printf("# %d rank%s on this machine, each in a process group of its own\n", layout->ranks_here,
+               layout->ranks_here == 1 ? "" : "s");
+    if (layout->ranks_here && !map->is_bound)
         printf("# not bound to cores: %s\n", map->why_not);
     for (size_t i = 0; i < layout->count; i++)
         if (!layout->at[i].is_here)
@@ -205,7 +208,7 @@ static void print_build(void)
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
-/* Standard streams that are closed would be taken by the next descriptors we open. */
+/* Otherwise the next descriptors we open would take the place of closed standard streams. */
 static int open_standard_streams(void)
 {
     int fd;
@@ -219,7 +222,7 @@ static int open_standard_streams(void)
     return 1;
 }
 
-/* Two streams and a connection for each rank, three for each host, and what halayrun needs itself. */
+/* Two streams and a connection for each rank, three descriptors for each host, and halayrun's own. */
 static void allow_descriptors(int ranks, size_t hosts)
 {
     struct rlimit limit;
@@ -227,11 +230,11 @@ static void allow_descriptors(int ranks, size_t hosts)
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
         limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit); /* if it is not enough, a rank's start says so */
+        setrlimit(RLIMIT_NOFILE, &limit); /* if it is not enough, starting a rank reports it */
     }
 }
 
-/* From here on it begins with '/'. 0, or an exit code. */
+/* Make options->folder absolute. 0, or an exit code. */
 static int find_folder(struct options *options, char *folder, size_t size)
 {
     char here[PATH_MAX] = "";
@@ -239,7 +242,7 @@ static int find_folder(struct options *options, char *folder, size_t size)
     if (!options->folder)
         return 0;
     if (*options->folder != '/' && !getcwd(here, sizeof here)) {
-        say("cannot name the folder that we are in: %s", strerror(errno));
+        say("cannot find the current folder: %s", strerror(errno));
         return EXIT_FAILURE;
     }
     if (snprintf(folder, size, "%s%s%s", here, *here ? "/" : "", options->folder) >= (int)size) {
@@ -250,10 +253,10 @@ static int find_folder(struct options *options, char *folder, size_t size)
     return 0;
 }
 
-/* How many processes of this host share its cores. */
+/* How many processes share this host's cores. */
 static int local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts)
 {
-    return elastic_is_wanted(options) ? elastic_local_seats(options, layout, hosts) : layout->here;
+    return elastic_is_wanted(options) ? elastic_local_seats(options, layout, hosts) : layout->ranks_here;
 }
 
 static int run(struct halay_log *log, struct options *options, int cause_fd)
@@ -263,7 +266,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     struct halay_config config = { 0 };
     struct binding_map map = { 0 };
     struct layout layout = { 0 };
-    struct adopted adopted = { 0 };
+    struct chosen_hosts chosen = { 0 };
     struct job_setting setting = {
         .options = options, .layout = &layout, .map = &map, .log = log, .cause_fd = cause_fd
     };
@@ -274,9 +277,9 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     if (!code)
         code = find_folder(options, folder, sizeof folder);
     if (!code && !options->mpi)
-        code = adopt(&around, options, &adopted);
+        code = choose_hosts(&around, options, &chosen);
     if (!code && elastic_is_wanted(options))
-        code = elastic_size(options, adopted.hosts);
+        code = elastic_size(options, chosen.hosts);
     if (!code)
         code = set_environment(log, options, &config);
     if (!code && options->mpi) {
@@ -285,11 +288,11 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
         return code;
     }
     if (!code)
-        code = layout_make(log, options, adopted.hosts, adopted.allocation.here, &layout);
-    if (!code && layout.here)
+        code = layout_make(log, options, chosen.hosts, chosen.allocation.this_host, &layout);
+    if (!code && layout.ranks_here)
         code = start_check_program(options->folder, options->command[0]);
-    if (!code && layout.here)
-        code = binding_plan(log, options->binding, local_seats(options, &layout, adopted.hosts), &map);
+    if (!code && layout.ranks_here)
+        code = binding_plan(log, options->binding, local_seats(options, &layout, chosen.hosts), &map);
     if (!code && options->dry_run) {
         print_dry_run(options, &layout, &map);
     } else if (!code) {
@@ -297,13 +300,13 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
                           layout.count + (size_t)options->most_ranks);
         setting.peer_start_ms = config.start_timeout_ms;
         setting.network = (struct halay_network){ config.network_interface, { config.ports[0], config.ports[1] } };
-        setting.interface = adopted.allocation.interface;
-        setting.hosts = adopted.hosts;
-        setting.local_seats = local_seats(options, &layout, adopted.hosts);
+        setting.interface = chosen.allocation.interface;
+        setting.hosts = chosen.hosts;
+        setting.local_seats = local_seats(options, &layout, chosen.hosts);
         code = front_run(&setting, job_run);
     }
     layout_fini(&layout);
-    adopted_fini(&adopted);
+    chosen_hosts_fini(&chosen);
     binding_fini(&map);
     halay_config_fini(&config);
     return code;
@@ -320,9 +323,11 @@ int main(int argc, char **argv)
     int code = options_parse(argc, argv, &options);
     halay_log_init(&log, HALAY_LOG_WARNING);
     if (code)
-        ; /* said */
+        ; /* reported */
     else if (options.help)
-        options_print_help(stdout);
+        halay_command_line_print_help(&options_line, stdout);
+    else if (options.list)
+        halay_command_line_print_list(&options_line, stdout);
     else if (options.version)
         printf("halayrun (halay) %s\n", halay_version());
     else if (options.check_build)
@@ -331,10 +336,6 @@ int main(int argc, char **argv)
         code = explain(&options, &here, stdout);
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
-    else if (options.ssh_keys)
-        code = sagemaker_write_keys(&log, &here, &options);
-    else if (options.call)
-        code = sagemaker_call(&log, &here, &options);
     else if (sagemaker_is_meant(&here, &options))
         code = sagemaker_run(&log, &here, &options, run);
     else

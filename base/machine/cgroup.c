@@ -39,7 +39,7 @@ static int list_has(const char *list, const char *word)
 }
 
 /* The first line of folder/name, without its newline. */
-static int read_line(const char *folder, const char *name, char *line, size_t size)
+static int read_first_line(const char *folder, const char *name, char *line, size_t size)
 {
     char path[PATH_MAX];
 
@@ -67,10 +67,10 @@ static void read_cpu(const char *folder, int version, struct halay_cgroup_limits
     double quota, period;
 
     if (version == 2) { /* "200000 100000" or "max 100000" */
-        if (read_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2)
+        if (read_first_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2)
             limit_quota(limits, quota, period);
-    } else if (read_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
-               read_line(folder, "cpu.cfs_period_us", line2, sizeof line2) && sscanf(line, "%lf", &quota) == 1 &&
+    } else if (read_first_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
+               read_first_line(folder, "cpu.cfs_period_us", line2, sizeof line2) && sscanf(line, "%lf", &quota) == 1 &&
                sscanf(line2, "%lf", &period) == 1) {
         limit_quota(limits, quota, period); /* -1: unlimited */
     }
@@ -82,7 +82,7 @@ static void read_memory(const char *folder, int version, struct halay_cgroup_lim
     size_t bytes;
 
     /* "max" does not parse. Version 1 writes a number near 2^63 for "unlimited": it limits nothing. */
-    if (read_line(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", line, sizeof line) &&
+    if (read_first_line(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", line, sizeof line) &&
         halay_parse_size(line, &bytes) == HALAY_OK && bytes < limits->memory_bytes &&
         bytes < (size_t)PTRDIFF_MAX - (1u << 20))
         limits->memory_bytes = bytes;

@@ -22,14 +22,14 @@ static size_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type)
     return cache ? (size_t)cache->attr->cache.size : 0;
 }
 
-static int count(hwloc_topology_t tree, hwloc_obj_type_t type)
+static int count_objects(hwloc_topology_t tree, hwloc_obj_type_t type)
 {
     int objects = hwloc_get_nbobjs_by_type(tree, type);
 
     return objects > 0 ? objects : 0;
 }
 
-/* Cut to the processors that this process is bound to; without an answer all of them are taken. */
+/* Restrict the tree to the processors that this process is bound to; if that is unknown, keep them all. */
 static void restrict_to_process(hwloc_topology_t tree)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -44,11 +44,11 @@ static void read_tree(hwloc_topology_t tree, struct halay_topology *t)
     hwloc_obj_t package = hwloc_get_obj_by_type(tree, HWLOC_OBJ_PACKAGE, 0);
     const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
 
-    t->threads = count(tree, HWLOC_OBJ_PU);
-    t->cores = count(tree, HWLOC_OBJ_CORE);
+    t->threads = count_objects(tree, HWLOC_OBJ_PU);
+    t->cores = count_objects(tree, HWLOC_OBJ_CORE);
     if (t->cores == 0)
         t->cores = t->threads;
-    t->numa_nodes = count(tree, HWLOC_OBJ_NUMANODE);
+    t->numa_nodes = count_objects(tree, HWLOC_OBJ_NUMANODE);
     t->l2_bytes = cache_bytes(tree, HWLOC_OBJ_L2CACHE);
     t->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE);
     if (!model)
@@ -63,8 +63,8 @@ static void read_tree(hwloc_topology_t tree, struct halay_topology *t)
         t->mask[i / 8] |= (unsigned char)(1 << i % 8);
 }
 
-/* Of several nodes beside a thread (ordinary and fast memory) the first is the ordinary one. */
-static int node_of(hwloc_obj_t thread)
+/* Of several NUMA nodes beside a thread (ordinary and fast memory) the first is the ordinary one. */
+static int numa_node_of(hwloc_obj_t thread)
 {
     int node = hwloc_bitmap_first(thread->nodeset);
 
@@ -74,7 +74,7 @@ static int node_of(hwloc_obj_t thread)
 /* The tree's threads, core by core. */
 static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread **out, size_t *out_count)
 {
-    int cores = count(tree, HWLOC_OBJ_CORE), threads = count(tree, HWLOC_OBJ_PU);
+    int cores = count_objects(tree, HWLOC_OBJ_CORE), threads = count_objects(tree, HWLOC_OBJ_PU);
     struct halay_thread *list = calloc((size_t)threads + 1, sizeof *list);
     size_t n = 0;
 
@@ -86,7 +86,7 @@ static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread
         if (core)
             list[n++] = (struct halay_thread){ .number = (int)thread->os_index,
                                                .core = (int)core->logical_index,
-                                               .node = node_of(thread) };
+                                               .numa_node = numa_node_of(thread) };
     }
     *out = list;
     *out_count = n;
@@ -189,11 +189,11 @@ int halay_topology_usable(const struct halay_topology *topology)
     return usable >= 1 ? (int)usable : 1;
 }
 
-int halay_topology_node(const struct halay_thread *threads, size_t count, int rank, int size)
+int halay_topology_numa_node(const struct halay_thread *threads, size_t count, int rank, int size)
 {
     if (count == 0 || size < 1 || rank < 0 || rank >= size)
         return 0;
-    return threads[(size_t)((unsigned long long)count * (unsigned)rank / (unsigned)size)].node;
+    return threads[(size_t)((unsigned long long)count * (unsigned)rank / (unsigned)size)].numa_node;
 }
 
 static void print_bytes(FILE *out, const char *label, size_t bytes)

@@ -33,8 +33,8 @@ enum halay_status halay_topology_load(struct halay_log *log, struct halay_topolo
  * host, so that halay_topology_usable speaks of all of them. Its own mask, or one twice, changes nothing. */
 void halay_topology_add(struct halay_topology *topology, const unsigned char mask[HALAY_CPU_MASK_BYTES]);
 
-/* Processors that the ranks of this host can keep busy at once, as far as their masks were added: the least of threads
- * and quota, at least 1. More ranks than this: nobody may spin for long. */
+/* Processors that the ranks of this host can keep busy at once, as far as their masks were added: the lesser of threads
+ * and quota, at least 1. With more ranks than this none may spin for long. */
 int halay_topology_usable(const struct halay_topology *topology);
 
 /* The hardware threads that this process may use, one after the other as they lie in the machine; those of one core are
@@ -42,14 +42,14 @@ int halay_topology_usable(const struct halay_topology *topology);
 struct halay_thread {
     int number; /* as the operating system counts */
     int core;
-    int node; /* NUMA node, as the operating system counts; 0 if unknown */
+    int numa_node; /* as the operating system counts; 0 if unknown */
 };
 enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **threads, size_t *count);
 
 /* The NUMA node on which the memory of one of `size` ranks of a host should lie. Ranks are laid over the threads in
  * order, an equal share each, and take the node of their share's first thread; a rank that is bound to threads of
  * one node gets that node. */
-int halay_topology_node(const struct halay_thread *threads, size_t count, int rank, int size);
+int halay_topology_numa_node(const struct halay_thread *threads, size_t count, int rank, int size);
 
 /* The machine as text, a tree of a few lines. */
 void halay_topology_print(const struct halay_topology *topology, FILE *out);

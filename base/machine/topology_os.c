@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Topology from the operating system: the affinity mask, sysconf, and the files under /sys/devices/system that say
- * which hardware threads make a core and which nodes there are. What a container hides is answered by the next best
- * guess: every thread a core, one node, caches unknown.
+ * which hardware threads make a core and which NUMA nodes there are. What a container hides is answered by the next
+ * best guess: every thread a core, one node, caches unknown.
  */
 #include "base/machine/topology_impl.h"
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 enum { THREADS_MAX = 8192 };
 
-static long read_number(const char *path, long otherwise)
+static long read_sys_number(const char *path, long otherwise)
 {
     long value;
     FILE *file = fopen(path, "re");
@@ -34,7 +34,7 @@ static int first_sibling(int cpu)
     char path[96];
 
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    return (int)read_number(path, cpu);
+    return (int)read_sys_number(path, cpu);
 }
 
 /* The number behind "node" in a name of that form, otherwise -1. */
@@ -44,7 +44,7 @@ static int node_number(const char *name)
 }
 
 /* A thread's folder has a link to its node's. */
-static int node_of(int cpu)
+static int numa_node_of(int cpu)
 {
     char path[64];
     int node = -1;
@@ -96,7 +96,8 @@ enum halay_status halay_topology_os_threads(struct halay_log *log, struct halay_
     }
     for (int cpu = 0; cpu < THREADS_MAX; cpu++)
         if (CPU_ISSET_S((size_t)cpu, set_bytes, set))
-            threads[count++] = (struct halay_thread){ .number = cpu, .core = first_sibling(cpu), .node = node_of(cpu) };
+            threads[count++] =
+                (struct halay_thread){ .number = cpu, .core = first_sibling(cpu), .numa_node = numa_node_of(cpu) };
     CPU_FREE(set);
     qsort(threads, count, sizeof *threads, compare_threads);
     number_cores(threads, count);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Zero if it is of no use to others. */
-static int take(const struct sockaddr *from, int port, struct halay_address *to)
+static int take_address(const struct sockaddr *from, int port, struct halay_address *to)
 {
     *to = (struct halay_address){ .family = from->sa_family, .port = (uint16_t)port };
     if (from->sa_family == AF_INET) {
@@ -23,7 +23,7 @@ static int take(const struct sockaddr *from, int port, struct halay_address *to)
         return 0;
     const struct in6_addr *address = &((const struct sockaddr_in6 *)from)->sin6_addr;
     memcpy(to->bytes, address, 16);
-    return !IN6_IS_ADDR_LINKLOCAL(address); /* means nothing without the name of the other side's interface */
+    return !IN6_IS_ADDR_LINKLOCAL(address); /* useless without the name of the other side's interface */
 }
 
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
@@ -40,7 +40,7 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
         for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_MAX; i = i->ifa_next)
             if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback &&
                 (!interface || !strcmp(interface, i->ifa_name)))
-                n += take(i->ifa_addr, port, &addresses[n]);
+                n += take_address(i->ifa_addr, port, &addresses[n]);
     freeifaddrs(all);
     *count = n;
     return HALAY_OK;
@@ -50,7 +50,7 @@ int halay_address_is_among(const struct sockaddr *address, const struct halay_ad
 {
     struct halay_address wanted;
 
-    if (!take(address, 0, &wanted))
+    if (!take_address(address, 0, &wanted))
         return 0;
     for (int i = 0; i < count; i++)
         if (list[i].family == wanted.family && !memcmp(list[i].bytes, wanted.bytes, sizeof wanted.bytes))

@@ -86,7 +86,7 @@ static enum halay_status find_address(struct halay_log *log, const char *list, s
     return HALAY_ERR_CONFIG;
 }
 
-static enum halay_status fail(struct halay_log *log, const struct halay_network *network)
+static enum halay_status fail_listen(struct halay_log *log, const struct halay_network *network)
 {
     if (errno != EADDRINUSE) {
         halay_error(log, "cannot listen for other hosts: %s", strerror(errno));
@@ -117,9 +117,9 @@ enum halay_status halay_listen(struct halay_log *log, const struct halay_network
         fd = open_among(at, network->ports);
     }
     if (fd < 0)
-        return fail(log, network);
+        return fail_listen(log, network);
     if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
-        status = fail(log, network);
+        status = fail_listen(log, network);
     at.port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                 : ((struct sockaddr_in *)&bound)->sin_port);
     if (status == HALAY_OK && !network->interface)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Until the socket is ready for the events. */
-static enum halay_status wait_for(int fd, short events, int64_t deadline_us)
+static enum halay_status wait_until_ready(int fd, short events, int64_t deadline_us)
 {
     struct pollfd p = { .fd = fd, .events = events };
 
@@ -31,7 +31,7 @@ static enum halay_status finish_connect(int fd, int64_t deadline_us)
     int error = 0;
     socklen_t length = sizeof error;
 
-    enum halay_status status = wait_for(fd, POLLOUT, deadline_us);
+    enum halay_status status = wait_until_ready(fd, POLLOUT, deadline_us);
     if (status != HALAY_OK)
         return status;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
@@ -75,7 +75,7 @@ enum halay_status halay_socket_send(int fd, const void *bytes, size_t count, int
             continue;
         if (errno != EAGAIN)
             return HALAY_ERR_PEER;
-        enum halay_status status = wait_for(fd, POLLOUT, deadline_us);
+        enum halay_status status = wait_until_ready(fd, POLLOUT, deadline_us);
         if (status != HALAY_OK)
             return status;
     }
@@ -94,7 +94,7 @@ enum halay_status halay_socket_receive(int fd, void *bytes, size_t count, size_t
             continue;
         if (n == 0 || errno != EAGAIN)
             return HALAY_ERR_PEER;
-        enum halay_status status = wait_for(fd, POLLIN, deadline_us);
+        enum halay_status status = wait_until_ready(fd, POLLIN, deadline_us);
         if (status != HALAY_OK)
             return status;
     }

@@ -17,7 +17,7 @@
  * Refused or unreachable is HALAY_ERR_SYSTEM, too. */
 enum halay_status halay_socket_connect(const struct sockaddr *to, socklen_t length, int64_t deadline_us, int *fd);
 
-/* All count bytes. After an error nobody knows how many of them have gone. */
+/* Send all count bytes. After an error it is not known how many were sent. */
 enum halay_status halay_socket_send(int fd, const void *bytes, size_t count, int64_t deadline_us);
 
 /* Until *have of the count bytes are there; it counts on from what it is at the start, so that a call that timed out

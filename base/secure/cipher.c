@@ -58,7 +58,7 @@ size_t halay_cipher_seal(struct halay_cipher *c, const void *bytes, size_t count
 }
 
 /* The header, once. */
-static enum halay_status begin(struct halay_cipher *c, const unsigned char *wire, size_t count, size_t *used)
+static enum halay_status open_header(struct halay_cipher *c, const unsigned char *wire, size_t count, size_t *used)
 {
     if (count < HEADER)
         return HALAY_OK;
@@ -98,7 +98,7 @@ enum halay_status halay_cipher_open(struct halay_cipher *c, const unsigned char 
 
     *used = *opened = 0;
     if (status == HALAY_OK && c->received == NOTHING)
-        status = begin(c, wire, count, used);
+        status = open_header(c, wire, count, used);
     else if (status == HALAY_OK && c->received == BEGUN)
         status = open_record(c, wire, count, used, bytes, opened);
     if (status != HALAY_OK)

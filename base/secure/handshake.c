@@ -30,7 +30,7 @@ enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
-static void derive_key(const unsigned char *secret, unsigned char key[HALAY_SECRET_BYTES])
+static void derive_launcher_key(const unsigned char *secret, unsigned char key[HALAY_SECRET_BYTES])
 {
     store_derive(secret, "launcher", NULL, 0, key);
 }
@@ -90,7 +90,7 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
 
     if (sodium_init() < 0)
         return HALAY_ERR_SYSTEM;
-    derive_key(secret, key);
+    derive_launcher_key(secret, key);
     enum halay_status status = call(fd, &h, key, purpose, halay_deadline_us(timeout_ms), session);
     sodium_memzero(key, sizeof key);
     return status;
@@ -98,30 +98,30 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
 
 /* ---- the listener ------------------------------------------------------------------------------------------------ */
 
-/* Into a connection that has been sent nothing or little yet, there is room for it. */
-static enum halay_status say(int fd, const unsigned char *bytes, size_t count)
+/* A connection on which little or nothing was sent yet has room for it. */
+static enum halay_status send_made(int fd, const unsigned char *bytes, size_t count)
 {
     return send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)count ? HALAY_OK : HALAY_ERR_PEER;
 }
 
-static enum halay_status take_hello(struct halay_answer *a, int fd, const unsigned char *key)
+static enum halay_status accept_hello(struct halay_answer *a, int fd, const unsigned char *key)
 {
     struct store_handshake *h = &a->handshake;
 
     if (!store_is_hello(h, key)) {
         if (store_make_refusal(h))
-            say(fd, h->challenge, STORE_HELLO_BYTES);
+            send_made(fd, h->challenge, STORE_HELLO_BYTES);
         return HALAY_ERR_AUTH;
     }
     a->is_known = 1;
     store_make_challenge(h, key, STORE_VERSION);
-    enum halay_status status = say(fd, h->challenge, STORE_HELLO_BYTES);
+    enum halay_status status = send_made(fd, h->challenge, STORE_HELLO_BYTES);
     if (status == HALAY_OK && store_version(h->hello) != STORE_VERSION)
         status = HALAY_ERR_VERSION; /* the caller has been told ours */
     return status;
 }
 
-static enum halay_status take_proof(struct halay_answer *a, int fd, const unsigned char *key)
+static enum halay_status accept_proof(struct halay_answer *a, int fd, const unsigned char *key)
 {
     unsigned char welcome[STORE_MAC_BYTES];
 
@@ -129,11 +129,11 @@ static enum halay_status take_proof(struct halay_answer *a, int fd, const unsign
         return HALAY_ERR_AUTH;
     a->is_done = 1;
     derive_session(&a->handshake, key, NULL, NULL, welcome);
-    return say(fd, welcome, sizeof welcome);
+    return send_made(fd, welcome, sizeof welcome);
 }
 
 /* Until the message that is due is there; *is_whole says so. */
-static enum halay_status receive(struct halay_answer *a, int fd, unsigned char *to, size_t need, int *is_whole)
+static enum halay_status receive_due(struct halay_answer *a, int fd, unsigned char *to, size_t need, int *is_whole)
 {
     while (a->have < need) {
         ssize_t n = recv(fd, to + a->have, need - a->have, MSG_DONTWAIT);
@@ -153,15 +153,15 @@ enum halay_status halay_answer_progress(struct halay_answer *a, int fd, const un
     unsigned char key[HALAY_SECRET_BYTES];
     enum halay_status status = HALAY_OK;
 
-    derive_key(secret, key);
+    derive_launcher_key(secret, key);
     for (int is_whole = 1; status == HALAY_OK && is_whole && !a->is_done;) {
         int is_known = a->is_known;
-        status = receive(a, fd, is_known ? a->handshake.proof : a->handshake.hello,
-                         is_known ? STORE_MAC_BYTES : STORE_HELLO_BYTES, &is_whole);
+        status = receive_due(a, fd, is_known ? a->handshake.proof : a->handshake.hello,
+                             is_known ? STORE_MAC_BYTES : STORE_HELLO_BYTES, &is_whole);
         if (status != HALAY_OK || !is_whole)
             continue;
         a->have = 0;
-        status = is_known ? take_proof(a, fd, key) : take_hello(a, fd, key);
+        status = is_known ? accept_proof(a, fd, key) : accept_hello(a, fd, key);
     }
     sodium_memzero(key, sizeof key);
     return status;
@@ -172,7 +172,7 @@ void halay_answer_take(const struct halay_answer *a, const unsigned char secret[
 {
     unsigned char key[HALAY_SECRET_BYTES];
 
-    derive_key(secret, key);
+    derive_launcher_key(secret, key);
     derive_session(&a->handshake, key, session->receives, session->sends, NULL);
     sodium_memzero(key, sizeof key);
     *purpose = (unsigned char)store_rank(a->handshake.hello);

@@ -19,7 +19,7 @@ struct halay_secret_part {
     size_t count;
 };
 
-/* A secret from what both ends know: no better than the best kept of its parts. */
+/* Derive a secret from what both ends know: only as secret as the best kept of its parts. */
 enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
                                       unsigned char secret[HALAY_SECRET_BYTES]);
 
@@ -39,7 +39,7 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
 struct halay_answer {
     struct store_handshake handshake;
     size_t have;  /* bytes of the message under way */
-    int is_known; /* its hello is right: it holds the secret, or repeats what it has heard of one who does */
+    int is_known; /* its hello is correct: it holds the secret, or replays the hello of one that does */
     int is_done;
 };
 
@@ -47,7 +47,7 @@ struct halay_answer {
  * HALAY_ERR_VERSION, HALAY_ERR_PEER: it is over. */
 enum halay_status halay_answer_progress(struct halay_answer *answer, int fd,
                                         const unsigned char secret[HALAY_SECRET_BYTES]);
-/* Of one that is done: the keys, and what the caller is there for. */
+/* Of a finished one: the keys, and the other end's purpose. */
 void halay_answer_take(const struct halay_answer *answer, const unsigned char secret[HALAY_SECRET_BYTES],
                        struct halay_session *session, unsigned char *purpose);
 

@@ -20,7 +20,7 @@ struct text {
     size_t count;
 };
 
-static void put(struct text *to, const void *bytes, size_t count)
+static void put_blob(struct text *to, const void *bytes, size_t count)
 {
     memcpy(to->bytes + to->count, bytes, count);
     to->count += count;
@@ -31,13 +31,13 @@ static void put_number(struct text *to, uint32_t number)
     const unsigned char bytes[4] = { (unsigned char)(number >> 24), (unsigned char)(number >> 16),
                                      (unsigned char)(number >> 8), (unsigned char)number };
 
-    put(to, bytes, sizeof bytes);
+    put_blob(to, bytes, sizeof bytes);
 }
 
 static void put_string(struct text *to, const void *bytes, size_t count)
 {
     put_number(to, (uint32_t)count);
-    put(to, bytes, count);
+    put_blob(to, bytes, count);
 }
 
 static void put_word(struct text *to, const char *word)
@@ -59,7 +59,7 @@ static void put_private(struct text *to, const unsigned char *key, const unsigne
     put_string(to, secret_key, crypto_sign_ed25519_SECRETKEYBYTES);
     put_word(to, "halay");
     for (unsigned char i = 1; to->count % 8; i++)
-        put(to, &i, 1);
+        put_blob(to, &i, 1);
 }
 
 static void write_private(const struct text *all, char *to)
@@ -88,7 +88,7 @@ enum halay_status halay_ssh_key(const unsigned char secret[HALAY_SECRET_BYTES], 
     crypto_sign_ed25519_seed_keypair(key, secret_key, seed);
     put_public(&open, key);
     put_private(&closed, key, secret_key);
-    put(&all, "openssh-key-v1", sizeof "openssh-key-v1");
+    put_blob(&all, "openssh-key-v1", sizeof "openssh-key-v1");
     put_word(&all, "none");
     put_word(&all, "none");
     put_word(&all, "");

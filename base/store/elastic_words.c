@@ -30,14 +30,14 @@ void halay_elastic_places_prefix(int seat, char prefix[HALAY_STORE_KEY_MAX])
     snprintf(prefix, HALAY_STORE_KEY_MAX, PLACE "%d.", seat);
 }
 
-void halay_elastic_change_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX])
+void halay_elastic_change_key(unsigned generation, char key[HALAY_STORE_KEY_MAX])
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_CHANGE "%u", epoch);
+    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_CHANGE "%u", generation);
 }
 
-void halay_elastic_over_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX])
+void halay_elastic_over_key(unsigned generation, char key[HALAY_STORE_KEY_MAX])
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_OVER "%u", epoch);
+    snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_OVER "%u", generation);
 }
 
 int halay_elastic_read_key(const char *key, struct halay_seat *seat)
@@ -54,7 +54,7 @@ int halay_elastic_read_key(const char *key, struct halay_seat *seat)
 
 void halay_ready_write(const struct halay_ready *ready, unsigned char bytes[HALAY_READY_BYTES])
 {
-    store_write_u32(bytes, ready->epoch);
+    store_write_u32(bytes, ready->generation);
     store_write_u32(bytes + 4, (uint32_t)(ready->lost + 1));
     store_write_u32(bytes + 8, ready->has_state != 0);
 }
@@ -65,7 +65,7 @@ int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready)
 
     if (count != HALAY_READY_BYTES || store_read_u32(at + 4) > INT_MAX)
         return 0;
-    *ready = (struct halay_ready){ .epoch = store_read_u32(at),
+    *ready = (struct halay_ready){ .generation = store_read_u32(at),
                                    .lost = (int)store_read_u32(at + 4) - 1,
                                    .has_state = store_read_u32(at + 8) != 0 };
     return 1;
@@ -74,7 +74,7 @@ int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready)
 void halay_place_write(const struct halay_place *place, unsigned char bytes[HALAY_PLACE_BYTES])
 {
     store_write_u32(bytes, (uint32_t)place->verdict);
-    store_write_u32(bytes + 4, place->epoch);
+    store_write_u32(bytes + 4, place->generation);
     store_write_u32(bytes + 8, (uint32_t)place->rank);
     store_write_u32(bytes + 12, (uint32_t)place->size);
 }

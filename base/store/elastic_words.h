@@ -4,20 +4,21 @@
  *
  * A process has a *seat*, a number below HALAY_SIZE that is free again when it has ended; with HALAY_ELASTIC, the
  * number of the start that it belongs to, it is like no other. The ranks of a job are made of those seats again and
- * again; each time is an *epoch*. As values little-endian numbers of 4 bytes:
+ * again; each time is a *generation*. As values little-endian numbers of 4 bytes:
  *
- *     elastic/ready/SEAT.START.N     process    it waits for its N-th place     epoch that it was in (0: none),
+ *     elastic/ready/SEAT.START.N     process    it waits for its N-th place     generation that it was in (0: none),
  *                                                                               1 + the rank by whose loss that ended
  *                                                                               (0: none), whether it has made or been
  *                                                                               given a commit
- *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    enum halay_verdict, epoch, rank, size
- *     elastic/change/EPOCH           halayrun   processes wait for a place, or seats are to go: commit, and be ready
- *     elastic/over/EPOCH             halayrun   who is still on the way into it shall give up: somebody is lost
+ *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    enum halay_verdict, generation, rank,
+ *                                                                               size
+ *     elastic/change/GENERATION      halayrun   processes wait for a place, or seats are to go: commit, and be ready
+ *     elastic/over/GENERATION        halayrun   who is still on the way into it shall give up: somebody is lost
  *
- * When the next epoch is formed nobody asks for anything of an older one any more, and halayrun forgets it.
+ * When the next generation is formed nobody asks for anything of an older one any more, and halayrun forgets it.
  *
  * A process that is ready has nothing mapped any more that others use, and nothing under way. halayrun answers when all
- * processes of the epoch are ready or have ended: so nobody writes into memory that is used anew.
+ * processes of the generation are ready or have ended: so nobody writes into memory that is used anew.
  */
 #ifndef HALAY_BASE_ELASTIC_H
 #define HALAY_BASE_ELASTIC_H
@@ -25,14 +26,14 @@
 #include "base/store/store.h"
 
 #define HALAY_ELASTIC_READY "elastic/ready/"
-/* With what the keys of an epoch begin: its bootstrap, its change, its end. */
-#define HALAY_ELASTIC_EPOCH "epoch/"
+/* With what the keys of a generation begin: its bootstrap, its change, its end. */
+#define HALAY_ELASTIC_GENERATION "generation/"
 #define HALAY_ELASTIC_CHANGE "elastic/change/"
 #define HALAY_ELASTIC_OVER "elastic/over/"
 
 enum halay_verdict {
     HALAY_VERDICT_PLACE = 0, /* go on as that rank */
-    HALAY_VERDICT_LEAVE = 1, /* this seat is not wanted any more: its host is not part of the job now */
+    HALAY_VERDICT_LEAVE = 1, /* this seat is no longer wanted: its host is not part of the job now */
     HALAY_VERDICT_OVER = 2,  /* the job is ending: nobody gets a place */
 };
 
@@ -43,14 +44,14 @@ struct halay_seat {
 };
 
 struct halay_ready {
-    unsigned epoch;
+    unsigned generation;
     int lost;      /* -1: none */
     int has_state; /* it can give a commit to others */
 };
 
 struct halay_place {
     enum halay_verdict verdict;
-    unsigned epoch;
+    unsigned generation;
     int rank, size;
 };
 
@@ -60,8 +61,8 @@ void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE
 void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
 /* With what all places of that seat, whichever process had it, begin. */
 void halay_elastic_places_prefix(int seat, char prefix[HALAY_STORE_KEY_MAX]);
-void halay_elastic_change_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX]);
-void halay_elastic_over_key(unsigned epoch, char key[HALAY_STORE_KEY_MAX]);
+void halay_elastic_change_key(unsigned generation, char key[HALAY_STORE_KEY_MAX]);
+void halay_elastic_over_key(unsigned generation, char key[HALAY_STORE_KEY_MAX]);
 /* Of a key that begins with HALAY_ELASTIC_READY. 0: it is none. */
 int halay_elastic_read_key(const char *key, struct halay_seat *seat);
 

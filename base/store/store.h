@@ -30,12 +30,12 @@ enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
 const char *halay_store_server_address(const struct halay_store_server *server); /* "127.0.0.1:40000"; borrowed */
 /* A descriptor that is readable when progress has something to do (an epoll set). */
 int halay_store_server_fd(const struct halay_store_server *server);
-/* Serve what is pending; never blocks. A client that misbehaves is dropped and does not disturb the others. */
+/* Serve pending requests; never blocks. A client that misbehaves is dropped and does not disturb the others. */
 enum halay_status halay_store_server_progress(struct halay_store_server *server);
 /* The owner's own word, as if a client had set it. HALAY_ERR_NO_MEMORY, HALAY_ERR_ARGUMENT: no key. */
 enum halay_status halay_store_server_set(struct halay_store_server *server, const char *key, const void *value,
                                          size_t bytes);
-/* Forget all keys that begin with prefix, which nobody is going to ask for any more. */
+/* Forget all keys that begin with prefix, because no one will ask for them any more. */
 void halay_store_server_remove(struct halay_store_server *server, const char *prefix);
 /* Tell the owner, from within progress, of each key that a client sets and that begins with prefix. key ends with a
  * zero; key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
@@ -45,12 +45,12 @@ void halay_store_server_destroy(struct halay_store_server *server);
 
 /* Client: one thread at a time. */
 struct halay_store_client;
-/* Connect and authenticate. generation: how often this rank has connected to this store before (0 the first time), so
+/* Connect and authenticate. reconnects: how often this rank has connected to this store before (0 the first time), so
  * that the n-th context of each rank meets the n-th of the others. HALAY_ERR_AUTH, HALAY_ERR_VERSION,
  * HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM. */
 enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
                                           const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
-                                          struct halay_store_client **out, unsigned *generation);
+                                          struct halay_store_client **out, unsigned *reconnects);
 /* Set a key (replaces what was there). */
 enum halay_status halay_store_set(struct halay_store_client *client, const char *key, const void *value, size_t bytes);
 /* Wait for a key and copy its value, which must have exactly `bytes` bytes (HALAY_ERR_FORMAT otherwise). */

@@ -45,14 +45,14 @@ static enum halay_status breaks(struct halay_store_client *client, enum halay_st
 }
 
 /* Status of a failed send or receive of a session, with its line. */
-static enum halay_status explain(struct halay_store_client *client, enum halay_status status)
+static enum halay_status session_status(struct halay_store_client *client, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
         return breaks(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
     return breaks(client, status, "cannot be waited for");
 }
 
-static enum halay_status reserve(struct halay_store_client *client, size_t bytes)
+static enum halay_status reserve_answer(struct halay_store_client *client, size_t bytes)
 {
     if (bytes <= client->room)
         return HALAY_OK;
@@ -74,15 +74,15 @@ static enum halay_status receive_message(struct halay_store_client *client, int6
     enum halay_status status =
         halay_socket_receive(client->fd, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
     if (status != HALAY_OK)
-        return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
+        return status == HALAY_ERR_TIMEOUT ? status : session_status(client, status);
     if (store_body_bytes(client->buffer, &body) != HALAY_OK)
         return breaks(client, HALAY_ERR_FORMAT, "sent a message of impossible length");
     size_t total = STORE_HEAD_BYTES + body + STORE_MAC_BYTES;
-    if (reserve(client, total) != HALAY_OK)
+    if (reserve_answer(client, total) != HALAY_OK)
         return breaks(client, HALAY_ERR_NO_MEMORY, "sent an answer for which there is no memory");
     status = halay_socket_receive(client->fd, client->buffer, total, &client->have, deadline_us);
     if (status != HALAY_OK)
-        return status == HALAY_ERR_TIMEOUT ? status : explain(client, status);
+        return status == HALAY_ERR_TIMEOUT ? status : session_status(client, status);
     client->have = 0;
     status = store_unseal(&client->in, client->buffer, message);
     if (status != HALAY_OK)
@@ -120,7 +120,7 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
     free(wire);
     if (status == HALAY_ERR_TIMEOUT) /* part of it may be on its way: nothing can follow */
         return breaks(client, status, "takes no more bytes");
-    return status == HALAY_OK ? HALAY_OK : explain(client, status);
+    return status == HALAY_OK ? HALAY_OK : session_status(client, status);
 }
 
 /* The answer to the newest request; older ones, to gets that were given up, are passed over. */
@@ -170,7 +170,7 @@ enum halay_status halay_store_answer(struct halay_store_client *client, const ch
         return client->broken;
     enum halay_status status = receive_answer(client, timeout_ms, &answer);
     if (status != HALAY_OK)
-        return status; /* HALAY_ERR_TIMEOUT without a line: only the caller knows what is missing */
+        return status; /* HALAY_ERR_TIMEOUT logs nothing: only the caller knows what is missing */
     if (answer.kind != STORE_VALUE)
         return breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
     if (answer.value_bytes != bytes) {
@@ -210,7 +210,8 @@ static enum halay_status parse_address(struct halay_log *log, const char *addres
     return HALAY_ERR_ARGUMENT;
 }
 
-static enum halay_status connect_to(struct halay_store_client *client, const struct addrinfo *to, int64_t deadline_us)
+static enum halay_status connect_store(struct halay_store_client *client, const struct addrinfo *to,
+                                       int64_t deadline_us)
 {
     enum halay_status status = halay_socket_connect(to->ai_addr, to->ai_addrlen, deadline_us, &client->fd);
 
@@ -221,7 +222,7 @@ static enum halay_status connect_to(struct halay_store_client *client, const str
     return status;
 }
 
-/* HALAY_ERR_PEER: closed in the middle, which is how a server answers what it does not trust. */
+/* HALAY_ERR_PEER: closed halfway, which is how a server answers a client that it does not trust. */
 static enum halay_status shake_hands(struct halay_store_client *client, struct store_handshake *h,
                                      const unsigned char *secret, int64_t deadline_us)
 {
@@ -252,7 +253,7 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     return status;
 }
 
-static enum halay_status take_welcome(struct halay_store_client *client, int64_t deadline_us, unsigned *generation)
+static enum halay_status take_welcome(struct halay_store_client *client, int64_t deadline_us, unsigned *reconnects)
 {
     struct store_message welcome;
 
@@ -263,11 +264,11 @@ static enum halay_status take_welcome(struct halay_store_client *client, int64_t
         return status;
     if (welcome.kind != STORE_WELCOME || welcome.value_bytes != 4)
         return breaks(client, HALAY_ERR_FORMAT, "did not begin with a welcome");
-    *generation = store_read_u32(welcome.value);
+    *reconnects = store_read_u32(welcome.value);
     return HALAY_OK;
 }
 
-/* A wait of that length that nothing ends early. */
+/* Wait that long; nothing ends it early. */
 static void pause_ms(int ms)
 {
     struct timespec t = { .tv_nsec = (long)ms * 1000000 };
@@ -284,7 +285,7 @@ static enum halay_status try_open(struct halay_store_client *client, const struc
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
-    enum halay_status status = connect_to(client, to, deadline_us);
+    enum halay_status status = connect_store(client, to, deadline_us);
     if (status != HALAY_OK)
         return status;
     status = shake_hands(client, &h, secret, deadline_us);
@@ -296,7 +297,7 @@ static enum halay_status try_open(struct halay_store_client *client, const struc
 }
 
 static enum halay_status open_client(struct halay_store_client *client, const struct addrinfo *to,
-                                     const unsigned char *secret, int64_t deadline_us, unsigned *generation)
+                                     const unsigned char *secret, int64_t deadline_us, unsigned *reconnects)
 {
     enum halay_status status = HALAY_ERR_PEER;
 
@@ -310,15 +311,14 @@ static enum halay_status open_client(struct halay_store_client *client, const st
                     client->address);
         return HALAY_ERR_AUTH;
     }
-    return status == HALAY_OK ? take_welcome(client, deadline_us, generation) : status;
+    return status == HALAY_OK ? take_welcome(client, deadline_us, reconnects) : status;
 }
 
 enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
                                           const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
-                                          struct halay_store_client **out, unsigned *generation)
+                                          struct halay_store_client **out, unsigned *reconnects)
 {
     struct addrinfo *to;
-    unsigned times;
 
     if (rank < 0 || rank > STORE_RANK_MAX) {
         halay_error(log, "store: %d is no rank; the largest is %d", rank, STORE_RANK_MAX);
@@ -342,13 +342,12 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
     client->timeout_ms = timeout_ms;
     client->room = STORE_HEAD_BYTES;
     snprintf(client->address, sizeof client->address, "%s", address);
-    status = open_client(client, to, secret, halay_deadline_us(timeout_ms), &times);
+    status = open_client(client, to, secret, halay_deadline_us(timeout_ms), reconnects);
     freeaddrinfo(to);
     if (status != HALAY_OK) {
         halay_store_client_close(client);
         return status;
     }
-    *generation = times;
     *out = client;
     return HALAY_OK;
 }

@@ -30,7 +30,7 @@
  *   kind        from     key  value
  *   set         client   yes  up to HALAY_STORE_VALUE_MAX bytes
  *   get         client   yes  none; answered when the key is there
- *   welcome     server   no   generation, 4 bytes
+ *   welcome     server   no   reconnects, 4 bytes
  *   done        server   no   none: the key is set
  *   value       server   no   the key's value
  *   full        server   no   none: the key is not set, the store holds too much already
@@ -70,8 +70,7 @@ struct store_handshake {
 void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank);
 void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version);
 void store_make_proof(struct store_handshake *h, const unsigned char *secret);
-/* A challenge that nobody takes for one, for a caller who speaks this protocol and has another secret; 0: he does not
- * speak it. */
+/* Make an invalid challenge for a caller that speaks this protocol with another secret; 0: it does not speak it. */
 int store_make_refusal(struct store_handshake *h);
 
 /* Nonzero if its sender holds the secret (and, but for the hello, answered this very handshake). In constant time. */

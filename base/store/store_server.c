@@ -75,8 +75,8 @@ struct halay_store_server {
     const char *watched_prefix; /* borrowed; NULL: nobody wants to be told */
     void (*was_set)(void *arg, const char *key, const void *value, size_t bytes);
     void *was_set_arg;
-    unsigned *generations; /* owned: how often each rank has connected */
-    size_t generations_room;
+    unsigned *connections; /* owned: how often each rank has connected */
+    size_t connections_room;
 };
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ static void connection_free(struct connection *c)
 }
 
 /* Close it now, free it at the end of progress. */
-static void drop(struct halay_store_server *server, struct connection *c)
+static void drop_connection(struct halay_store_server *server, struct connection *c)
 {
     if (c->phase == DEAD)
         return;
@@ -132,7 +132,7 @@ static int epoll_add(struct halay_store_server *server, int *fd)
     return epoll_ctl(server->epoll, EPOLL_CTL_ADD, *fd, &event) == 0;
 }
 
-/* Out of descriptors with nobody to drop: look at the port again when one of ours has been closed. */
+/* Out of descriptors with no connection to drop: watch the port again when one of ours has been closed. */
 static void stop_listening(struct halay_store_server *server)
 {
     if (epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->listener, NULL) == 0)
@@ -150,7 +150,7 @@ static void bury(struct halay_store_server *server)
     }
 }
 
-static void watch(struct halay_store_server *server, struct connection *c)
+static void watch_connection(struct halay_store_server *server, struct connection *c)
 {
     struct epoll_event event = { .events = c->reply ? EPOLLOUT : EPOLLIN, .data.ptr = c };
 
@@ -158,7 +158,7 @@ static void watch(struct halay_store_server *server, struct connection *c)
         return;
     c->watched = event.events;
     if (epoll_ctl(server->epoll, EPOLL_CTL_MOD, c->fd, &event) < 0)
-        drop(server, c);
+        drop_connection(server, c);
 }
 
 static void flush(struct halay_store_server *server, struct connection *c)
@@ -168,16 +168,16 @@ static void flush(struct halay_store_server *server, struct connection *c)
         if (n > 0) {
             c->reply_sent += (size_t)n;
         } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            watch(server, c);
+            watch_connection(server, c);
             return;
         } else if (n == 0 || errno != EINTR) {
-            drop(server, c);
+            drop_connection(server, c);
             return;
         }
     }
     free(c->reply);
     c->reply = NULL;
-    watch(server, c);
+    watch_connection(server, c);
 }
 
 /* Takes ownership of the bytes. */
@@ -189,15 +189,15 @@ static void send_bytes(struct halay_store_server *server, struct connection *c, 
     flush(server, c);
 }
 
-static void answer(struct halay_store_server *server, struct connection *c, enum halay_store_kind kind, uint32_t number,
-                   const unsigned char *value, size_t value_bytes)
+static void send_answer(struct halay_store_server *server, struct connection *c, enum halay_store_kind kind,
+                        uint32_t number, const unsigned char *value, size_t value_bytes)
 {
     struct store_message message = { .kind = kind, .number = number, .value = value, .value_bytes = value_bytes };
     unsigned char *wire = malloc(store_message_bytes(&message));
 
     if (!wire) {
         halay_error(server->log, "store: no memory to answer rank %d", c->rank);
-        drop(server, c);
+        drop_connection(server, c);
         return;
     }
     store_seal(&c->out, &message, wire);
@@ -214,7 +214,7 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
         next = c->next;
         if (c->is_parked && c->parked_bytes == key_bytes && !memcmp(c->parked_key, key, key_bytes)) {
             c->is_parked = 0;
-            answer(server, c, STORE_VALUE, c->parked_number, entry->value, entry->value_bytes);
+            send_answer(server, c, STORE_VALUE, c->parked_number, entry->value, entry->value_bytes);
         }
     }
 }
@@ -234,10 +234,10 @@ static void do_set(struct halay_store_server *server, struct connection *c, cons
 {
     if (store_table_set(&server->table, m->key, m->key_bytes, m->value, m->value_bytes) != HALAY_OK) {
         halay_error(server->log, "store: no room for %zu bytes of rank %d", m->value_bytes, c->rank);
-        answer(server, c, STORE_FULL, m->number, NULL, 0);
+        send_answer(server, c, STORE_FULL, m->number, NULL, 0);
         return;
     }
-    answer(server, c, STORE_DONE, m->number, NULL, 0);
+    send_answer(server, c, STORE_DONE, m->number, NULL, 0);
     wake_parked(server, m->key, m->key_bytes);
     tell_owner(server, m);
 }
@@ -247,7 +247,7 @@ static void do_get(struct halay_store_server *server, struct connection *c, cons
     const struct store_entry *entry = store_table_get(&server->table, m->key, m->key_bytes);
 
     if (entry) {
-        answer(server, c, STORE_VALUE, m->number, entry->value, entry->value_bytes);
+        send_answer(server, c, STORE_VALUE, m->number, entry->value, entry->value_bytes);
         return;
     }
     c->is_parked = 1;
@@ -259,7 +259,7 @@ static void do_get(struct halay_store_server *server, struct connection *c, cons
 static void misbehaves(struct halay_store_server *server, struct connection *c, const char *what)
 {
     halay_warning(server->log, "store: rank %d sent %s; its connection is dropped", c->rank, what);
-    drop(server, c);
+    drop_connection(server, c);
 }
 
 static void take_body(struct halay_store_server *server, struct connection *c)
@@ -304,7 +304,7 @@ static void take_head(struct halay_store_server *server, struct connection *c)
     }
     if (!reserve_body(c, STORE_HEAD_BYTES + bytes + STORE_MAC_BYTES)) {
         halay_error(server->log, "store: no memory for a message of rank %d", c->rank);
-        drop(server, c);
+        drop_connection(server, c);
         return;
     }
     memcpy(c->body, c->head, STORE_HEAD_BYTES);
@@ -316,7 +316,7 @@ static void take_head(struct halay_store_server *server, struct connection *c)
 static void drop_stranger(struct halay_store_server *server, struct connection *c, const char *why)
 {
     halay_info(server->log, "store: a stranger was dropped: %s", why);
-    drop(server, c);
+    drop_connection(server, c);
 }
 
 static void take_hello(struct halay_store_server *server, struct connection *c)
@@ -327,7 +327,7 @@ static void take_hello(struct halay_store_server *server, struct connection *c)
     }
     unsigned char *wire = malloc(STORE_HELLO_BYTES);
     if (!wire) {
-        drop(server, c);
+        drop_connection(server, c);
         return;
     }
     store_make_challenge(&c->handshake, server->secret, STORE_VERSION);
@@ -340,24 +340,24 @@ static void take_hello(struct halay_store_server *server, struct connection *c)
 }
 
 /* How often this rank has connected before; counts this time. */
-static int next_generation(struct halay_store_server *server, size_t rank, unsigned *generation)
+static int count_connection(struct halay_store_server *server, size_t rank, unsigned *reconnects)
 {
-    if (rank >= server->generations_room) {
+    if (rank >= server->connections_room) {
         size_t room = halay_round_up(rank + 1, 256);
-        unsigned *grown = realloc(server->generations, room * sizeof *grown);
+        unsigned *grown = realloc(server->connections, room * sizeof *grown);
         if (!grown)
             return 0;
-        memset(grown + server->generations_room, 0, (room - server->generations_room) * sizeof *grown);
-        server->generations = grown;
-        server->generations_room = room;
+        memset(grown + server->connections_room, 0, (room - server->connections_room) * sizeof *grown);
+        server->connections = grown;
+        server->connections_room = room;
     }
-    *generation = server->generations[rank]++;
+    *reconnects = server->connections[rank]++;
     return 1;
 }
 
 static void take_proof(struct halay_store_server *server, struct connection *c)
 {
-    unsigned generation;
+    unsigned reconnects;
     unsigned char value[4];
     uint32_t rank = store_rank(c->handshake.hello);
 
@@ -366,8 +366,8 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
         return;
     }
     if (store_version(c->handshake.hello) != STORE_VERSION || rank > STORE_RANK_MAX ||
-        !next_generation(server, rank, &generation)) {
-        drop(server, c);
+        !count_connection(server, rank, &reconnects)) {
+        drop_connection(server, c);
         return;
     }
     c->rank = (int)rank;
@@ -375,8 +375,8 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
     list_remove(&server->strangers, c);
     list_add(&server->members, c);
     c->phase = HEAD;
-    store_write_u32(value, generation);
-    answer(server, c, STORE_WELCOME, 0, value, sizeof value);
+    store_write_u32(value, reconnects);
+    send_answer(server, c, STORE_WELCOME, 0, value, sizeof value);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -400,7 +400,7 @@ static unsigned char *phase_buffer(struct connection *c, size_t *need)
     }
 }
 
-static void take(struct halay_store_server *server, struct connection *c)
+static void take_request(struct halay_store_server *server, struct connection *c)
 {
     c->have = 0;
     switch (c->phase) {
@@ -422,7 +422,7 @@ static void take(struct halay_store_server *server, struct connection *c)
 }
 
 /* At most TURNS pieces at a time: a client that sends without end must not keep the others waiting. */
-static void read_some(struct halay_store_server *server, struct connection *c)
+static void read_piece(struct halay_store_server *server, struct connection *c)
 {
     for (int turn = 0; turn < TURNS && c->phase != DEAD && !c->reply; turn++) {
         size_t need;
@@ -433,12 +433,12 @@ static void read_some(struct halay_store_server *server, struct connection *c)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
-            drop(server, c);
+            drop_connection(server, c);
             return;
         }
         c->have += (size_t)n;
         if (c->have == need)
-            take(server, c);
+            take_request(server, c);
     }
 }
 
@@ -457,7 +457,7 @@ static void set_timer(struct halay_store_server *server)
     timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static void drop_late(struct halay_store_server *server)
+static void drop_late_strangers(struct halay_store_server *server)
 {
     uint64_t expired;
 
@@ -467,8 +467,8 @@ static void drop_late(struct halay_store_server *server)
         drop_stranger(server, server->strangers.first, "silent for too long");
 }
 
-/* Whom to drop for a newer one: so a flood does not wash away a rank that is about to send its proof. */
-static struct connection *least_known(const struct halay_store_server *server)
+/* Which one to drop for a newer one, so that a flood does not push out a rank that is about to send its proof. */
+static struct connection *oldest_stranger(const struct halay_store_server *server)
 {
     for (struct connection *c = server->strangers.first; c; c = c->next)
         if (c->phase == HELLO)
@@ -491,13 +491,13 @@ static void welcome_stranger(struct halay_store_server *server, int fd)
     c->watched = EPOLLIN;
     c->deadline_us = halay_deadline_us(PROOF_MS);
     if (server->strangers.count == STRANGERS)
-        drop_stranger(server, least_known(server), "too many at once");
+        drop_stranger(server, oldest_stranger(server), "too many at once");
     list_add(&server->strangers, c);
-    read_some(server, c); /* most often its hello has come already */
+    read_piece(server, c); /* most often its hello has come already */
 }
 
 /* A bounded number at a time, so that a flood does not keep the members waiting: epoll reports the rest again. */
-static void accept_some(struct halay_store_server *server)
+static void accept_clients(struct halay_store_server *server)
 {
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -508,7 +508,7 @@ static void accept_some(struct halay_store_server *server)
                 stop_listening(server);
                 return;
             }
-            drop_stranger(server, least_known(server), "out of descriptors");
+            drop_stranger(server, oldest_stranger(server), "out of descriptors");
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return; /* EAGAIN: that was all; anything else is this connection's trouble */
         }
@@ -527,14 +527,14 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
     for (int i = 0; i < n; i++) {
         struct connection *c = events[i].data.ptr;
         if (events[i].data.ptr == &server->listener) {
-            accept_some(server);
+            accept_clients(server);
         } else if (events[i].data.ptr == &server->timer) {
-            drop_late(server);
+            drop_late_strangers(server);
         } else if (c->phase != DEAD) {
             if (c->reply)
                 flush(server, c);
             if (c->phase != DEAD && !c->reply)
-                read_some(server, c);
+                read_piece(server, c);
         }
     }
     bury(server);
@@ -693,12 +693,12 @@ void halay_store_server_destroy(struct halay_store_server *server)
     if (!server)
         return;
     while (server->strangers.first)
-        drop(server, server->strangers.first);
+        drop_connection(server, server->strangers.first);
     while (server->members.first)
-        drop(server, server->members.first);
+        drop_connection(server, server->members.first);
     bury(server);
     store_table_fini(&server->table);
-    free(server->generations);
+    free(server->connections);
     int fds[] = { server->listener, server->timer, server->epoll };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)

@@ -36,7 +36,7 @@ static size_t bucket_of(const unsigned char *key, size_t key_bytes)
     return hash % BUCKETS;
 }
 
-static struct store_entry *find(const struct store_table *table, const unsigned char *key, size_t key_bytes)
+static struct store_entry *find_entry(const struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
     struct store_entry *entry = table->buckets[bucket_of(key, key_bytes)];
 
@@ -47,10 +47,10 @@ static struct store_entry *find(const struct store_table *table, const unsigned 
 
 const struct store_entry *store_table_get(const struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
-    return find(table, key, key_bytes);
+    return find_entry(table, key, key_bytes);
 }
 
-static struct store_entry *add_entry(struct store_table *table, const unsigned char *key, size_t key_bytes)
+static struct store_entry *append_entry(struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
     struct store_entry *entry = malloc(sizeof *entry + key_bytes);
 
@@ -82,7 +82,7 @@ void store_table_remove(struct store_table *table, const unsigned char *prefix, 
 enum halay_status store_table_set(struct store_table *table, const unsigned char *key, size_t key_bytes,
                                   const unsigned char *value, size_t value_bytes)
 {
-    struct store_entry *entry = find(table, key, key_bytes);
+    struct store_entry *entry = find_entry(table, key, key_bytes);
     size_t old = entry ? entry->value_bytes : 0;
 
     if (table->bytes - old + value_bytes + (entry ? 0 : sizeof *entry + key_bytes) > table->most_bytes)
@@ -90,7 +90,7 @@ enum halay_status store_table_set(struct store_table *table, const unsigned char
     unsigned char *copy = malloc(value_bytes ? value_bytes : 1);
     if (!copy)
         return HALAY_ERR_NO_MEMORY;
-    if (!entry && !(entry = add_entry(table, key, key_bytes))) {
+    if (!entry && !(entry = append_entry(table, key, key_bytes))) {
         free(copy);
         return HALAY_ERR_NO_MEMORY;
     }

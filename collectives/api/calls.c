@@ -11,7 +11,7 @@
 
 /* ---- arguments ---- */
 
-/* group may be NULL: perhaps that is what is wrong. */
+/* group may be NULL: that may be the error. */
 static enum halay_status refuse(struct halay_group *group, const char *what)
 {
     halay_error_somewhere(group ? group->world->log : NULL, "%s", what);
@@ -33,7 +33,7 @@ static enum halay_status set_array(struct halay_coll *c, void *data, size_t coun
     return HALAY_OK;
 }
 
-/* A list of pieces of elements of that size. */
+/* Check a list of pieces whose elements have that size. */
 static enum halay_status set_list(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count,
                                   size_t element, struct halay_vector *vector)
 {
@@ -393,7 +393,7 @@ enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, c
     return reduce_scatter_start(group, in, out, counts, 0, dtype, op, coll);
 }
 
-/* In place every part is replaced by one of the same place and length. */
+/* In place: every part is replaced by one at the same position and of the same length. */
 static enum halay_status check_exchange(const struct halay_coll *c, const void *in, const void *out)
 {
     size_t rank = (size_t)c->t->rank;

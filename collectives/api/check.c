@@ -13,7 +13,7 @@
  *
  * It is a schedule like any other, driven in the place of the chosen algorithm, and starts that one when all agree; so
  * groups that overlap can be in the middle of it at once. Counts are asked for when the signatures agree, and with them
- * how many there are: no message has another length than the one that is waited for. Everybody writes the verdict as
+ * how many there are: no message has another length than the one that is waited for. Every rank writes the verdict as
  * the same line of text.
  *
  * Cost: 2 (N - 1) small messages in two steps, twice that with counts; rank 0 then has all ranks' counts in its
@@ -26,13 +26,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last tags of a channel but one, which is the farewell's (group_ids.c): no algorithm has so many. */
+/* The channel's last tags, except the very last one, the farewell's (group_ids.c): no algorithm uses that many. */
 enum { SIGNATURE_TAG = (1 << HALAY_TAG_BITS) - 4, VERDICT_TAG, COUNTS_TAG };
 
 enum { FIRST = 0 }; /* the rank that compares */
 
 /* What is compared, in this order: causes before what follows from them. Counts come before ALGORITHM. */
-enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, SEGMENT, SLOT, FIELDS };
+enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, FRAGMENT, SLOT, FIELDS };
 
 struct signature {
     uint64_t field[FIELDS];
@@ -86,7 +86,7 @@ static const char *call_name(uint64_t call)
     return call < 2 * HALAY_COLL_COUNT ? calls[call / 2][call % 2] : "?";
 }
 
-/* An all-reduce with adasum is the same call as one with another reduction. */
+/* All-reduces with adasum and with other reductions count as the same call. */
 static uint64_t call_of(const struct halay_coll *c)
 {
     if (c->operation == HALAY_COLL_ALLREDUCE_ADASUM && !c->has_counts)
@@ -120,7 +120,7 @@ static struct signature sign(const struct halay_coll *c)
                                [COUNT] = c->has_counts ? list_length(c) : one_count(c),
                                [ALGORITHM] =
                                    chosen ? (uint64_t)(chosen->algorithm - halay_algorithms) : halay_algorithm_count,
-                               [SEGMENT] = c->group->world->config.ring_segment_bytes,
+                               [FRAGMENT] = c->group->world->config.fragment_bytes,
                                [SLOT] = chosen ? chosen->slot : 0,
                            } };
 
@@ -209,7 +209,7 @@ static int find_split(const struct halay_coll *c, struct verdict *v)
     return 0;
 }
 
-static struct verdict judge(const struct halay_coll *c, const struct state *s)
+static struct verdict judge_calls(const struct halay_coll *c, const struct state *s)
 {
     struct verdict v = { .what = AGREED };
 
@@ -241,8 +241,8 @@ static void write_value(char *text, size_t size, enum field field, uint64_t valu
     case ALGORITHM:
         snprintf(text, size, "algorithm %s", value < halay_algorithm_count ? halay_algorithms[value].name : "none");
         return;
-    case SEGMENT:
-        snprintf(text, size, "segments of %llu bytes", (unsigned long long)value);
+    case FRAGMENT:
+        snprintf(text, size, "fragments of %llu bytes", (unsigned long long)value);
         return;
     case SLOT:
         snprintf(text, size, "slots of %llu bytes", (unsigned long long)value);
@@ -267,7 +267,7 @@ static void report_field(const struct halay_coll *c, const struct verdict *v, co
                 call_name(v->call), rank[0], text[0], rank[1], text[1]);
 }
 
-static void report(const struct halay_coll *c, const struct verdict *v)
+static void report_difference(const struct halay_coll *c, const struct verdict *v)
 {
     const int rank[2] = { halay_group_world_rank(c->group, (int)v->rank[0]),
                           halay_group_world_rank(c->group, (int)v->rank[1]) };
@@ -309,7 +309,7 @@ static void tell_all(struct halay_coll *c)
             coll_send(c, r, VERDICT_TAG, &s->verdict, sizeof s->verdict, &s->transfers[r]);
 }
 
-/* Something for rank 0, and what it says to it. */
+/* Send rank 0 something and receive its answer. */
 static void ask(struct halay_coll *c, uint32_t tag, const void *data, size_t bytes)
 {
     struct state *s = c->state;
@@ -342,30 +342,30 @@ static int is_settled(const struct halay_coll *c)
     return 1;
 }
 
-/* No transfer is under way: the collective itself may have the state. */
-static enum halay_status finish(struct halay_coll *c)
+/* No transfer is under way: the collective itself can reuse the state. */
+static enum halay_status finish_check(struct halay_coll *c)
 {
     const struct state *s = c->state;
 
     if (s->verdict.what == AGREED)
         return halay_coll_begin(c);
-    report(c, &s->verdict);
+    report_difference(c, &s->verdict);
     return HALAY_ERR_MISMATCH;
 }
 
-static enum halay_status lead(struct halay_coll *c)
+static enum halay_status lead_check(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t bytes = counts_length(c) * sizeof(size_t);
 
     if (!s->is_told) {
-        s->verdict = judge(c, s);
+        s->verdict = judge_calls(c, s);
         s->is_told = 1;
         tell_all(c);
         return HALAY_IN_PROGRESS;
     }
     if (s->verdict.what != WANTS_COUNTS)
-        return finish(c);
+        return finish_check(c);
     s->has_counts = 1;
     s->is_told = 0;
     memcpy(shown(c, FIRST), counts_of(c), bytes);
@@ -381,9 +381,9 @@ static enum halay_status progress(struct halay_coll *c)
         return HALAY_IN_PROGRESS;
     coll_advanced(c);
     if (c->t->rank == FIRST)
-        return lead(c);
+        return lead_check(c);
     if (s->verdict.what != WANTS_COUNTS)
-        return finish(c);
+        return finish_check(c);
     ask(c, COUNTS_TAG, counts_of(c), counts_length(c) * sizeof(size_t));
     return HALAY_IN_PROGRESS;
 }

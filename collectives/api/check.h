@@ -7,9 +7,8 @@
 
 #include "collectives/schedule/coll.h"
 
-/* Compares what the ranks call, then goes on with the collective itself (halay_coll_begin); ends with
- * HALAY_ERR_MISMATCH and a line in everybody's log where they disagree. Uses the last tags of the channel. Not in the
- * table of algorithms. */
+/* Compares the ranks' calls, then continues with the collective itself (halay_coll_begin); if they differ it ends with
+ * HALAY_ERR_MISMATCH and a line in every rank's log. Uses the channel's last tags. Not in the table of algorithms. */
 extern const struct halay_algorithm halay_check;
 
 #endif

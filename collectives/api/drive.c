@@ -34,8 +34,7 @@
 #include <string.h>
 
 enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
-/* Of a blocking call before it waits: how often it looks, how often of that without a pause, and up to how many
- * bytes. */
+/* A blocking call of at most that many bytes polls this often before it waits, the first times without a pause. */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
 void coll_advanced(struct halay_coll *c)
@@ -125,7 +124,7 @@ static void complete_alone(struct halay_coll *c)
     c->status = HALAY_OK;
 }
 
-/* Where messages land: the transport's own memory if it wants that. */
+/* Memory for incoming messages: the transport's own if it prefers that. */
 static enum halay_status scratch_get(struct halay_channel *channel, struct halay_transport *t, size_t bytes)
 {
     void *memory = NULL;
@@ -161,7 +160,7 @@ static size_t most_state(int size)
     return packed > check ? packed : check;
 }
 
-/* Storage of the channel: grows to the largest that was needed, and stays. */
+/* The channel's storage: grows to the largest size needed so far, and is kept. */
 static enum halay_status get_storage(struct halay_coll *c, const struct halay_algorithm_ops *ops)
 {
     struct halay_channel *channel = c->channel;
@@ -253,7 +252,7 @@ static struct halay_area *flags_area(const struct halay_group *group, int rank)
     return group->channels[0].areas[rank];
 }
 
-/* For messages to people: the numbers that the job has. */
+/* For messages to people: the job's rank number. */
 static int number_of(const struct halay_group *group, int rank)
 {
     return halay_group_world_rank(group, rank);
@@ -264,8 +263,8 @@ static int is_dead(const struct halay_group *group, int rank)
     return halay_world_is_dead(group->world, halay_group_world_rank(group, rank));
 }
 
-/* Peers that are writing into our memory now finish a bounded piece and then see our flag. One that was stopped in the
- * middle of it may still write when it goes on: we don't wait forever, and say so. */
+/* Peers that are writing into our memory finish a bounded piece, then see our flag. One that is stopped in the middle
+ * may still write once it continues: we do not wait forever, but log that. */
 static void wait_until_quiet(struct halay_group *group)
 {
     int64_t deadline = halay_now_us() + QUIET_US;
@@ -310,7 +309,7 @@ static uint64_t first_unfinished(const struct halay_group *group)
     return first;
 }
 
-/* Where peers look: a flag in shared memory, a message to those that share none. */
+/* Tell the peers: by a flag in shared memory, or by a message to those that share none. */
 static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
 {
     const struct halay_last_words words = { (uint32_t)status, culprit, first_unfinished(group) };
@@ -360,7 +359,7 @@ void halay_group_leave(struct halay_group *group)
 
 /* ---- peers ---- */
 
-/* Does anything under way lack a rank whose last words these are? */
+/* Does anything under way still need the rank whose last words these are? */
 static int is_missed(const struct halay_group *group, const struct halay_last_words *words)
 {
     for (int k = 0; k < HALAY_CHANNELS; k++)
@@ -396,9 +395,9 @@ static void report_end(const struct halay_group *group, int rank, const struct h
         halay_error(log, "rank %d is lost, according to rank %d", culprit, who);
 }
 
-/* Has anybody ended its group while something that is under way here lacks it? What it did its part of completes.
- * everybody: a rank that has given up counts in any case. */
-static void check_ends(struct halay_group *group, int everybody)
+/* Has a rank ended its group while something under way here still needs it? What it has done its part of completes.
+ * given_up_counts: a rank that has given up counts in any case. */
+static void check_ends(struct halay_group *group, int given_up_counts)
 {
     struct halay_last_words words;
 
@@ -406,7 +405,7 @@ static void check_ends(struct halay_group *group, int everybody)
         halay_group_end_listen(group->end, group->world->data);
     for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
         if (r == group->t->rank || !has_ended(group, r, &words) ||
-            !(is_missed(group, &words) || (everybody && words.status != HALAY_ERR_CLOSED)))
+            !(is_missed(group, &words) || (given_up_counts && words.status != HALAY_ERR_CLOSED)))
             continue;
         report_end(group, r, &words);
         close_group(group, HALAY_ERR_PEER, words.status == HALAY_ERR_CLOSED ? r : words.culprit);
@@ -420,7 +419,7 @@ void halay_group_lost(struct halay_group *group, int rank)
     close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
 }
 
-/* The transport's error. Whom it names may have gone because of somebody else: its flag says so. */
+/* The transport's error. The peer it names may have gone because of another one: its flag tells. */
 static void transport_failed(struct halay_group *group, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
@@ -435,9 +434,9 @@ static int has_done_its_part(const struct halay_group *group, int rank)
     return has_ended(group, rank, &words) && !is_missed(group, &words);
 }
 
-/* A member that is dead and that something under way lacks, -1: none. Of several the one that died first, if it is
- * one. */
-static int find_dead(struct halay_group *group)
+/* A dead member that something under way still needs, -1: none. Of several the one that died first, if it is among
+ * them. */
+static int find_dead_member(struct halay_group *group)
 {
     int first = -1;
 
@@ -452,13 +451,13 @@ static int find_dead(struct halay_group *group)
     return -1;
 }
 
-static void look_at_peers(struct halay_group *group, int everybody)
+static void look_at_peers(struct halay_group *group, int given_up_counts)
 {
     int rank;
 
     if (group->status != HALAY_OK)
         return;
-    check_ends(group, everybody);
+    check_ends(group, given_up_counts);
     if (group->status != HALAY_OK)
         return;
     enum halay_status status = group->t->ops->progress(group->t);
@@ -466,7 +465,7 @@ static void look_at_peers(struct halay_group *group, int everybody)
         transport_failed(group, status);
         return;
     }
-    rank = find_dead(group);
+    rank = find_dead_member(group);
     if (rank < 0)
         rank = halay_group_find_stopped(group);
     if (rank >= 0)
@@ -478,7 +477,7 @@ void halay_group_check(struct halay_group *group)
     look_at_peers(group, 0);
 }
 
-void halay_group_check_everybody(struct halay_group *group)
+void halay_group_check_all(struct halay_group *group)
 {
     look_at_peers(group, 1);
 }
@@ -501,7 +500,7 @@ static void step(struct halay_group *group, struct halay_coll *c)
     group->under_way &= ~(1u << c->channel->index);
 }
 
-static void drive(struct halay_group *group, unsigned channels)
+static void drive_group(struct halay_group *group, unsigned channels)
 {
     unsigned long before = group->work;
     unsigned messages = 0;
@@ -525,16 +524,16 @@ void halay_world_drive(struct halay_world *world)
 {
     for (struct halay_group *group = world->groups; group; group = group->next)
         if (group->under_way)
-            drive(group, ~0u);
+            drive_group(group, ~0u);
 }
 
-/* What a waiter drives: its own group, which looks at its peers meanwhile, and whatever is under way in the others. */
+/* A waiter drives its own group, including the checks of its peers, and whatever is under way in the others. */
 static void drive_all(struct halay_group *group)
 {
-    drive(group, ~0u);
+    drive_group(group, ~0u);
     for (struct halay_group *other = group->world->groups; other; other = other->next)
         if (other != group && other->under_way)
-            drive(other, ~0u);
+            drive_group(other, ~0u);
 }
 
 /* How far all groups have come. */
@@ -562,7 +561,7 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
     enum halay_status status = halay_group_check_process(c->group);
     if (status != HALAY_OK)
         return status;
-    drive(c->group, 1u << c->channel->index);
+    drive_group(c->group, 1u << c->channel->index);
     return c->status;
 }
 
@@ -582,7 +581,7 @@ static int can_sleep(const struct halay_group *group)
     return 1;
 }
 
-/* Nothing happens: let the processor go, until something does or for `left_us` at most. */
+/* Nothing happens: yield the processor until something does, at most for `left_us`. */
 static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
 {
     struct halay_transport *t = group->t;
@@ -652,8 +651,7 @@ void halay_coll_end(struct halay_coll *c)
     c->channel->is_taken = 0;
 }
 
-/* What is small and in shared memory is over before it is worth a look at anything else, where every rank has a
- * processor. */
+/* Small collectives in shared memory are over before anything else is worth checking, if every rank has a processor. */
 static void look_first(struct halay_coll *c)
 {
     struct halay_group *group = c->group;

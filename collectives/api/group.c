@@ -28,7 +28,7 @@ static void unlink_group(struct halay_group *group)
         *link = group->next;
 }
 
-/* Where user data can be reached by as many as possible. */
+/* Allocate user memory where as many ranks as possible can reach it. */
 static struct halay_transport *memory_of(const struct halay_group *group)
 {
     struct halay_transport *node = group->world->node;
@@ -201,7 +201,7 @@ err_free:
     return HALAY_ERR_NO_MEMORY;
 }
 
-static int count_hosts(const struct halay_group *group)
+static int count_hosts_of(const struct halay_group *group)
 {
     const int *node_of = group->world->node_of;
     int hosts = 0;
@@ -219,7 +219,7 @@ static int count_hosts(const struct halay_group *group)
 enum halay_status halay_group_enter(struct halay_group *group)
 {
     map_areas(group);
-    group->hosts = count_hosts(group);
+    group->hosts = count_hosts_of(group);
     group->next = group->world->groups;
     group->world->groups = group;
     return apply_config(group);
@@ -243,8 +243,8 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
     return HALAY_OK;
 }
 
-/* What has to be known before the id of an ended group is used again. After a failure its messages may still be on
- * their way, and peers may still write where they did. */
+/* Remember what must be known before an ended group's id is reused. After a failure its messages may still be on their
+ * way, and peers may still write to its areas. */
 static void keep_end(struct halay_group *group)
 {
     struct halay_world *world = group->world;
@@ -259,12 +259,12 @@ static void keep_end(struct halay_group *group)
 
 enum halay_status halay_group_refuse_child(void)
 {
-    /* Not into the group's log: a thread may have held its lock at the fork. */
+    /* Not to the group's log: another thread may have held its lock during the fork. */
     halay_error_somewhere(NULL, "a child of fork has no groups: only the process that opened them can use them");
     return HALAY_ERR_UNSUPPORTED;
 }
 
-/* In a child of fork its memory stays, as all that it stands for is the parent's. */
+/* In a forked child the memory stays: everything it stands for belongs to the parent. */
 void halay_group_destroy(struct halay_group *group)
 {
     if (!group || halay_is_forked(group->is_parent))
@@ -507,7 +507,7 @@ enum halay_status halay_group_set_segment(struct halay_group *group, size_t byte
                               group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
         return HALAY_ERR_ARGUMENT;
     }
-    group->world->config.ring_segment_bytes = bytes;
+    group->world->config.fragment_bytes = bytes;
     forget_choices(group->world);
     return HALAY_OK;
 }

@@ -23,11 +23,11 @@ struct halay_world *halay_group_world(const struct halay_group *group);
 /* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before
  * the first collective, equal on all ranks. */
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
-/* Averages that are started from now on are divided by that many ranks less than there are. All ranks do the same. */
+/* Averages started from now on are divided by the number of ranks less `absent`. All ranks call it alike. */
 void halay_group_set_absent(struct halay_group *group, int ranks);
 
 /* Private data of collectives that are started from now on go through shared memory, and lists are packed, 2^shift
- * times as much at a time as otherwise. All ranks do the same. */
+ * times as much at a time as otherwise. All ranks do the same. For tests, which have little data. */
 enum { HALAY_CHUNK_SHIFT_MOST = 3 }; /* and least: -3 */
 void halay_group_set_chunks(struct halay_group *group, int shift);
 
@@ -36,7 +36,8 @@ void halay_group_set_chunks(struct halay_group *group, int shift);
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, enum halay_dtype dtype, enum halay_op op,
                                                      struct halay_coll **coll);
-/* All-reduce of lists: in times its factors, as `dtype`, is reduced; the result times the factors of out is written. */
+/* All-reduce of lists: the elements of in, multiplied by its factors and converted to `dtype`, are reduced; the
+ * results, multiplied by the factors of out, are written. */
 enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
                                                     enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll);
 /* As allreduce_pieces for a broadcast of bytes (count of a piece: bytes). */
@@ -46,8 +47,8 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
 /* Nonzero if another collective may be started now (a channel is free). */
 int halay_group_can_start(const struct halay_group *group);
 
-/* A number that changes whenever a collective of this group gets further: a driver that is about to sleep compares it
- * before and after its last look. */
+/* A number that changes whenever a collective of this group advances: a driver that is about to sleep compares it
+ * before and after its last check. */
 unsigned long halay_group_work(const struct halay_group *group);
 
 /* Close the group with this status: collectives under way end with it. Peers get HALAY_ERR_PEER in those, and in what
@@ -58,8 +59,8 @@ void halay_group_fail(struct halay_group *group, enum halay_status status, int c
 /* The same with HALAY_ERR_PEER: that rank of the group is lost, unless somebody's word names another one. */
 void halay_group_lost(struct halay_group *group, int rank);
 
-/* Look at the peers: closes the group if one is dead, or if one that has given up or left is missed by what is under
- * way. */
+/* Check the peers: closes the group if one is dead, or if something under way still needs one that has given up or
+ * left. */
 void halay_group_check(struct halay_group *group);
 
 /* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */

@@ -4,12 +4,12 @@
  *
  *     member                                      leader: the lowest number of the job
  *       | my list (a hash), ids that I can't use,   |
- *       | my generation of each          --------->|  same list? some id free at all?
+ *       | how often I released each ------------->|  same list? some id free at all?
  *       |                                           |
- *       |<--------- the id, and everybody's generation of it
+ *       |<--------- the id, and how often each released it
  *       |           or: none yet, since some groups are closed here and not yet there; again
  *
- * A rank that could not prepare sends its status instead, and everybody gets the first such status. The messages go
+ * A rank that could not prepare sends its status instead, and every rank gets the first such status. The messages go
  * under a group id of their own, over the new group's view of the transport: they meet in the order of the calls, which
  * is the same at the two ends of each pair if members make their groups in the same order. A group is made step by
  * step, so that the engine goes on with all else; halay_group_subset waits, and drives all groups meanwhile, since a
@@ -28,7 +28,7 @@
 #include <string.h>
 #include <time.h>
 
-enum step { PROPOSAL, DECISION, GENERATIONS }; /* also the messages' tags */
+enum step { PROPOSAL, DECISION, RELEASES }; /* also the messages' tags */
 enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, NAP_US = 50 };
 
 struct proposal {
@@ -36,10 +36,10 @@ struct proposal {
     int32_t status;
     int32_t waiting; /* ids that will be free once others have closed their groups */
     uint32_t taken;
-    uint32_t generation[HALAY_GROUPS_MAX];
+    uint32_t releases[HALAY_GROUPS_MAX];
 };
 
-/* HALAY_IN_PROGRESS: no id is free, but some will be: everybody proposes again. The generations follow, if the status
+/* HALAY_IN_PROGRESS: no id is free, but some will be: every rank proposes again. The releases follow, if the status
  * is HALAY_OK: members that disagree about their list disagree about the length. */
 struct decision {
     int32_t status;
@@ -59,7 +59,7 @@ struct halay_group_making {
     int64_t deadline_us;        /* of waiting for an id */
     struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
     struct decision decision;
-    uint32_t *generations;            /* owned: of the new id, of each member */
+    uint32_t *releases;               /* owned: of each member, of the new id */
     struct halay_transfer *transfers; /* owned: one a member */
 };
 
@@ -72,9 +72,9 @@ static enum halay_status making_init(struct halay_group_making *a, struct halay_
     a->world = parent->world;
     a->members = malloc(n * sizeof *a->members);
     a->proposals = calloc(n, sizeof *a->proposals);
-    a->generations = calloc(n, sizeof *a->generations);
+    a->releases = calloc(n, sizeof *a->releases);
     a->transfers = calloc(n, sizeof *a->transfers);
-    if (!a->members || !a->proposals || !a->generations || !a->transfers) {
+    if (!a->members || !a->proposals || !a->releases || !a->transfers) {
         halay_error(a->world->log, "out of memory: a group of %d ranks", count);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -96,7 +96,7 @@ void halay_group_making_end(struct halay_group_making *a)
         a->t->ops->close(a->t);
     halay_group_free_all(a->group);
     free(a->transfers);
-    free(a->generations);
+    free(a->releases);
     free(a->proposals);
     free(a->members);
     free(a);
@@ -160,7 +160,7 @@ static void decide(struct halay_group_making *a)
         status = waiting && !halay_deadline_passed(a->deadline_us) ? HALAY_IN_PROGRESS : HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
     for (int r = 0; r < a->t->size && status == HALAY_OK; r++)
-        a->generations[r] = a->proposals[r].generation[a->decision.id];
+        a->releases[r] = a->proposals[r].releases[a->decision.id];
 }
 
 static uint64_t hash_of(const int *members, int count)
@@ -182,7 +182,7 @@ static void propose(struct halay_group_making *a)
                             .status = (int32_t)a->mine,
                             .waiting = halay_group_ids_waiting(ids),
                             .taken = ids->taken };
-    memcpy(p->generation, ids->generation, sizeof p->generation);
+    memcpy(p->releases, ids->releases, sizeof p->releases);
     if (a->t->rank != a->leader) {
         send_to(a, a->leader, PROPOSAL, p, sizeof *p);
         return;
@@ -201,7 +201,7 @@ static void spread(struct halay_group_making *a, enum step what, void *data, siz
         receive_from(a, a->leader, what, data, bytes);
 }
 
-static void begin(struct halay_group_making *a, enum step step)
+static void begin_step(struct halay_group_making *a, enum step step)
 {
     a->step = step;
     if (step == PROPOSAL) {
@@ -211,7 +211,7 @@ static void begin(struct halay_group_making *a, enum step step)
             decide(a);
         spread(a, DECISION, &a->decision, sizeof a->decision);
     } else {
-        spread(a, GENERATIONS, a->generations, (size_t)a->t->size * sizeof *a->generations);
+        spread(a, RELEASES, a->releases, (size_t)a->t->size * sizeof *a->releases);
     }
 }
 
@@ -221,9 +221,9 @@ static enum halay_status take_decision(struct halay_group_making *a)
     enum halay_status status = (enum halay_status)a->decision.status;
 
     if (status == HALAY_IN_PROGRESS)
-        begin(a, PROPOSAL);
+        begin_step(a, PROPOSAL);
     else if (status == HALAY_OK)
-        begin(a, GENERATIONS);
+        begin_step(a, RELEASES);
     else if (status == HALAY_ERR_ARGUMENT)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
@@ -255,13 +255,13 @@ static void settle_id(struct halay_group *group, const struct halay_group_making
         }
         end->witness[end->witnesses++] = (struct halay_group_witness){
             .area = group->shared->ops->area(group->shared, number, group->id * HALAY_CHANNELS),
-            .generation = a->generations[r],
+            .releases = a->releases[r],
         };
     }
 }
 
-static enum halay_status prepare(struct halay_world *world, const int *members, struct halay_transport *t,
-                                 struct halay_group **out)
+static enum halay_status prepare_mine(struct halay_world *world, const int *members, struct halay_transport *t,
+                                      struct halay_group **out)
 {
     enum halay_status status = halay_group_make(world, members, t, out);
     if (status != HALAY_OK)
@@ -297,15 +297,15 @@ static enum halay_status open_transport(struct halay_world *world, const int *me
     return status;
 }
 
-static enum halay_status finish(struct halay_group_making *a)
+static enum halay_status finish_making(struct halay_group_making *a)
 {
     settle_id(a->group, a);
     halay_group_set_deterministic(a->group, a->parent->deterministic);
     return halay_group_enter(a->group);
 }
 
-/* One look: HALAY_IN_PROGRESS, or how it has ended. */
-static enum halay_status look(struct halay_group_making *a)
+/* Check once: HALAY_IN_PROGRESS, or how it has ended. */
+static enum halay_status look_once(struct halay_group_making *a)
 {
     enum halay_status status = a->t->ops->progress(a->t);
 
@@ -320,11 +320,11 @@ static enum halay_status look(struct halay_group_making *a)
         return status;
     }
     if (a->step == PROPOSAL)
-        begin(a, DECISION);
+        begin_step(a, DECISION);
     else if (a->step == DECISION)
         return take_decision(a);
     else
-        return finish(a);
+        return finish_making(a);
     return HALAY_IN_PROGRESS;
 }
 
@@ -332,7 +332,7 @@ enum halay_status halay_group_making_progress(struct halay_group_making *a, stru
 {
     if (a->status != HALAY_IN_PROGRESS)
         return a->status;
-    a->status = look(a);
+    a->status = look_once(a);
     if (a->status == HALAY_OK) {
         *group = a->group;
         a->group = NULL;
@@ -369,12 +369,12 @@ static enum halay_status making_create(struct halay_group *parent, const int *ra
     }
     a->mine = open_transport(a->world, a->members, count, rank, &t);
     if (a->mine == HALAY_OK)
-        a->mine = prepare(a->world, a->members, t, &a->group);
+        a->mine = prepare_mine(a->world, a->members, t, &a->group);
     if (a->mine != HALAY_OK && t)
         t->ops->close(t);
     a->status = HALAY_IN_PROGRESS;
     a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
-    begin(a, PROPOSAL);
+    begin_step(a, PROPOSAL);
     *making = a;
     return HALAY_OK;
 }
@@ -417,7 +417,7 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
     }
     for (unsigned polls = 0; (status = halay_group_making_progress(a, group)) == HALAY_IN_PROGRESS; polls++) {
         if (polls % CHECK_EVERY == CHECK_EVERY - 1)
-            halay_group_check_everybody(parent);
+            halay_group_check_all(parent);
         halay_world_drive(a->world);
         pause_a_while(polls);
     }

@@ -44,7 +44,8 @@ size_t halay_packed_state(int size)
     return state_header() + HALVES * halay_round_up(halay_algorithm_state_max(size), HALAY_CACHE_LINE);
 }
 
-/* What must be zero at the start; each half's state is cleared with each chunk, as far as its algorithm goes. */
+/* Bytes that must be zero at the start; each half's state is cleared for each chunk, as much of it as its algorithm
+ * uses. */
 static size_t state_bytes(int size)
 {
     (void)size;
@@ -93,10 +94,10 @@ static void start(struct halay_coll *c)
     struct state *s = c->state;
 
     s->chunk = chunk_elements(c);
-    s->chunks = halay_segment_count(c->out.count, s->chunk);
+    s->chunks = halay_span_cuts(c->out.count, s->chunk);
 }
 
-/* Nonzero if the chunk lies in one piece on both sides: the inner collective then has it. */
+/* Nonzero if the chunk lies in one piece on both sides: then the inner collective works on it directly. */
 static int run_in_place(const struct halay_coll *c, struct half *h)
 {
     struct state *s = c->state;

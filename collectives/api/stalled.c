@@ -15,8 +15,8 @@
 
 enum { STEP_US = 10000, STEP_MOST_US = 1000000 };
 
-/* Nobody waits for a rank that has left, whatever its process does. */
-static int has_closed(const struct halay_group *group, int rank)
+/* No one waits for a rank that has left, whatever its process does. */
+static int member_has_closed(const struct halay_group *group, int rank)
 {
     return group->closed && group->closed[rank] &&
            atomic_load_explicit(group->closed[rank], memory_order_acquire) != HALAY_OK;
@@ -25,7 +25,7 @@ static int has_closed(const struct halay_group *group, int rank)
 static int stopped_member(const struct halay_group *group)
 {
     for (int r = 0; r < group->t->size; r++)
-        if (r != group->t->rank && !has_closed(group, r) &&
+        if (r != group->t->rank && !member_has_closed(group, r) &&
             halay_world_is_stopped(group->world, halay_group_world_rank(group, r)))
             return r;
     return -1;

@@ -6,9 +6,9 @@
  *     what was asked for by name
  *     for each table, the file's before the built-in one:
  *         its first rule ("use") that fits and whose algorithm this group may use
- *         else, if it has costs for the transport and place: the least by the formulas
+ *         else, if it has costs for the transport and locality: the least by the formulas
  *
- * and for shared memory: how large a slot is. A table with segments says the same of messages (tuning.h).
+ * and for shared memory: how large a slot is. A table with fragments says the same of messages (tuning.h).
  *
  * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
  */
@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static unsigned place_of(const struct halay_select_query *q)
+static unsigned locality_of(const struct halay_select_query *q)
 {
     return q->is_local ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
 }
@@ -39,7 +39,7 @@ static const struct halay_tuning_rule *find_rule(const struct halay_select_query
     for (size_t i = 0; i < table->rule_count; i++) {
         const struct halay_tuning_rule *rule = &table->rules[i];
         if (q->bytes <= rule->bytes_most && q->size >= rule->ranks_least && q->size <= rule->ranks_most &&
-            halay_tuning_fits(&rule->scope, q->transport, place_of(q)) &&
+            halay_tuning_fits(&rule->scope, q->transport, locality_of(q)) &&
             is_allowed(q, &halay_algorithms[rule->algorithm]))
             return rule;
     }
@@ -51,7 +51,7 @@ static const struct halay_tuning_rule *find_rule(const struct halay_select_query
 static const struct halay_tuning_cost *find_cost(const struct halay_select_query *q, const struct halay_tuning *table)
 {
     for (size_t i = 0; i < table->cost_count; i++)
-        if (halay_tuning_fits(&table->costs[i].scope, q->transport, place_of(q)))
+        if (halay_tuning_fits(&table->costs[i].scope, q->transport, locality_of(q)))
             return &table->costs[i];
     return NULL;
 }
@@ -82,7 +82,7 @@ struct halay_select_query halay_select_between(const struct halay_select_query *
     q.bytes = chunk / (size_t)locals;
     q.size = q.hosts = hosts;
     q.flows = locals;
-    /* Of the chunks under way half are in shared memory. */
+    /* Half of the chunks under way are in shared memory. */
     q.overlap = chunks < HALAY_NODES_DEPTH / 2 ? (int)chunks : HALAY_NODES_DEPTH / 2;
     q.caps &= ~(unsigned)(HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES);
     q.deterministic = HALAY_DETERMINISTIC_OFF;
@@ -102,7 +102,7 @@ static double seconds_between(const struct halay_select_query *q)
     return (double)q->bytes / (double)chunk * halay_select_seconds(&between, halay_select(&between, NULL, 0));
 }
 
-/* What the formulas are of: see algorithms.def. */
+/* The variables of the formulas: see algorithms.def. */
 static struct halay_cost_terms terms_of(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
 {
     unsigned n = (unsigned)q->size, ones = (unsigned)__builtin_popcount(n);
@@ -113,7 +113,7 @@ static struct halay_cost_terms terms_of(const struct halay_select_query *q, cons
         .S = q->bytes == SIZE_MAX ? 0 : (double)q->bytes,
         .H = hosts,
         .K = (double)q->size / hosts,
-        .P = (double)q->segment,
+        .P = (double)q->fragment,
         .W = q->is_half ? 2 : 1,
         .L = down + (ones > 1),
         .Q = log2_up(hosts),
@@ -146,7 +146,7 @@ struct ranking {
     double first_seconds, second_seconds;
 };
 
-/* Of equal ones the first of algorithms.def. */
+/* Among equals the first of algorithms.def. */
 static struct ranking rank_algorithms(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
 {
     struct halay_cost_terms terms = terms_of(q, cost);
@@ -211,7 +211,7 @@ static int slot_fits(const struct halay_select_query *q, const struct halay_tuni
 {
     return (slot->operation < 0 || slot->operation == (int)q->operation) && q->bytes <= slot->bytes_most &&
            q->size >= slot->ranks_least && q->size <= slot->ranks_most &&
-           halay_tuning_fits(&slot->scope, q->transport, place_of(q));
+           halay_tuning_fits(&slot->scope, q->transport, locality_of(q));
 }
 
 size_t halay_select_slot(const struct halay_select_query *q)

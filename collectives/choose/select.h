@@ -31,7 +31,7 @@ struct halay_tuning; /* tuning.h */
 
 struct halay_select_query {
     enum halay_collective operation;
-    size_t bytes; /* of the longer of in and out; all-to-all with splits: SIZE_MAX, no rank knows everybody's */
+    size_t bytes; /* of the longer of in and out; all-to-all with splits: SIZE_MAX, no rank knows every rank's */
     int is_half;  /* f16 or bf16 */
     int size;
     int is_local;          /* all ranks are on one host */
@@ -39,10 +39,10 @@ struct halay_select_query {
     unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
     int hosts;             /* that the ranks are on; 0: each on one of its own */
     /* Of this kind at the same time: 0 stands for 1. */
-    int flows;      /* over each host's link, by other ranks: a byte takes as many times as long */
-    int overlap;    /* one after the other: they hide each other's latency */
-    size_t segment; /* bytes */
-    size_t slot;    /* bytes; 0: by table */
+    int flows;       /* over each host's link, by other ranks: a byte takes as many times as long */
+    int overlap;     /* one after the other: they hide each other's latency */
+    size_t fragment; /* bytes */
+    size_t slot;     /* bytes; 0: by table */
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced; /* by configuration or call; NULL: by table */
     const struct halay_tuning *tuning;    /* its last table has costs for everything */
@@ -51,11 +51,12 @@ struct halay_select_query {
 /* The algorithm, never NULL; why: a phrase that goes after "because: ", cut to size; NULL if it is not wanted. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
 
-/* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for as much: by the
+/* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for that many: by the
  * first row that fits. */
 size_t halay_select_slot(const struct halay_select_query *query);
 
-/* Seconds that it takes by its formula and the costs of the first table that has some for this transport and place. */
+/* Seconds that it takes by its formula, with the costs of the first table that has some for this transport and
+ * locality. */
 double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm);
 
 /* The all-reduces between the hosts that the hierarchical one consists of, each of one rank a host, for a chunk of that

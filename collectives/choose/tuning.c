@@ -3,14 +3,14 @@
  * The tuning table as text. A line is a row, # begins a comment:
  *
  *     halay-tuning 1
- *     cost    TRANSPORT PLACE latency=9us message=2us byte=0.2ns add=0.05ns exchange=0.3us memory=0.03ns
- *     use     TRANSPORT PLACE OPERATION RANKS UPTO ALGORITHM
- *     segment TRANSPORT PLACE SIZE
- *     slot    TRANSPORT PLACE OPERATION RANKS UPTO SIZE
+ *     cost    TRANSPORT LOCALITY latency=9us message=2us byte=0.2ns add=0.05ns exchange=0.3us memory=0.03ns
+ *     use     TRANSPORT LOCALITY OPERATION RANKS UPTO ALGORITHM
+ *     segment TRANSPORT LOCALITY SIZE
+ *     slot    TRANSPORT LOCALITY OPERATION RANKS UPTO SIZE
  *
- * TRANSPORT is a name or *, PLACE is local (all ranks on one host), remote or *, OPERATION of a slot may be *, RANKS is
- * 4, 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a table
- * is taken as a whole or not at all.
+ * TRANSPORT is a name or *, LOCALITY is local (all ranks on one host), remote or *, OPERATION of a slot may be *, RANKS
+ * is 4, 3-8, 9- or *, UPTO is a size or *. The first line gives the version of the format. Everything is checked: a
+ * table is taken as a whole or not at all.
  */
 #include "collectives/choose/tuning.h"
 #include "base/config.h"
@@ -94,21 +94,21 @@ static enum halay_status complain(struct reader *r, const char *format, ...)
 
 static enum halay_status read_scope(struct reader *r, struct halay_tuning_scope *scope)
 {
-    const char *transport = r->words[1], *place = r->words[2];
+    const char *transport = r->words[1], *locality = r->words[2];
 
     *scope = (struct halay_tuning_scope){ .line = r->line };
     if (strlen(transport) >= sizeof scope->transport)
         return complain(r, "'%s' is not a transport: use shm, ucx, mpi or *", transport);
     if (strcmp(transport, "*"))
         memcpy(scope->transport, transport, strlen(transport));
-    if (!strcmp(place, "local"))
-        scope->places = HALAY_TUNING_LOCAL;
-    else if (!strcmp(place, "remote"))
-        scope->places = HALAY_TUNING_REMOTE;
-    else if (!strcmp(place, "*"))
-        scope->places = HALAY_TUNING_LOCAL | HALAY_TUNING_REMOTE;
+    if (!strcmp(locality, "local"))
+        scope->localities = HALAY_TUNING_LOCAL;
+    else if (!strcmp(locality, "remote"))
+        scope->localities = HALAY_TUNING_REMOTE;
+    else if (!strcmp(locality, "*"))
+        scope->localities = HALAY_TUNING_LOCAL | HALAY_TUNING_REMOTE;
     else
-        return complain(r, "'%s' is not a place: use local, remote or *", place);
+        return complain(r, "'%s' is not a locality: use local, remote or *", locality);
     return HALAY_OK;
 }
 
@@ -239,7 +239,7 @@ static enum halay_status read_use(struct reader *r)
     enum halay_collective operation;
 
     if (r->count != 7)
-        return complain(r, "%d words: 'use TRANSPORT PLACE OPERATION RANKS UPTO ALGORITHM' has 7", r->count);
+        return complain(r, "%d words: 'use TRANSPORT LOCALITY OPERATION RANKS UPTO ALGORITHM' has 7", r->count);
     if (t->rule_count == HALAY_TUNING_RULES)
         return complain(r, "more than %d rules", HALAY_TUNING_RULES);
     struct halay_tuning_rule *rule = &t->rules[t->rule_count];
@@ -259,19 +259,19 @@ static enum halay_status read_use(struct reader *r)
     return HALAY_OK;
 }
 
-static enum halay_status read_segment(struct reader *r)
+static enum halay_status read_fragment(struct reader *r)
 {
     struct halay_tuning *t = r->table;
 
     if (r->count != 4)
-        return complain(r, "%d words: 'segment TRANSPORT PLACE SIZE' has 4", r->count);
-    if (t->segment_count == HALAY_TUNING_SEGMENTS)
-        return complain(r, "more than %d rows of segments", HALAY_TUNING_SEGMENTS);
-    struct halay_tuning_segment *segment = &t->segments[t->segment_count];
-    enum halay_status status = read_scope(r, &segment->scope);
+        return complain(r, "%d words: 'segment TRANSPORT LOCALITY SIZE' has 4", r->count);
+    if (t->fragment_count == HALAY_TUNING_FRAGMENTS)
+        return complain(r, "more than %d segment rows", HALAY_TUNING_FRAGMENTS);
+    struct halay_tuning_fragment *fragment = &t->fragments[t->fragment_count];
+    enum halay_status status = read_scope(r, &fragment->scope);
     if (status == HALAY_OK)
-        status = read_size(r, r->words[3], "256K", &segment->bytes);
-    t->segment_count += status == HALAY_OK;
+        status = read_size(r, r->words[3], "256K", &fragment->bytes);
+    t->fragment_count += status == HALAY_OK;
     return status;
 }
 
@@ -281,7 +281,7 @@ static enum halay_status read_slot(struct reader *r)
     enum halay_collective operation;
 
     if (r->count != 7)
-        return complain(r, "%d words: 'slot TRANSPORT PLACE OPERATION RANKS UPTO SIZE' has 7", r->count);
+        return complain(r, "%d words: 'slot TRANSPORT LOCALITY OPERATION RANKS UPTO SIZE' has 7", r->count);
     if (t->slot_count == HALAY_TUNING_SLOTS)
         return complain(r, "more than %d rows of slots", HALAY_TUNING_SLOTS);
     struct halay_tuning_slot *slot = &t->slots[t->slot_count];
@@ -318,10 +318,10 @@ static enum halay_status read_row(struct reader *r)
     if (!strcmp(r->words[0], "use"))
         return read_use(r);
     if (!strcmp(r->words[0], "segment"))
-        return read_segment(r);
+        return read_fragment(r);
     if (!strcmp(r->words[0], "slot"))
         return read_slot(r);
-    return complain(r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a place",
+    return complain(r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a locality",
                     r->words[0]);
 }
 
@@ -398,16 +398,16 @@ enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table
 
 /* ---- questions ---- */
 
-int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned place)
+int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned locality)
 {
-    return (!*scope->transport || !strcmp(scope->transport, transport)) && scope->places & place;
+    return (!*scope->transport || !strcmp(scope->transport, transport)) && scope->localities & locality;
 }
 
-size_t halay_tuning_segment(const struct halay_tuning *table, const char *transport, unsigned place)
+size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality)
 {
     for (; table; table = table->next)
-        for (size_t i = 0; i < table->segment_count; i++)
-            if (halay_tuning_fits(&table->segments[i].scope, transport, place))
-                return table->segments[i].bytes;
+        for (size_t i = 0; i < table->fragment_count; i++)
+            if (halay_tuning_fits(&table->fragments[i].scope, transport, locality))
+                return table->fragments[i].bytes;
     return (size_t)256 << 10;
 }

@@ -17,18 +17,19 @@ struct halay_config;
 enum {
     HALAY_TUNING_COSTS = 32,
     HALAY_TUNING_RULES = 512,
-    HALAY_TUNING_SEGMENTS = 32,
+    HALAY_TUNING_FRAGMENTS = 32,
     HALAY_TUNING_SLOTS = 256,
     HALAY_TUNING_TRANSPORT = 16, /* bytes of a transport's name */
 };
 
 /* Where the ranks of a group are. */
-enum halay_tuning_places { HALAY_TUNING_LOCAL = 1, HALAY_TUNING_REMOTE = 2 };
+enum halay_tuning_locality { HALAY_TUNING_LOCAL = 1, HALAY_TUNING_REMOTE = 2 };
 
-/* What a row is about: a transport by name ("": any), ranks of one host or of several (bits of halay_tuning_places). */
+/* What a row is about: a transport by name ("": any), ranks of one host or of several (bits of halay_tuning_locality).
+ */
 struct halay_tuning_scope {
     char transport[HALAY_TUNING_TRANSPORT];
-    unsigned places;
+    unsigned localities;
     int line; /* in the text */
 };
 
@@ -44,7 +45,7 @@ struct halay_tuning_rule {
     unsigned algorithm; /* index of halay_algorithms */
 };
 
-struct halay_tuning_segment {
+struct halay_tuning_fragment {
     struct halay_tuning_scope scope;
     size_t bytes;
 };
@@ -61,10 +62,10 @@ struct halay_tuning_slot {
 struct halay_tuning {
     const struct halay_tuning *next; /* looked at after this one; borrowed; NULL: the last */
     char name[160];                  /* the file's, or "the built-in table" */
-    size_t cost_count, rule_count, segment_count, slot_count;
+    size_t cost_count, rule_count, fragment_count, slot_count;
     struct halay_tuning_cost costs[HALAY_TUNING_COSTS];
     struct halay_tuning_rule rules[HALAY_TUNING_RULES];
-    struct halay_tuning_segment segments[HALAY_TUNING_SEGMENTS];
+    struct halay_tuning_fragment fragments[HALAY_TUNING_FRAGMENTS];
     struct halay_tuning_slot slots[HALAY_TUNING_SLOTS];
 };
 
@@ -78,14 +79,14 @@ enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table
 /* The built-in table, as text; it parses. Static storage. */
 extern const char halay_tuning_builtin[];
 
-/* Is this row about that transport and place (one of halay_tuning_places)? */
-int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned place);
-/* Bytes of a segment there, by the first row that fits. */
-size_t halay_tuning_segment(const struct halay_tuning *table, const char *transport, unsigned place);
+/* Is this row about that transport and locality (one of halay_tuning_locality)? */
+int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned locality);
+/* Bytes of a fragment there, by the first row that fits. */
+size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality);
 
 /* tuning_share.c: the tables of a job, the same on all ranks. Rank 0 reads the file; every rank calls it, over the
- * bootstrap. Rank 0's errors are everybody's, and it logs them. Rank 0's HALAY_RING_SEGMENT, HALAY_SLOT and HALAY_CHECK
- * become everybody's in config, too. *out is the caller's to free. */
+ * bootstrap. Rank 0's errors are every rank's, and it logs them. In config, rank 0's HALAY_RING_SEGMENT, HALAY_SLOT and
+ * HALAY_CHECK become every rank's, too. *out is the caller's to free. */
 enum halay_status halay_tuning_share(struct halay_boot *boot, struct halay_config *config, struct halay_tuning **out);
 
 #endif

@@ -2,10 +2,10 @@
  *
  * The tuning table of a world: rank 0 reads the file, all ranks get what it read.
  *
- *     rank 0 looks for a file, parses it -> everybody is told how it went and how much there is -> and gets the rows
+ *     rank 0 looks for a file, parses it -> every rank is told how it went and how much there is -> and gets the rows
  *
  * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is
- * wrong ends the start of all of them. What the environment of rank 0 says about segments, slots and checking holds for
+ * wrong ends the start of all of them. What rank 0's environment says about fragments, slots and checking holds for
  * all ranks too.
  */
 #include "base/memory.h"
@@ -18,9 +18,9 @@
 
 struct head {
     int64_t status;
-    uint64_t cost_count, rule_count, segment_count, slot_count;
-    uint64_t segment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
-    uint64_t check;                     /* HALAY_CHECK */
+    uint64_t cost_count, rule_count, fragment_count, slot_count;
+    uint64_t fragment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
+    uint64_t check;                      /* HALAY_CHECK */
     char name[sizeof((struct halay_tuning *)0)->name];
 };
 
@@ -66,7 +66,7 @@ static enum halay_status read_file(const struct halay_config *config, struct hal
 
 /* ---- all ranks ---- */
 
-/* How the ranks reach each other meanwhile. */
+/* How the ranks exchange it. */
 struct meeting {
     struct halay_boot *boot;
     int timeout_ms;
@@ -99,7 +99,7 @@ static enum halay_status share_rows(const struct meeting *m, struct halay_tuning
         size_t bytes;
     } all[] = { { table->costs, table->cost_count * sizeof *table->costs },
                 { table->rules, table->rule_count * sizeof *table->rules },
-                { table->segments, table->segment_count * sizeof *table->segments },
+                { table->fragments, table->fragment_count * sizeof *table->fragments },
                 { table->slots, table->slot_count * sizeof *table->slots } };
     enum halay_status status = HALAY_OK;
 
@@ -113,9 +113,9 @@ static void fill_head(struct head *head, const struct halay_config *config, cons
 {
     head->cost_count = table->cost_count;
     head->rule_count = table->rule_count;
-    head->segment_count = table->segment_count;
+    head->fragment_count = table->fragment_count;
     head->slot_count = table->slot_count;
-    head->segment_bytes = config->ring_segment_bytes;
+    head->fragment_bytes = config->fragment_bytes;
     head->check = (uint64_t)config->check;
     head->slot_bytes = config->slot_bytes;
     memcpy(head->name, table->name, sizeof head->name);
@@ -123,12 +123,12 @@ static void fill_head(struct head *head, const struct halay_config *config, cons
 
 static void apply_head(const struct head *head, struct halay_config *config, struct halay_tuning *table)
 {
-    config->ring_segment_bytes = head->segment_bytes;
+    config->fragment_bytes = head->fragment_bytes;
     config->check = head->check != 0;
     config->slot_bytes = head->slot_bytes;
     table->cost_count = head->cost_count;
     table->rule_count = head->rule_count;
-    table->segment_count = head->segment_count;
+    table->fragment_count = head->fragment_count;
     table->slot_count = head->slot_count;
     memcpy(table->name, head->name, sizeof table->name);
 }
@@ -136,7 +136,7 @@ static void apply_head(const struct head *head, struct halay_config *config, str
 static int is_plausible(const struct head *head)
 {
     return head->cost_count <= HALAY_TUNING_COSTS && head->rule_count <= HALAY_TUNING_RULES &&
-           head->segment_count <= HALAY_TUNING_SEGMENTS && head->slot_count <= HALAY_TUNING_SLOTS;
+           head->fragment_count <= HALAY_TUNING_FRAGMENTS && head->slot_count <= HALAY_TUNING_SLOTS;
 }
 
 static enum halay_status share(const struct meeting *m, struct halay_config *config, struct halay_tuning *table)

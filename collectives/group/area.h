@@ -10,17 +10,17 @@
  *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left;
  *              and of how many collectives it has done its part
  *     640      busy: this rank is touching memory of others
- *     768      generation (channel 0's area): how often this rank has given up the group's id (group_ids.h)
- *     896      taken: chunks of results that this rank has copied out of everybody's slots (hierarchical)
+ *     768      releases (channel 0's area): how often this rank has given up the group's id (group_ids.h)
+ *     896      taken: chunks of results that this rank has copied out of every rank's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number and right behind it the data
- *     36 K     express: two slots a place, as those of one-shot (express_slots.h)
+ *     36 K     express: pairs of slots, as those of one-shot (express_slots.h)
  *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of
  *              them; all-to-all: offset and length of each rank's part
  *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
  *
  * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
- * ranks, so everybody computes the same numbers. A store of a number (release) publishes everything that its rank wrote
+ * ranks, so every rank computes the same numbers. A store of a number (release) publishes all that its rank wrote
  * before; a load that sees it (acquire) may read that.
  */
 #ifndef HALAY_AREA_H
@@ -29,7 +29,7 @@
 #include "collectives/transport/transport.h"
 #include <stdatomic.h>
 
-enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_PLACES = 32 };
+enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_PAIRS = 32 };
 enum {
     HALAY_ONESHOTS = 2,
     HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
@@ -37,7 +37,7 @@ enum {
 };
 #define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
 #define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
-enum { SHARED_EXPRESS = HALAY_EXPRESS_PLACES / HALAY_CHANNELS }; /* places in the area of a channel */
+enum { SHARED_EXPRESS = HALAY_EXPRESS_PAIRS / HALAY_CHANNELS }; /* pairs of slots in the area of a channel */
 
 struct halay_oneshot_slot {
     _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
@@ -60,9 +60,9 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t barrier;
     _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
     int32_t culprit;                       /* the rank that is to blame */
-    uint64_t finished;                     /* it has done its part of collectives with lower numbers */
+    uint64_t finished;                     /* it has done its part of all collectives with lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
-    _Alignas(128) _Atomic uint32_t generation;
+    _Alignas(128) _Atomic uint32_t releases;
     _Alignas(128) _Atomic uint64_t taken;
     _Alignas(128) _Atomic uint64_t read;
     _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];

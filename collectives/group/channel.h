@@ -14,7 +14,7 @@
 struct halay_area;  /* area.h */
 struct halay_nodes; /* nodes.h */
 
-/* How far a channel has counted; equal on all ranks between two collectives, but for all_read. */
+/* The channel's counters; equal on all ranks between two collectives, except all_read. */
 struct halay_channel_numbers {
     uint64_t chunks;   /* of collectives that arrive, fill and are done in chunks */
     uint64_t oneshots; /* exchanges */
@@ -53,7 +53,7 @@ struct halay_choice {
     int is_half;
 };
 
-/* How long a wait has been in vain: stalled.c. */
+/* How long a wait has made no progress: stalled.c. */
 struct halay_stall {
     unsigned long work; /* the group's, at the last look */
     int64_t looked_us;  /* when that was */
@@ -91,10 +91,10 @@ struct halay_group {
     uint64_t started;               /* collectives so far; the next one's number */
     unsigned under_way;             /* bit i: channel i has a collective that is not complete */
     unsigned long work;             /* grows when a collective gets further */
-    unsigned idle_polls;            /* since something happened; every so often the peers are looked at */
+    unsigned idle_polls;            /* looks since something happened; every so often the peers are checked */
     struct halay_stall stall;
     long spin_us; /* how long a wait may spin before it sleeps */
-    int may_hog;  /* there is a processor for every local rank: spinning takes it from nobody */
+    int may_hog;  /* there is a processor for every local rank: spinning takes it from no one */
     struct halay_channel channels[HALAY_CHANNELS];
 
     pthread_mutex_t lock;       /* guards blocks */
@@ -113,15 +113,15 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
 enum halay_status halay_group_enter(struct halay_group *group);
 void halay_group_free_all(struct halay_group *group); /* NULL is allowed */
 
-/* In a child of fork HALAY_ERR_UNSUPPORTED, after a line (group.c): nothing that others see may be touched then. */
+/* In a forked child HALAY_ERR_UNSUPPORTED, after a line (group.c): it must not touch anything that others see. */
 enum halay_status halay_group_refuse_child(void);
 static inline enum halay_status halay_group_check_process(const struct halay_group *group)
 {
     return halay_is_forked(group->is_parent) ? halay_group_refuse_child() : HALAY_OK;
 }
 
-/* stalled.c: the rank that is stopped while this one has waited in vain for HALAY_PEER_TIMEOUT, -1: none. A line is
- * logged. Called while nothing gets further; cheap. */
+/* stalled.c: a rank that is stopped while this one has waited for HALAY_PEER_TIMEOUT without progress, -1: none. A line
+ * is logged. Called while nothing advances; cheap. */
 int halay_group_find_stopped(struct halay_group *group);
 
 /* drive.c */
@@ -131,7 +131,8 @@ void halay_world_drive(struct halay_world *world);
 
 /* Take the next channel and zero its collective. */
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_collective operation, struct halay_coll **out);
-/* Start what the caller has filled in: chooses the algorithm, gets the storage. Gives the channel back on error. */
+/* Start the collective that the caller has filled in: choose the algorithm, get the storage. Gives the channel back on
+ * error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);
 /* The choice for it, valid until the next one; or NULL if nothing has to be moved. */
 const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
@@ -142,10 +143,10 @@ enum halay_status halay_coll_begin(struct halay_coll *c);
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
 /* Wait for it, end it, return its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
-/* halay_group_check for a rank that waits for the others outside of collectives: closes the group if anybody has given
+/* halay_group_check for a rank that waits for the others outside of collectives: closes the group if any rank has given
  * up. */
-void halay_group_check_everybody(struct halay_group *group);
-/* The end of a group: gives up what is under way, tells the others. */
+void halay_group_check_all(struct halay_group *group);
+/* End a group: give up what is under way, tell the others. */
 void halay_group_leave(struct halay_group *group);
 
 #endif

@@ -19,7 +19,7 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
         .hosts = group->hosts,
         .transport = group->t->ops->name,
         .caps = group->caps,
-        .segment = group->world->config.ring_segment_bytes,
+        .fragment = group->world->config.fragment_bytes,
         .slot = group->world->config.slot_bytes,
         .deterministic = group->deterministic,
         .forced = group->forced[operation],

@@ -33,7 +33,7 @@ int halay_group_ids_choose(uint32_t taken, int last)
 
 /* ---- the end of one group ---- */
 
-/* The last of channel 0's tags: no algorithm has so many. */
+/* The last of channel 0's tags: no algorithm uses that many. */
 static uint32_t farewell_tag(const struct halay_group_end *end)
 {
     return halay_tag(end->id, 0, (1u << HALAY_TAG_BITS) - 1);
@@ -118,33 +118,33 @@ void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *
     ids->ends = end;
 }
 
-/* Pairs with the stores of publish_end (drive.c) and of give_up here. */
-static int has_closed(const struct halay_group_witness *w)
+/* Pairs with the stores of publish_end (drive.c) and of release_id here. */
+static int witness_has_closed(const struct halay_group_witness *w)
 {
     return atomic_load_explicit(&w->area->closed, memory_order_acquire) ||
-           atomic_load_explicit(&w->area->generation, memory_order_acquire) != w->generation;
+           atomic_load_explicit(&w->area->releases, memory_order_acquire) != w->releases;
 }
 
-/* Nothing is to be said any more and, unless it was spoilt, nothing to be heard. */
-static int is_quiet(struct halay_group_end *end)
+/* Nothing more is to be sent and, unless the group failed, nothing more to be received. */
+static int farewells_are_over(struct halay_group_end *end)
 {
     for (int i = 0; i < end->farewells; i++)
         if (is_posted(&end->farewell[i].saying) ||
             (!end->is_spoilt && !halay_transfer_is_done(&end->farewell[i].hearing)))
             return 0;
     for (int i = 0; i < end->witnesses && !end->is_spoilt; i++)
-        if (!has_closed(&end->witness[i]))
+        if (!witness_has_closed(&end->witness[i]))
             return 0;
     return 1;
 }
 
-static void give_up(struct halay_group_ids *ids, struct halay_transport *shared, int id)
+static void release_id(struct halay_group_ids *ids, struct halay_transport *shared, int id)
 {
-    ids->generation[id]++;
+    ids->releases[id]++;
     if (shared) {
         struct halay_area *area = shared->ops->area(shared, shared->rank, id * HALAY_CHANNELS);
         shared->ops->clear(shared, id * HALAY_CHANNELS, HALAY_CHANNELS);
-        atomic_store_explicit(&area->generation, ids->generation[id], memory_order_release);
+        atomic_store_explicit(&area->releases, ids->releases[id], memory_order_release);
     }
     ids->taken &= ~(1u << id);
 }
@@ -156,13 +156,13 @@ void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *
     while ((end = *link)) {
         if (!end->is_spoilt)
             halay_group_end_listen(end, data);
-        if (!is_quiet(end)) {
+        if (!farewells_are_over(end)) {
             link = &end->next;
             continue;
         }
         *link = end->next;
         if (!end->is_spoilt)
-            give_up(ids, shared, end->id);
+            release_id(ids, shared, end->id);
         halay_group_end_destroy(end, data);
     }
 }

@@ -10,8 +10,8 @@
  *     when all other members have closed it too: those that share memory with it then look at its areas no more.
  *
  * After a failure the first can't be known: such an id stays taken. The second is seen in the areas themselves: a
- * peer's `closed` is set, or its `generation`, which counts how often the peer has given the id up, is another one than
- * it was. A rank clears its areas when it gives an id up, and stores the next generation: they are clean before the id
+ * peer's `closed` is set, or its `releases`, which counts how often the peer has given the id up, is another number
+ * than it was. A rank clears its areas when it gives an id up, and counts it afterwards: they are clean before the id
  * is proposed again. What a peer sees in between (both zero) says "not closed yet" or "closed", both of which are
  * right.
  *
@@ -27,17 +27,17 @@
 
 struct halay_area; /* area.h */
 
-/* One member that shares memory with this rank: its area of channel 0, and the generation of its id then. */
+/* One member that shares memory with this rank: its area of channel 0, and its releases then. */
 struct halay_group_witness {
     struct halay_area *area; /* borrowed from the transport */
-    uint32_t generation;
+    uint32_t releases;
 };
 
 /* How a member's group ended: a status, HALAY_ERR_CLOSED: in peace. */
 struct halay_last_words {
     uint32_t status;
     int32_t culprit;   /* the member that is to blame, or -1 */
-    uint64_t finished; /* it has done its part of the collectives with lower numbers: they need it no more */
+    uint64_t finished; /* it has done its part of all collectives with lower numbers: they no longer need it */
 };
 
 /* One that does not. */
@@ -62,8 +62,8 @@ struct halay_group_ids {
     int made;       /* groups of all ranks so far */
     int last;       /* the newest id that was agreed on */
     uint32_t taken; /* bit i: id i is in use, or never to be used again; ids of some ranks' groups only */
-    uint32_t generation[HALAY_GROUPS_MAX];
-    struct halay_group_end *ends; /* owned */
+    uint32_t releases[HALAY_GROUPS_MAX]; /* [id]: how often this rank has given it up */
+    struct halay_group_end *ends;        /* owned */
 };
 
 /* The id of a group of all ranks. HALAY_ERR_UNSUPPORTED: there have been HALAY_WORLD_GROUPS. */

@@ -8,7 +8,7 @@
 #include "collectives/transport/subset.h"
 #include <stdlib.h>
 
-/* What is only needed while nodes are made. */
+/* Needed only while the nodes are being made. */
 struct layout {
     const struct halay_group *group;
     int nodes, mine;
@@ -49,21 +49,21 @@ static void layout_fini(struct layout *l)
     free(l->count);
 }
 
-static int compare(struct halay_cut a, struct halay_cut b)
+static int compare_cuts(struct halay_cut a, struct halay_cut b)
 {
     long long left = (long long)a.num * b.den, right = (long long)b.num * a.den;
 
     return (left > right) - (left < right);
 }
 
-/* Keeps them in order, each value once. Zero: too many. */
+/* Insert in order, each value once. Zero: too many. */
 static int add_cut(struct layout *l, struct halay_cut cut)
 {
     int at = l->cut_count;
 
-    while (at > 0 && compare(l->cuts[at - 1], cut) > 0)
+    while (at > 0 && compare_cuts(l->cuts[at - 1], cut) > 0)
         at--;
-    if (at > 0 && !compare(l->cuts[at - 1], cut))
+    if (at > 0 && !compare_cuts(l->cuts[at - 1], cut))
         return 1;
     if (l->cut_count > HALAY_STRIPS_MAX)
         return 0;
@@ -88,7 +88,7 @@ static int is_worth_while(const struct layout *l)
 }
 
 /* The group's number of the `index`-th member on a node. */
-static int member_of(const struct layout *l, int node, int index)
+static int nth_member(const struct layout *l, int node, int index)
 {
     int r = -1;
 
@@ -104,7 +104,7 @@ static enum halay_status open_owners(const struct layout *l, struct halay_cut fr
     if (!owners)
         return HALAY_ERR_NO_MEMORY;
     for (int node = 0; node < l->nodes; node++)
-        owners[node] = member_of(l, node, (int)((long long)from.num * l->count[node] / from.den));
+        owners[node] = nth_member(l, node, (int)((long long)from.num * l->count[node] / from.den));
     enum halay_status status = halay_subset_open(l->group->t, owners, l->nodes, l->mine, HALAY_TRANSPORT_SLEEPS, out);
     free(owners);
     return status;
@@ -119,7 +119,7 @@ static enum halay_status fill_strips(struct halay_nodes *nodes, const struct lay
         return HALAY_ERR_NO_MEMORY;
     for (int i = 0; i + 1 < l->cut_count; i++) {
         struct halay_strip *s = &nodes->strip[nodes->strips];
-        if (compare(l->cuts[i], begin) < 0 || compare(l->cuts[i], end) >= 0)
+        if (compare_cuts(l->cuts[i], begin) < 0 || compare_cuts(l->cuts[i], end) >= 0)
             continue;
         *s = (struct halay_strip){ .from = l->cuts[i], .to = l->cuts[i + 1], .index = i };
         enum halay_status status = open_owners(l, s->from, &s->owners);
@@ -130,7 +130,7 @@ static enum halay_status fill_strips(struct halay_nodes *nodes, const struct lay
     return HALAY_OK;
 }
 
-static enum halay_status fill(struct halay_nodes *nodes, const struct layout *l)
+static enum halay_status fill_layout(struct halay_nodes *nodes, const struct layout *l)
 {
     const struct halay_group *group = l->group;
     size_t locals = (size_t)l->count[l->mine];
@@ -163,7 +163,7 @@ enum halay_status halay_nodes_create(const struct halay_group *group, struct hal
     if (status != HALAY_OK || !is_worth_while(&l) || !add_all_cuts(&l))
         goto out_fini;
     nodes = calloc(1, sizeof *nodes);
-    status = nodes ? fill(nodes, &l) : HALAY_ERR_NO_MEMORY;
+    status = nodes ? fill_layout(nodes, &l) : HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK) {
         *out = nodes;
         nodes = NULL;

@@ -19,7 +19,7 @@
 #include "base/machine/mpi_variant.h"
 #include "base/memory.h"
 #include "collectives/choose/tuning.h"
-#include "collectives/transport/meet/member.h"
+#include "collectives/transport/meet/participant.h"
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm.h"
@@ -43,8 +43,8 @@ enum { TRANSPORT_BYTES = 8 };                   /* for the longest name of one *
 /* ---- configuration ---- */
 
 /* The index of the program's word among words. */
-static enum halay_status find_word(struct halay_log *log, const char *what, const char *value, const char *const *words,
-                                   int *index)
+static enum halay_status index_of_word(struct halay_log *log, const char *what, const char *value,
+                                       const char *const *words, int *index)
 {
     for (int i = 0; words[i]; i++)
         if (!strcmp(value, words[i])) {
@@ -64,7 +64,7 @@ static enum halay_status override(struct halay_log *log, const char *what, const
 
     if (!value)
         return HALAY_OK;
-    enum halay_status status = find_word(log, what, value, words, &index);
+    enum halay_status status = index_of_word(log, what, value, words, &index);
     if (status != HALAY_OK)
         return status;
     char *copy = strdup(value);
@@ -84,7 +84,7 @@ static enum halay_status override_average(struct halay_log *log, const char *val
 
     if (!value)
         return HALAY_OK;
-    enum halay_status status = find_word(log, "join_average", value, words, &index);
+    enum halay_status status = index_of_word(log, "join_average", value, words, &index);
     if (status == HALAY_OK)
         *field = (enum halay_join_average)index;
     return status;
@@ -97,7 +97,7 @@ static enum halay_status configure(struct halay_world *world, const struct halay
 
     enum halay_status status = halay_config_load_rest(world->log, &world->config), given = HALAY_OK;
     world->log->level = world->config.log_level;
-    /* Whatever else is wrong: this is how the others are met. */
+    /* Needed even if other settings are wrong: this is how the ranks meet. */
     if (options)
         given = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
     if (options && given == HALAY_OK)
@@ -170,7 +170,7 @@ static enum halay_status host_create(struct halay_world *world)
     return HALAY_OK;
 }
 
-/* A communicator that we were given says which MPI this is. */
+/* A communicator from the program tells which MPI this is. */
 static const char *variant(const struct halay_world *world, int which)
 {
     if (which != MODULE_MPI)
@@ -180,7 +180,7 @@ static const char *variant(const struct halay_world *world, int which)
     return halay_mpi_variant(&world->config);
 }
 
-/* The module of that name, loaded if it was not. level: of the line that says that there is none. */
+/* The module of that name, loaded if necessary. level: of the line if there is none. */
 static enum halay_status module_get(struct halay_world *world, int which, enum halay_log_level level,
                                     const struct halay_module_api **api)
 {
@@ -212,7 +212,7 @@ static enum halay_status boot_mpi(struct halay_world *world)
     return api->boot_create(world->host, &world->boot);
 }
 
-/* The program's communicator instead of what the environment says. */
+/* The program's communicator overrides the environment. */
 static enum halay_status boot_communicator(struct halay_world *world, const struct halay_world_options *options)
 {
     const struct halay_module_api *api;
@@ -228,7 +228,7 @@ static enum halay_status boot_communicator(struct halay_world *world, const stru
     return api->boot_create_from(world->host, options->comm, options->comm_abi, &world->boot);
 }
 
-/* The launcher's answer takes the place of what the environment says. */
+/* The launcher's answer overrides the environment. */
 static enum halay_status boot_elastic(struct halay_world *world, const struct halay_world_options *options)
 {
     struct halay_heritage *heritage = world->heritage;
@@ -238,16 +238,16 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
         halay_error(world->log, "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
         return HALAY_ERR_CONFIG;
     }
-    int lost = heritage->member ? options->lost : -1;
+    int lost = heritage->participant ? options->lost : -1;
     enum halay_status status = HALAY_OK;
-    if (!heritage->member)
-        status = halay_member_open(world->log, &world->config, &heritage->member);
+    if (!heritage->participant)
+        status = halay_participant_open(world->log, &world->config, &heritage->participant);
     if (status == HALAY_OK)
-        status = halay_member_enrol(heritage->member, lost, options->has_state);
-    return status == HALAY_OK ? halay_member_boot(heritage->member, &world->boot) : status;
+        status = halay_participant_enrol(heritage->participant, lost, options->has_state);
+    return status == HALAY_OK ? halay_participant_boot(heritage->participant, &world->boot) : status;
 }
 
-/* Nothing would fail if each of them went on alone: only their sums would be wrong. */
+/* If each of them continued alone nothing would fail: only the sums would be wrong. */
 static enum halay_status refuse_to_be_alone(const struct halay_world *world)
 {
     halay_error(
@@ -295,8 +295,8 @@ static enum halay_status boot_open(struct halay_world *world, const struct halay
 
 /* ---- together ---- */
 
-/* level: of the line that says whose HALAY_ERR_UNSUPPORTED it is: where another transport is tried then, no error.
- * what: the transport that this is about, or NULL. */
+/* level: of the line about HALAY_ERR_UNSUPPORTED, no error where another transport is tried next. what: the transport
+ * in question, or NULL. */
 static enum halay_status agree_at(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
                                   const char *what, int *wanted)
 {
@@ -336,7 +336,7 @@ enum halay_status halay_world_agree(struct halay_world *world, enum halay_status
     return agree_at(world, mine, HALAY_LOG_ERROR, NULL, wanted);
 }
 
-static enum halay_status agree(struct halay_world *world, enum halay_status mine)
+static enum halay_status agree_on_status(struct halay_world *world, enum halay_status mine)
 {
     int wanted = 0;
 
@@ -352,14 +352,14 @@ static enum halay_status agree_on(struct halay_world *world, enum halay_status m
     return agree_at(world, mine, level, name, &wanted);
 }
 
-/* Nobody can be told that somebody is missing: those who are there find out by themselves. */
+/* There is no way to tell the others that a rank is missing: they find out by themselves. */
 static int is_broken_boot(enum halay_status status)
 {
     return status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_PEER;
 }
 
-/* Ranks that are bound to cores of their own see only those: count what all ranks of this host have together, so that
- * nobody takes the host for crowded. */
+/* Ranks that are bound to cores of their own see only those. Count the cores of all ranks of this host, so that none
+ * takes the host for overcommitted. */
 static enum halay_status share_processors(struct halay_world *world)
 {
     enum { BYTES = HALAY_CPU_MASK_BYTES };
@@ -413,7 +413,7 @@ static enum halay_status find_peers(struct halay_world *world)
         halay_peers_create(world->log, world->boot, world->config.node, world->config.start_timeout_ms, &world->peers);
     if (is_broken_boot(status))
         return status;
-    status = agree(world, status);
+    status = agree_on_status(world, status);
     if (status != HALAY_OK)
         return status;
     world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
@@ -426,15 +426,15 @@ static enum halay_status find_peers(struct halay_world *world)
 
 /* ---- transports ---- */
 
-/* Where there is more than one node: the one for this rank's segment. */
-static int choose_node(struct halay_world *world)
+/* Where there are several NUMA nodes: the one for this rank's segment. */
+static int choose_numa_node(struct halay_world *world)
 {
     struct halay_thread *threads;
     size_t count;
 
     if (world->topology.numa_nodes < 2 || halay_topology_threads(world->log, &threads, &count) != HALAY_OK)
         return -1;
-    int node = halay_topology_node(threads, count, world->local_rank, world->local_size);
+    int node = halay_topology_numa_node(threads, count, world->local_rank, world->local_size);
     free(threads);
     halay_debug(world->log, "shared segment on NUMA node %d of %d", node, world->topology.numa_nodes);
     return node;
@@ -447,8 +447,8 @@ static size_t segment_bytes(const struct halay_world *world)
     return world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
 }
 
-/* An elastic job's process has its segment whether its first epoch shares memory or not: a later one may. Laid out for
- * as many ranks as the job can have, so that it fits all epochs. */
+/* An elastic job's process has its segment whether its first generation shares memory or not: a later one may. Laid out
+ * for as many ranks as the job can have, so that it fits all generations. */
 static enum halay_status keep_memory(struct halay_world *world)
 {
     struct halay_shm_memory *memory = world->heritage->memory;
@@ -467,7 +467,7 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
     struct halay_shm_options options = {
         .segment_bytes = segment_bytes(world),
         .timeout_ms = world->config.start_timeout_ms,
-        .node = choose_node(world),
+        .numa_node = choose_numa_node(world),
         .its_host_only = world->cross_size > 1,
     };
 
@@ -507,7 +507,7 @@ static enum halay_status open_other(struct halay_world *world)
 {
     const char *which = world->config.transport;
 
-    /* Leaving is told by messages there, unless shared memory tells it. */
+    /* There a rank leaves by a message, unless shared memory shows it. */
     if (!world->control)
         halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
     if (is_set_to(which, "mpi"))
@@ -549,7 +549,7 @@ enum halay_status halay_world_open_control(struct halay_world *world)
     struct halay_transport *t = NULL;
     enum halay_status status =
         halay_tcp_open(world->log, &network, world->boot, world->peers, world->config.start_timeout_ms, &t);
-    status = agree(world, status);
+    status = agree_on_status(world, status);
     if (status != HALAY_OK) {
         if (t)
             t->ops->close(t);
@@ -566,13 +566,13 @@ void halay_world_settle(struct halay_world *world)
 {
     unsigned where = world->local_size == world->size ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
 
-    if (!world->config.ring_segment_bytes)
-        world->config.ring_segment_bytes = halay_tuning_segment(world->tuning, world->data->ops->name, where);
+    if (!world->config.fragment_bytes)
+        world->config.fragment_bytes = halay_tuning_fragment(world->tuning, world->data->ops->name, where);
 }
 
 /* ---- open and close ---- */
 
-/* In an elastic job log, member and memory are the caller's to keep. */
+/* In an elastic job log, participant and memory are the caller's to keep. */
 static enum halay_status inherit(struct halay_world *world, const struct halay_world_options *options)
 {
     struct halay_heritage *heritage = options ? options->heritage : NULL;
@@ -607,7 +607,7 @@ static enum halay_status open_boot(struct halay_world *world, const struct halay
     if (opened == HALAY_OK)
         opened = boot_open(world, options);
     if (opened == HALAY_OK)
-        return agree(world, status);
+        return agree_on_status(world, status);
     return status != HALAY_OK ? status : opened;
 }
 
@@ -719,7 +719,7 @@ int halay_world_is_stopped(const struct halay_world *world, int rank)
 
 void halay_heritage_fini(struct halay_heritage *heritage)
 {
-    halay_member_close(heritage->member);
+    halay_participant_close(heritage->participant);
     if (heritage->memory)
         halay_shm_memory_fini(heritage->memory);
     free(heritage->memory);

@@ -17,11 +17,11 @@ struct halay_host; /* transport/module.h */
 struct halay_tuning;
 struct halay_peers; /* where each rank runs, and whether it still does: meet/peers.h */
 
-/* What an elastic job's process takes from one world to the next; filled by the first. Begun with zeros. */
+/* What a process of an elastic job keeps from one world to the next; filled by the first. Zero-initialised. */
 struct halay_heritage {
-    struct halay_log *log;           /* owned, as are these; NULL: there has been no elastic world */
-    struct halay_member *member;     /* meet/member.h */
-    struct halay_shm_memory *memory; /* shm/shm_memory.h: of this process, whether a transport uses it or not */
+    struct halay_log *log;                 /* owned, as are these; NULL: there has been no elastic world */
+    struct halay_participant *participant; /* meet/participant.h */
+    struct halay_shm_memory *memory;       /* shm/shm_memory.h: of this process, whether a transport uses it or not */
 };
 void halay_heritage_fini(struct halay_heritage *heritage);
 
@@ -34,10 +34,10 @@ struct halay_world {
     struct halay_peers *peers;   /* owned; NULL if `dead` is in its place */
     int rank, size;
     int local_rank, local_size;   /* among the ranks of this host, in order of rank */
-    int cross_rank, cross_size;   /* this host among hosts (in order of their lowest rank); number of hosts */
+    int cross_rank, cross_size;   /* this host's number, in order of the hosts' lowest ranks; number of hosts */
     int is_homogeneous;           /* every host has the same number of ranks */
-    int *node_of;                 /* owned, [rank]: the number of its host, in order of their lowest rank */
-    int *node_rank;               /* owned, [rank]: its rank among the ranks of its host */
+    int *node_of;                 /* owned, [rank]: the number of its node, in order of their lowest rank */
+    int *node_rank;               /* owned, [rank]: its rank among the ranks of its node */
     struct halay_transport *data; /* owned: what collectives move data over */
     /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
      * has one rank, or where the ranks of some host can't share. All ranks have it or none. */
@@ -45,7 +45,7 @@ struct halay_world {
     /* What the engine's messages go over: SLEEPS. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_transport *control;
-    int data_rings; /* news of `data` end a sleep in `control`: its fd_arm is called before */
+    int data_rings; /* what arrives over `data` ends a sleep in `control`: its fd_arm is called before */
     struct halay_group_ids ids;
     struct halay_group *groups;  /* borrowed: all groups that are open */
     unsigned char *is_parent;    /* owned: base/fork.h */
@@ -53,10 +53,9 @@ struct halay_world {
     struct halay_host *host;     /* owned: what modules were given; NULL if there are none */
     enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
     void *module[2];             /* owned: handles of loaded modules */
-    /* Borrowed: what this world only uses. NULL: it owns its log, and belongs to no elastic job. */
+    /* Borrowed. NULL: the world owns its log, and belongs to no elastic job. */
     struct halay_heritage *heritage;
-    /* In place of peers where ranks are no processes of their own: the one that has died, -1: none. NULL: none ever
-     * does. */
+    /* Instead of peers where ranks are not processes: the one that has died, -1: none. NULL: none ever does. */
     int (*dead)(void *arg);
     void *dead_arg; /* borrowed */
 };
@@ -72,7 +71,7 @@ struct halay_world_options {
     void *log_arg;
     /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */
     struct halay_heritage *heritage;
-    int lost;      /* with a heritage that is in use: by whose loss the epoch before ended, -1: nobody's */
+    int lost;      /* with a heritage that is in use: by whose loss the generation before ended, -1: nobody's */
     int has_state; /* with one: whether this process can give the job's state to others */
     /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the
      * same, and told. */
@@ -84,10 +83,10 @@ struct halay_world_options {
  * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
-/* The transport is known: settle what the tuning table says about it (the size of a segment). */
+/* The transport is known: take the size of a fragment from the tuning table. */
 void halay_world_settle(struct halay_world *world);
 
-/* See to it that there is a control transport among all ranks; every rank calls it, it may block until all have. With
+/* Make sure that there is a control transport among all ranks; every rank calls it, it may block until all have. With
  * one rank there is nothing to do. */
 enum halay_status halay_world_open_control(struct halay_world *world);
 

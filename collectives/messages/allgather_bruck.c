@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-gather in log2(N) steps, even and ragged: everybody sends all that it has to the rank at distance 1, 2, 4, ...
+ * All-gather in log2(N) steps, even and ragged: every rank sends all that it has to the rank at distance 1, 2, 4, ...
  *
  *     five ranks: whose parts a rank has, and what it gets from the rank 1, 2, 4 places further on
  *
@@ -16,7 +16,7 @@
  * place. All receives are posted at the start.
  *
  * Cost: ceil(log2 N) steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Nothing is
- * cut in segments: for small data. Any number of ranks, any counts, zero included; in and out of place.
+ * cut in fragments: for small data. Any number of ranks, any counts, zero included; in and out of place.
  *
  * Source: Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8 (1997), without its rotation.
@@ -50,7 +50,7 @@ static size_t state_bytes(int size)
     return sizeof(struct state) + (size_t)step_count(size) * sizeof(struct step);
 }
 
-/* Bytes and place of one half of the message that moves `parts` parts from part `first` on. */
+/* Bytes and position of one half of the message that moves `parts` parts, from part `first` on. */
 static unsigned char *half_of(const struct halay_coll *c, int first, int parts, int half, size_t *bytes)
 {
     int n = c->t->size, end = first + parts;

@@ -8,10 +8,10 @@
  *     B    B ----> C      A ----> C        in the pictures: what each sends and to whom
  *     C    C ----> A      B ----> A
  *
- * Each part goes in segments, and the segments of all parts form one stream: the segments of part r, then of part r -
- * 1, and so on. What a rank sends in its stream is what it received one part before, so that a segment may go on as
- * soon as it is here. WINDOW segments are under way in each direction, with tags of their own: when some are taken
- * back, what was sent behind them does not meet the wrong receive.
+ * Each part goes in fragments, and the fragments of all parts form one stream: those of part r, then of part r - 1, and
+ * so on. What a rank sends in its stream is what it received one part before, so that a fragment may go on as soon as
+ * it is here. WINDOW fragments are under way in each direction, with tags of their own: when some are taken back, what
+ * was sent behind them does not meet the wrong receive.
  *
  * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Any number of ranks,
  * any counts, zero included; in and out of place.
@@ -21,18 +21,18 @@
 
 enum { WINDOW = 4 };
 
-/* A position in the stream of segments. */
+/* A position in the stream of fragments. */
 struct position {
-    int step;       /* N - 1: the end */
-    size_t segment; /* of the part of that step */
-    size_t number;  /* segments before this one */
+    int step;        /* N - 1: the end */
+    size_t fragment; /* of the part of that step */
+    size_t number;   /* fragments before this one */
 };
 
 struct state {
-    size_t segment_length;              /* elements */
+    size_t fragment_length;             /* elements */
     struct position sending, receiving; /* next to be posted */
-    size_t sent, received;              /* segments that are complete */
-    size_t ahead; /* segments of this rank's own part: so many may be sent before any is received */
+    size_t sent, received;              /* fragments that are complete */
+    size_t ahead; /* fragments of this rank's own part: so many may be sent before any is received */
     struct halay_transfer send[WINDOW], recv[WINDOW]; /* by number modulo WINDOW */
 };
 
@@ -47,11 +47,11 @@ static size_t part_length(const struct halay_coll *c, int part)
     return c->starts[part + 1] - c->starts[part];
 }
 
-static size_t part_segments(const struct halay_coll *c, int part)
+static size_t part_fragments(const struct halay_coll *c, int part)
 {
     const struct state *s = c->state;
 
-    return halay_segment_count(part_length(c, part), s->segment_length);
+    return halay_span_cuts(part_length(c, part), s->fragment_length);
 }
 
 /* back: 0 for the stream this rank sends, 1 for the one it receives. */
@@ -62,25 +62,25 @@ static int part_at(const struct halay_coll *c, const struct position *p, int bac
     return ((c->t->rank - p->step - back) % n + n) % n;
 }
 
-/* Skip parts without segments. */
+/* Skip parts without fragments. */
 static void settle(const struct halay_coll *c, struct position *p, int back)
 {
-    while (p->step < c->t->size - 1 && p->segment == part_segments(c, part_at(c, p, back))) {
+    while (p->step < c->t->size - 1 && p->fragment == part_fragments(c, part_at(c, p, back))) {
         p->step++;
-        p->segment = 0;
+        p->fragment = 0;
     }
 }
 
 static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
-    size_t most = c->group->world->config.ring_segment_bytes / c->element;
+    size_t most = c->group->world->config.fragment_bytes / c->element;
     unsigned char *mine = coll_out(c) + c->starts[c->t->rank] * c->element;
 
-    s->segment_length = most ? most : 1;
+    s->fragment_length = most ? most : 1;
     if (c->in.count && coll_in(c) != mine)
         memcpy(mine, coll_in(c), c->in.count * c->element);
-    s->ahead = part_segments(c, c->t->rank);
+    s->ahead = part_fragments(c, c->t->rank);
     settle(c, &s->sending, 0);
     settle(c, &s->receiving, 1);
 }
@@ -91,12 +91,12 @@ static struct halay_span span_of(const struct halay_coll *c, const struct positi
     int part = part_at(c, p, back);
     struct halay_span whole = { .start = c->starts[part], .length = part_length(c, part) };
 
-    return halay_segment_span(whole, s->segment_length, p->segment);
+    return halay_span_cut(whole, s->fragment_length, p->fragment);
 }
 
 static void advance(const struct halay_coll *c, struct position *p, int back)
 {
-    p->segment++;
+    p->fragment++;
     p->number++;
     settle(c, p, back);
 }

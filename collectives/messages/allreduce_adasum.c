@@ -21,7 +21,7 @@
  *     to all             the owner's block, rounded
  *
  * Dot products are summed in f64. f32, f16 and bf16 vectors are joined in f64 and kept as f32 from level to level; f16
- * and bf16 are rounded once, at the end. Each block is computed once, so everybody gets the same bits. Where the blocks
+ * and bf16 are rounded once, at the end. Each block is computed once, so all ranks get the same bits. Where the blocks
  * and tensors begin changes how a dot product is summed, and so its last bits: this is not a tree algorithm in the
  * sense of HALAY_DETERMINISTIC=ranks.
  *
@@ -57,8 +57,8 @@ struct state {
     enum halay_dtype wide;
     struct halay_span block; /* this rank's */
     unsigned char *packed;   /* a list of pieces as one array; NULL: the data are one */
-    unsigned char *landing;  /* everybody's block as it arrives, if it is converted then */
-    unsigned char *vectors;  /* everybody's block; the vector of a subtree is where its first rank's was */
+    unsigned char *landing;  /* each rank's block as it arrives, if it is converted then */
+    unsigned char *vectors;  /* each rank's block; the vector of a subtree is where its first rank's was */
     double *table;           /* three numbers for each pair and tensor */
     unsigned char *inner_scratch;
     struct halay_cursor cursor;
@@ -247,7 +247,7 @@ static void packing(struct halay_coll *c)
         return;
     }
     for (int d = 1; d < c->t->size; d++) {
-        int r = (c->t->rank + d) % c->t->size; /* so that not everybody begins with rank 0 */
+        int r = (c->t->rank + d) % c->t->size; /* so that not every rank begins with rank 0 */
         struct halay_span theirs = block_of(c, r);
         coll_send(c, r, PART, given(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
     }
@@ -283,8 +283,8 @@ static void begin_level(struct halay_coll *c, int distance)
     enter(c, distance < c->t->size ? MULTIPLYING : ROUNDING);
 }
 
-/* What has arrived becomes f32; of what needs no conversion only the own block is still to be taken. Here `pair` counts
- * ranks. */
+/* Convert what has arrived to f32; if no conversion is needed only this rank's own block remains to be copied. Here
+ * `pair` counts ranks. */
 static void widening(struct halay_coll *c)
 {
     struct state *s = c->state;
@@ -318,7 +318,7 @@ static size_t next_run(const struct halay_coll *c)
     return at_most_step(left);
 }
 
-/* How much of a vector is kept: what the other one does not repeat, and half of what it does. */
+/* The factor of a vector: the part that the other does not repeat is kept, and half of the part that it does. */
 static double share(double product, double square)
 {
     return square == 0 ? 1 : 1 - product / square / 2;

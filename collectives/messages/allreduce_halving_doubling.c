@@ -45,7 +45,7 @@
 #include "collectives/schedule/tree.h"
 
 enum { LANES = 4, ROUNDS_MAX = 31, FOLD = ROUNDS_MAX, TAGS = 32, BLOCK = 1024 };
-#define CHUNK_LEAST ((size_t)64 << 10) /* bytes; below, more messages cost more than what overlaps */
+#define CHUNK_LEAST ((size_t)64 << 10) /* bytes; below this, more messages cost more than the overlap gains */
 
 enum phase { HALVING, FOLDING, AWAITING, SPREADING, SETTLING };
 
@@ -55,7 +55,7 @@ struct exchange {
     struct halay_transfer send, recv;
     struct halay_span kept, given; /* elements of the whole vector */
     unsigned char *landing;
-    int is_returning; /* the given half's second receive is posted: what was sent from there is gone */
+    int is_returning; /* the given half's second receive is posted: what was sent from there has left */
 };
 
 struct lane {
@@ -63,7 +63,7 @@ struct lane {
     int started;
     enum phase phase;
     int round, sent;
-    struct halay_span held;    /* what this rank alone is responsible for in the end */
+    struct halay_span held;    /* the part that only this rank holds in the end */
     unsigned char *sum;        /* f16 and bf16: f32 sums of the first kept half; in scratch */
     struct exchange *exchange; /* [rounds] */
     struct halay_transfer from_right, to_right;
@@ -107,7 +107,7 @@ static size_t wide_bytes(const struct halay_coll *c)
 
 static size_t chunk_length(const struct halay_coll *c)
 {
-    size_t most = 4 * c->group->world->config.ring_segment_bytes, all = c->out.count * c->element;
+    size_t most = 4 * c->group->world->config.fragment_bytes, all = c->out.count * c->element;
     size_t bytes = all / LANES < most ? all / LANES : most;
 
     bytes = bytes > CHUNK_LEAST ? bytes : CHUNK_LEAST;
@@ -138,7 +138,7 @@ static void start(struct halay_coll *c)
 
     s->tree = halay_subtree_of(c->t->size, c->t->rank);
     s->chunk_length = chunk_length(c);
-    s->chunks = halay_segment_count(c->out.count, s->chunk_length);
+    s->chunks = halay_span_cuts(c->out.count, s->chunk_length);
     for (size_t i = 0; i < LANES; i++) {
         struct lane *lane = &s->lanes[i];
         lane->chunk = i;
@@ -246,7 +246,7 @@ static void cut(struct halay_coll *c, struct lane *lane)
 {
     struct state *s = c->state;
     struct halay_span all = { .start = 0, .length = c->out.count };
-    struct halay_span span = halay_segment_span(all, s->chunk_length, lane->chunk);
+    struct halay_span span = halay_span_cut(all, s->chunk_length, lane->chunk);
     size_t lane_size = lane_scratch(c, s->chunk_length);
     unsigned char *landing = c->scratch + (size_t)(lane - s->lanes) * lane_size;
 
@@ -302,7 +302,7 @@ static void lane_start(struct halay_coll *c, struct lane *lane)
 
 /* ---- adding ---- */
 
-/* What is combined: f16 and bf16 as they came from their rank, or f32. */
+/* An operand: f16 and bf16 as they came from their rank, or f32. */
 struct operand {
     const unsigned char *data;
     size_t bytes; /* of an element */

@@ -24,9 +24,9 @@
  *
  *   arrive   where this rank's input lies: shared memory, where others read it, or private
  *   fill     a private input goes into this rank's slot, but for its own slice
- *   reduce   own slice of everybody's input, into this rank's result slot; the messages go from there and arrive there
+ *   reduce   own slice of every rank's input, into this rank's result slot; the messages go from there and arrive there
  *   done     the result is complete; chunks in order
- *   take     when all have done the chunk: out of everybody's result slot into this rank's output; taken
+ *   take     when all have done the chunk: out of every rank's result slot into this rank's output; taken
  *
  * A slot is used again when those who read it have counted past it: inputs by done, results by taken (shared.h; chunks
  * are numbered through all collectives of the channel). Nobody writes into another's memory. An owner that reads the
@@ -51,7 +51,7 @@ _Static_assert((int)OWN_TAGS <= (int)HALAY_COLL_OWN_TAGS, "room for all tags");
 /* Inputs and results; a rank that is alone on its node needs no slots for inputs. */
 _Static_assert(DEPTH *(CHUNK_MOST + CHUNK_MOST / 2 + HALAY_CACHE_LINE) <= HALAY_SLOTS_BYTES, "room for all slots");
 
-/* What a rank of this node said when it arrived. */
+/* What a rank of this node announced when it arrived. */
 struct local {
     const unsigned char *in; /* its input here; NULL: in its slots */
 };
@@ -198,7 +198,7 @@ static size_t inner_state(const struct halay_coll *c)
     return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count), HALAY_CACHE_LINE);
 }
 
-/* By what all chunks take together, not by what one takes alone. */
+/* By the time of all chunks together, not of one alone. */
 static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c, size_t bytes)
 {
     struct halay_select_query whole =
@@ -294,9 +294,9 @@ static void start(struct halay_coll *c)
     size_t row = c->out.count * c->element;
 
     s->chunk = chunk_elements(c);
-    s->chunks = halay_segment_count(c->out.count, s->chunk);
+    s->chunks = halay_span_cuts(c->out.count, s->chunk);
     s->unit = unit_of(c);
-    size_t units = halay_segment_count(s->chunk, s->unit), locals = (size_t)nodes->locals;
+    size_t units = halay_span_cuts(s->chunk, s->unit), locals = (size_t)nodes->locals;
     s->result_bytes = (units / locals + (units % locals != 0)) * HALAY_CACHE_LINE;
     s->src = (const void **)(void *)&s->local[c->t->size];
     s->inner_at = (size_t *)(void *)(s->src + c->t->size);
@@ -365,7 +365,7 @@ static int all_are_there(const struct halay_coll *c)
     return 1;
 }
 
-/* Has one whose input is read where it lies given up, so that it may be anything by now? */
+/* Has a rank whose input is read in place given up, so that it may hold anything by now? */
 static int is_withdrawn(const struct halay_coll *c)
 {
     const struct state *s = c->state;
@@ -409,7 +409,7 @@ static void reduce_slice(struct halay_coll *c)
     }
 }
 
-/* Not done where an input was withdrawn meanwhile: the next look at the peers finds out by whom. */
+/* Not done if an input was withdrawn meanwhile: the next check of the peers finds out by whom. */
 static void reduce(struct halay_coll *c)
 {
     struct state *s = c->state;

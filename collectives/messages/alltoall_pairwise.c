@@ -11,14 +11,14 @@
  *     D       C     .     E     A     B
  *     E       B     C     D     .     A
  *
- * A part goes in segments. The exchanges of a rank form one stream of items: the segments of step 0, then of step 1,
- * and so on; an item sends a segment and receives one. WINDOW items are under way. Both partners count the same items
- * for their step (as many as the longer of the two parts has segments), in the same order. Those under way have tags of
- * their own: when some are taken back, what was sent behind them does not meet the wrong receive.
+ * A part goes in fragments. The exchanges of a rank form one stream of items: the fragments of step 0, then of step 1,
+ * and so on; an item sends a fragment and receives one. WINDOW items are under way. Both partners count the same items
+ * for their step (as many as the longer of the two parts has fragments), in the same order. Those under way have tags
+ * of their own: when some are taken back, what was sent behind them does not meet the wrong receive.
  *
  * In place what comes is kept in scratch memory until what was sent from the same place is gone.
  *
- * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; in place WINDOW segments of memory and one
+ * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank; in place WINDOW fragments of memory and one
  * more copy. Any number of ranks, any counts, zero included.
  */
 #include "base/memory.h"
@@ -34,9 +34,9 @@ struct item {
 };
 
 struct state {
-    size_t segment_length; /* elements */
-    int step;              /* of the next item; N: no more */
-    size_t segment;
+    size_t fragment_length; /* elements */
+    int step;               /* of the next item; N: no more */
+    size_t fragment;
     size_t posted, done;       /* items */
     struct item items[WINDOW]; /* by number modulo WINDOW */
 };
@@ -47,9 +47,9 @@ static size_t state_bytes(int size)
     return sizeof(struct state);
 }
 
-static size_t segment_length(const struct halay_coll *c)
+static size_t fragment_length(const struct halay_coll *c)
 {
-    size_t most = c->group->world->config.ring_segment_bytes / c->element;
+    size_t most = c->group->world->config.fragment_bytes / c->element;
 
     return most ? most : 1;
 }
@@ -61,7 +61,7 @@ static int is_in_place(const struct halay_coll *c)
 
 static size_t landing_bytes(const struct halay_coll *c)
 {
-    size_t most = segment_length(c), length = c->out.count < most ? c->out.count : most;
+    size_t most = fragment_length(c), length = c->out.count < most ? c->out.count : most;
 
     return halay_round_up(length * c->element, HALAY_CACHE_LINE);
 }
@@ -81,15 +81,15 @@ static struct halay_span part_of(const size_t *starts, int rank)
     return (struct halay_span){ .start = starts[rank], .length = starts[rank + 1] - starts[rank] };
 }
 
-/* Skip steps without a segment left. */
+/* Skip steps without a fragment left. */
 static void settle(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->step < c->t->size; s->step++, s->segment = 0) {
+    for (; s->step < c->t->size; s->step++, s->fragment = 0) {
         int peer = partner(c, s->step);
         size_t in = part_of(c->in_starts, peer).length, out = part_of(c->starts, peer).length;
-        if (s->segment < halay_segment_count(in > out ? in : out, s->segment_length))
+        if (s->fragment < halay_span_cuts(in > out ? in : out, s->fragment_length))
             return;
     }
 }
@@ -98,7 +98,7 @@ static void start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->segment_length = segment_length(c);
+    s->fragment_length = fragment_length(c);
     settle(c);
 }
 
@@ -116,11 +116,11 @@ static void post(struct halay_coll *c)
     struct state *s = c->state;
     struct item *item = &s->items[s->posted % WINDOW];
     int peer = partner(c, s->step);
-    uint32_t tag = (uint32_t)(s->segment % WINDOW);
+    uint32_t tag = (uint32_t)(s->fragment % WINDOW);
     const unsigned char *from;
 
-    item->in = halay_segment_span(part_of(c->in_starts, peer), s->segment_length, s->segment);
-    item->out = halay_segment_span(part_of(c->starts, peer), s->segment_length, s->segment);
+    item->in = halay_span_cut(part_of(c->in_starts, peer), s->fragment_length, s->fragment);
+    item->out = halay_span_cut(part_of(c->starts, peer), s->fragment_length, s->fragment);
     item->is_own = peer == c->t->rank;
     from = coll_in(c) + item->in.start * c->element;
     if (!item->is_own) {
@@ -130,7 +130,7 @@ static void post(struct halay_coll *c)
         memcpy(landing(c, item), from, item->in.length * c->element);
     }
     s->posted++;
-    s->segment++;
+    s->fragment++;
     settle(c);
     coll_advanced(c);
 }

@@ -38,7 +38,7 @@ static void tell(struct halay_coll *c, int round)
     coll_send(c, (c->t->rank + distance) % n, (uint32_t)round, &s->told[round], 1, &s->send[round]);
 }
 
-/* All receives are posted at once: nobody is held up by a round that this rank has not reached. */
+/* All receives are posted at once: no rank is held up by a round that this one has not reached. */
 static void start(struct halay_coll *c)
 {
     struct state *s = c->state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct: each part goes to its owner, who adds all of them. An all-reduce then sends the sum to everybody.
+ * Direct: each part goes to its owner, who adds all of them. An all-reduce then sends the sum to every rank.
  *
  *                   block of a rank              the sum goes to
- *     all-reduce      an N-th of the elements      everybody's out
+ *     all-reduce      an N-th of the elements      every rank's out
  *     reduce-scatter  its part                     its own out
  *
  *     three ranks, blocks 0 1 2; block r belongs to rank r
@@ -66,7 +66,7 @@ static struct halay_span block_of(const struct halay_coll *c, int owner)
 
 static size_t chunk_length(const struct halay_coll *c)
 {
-    size_t most = c->group->world->config.ring_segment_bytes / c->element;
+    size_t most = c->group->world->config.fragment_bytes / c->element;
 
     return most ? most : 1;
 }
@@ -107,7 +107,7 @@ static struct halay_span chunk_of(const struct halay_coll *c, const struct lane 
 {
     const struct state *s = c->state;
 
-    return halay_segment_span(block_of(c, owner), s->chunk_length, lane->chunk);
+    return halay_span_cut(block_of(c, owner), s->chunk_length, lane->chunk);
 }
 
 static uint32_t tag_of(const struct halay_coll *c, const struct lane *lane, int what)
@@ -123,7 +123,7 @@ static void start(struct halay_coll *c)
 
     s->chunk_length = chunk_length(c);
     for (int r = 0; r < c->t->size; r++) {
-        size_t chunks = halay_segment_count(block_of(c, r).length, s->chunk_length);
+        size_t chunks = halay_span_cuts(block_of(c, r).length, s->chunk_length);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;
     }
     s->src = (const void **)(void *)&s->peer[LANES * c->t->size];
@@ -131,7 +131,7 @@ static void start(struct halay_coll *c)
         s->lanes[i].chunk = i;
 }
 
-/* Peers in the order of distance, so that not everybody begins with rank 0. */
+/* Peers in order of distance, so that not all ranks begin with rank 0. */
 static int peer_at(const struct halay_coll *c, int distance)
 {
     return (c->t->rank + distance) % c->t->size;
@@ -181,7 +181,7 @@ static int all_settled(const struct halay_coll *c, const struct lane *lane, size
     return 1;
 }
 
-/* Everybody's part of this rank's chunk, into its out. */
+/* Add all ranks' parts of this rank's chunk, into its out. */
 static void sum(struct halay_coll *c, struct halay_span mine, const struct lane *lane, void *dst)
 {
     struct state *s = c->state;

@@ -94,7 +94,7 @@ static size_t wide_bytes(const struct halay_coll *c)
 
 static size_t chunk_length(const struct halay_coll *c)
 {
-    size_t most = c->group->world->config.ring_segment_bytes / wide_bytes(c);
+    size_t most = c->group->world->config.fragment_bytes / wide_bytes(c);
 
     most = most ? most : 1;
     return c->in.count < most ? c->in.count : most;
@@ -120,7 +120,7 @@ static void start(struct halay_coll *c)
     s->wide = is_half(c) ? HALAY_F32 : c->dtype;
     s->wide_element = wide_bytes(c);
     s->chunk_length = chunk_length(c);
-    s->chunks = halay_segment_count(c->in.count, s->chunk_length);
+    s->chunks = halay_span_cuts(c->in.count, s->chunk_length);
     s->landing = landing_bytes(c);
     for (size_t i = 0; i < LANES; i++) {
         s->lanes[i].chunk = i;
@@ -132,7 +132,7 @@ static struct halay_span chunk_of(const struct halay_coll *c, const struct lane 
 {
     const struct state *s = c->state;
 
-    return halay_segment_span((struct halay_span){ .start = 0, .length = c->in.count }, s->chunk_length, lane->chunk);
+    return halay_span_cut((struct halay_span){ .start = 0, .length = c->in.count }, s->chunk_length, lane->chunk);
 }
 
 static struct halay_transfer *recv_of(struct halay_coll *c, const struct lane *lane, int child)

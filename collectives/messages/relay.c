@@ -27,8 +27,8 @@ void relay_start(const struct halay_coll *c)
     struct relay *s = c->state;
 
     s->bytes = c->out.count * c->element;
-    s->chunk = c->group->world->config.ring_segment_bytes;
-    s->chunks = halay_segment_count(s->bytes, s->chunk);
+    s->chunk = c->group->world->config.fragment_bytes;
+    s->chunks = halay_span_cuts(s->bytes, s->chunk);
     if (s->parent < 0)
         s->received = s->posted = s->chunks;
 }

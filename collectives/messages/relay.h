@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relay: data pass from the root to everybody along a tree that the caller gives, in chunks. What broadcasts by
+ * Relay: data pass from the root to every rank along a tree that the caller gives, in chunks. What broadcasts by
  * messages are made of.
  */
 #ifndef HALAY_RELAY_H

@@ -14,17 +14,17 @@
  * In step s rank r sends block r - s and receives block r - s - 1, modulo N. A reduce-scatter is the first half of
  * that, one block further back, so that rank r ends with block r, its part; parts may differ in length.
  *
- * The same segment of every block forms a lane. Lanes walk independently of each other: while one waits for the wire,
- * another adds. Each takes the next segment when it has been around twice. The receive of a lane's next step is posted
+ * The same fragment of every block forms a lane. Lanes walk independently of each other: while one waits for the wire,
+ * another adds. Each takes the next fragment when it has been around twice. The receive of a lane's next step is posted
  * before the step is finished, so that what a quick neighbour sends meets it: while blocks are summed the two landings
  * of a lane take turns. A reduce-scatter has no room for other ranks' sums in out: they are made where the block landed
  * and sent from there, so there are three landings: one is sent from, two are received into.
  *
- * Cost: all-reduce 2 (N - 1) steps, 2 S (N - 1) / N bytes sent and received by each rank, whatever N, 8 segments of
- * memory; reduce-scatter half the steps and bytes, 12 segments (uneven parts take as long as if all were as long as the
- * longest). Neighbours only. Any number of ranks, any counts, zero included, in and out of place. A block is summed in
- * ring order: the same bits everywhere, but other bits when the count or the number of ranks changes, and f16 and bf16
- * are rounded at every hop.
+ * Cost: all-reduce 2 (N - 1) steps, 2 S (N - 1) / N bytes sent and received by each rank, whatever N, 8 fragments of
+ * memory; reduce-scatter half the steps and bytes, 12 fragments (uneven parts take as long as if all were as long as
+ * the longest). Neighbours only. Any number of ranks, any counts, zero included, in and out of place. A block is summed
+ * in ring order: the same bits everywhere, but other bits when the count or the number of ranks changes, and f16 and
+ * bf16 are rounded at every hop.
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
  */
@@ -33,12 +33,12 @@
 
 enum { LANES = 4, LANDINGS = 2, SCATTER_LANDINGS = 3 };
 
-/* The same segment of every block: walks by itself. */
+/* The same fragment of every block; advances independently. */
 struct lane {
-    size_t segment; /* which segment of each block; >= segments: nothing left to do */
-    int step;       /* 0 .. 2 (N - 1) - 1, without passing on N - 2 */
-    int posted;     /* this step's send is under way */
-    int receiving;  /* receives posted: steps below this number */
+    size_t fragment; /* which fragment of each block; >= fragments: nothing left to do */
+    int step;        /* 0 .. 2 (N - 1) - 1, without passing on N - 2 */
+    int posted;      /* this step's send is under way */
+    int receiving;   /* receives posted: steps below this number */
     struct halay_transfer send;
     struct halay_transfer recv[2]; /* step s: recv[s & 1] */
     /* In scratch: what arrives while blocks are summed; step s: landing[s % landings]. */
@@ -46,8 +46,8 @@ struct lane {
 };
 
 struct state {
-    size_t segment_length; /* elements */
-    size_t segments;       /* of the longest block */
+    size_t fragment_length; /* elements */
+    size_t fragments;       /* of the longest block */
     struct lane lanes[LANES];
 };
 
@@ -78,10 +78,10 @@ static int landings(const struct halay_coll *c)
     return scatters(c) ? SCATTER_LANDINGS : LANDINGS;
 }
 
-/* Segments of the configured size; shorter ones where there would be fewer than lanes, but not tiny. */
-static size_t segment_length(const struct halay_coll *c, size_t longest)
+/* Fragments of the configured size; shorter ones where there would be fewer than lanes, but not tiny. */
+static size_t fragment_length(const struct halay_coll *c, size_t longest)
 {
-    size_t most = c->group->world->config.ring_segment_bytes, least = HALAY_PAGE, block = longest * c->element;
+    size_t most = c->group->world->config.fragment_bytes, least = HALAY_PAGE, block = longest * c->element;
     size_t bytes = block / LANES < most ? block / LANES : most;
 
     bytes = bytes > least ? bytes : least;
@@ -90,7 +90,7 @@ static size_t segment_length(const struct halay_coll *c, size_t longest)
 
 static size_t landing_bytes(const struct halay_coll *c, size_t longest)
 {
-    return halay_round_up(segment_length(c, longest) * c->element, HALAY_CACHE_LINE);
+    return halay_round_up(fragment_length(c, longest) * c->element, HALAY_CACHE_LINE);
 }
 
 static size_t scratch_bytes(const struct halay_coll *c)
@@ -103,10 +103,10 @@ static void start(struct halay_coll *c)
     struct state *s = c->state;
     size_t longest = longest_block(c), bytes = landing_bytes(c, longest), n = (size_t)landings(c);
 
-    s->segment_length = segment_length(c, longest);
-    s->segments = halay_segment_count(longest, s->segment_length);
+    s->fragment_length = fragment_length(c, longest);
+    s->fragments = halay_span_cuts(longest, s->fragment_length);
     for (size_t i = 0; i < LANES; i++) {
-        s->lanes[i].segment = i;
+        s->lanes[i].fragment = i;
         for (size_t k = 0; k < n; k++)
             s->lanes[i].landing[k] = c->scratch + (n * i + k) * bytes;
     }
@@ -133,7 +133,7 @@ static struct halay_span lane_span(const struct halay_coll *c, const struct lane
     const struct state *s = c->state;
     int n = c->t->size, block = ((c->t->rank - back - scatters(c)) % n + n) % n;
 
-    return halay_segment_span(block_of(c, block), s->segment_length, lane->segment);
+    return halay_span_cut(block_of(c, block), s->fragment_length, lane->fragment);
 }
 
 static struct halay_span span_sent(const struct halay_coll *c, const struct lane *lane, int step)
@@ -158,7 +158,7 @@ static unsigned char *landing(const struct halay_coll *c, const struct lane *lan
     return lane->landing[step % landings(c)];
 }
 
-/* Where the sum of that step goes: out, but for others' sums of a reduce-scatter. */
+/* Where the sum of that step goes: to out, except other ranks' sums of a reduce-scatter. */
 static unsigned char *sum_of(const struct halay_coll *c, const struct lane *lane, int step)
 {
     size_t start = span_received(c, lane, step).start;
@@ -179,7 +179,7 @@ static void lane_receive(struct halay_coll *c, struct lane *lane, int step)
     lane->receiving = step + 1;
 }
 
-/* Both neighbours compute the same length for the same segment, so an empty one is skipped on both sides. Between two
+/* Both neighbours compute the same length for the same fragment, so an empty one is skipped on both sides. Between two
  * ranks the block received in step 1 is the one sent in step 0: it is not received into before it is gone. Step 0's
  * block comes from the user's input, later ones from where they were summed or received. */
 static void lane_post(struct halay_coll *c, struct lane *lane)
@@ -214,7 +214,7 @@ static void lane_finish_step(struct halay_coll *c, struct lane *lane)
     if (lane->step++ == last_step(c)) {
         lane->step = 0;
         lane->receiving = 0;
-        lane->segment += LANES; /* the same lane takes the same segments on every rank: their order is the match */
+        lane->fragment += LANES; /* the same lane takes the same fragments on every rank: their order is the match */
     }
 }
 
@@ -224,15 +224,15 @@ static enum halay_status progress(struct halay_coll *c)
     int busy = 0;
 
     for (struct lane *lane = s->lanes; lane < s->lanes + LANES; lane++) {
-        if (lane->segment < s->segments && !lane->posted)
+        if (lane->fragment < s->fragments && !lane->posted)
             lane_post(c, lane);
-        if (lane->segment < s->segments && lane_has_arrived(lane)) {
+        if (lane->fragment < s->fragments && lane_has_arrived(lane)) {
             lane_finish_step(c, lane);
-            if (lane->segment < s->segments)
+            if (lane->fragment < s->fragments)
                 lane_post(c, lane);
             coll_advanced(c);
         }
-        busy |= lane->segment < s->segments;
+        busy |= lane->fragment < s->fragments;
     }
     return busy ? HALAY_IN_PROGRESS : HALAY_OK;
 }

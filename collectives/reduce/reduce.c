@@ -19,7 +19,7 @@
 
 enum { BLOCK = 64 };
 
-/* min and max: not a number wins, then the smaller (larger) value, then the zero of the wanted sign. */
+/* min and max: NaN wins, then the smaller (larger) value, then the zero with the smaller (larger) sign. */
 #define DEFINE_FLOAT(T, TYPE)                            \
     static TYPE T##_sum(TYPE a, TYPE b)                  \
     {                                                    \
@@ -51,7 +51,7 @@ enum { BLOCK = 64 };
 DEFINE_FLOAT(f32, float)
 DEFINE_FLOAT(f64, double)
 
-/* In an unsigned type of 64 bits nothing is promoted to a signed one, so that everything wraps around. */
+/* In an unsigned type of 64 bits nothing is promoted to a signed type, so everything wraps around. */
 #define DEFINE_INTEGER(U, TYPE)             \
     static TYPE U##_sum(TYPE a, TYPE b)     \
     {                                       \

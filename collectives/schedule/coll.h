@@ -172,7 +172,7 @@ static inline int coll_is_in_place(const struct halay_coll *c)
 void coll_advanced(struct halay_coll *c);
 
 /* Own tags that an algorithm may have, and one that may run inside another (allreduce_hierarchical.c): an all-reduce by
- * messages. Messages of one that took more would be matched with those of another segment. */
+ * messages. Messages of one that took more would be matched with those of another strip. */
 enum { HALAY_COLL_OWN_TAGS = 1 << (HALAY_TAG_BITS - 1), HALAY_COLL_INNER_TAGS = 1 << 7 };
 
 /* Send or receive under this collective's tags (own < ops->tags); zero bytes are skipped on both sides. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans: how a row of elements is cut into blocks (one a rank) and a block into segments. Pure arithmetic, without a
+ * Spans: how a row of elements is cut into blocks (one a rank) and a block into fragments. Pure arithmetic, without a
  * division where none is needed: one takes as long as an exchange of a few bytes may cost more than its cache lines do.
  */
 #ifndef HALAY_SPAN_H
@@ -39,8 +39,8 @@ static inline struct halay_span halay_aligned_span(size_t count, int parts, int 
     return (struct halay_span){ .start = start, .length = end - start };
 }
 
-/* The part of a span that segment `index` of at most `length` elements covers; empty past its end. */
-static inline struct halay_span halay_segment_span(struct halay_span block, size_t length, size_t index)
+/* Cut number `index` of a block that is cut every `length` elements; empty past its end. */
+static inline struct halay_span halay_span_cut(struct halay_span block, size_t length, size_t index)
 {
     size_t skipped;
 
@@ -51,7 +51,8 @@ static inline struct halay_span halay_segment_span(struct halay_span block, size
     return (struct halay_span){ .start = block.start + skipped, .length = left < length ? left : length };
 }
 
-static inline size_t halay_segment_count(size_t block_length, size_t length)
+/* How many such cuts a block has. */
+static inline size_t halay_span_cuts(size_t block_length, size_t length)
 {
     return block_length <= length ? block_length > 0 : block_length / length + (block_length % length != 0);
 }

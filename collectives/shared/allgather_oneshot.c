@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot all-gather over shared memory, even and ragged: everybody writes its part into a slot, everybody copies
+ * One-shot all-gather over shared memory, even and ragged: every rank writes its part into a slot, every rank copies
  * all from there (oneshot.h).
  *
  * Cost: one exchange; each rank writes its part and reads those of the others. Any number of ranks, any counts, zero
@@ -33,7 +33,7 @@ static void take(struct halay_coll *c)
 }
 
 static const struct oneshot_operation operation = {
-    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+    .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
 static void start(struct halay_coll *c)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot all-reduce over shared memory: everybody writes its data, everybody adds all along the tree (oneshot.h).
+ * One-shot all-reduce over shared memory: every rank writes its data, every rank adds all along the tree (oneshot.h).
  *
  * Cost: one exchange; each rank reads N S bytes. Any number of ranks, any count, in and out of place, lists of
- * pieces. Everybody adds the same along the same tree: the same bits on all ranks; f16 and bf16 are rounded once.
+ * pieces. Every rank adds the same along the same tree: the same bits on all ranks; f16 and bf16 are rounded once.
  */
 #include "collectives/shared/oneshot.h"
 
@@ -36,7 +36,7 @@ static void take(struct halay_coll *c)
 }
 
 static const struct oneshot_operation operation = {
-    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+    .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
 static void start(struct halay_coll *c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot all-to-all over shared memory: everybody writes its parts for the others into a slot, everybody copies its
+ * One-shot all-to-all over shared memory: every rank writes its parts for the others into a slot, every rank copies its
  * own from there (oneshot.h).
  *
  *     slot of A   | number | A's for B | A's for C |
@@ -44,7 +44,7 @@ static void take(struct halay_coll *c)
 }
 
 static const struct oneshot_operation operation = {
-    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+    .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
 static size_t state_bytes(int size)

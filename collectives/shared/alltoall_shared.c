@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-to-all over shared memory, even and with splits: everybody copies its parts from everybody's memory.
+ * All-to-all over shared memory, even and with splits: every rank copies its parts from every rank's memory.
  *
  *     A   publishes where its parts for A B C lie      copies   A's part of b, of c         done; waits for B and C
  *     B   publishes where its parts for A B C lie      copies   B's part of c, of a         done
@@ -11,9 +11,9 @@
  *           (by one if there is none).
  *   own     what a rank keeps, copied while it waits for the others
  *   fill    a private rank copies chunk k of every other's part into its slots, one cell a taker: the slot k mod
- *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS
+ *           SHARED_SLOTS, when every rank has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
- *   end     when everybody has taken everything: memory and slots are free again
+ *   end     when every rank has taken everything: memory and slots are free again
  *
  * In place a rank goes through the slots whatever its memory is, and takes chunk k when its own chunk k is out of the
  * way.
@@ -34,7 +34,7 @@ struct giver {
 
 struct state {
     uint64_t base;        /* chunks of this channel before this collective */
-    size_t chunk, chunks; /* elements of one; of the longest part of anybody */
+    size_t chunk, chunks; /* elements of one; of the longest part of any rank */
     size_t cell;          /* bytes of one taker's cell of a slot */
     int is_private;       /* this rank fills slots */
     int slotted;          /* some rank does */
@@ -76,7 +76,7 @@ static unsigned char *cell_of(const struct halay_coll *c, int rank, int taker, s
 
 /* ---- arrive ---- */
 
-static void arrive(struct halay_coll *c)
+static void announce_parts(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
@@ -101,15 +101,15 @@ static void start(struct halay_coll *c)
 
     s->cell = shared_cell_bytes(c);
     s->chunk = coll_elements(c, s->cell);
-    s->fills = halay_segment_count(longest(c, c->in_starts), s->chunk);
-    s->takes = halay_segment_count(longest(c, c->starts), s->chunk);
+    s->fills = halay_span_cuts(longest(c, c->in_starts), s->chunk);
+    s->takes = halay_span_cuts(longest(c, c->starts), s->chunk);
     s->chunks = s->fills > 1 ? s->fills : 1;
     s->distance = 1;
     s->base = c->channel->numbers.chunks;
-    arrive(c);
+    announce_parts(c);
 }
 
-static enum halay_status meet(struct halay_coll *c, int rank)
+static enum halay_status meet_peer(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
@@ -138,7 +138,7 @@ static enum halay_status meet_all(struct halay_coll *c)
             continue;
         if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
-        enum halay_status status = meet(c, s->met);
+        enum halay_status status = meet_peer(c, s->met);
         if (status != HALAY_OK)
             return status;
     }
@@ -148,14 +148,14 @@ static enum halay_status meet_all(struct halay_coll *c)
 
 /* ---- give ---- */
 
-static void fill(struct halay_coll *c)
+static void fill_cells(struct halay_coll *c)
 {
     struct state *s = c->state;
 
     if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
         return;
     for (int r = 0; r < c->t->size; r++) {
-        struct halay_span span = halay_segment_span(part_of(c->in_starts, r), s->chunk, s->filled);
+        struct halay_span span = halay_span_cut(part_of(c->in_starts, r), s->chunk, s->filled);
         if (r != c->t->rank && span.length)
             memcpy(cell_of(c, c->t->rank, r, s->filled), coll_in(c) + span.start * c->element,
                    span.length * c->element);
@@ -181,8 +181,8 @@ static void take_own(struct halay_coll *c)
     coll_advanced(c);
 }
 
-/* 0: not there yet, or the giver has given up: the next look at the peers finds out. */
-static int take_from(struct halay_coll *c, int rank, struct halay_span span)
+/* 0: not there yet, or the giver has given up: the next check of the peers finds out. */
+static int take_part_from(struct halay_coll *c, int rank, struct halay_span span)
 {
     const struct state *s = c->state;
     const unsigned char *data = s->giver[rank].data;
@@ -202,9 +202,9 @@ static void take(struct halay_coll *c)
 {
     struct state *s = c->state;
     int next = c->t->rank + s->distance, rank = next < c->t->size ? next : next - c->t->size;
-    struct halay_span span = halay_segment_span(part_of(c->starts, rank), s->chunk, s->taken);
+    struct halay_span span = halay_span_cut(part_of(c->starts, rank), s->chunk, s->taken);
 
-    if (span.length && !take_from(c, rank, span))
+    if (span.length && !take_part_from(c, rank, span))
         return;
     coll_advanced(c);
     if (++s->distance < c->t->size)
@@ -220,7 +220,7 @@ static enum halay_status progress(struct halay_coll *c)
     struct state *s = c->state;
 
     if (s->is_private && s->filled < s->fills)
-        fill(c);
+        fill_cells(c);
     if (s->own < part_of(c->in_starts, c->t->rank).length) {
         take_own(c);
         return HALAY_IN_PROGRESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot broadcast over shared memory: the root writes its data into a slot and goes on, everybody copies them from
+ * One-shot broadcast over shared memory: the root writes its data into a slot and goes on, every rank copies them from
  * there (oneshot.h).
  *
  *     A (root)   writes a, goes on

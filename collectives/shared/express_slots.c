@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Express: a one-shot exchange (allreduce_oneshot.c) in a place that belongs to one tensor.
+ * Express: a one-shot exchange (allreduce_oneshot.c) in a pair of slots that belongs to one tensor.
  *
- *     place of A   | 7 | a a a a ...      7: the round, stored last, in the line of the first data
- *     place of B   | 6 | b b b b ...      there are two of each: round k uses number k mod 2
+ *     slot of A   | 7 | a a a a ...      7: the round, stored last, in the line of the first data
+ *     slot of B   | 6 | b b b b ...      there are two of each: round k uses number k mod 2
  *
- * A rank puts k + 2 after its round k + 1 is over, for which everybody had put k + 1, which nobody does before its
+ * A rank puts k + 2 after its round k + 1 is over, for which every rank had put k + 1, which nobody does before its
  * round k is over: so nobody reads what is overwritten. A round may also end without having been taken, if all ranks
  * are told to end it: then nobody reads it any more either.
  *
@@ -22,53 +22,53 @@
 #include "collectives/shared/shared.h"
 #include <string.h>
 
-static struct halay_express_slot *slot_of(const struct halay_group *group, int rank, size_t place, uint64_t round)
+static struct halay_express_slot *slot_of(const struct halay_group *group, int rank, size_t pair, uint64_t round)
 {
-    struct halay_area *area = group->channels[place / SHARED_EXPRESS].areas[rank];
+    struct halay_area *area = group->channels[pair / SHARED_EXPRESS].areas[rank];
 
-    return &area->express[place % SHARED_EXPRESS][round & 1];
+    return &area->express[pair % SHARED_EXPRESS][round & 1];
 }
 
-size_t halay_express_places(const struct halay_group *group)
+size_t halay_express_pairs(const struct halay_group *group)
 {
     if (group->t->size < 2 || group->t->size > HALAY_EXPRESS_RANKS || !(group->caps & HALAY_TRANSPORT_SHARED) ||
         group->hosts != 1 || group->is_checked || group->forced[HALAY_COLL_ALLREDUCE])
         return 0;
-    return HALAY_EXPRESS_PLACES;
+    return HALAY_EXPRESS_PAIRS;
 }
 
-static int have_all_put(const struct halay_group *group, size_t place, uint64_t round)
+static int have_all_put(const struct halay_group *group, size_t pair, uint64_t round)
 {
     for (int r = 0; r < group->t->size; r++)
-        if (!shared_has_reached(&slot_of(group, r, place, round)->number, round))
+        if (!shared_has_reached(&slot_of(group, r, pair, round)->number, round))
             return 0;
     return 1;
 }
 
-void halay_express_put(struct halay_group *group, size_t place, uint64_t round, const void *data, size_t bytes)
+void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, const void *data, size_t bytes)
 {
-    struct halay_express_slot *slot = slot_of(group, group->t->rank, place, round);
+    struct halay_express_slot *slot = slot_of(group, group->t->rank, pair, round);
 
     memcpy(slot->data, data, bytes);
     atomic_store_explicit(&slot->number, round, memory_order_release);
     halay_full_fence();
-    if (!have_all_put(group, place, round))
+    if (!have_all_put(group, pair, round))
         return;
     for (int r = 0; r < group->t->size; r++)
         if (r != group->t->rank)
             group->t->ops->notify(group->t, r);
 }
 
-int halay_express_take(struct halay_group *group, size_t place, uint64_t round, void *out, size_t count,
+int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, void *out, size_t count,
                        enum halay_dtype dtype, enum halay_op op)
 {
     const void *src[HALAY_EXPRESS_RANKS];
     int n = group->t->size;
 
-    if (!have_all_put(group, place, round))
+    if (!have_all_put(group, pair, round))
         return 0;
     for (int r = 0; r < n; r++)
-        src[r] = slot_of(group, r, place, round)->data;
+        src[r] = slot_of(group, r, pair, round)->data;
     group->reducer->reduce[dtype][op](&out, 1, src, n, count, op == HALAY_AVERAGE ? n : 1);
     return 1;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Express: all-reduces of small vectors in shared memory outside the order of the group's collectives, which hold no
- * channel. Each goes through a place of its own, whose rounds are numbered 1, 2, 3, ... alike on all ranks:
+ * channel. Each goes through a pair of slots of its own, whose rounds are numbered 1, 2, 3, ... alike on all ranks:
  *
- *     put     this rank's data and the round's number into its place; never waits, and neither needs the others
- *     take    when all have put: the sum of all places, the same bits on every rank
+ *     put     this rank's data and the round's number into its slot; never waits, and neither needs the others
+ *     take    when all have put: the sum of all slots, the same bits on every rank
  *
  * A rank puts round k + 1 only when its round k is over. One driver at a time, as for the group.
  */
@@ -16,15 +16,15 @@
 
 enum { HALAY_EXPRESS_RANKS = 8 };
 
-/* How many places the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all
+/* How many pairs of slots the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all
  * ranks. */
-size_t halay_express_places(const struct halay_group *group);
+size_t halay_express_pairs(const struct halay_group *group);
 
-/* Put `bytes` (HALAY_EXPRESS_BYTES at most). Wakes those that sleep if nobody else is missing. */
-void halay_express_put(struct halay_group *group, size_t place, uint64_t round, const void *data, size_t bytes);
+/* Put `bytes` (HALAY_EXPRESS_BYTES at most). Wakes the sleepers if no other rank is missing. */
+void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, const void *data, size_t bytes);
 
-/* Zero if somebody has not put that round yet; nothing is written then. Not adasum. */
-int halay_express_take(struct halay_group *group, size_t place, uint64_t round, void *out, size_t count,
+/* Zero if a rank has not put that round yet; nothing is written then. Not adasum. */
+int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, void *out, size_t count,
                        enum halay_dtype dtype, enum halay_op op);
 
 #endif

@@ -22,8 +22,8 @@
  * is overwritten that somebody still reads, and a taker finds either an older number, or the one that it waits for (the
  * giver cannot be further: that would take the taker's own read). A rank that waits to write waits for ranks at an
  * earlier exchange, and of those the one that is furthest behind waits for givers that are not behind it: nobody waits
- * in a circle. all_read is brought up to date by a look at everybody's read, which is another core's cache line. It is
- * rarely needed: a rank that writes k has done k - 1, so where everybody gives and this rank takes, all that it has
+ * in a circle. all_read is brought up to date by a look at every rank's read, which is another core's cache line. It is
+ * rarely needed: a rank that writes k has done k - 1, so where every rank gives and this rank takes, all that it has
  * seen k of have read k - 1. tests/coll/test_interleavings.c runs through all orders in which a few ranks can get on.
  */
 #ifndef HALAY_ONESHOT_H
@@ -33,13 +33,13 @@
 #include "collectives/shared/shared.h"
 #include <string.h>
 
-/* Of the next slot: as much as is fetched without holding up the return. */
+/* Bytes of the next slot that are prefetched without delaying the return. */
 enum { ONESHOT_FETCHED_MOST = 1024 };
 
 /* State of one of them; zero at the start. */
 struct oneshot {
     uint64_t number;  /* of this exchange */
-    size_t longest;   /* elements of the longest row that anybody gives to anybody: the same on all ranks */
+    size_t longest;   /* elements of the longest row that any rank gives to any other: the same on all ranks */
     size_t most;      /* elements of a row in one exchange */
     size_t at, count; /* elements of the longest row that are done, and that are in this exchange */
     int met;          /* ranks below have written, if they give */
@@ -48,7 +48,7 @@ struct oneshot {
     const void *src[]; /* c->t->size of them */
 };
 
-/* What an operation is made of. Rows are what a giver has for one taker, or for all. */
+/* The parts of an operation. A row is what a giver has for one taker, or for all. */
 struct oneshot_operation {
     int (*gives)(const struct halay_coll *c, int rank);
     int (*takes)(const struct halay_coll *c, int rank);
@@ -64,7 +64,7 @@ static inline size_t oneshot_state_bytes(int size)
     return sizeof(struct oneshot) + (size_t)size * sizeof(void *);
 }
 
-static inline int oneshot_everybody(const struct halay_coll *c, int rank)
+static inline int oneshot_every_rank(const struct halay_coll *c, int rank)
 {
     (void)c, (void)rank;
     return 1;
@@ -105,7 +105,7 @@ static inline size_t oneshot_count(const struct halay_coll *c, size_t row)
     return left < s->count ? left : s->count;
 }
 
-/* Has everybody read what is in the slot of this exchange? */
+/* Have all ranks read what is in the slot of this exchange? */
 static inline int oneshot_has_room(struct halay_coll *c)
 {
     const struct oneshot *s = c->state;

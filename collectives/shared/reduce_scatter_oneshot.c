@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot reduce-scatter over shared memory, even and ragged: everybody writes what the others need, everybody adds
+ * One-shot reduce-scatter over shared memory, even and ragged: every rank writes what the others need, every rank adds
  * its own part of all along the tree (oneshot.h).
  *
  *     slot of A   | number | 1A | 2A |        B adds 1A, its own 1B and 1C
@@ -40,7 +40,7 @@ static void take(struct halay_coll *c)
 }
 
 static const struct oneshot_operation operation = {
-    .gives = oneshot_everybody, .takes = oneshot_everybody, .all_give = 1, .put = put, .take = take
+    .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
 static void start(struct halay_coll *c)

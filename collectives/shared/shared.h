@@ -38,7 +38,7 @@ static inline size_t shared_slot_bytes(const struct halay_coll *c, int cells)
     return c->slot < most ? c->slot : most;
 }
 
-/* A rank that has something else for each of the others has a cell for each in a slot: bytes of one. */
+/* Bytes of a cell: a rank with different data for each of the others has a cell for each in a slot. */
 static inline size_t shared_cell_bytes(const struct halay_coll *c)
 {
     return shared_slot_bytes(c, c->t->size - 1);
@@ -125,8 +125,8 @@ static inline enum halay_status shared_reach_failed(struct halay_coll *c, int ra
     return HALAY_ERR_FORMAT;
 }
 
-/* Has that rank ended its group without having done its part of c, so that its buffers may be anything by now? The next
- * look at the peers finds out why. */
+/* Has that rank ended its group without having done its part of c, so that its buffers may hold anything by now? The
+ * next check of the peers finds out why. */
 static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
 {
     return atomic_load_explicit(c->channel->closed[rank], memory_order_seq_cst) &&

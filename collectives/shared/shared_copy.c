@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copying through shared memory: some ranks give a row of elements each, everybody takes all rows. In a broadcast the
- * root gives, in an all-gather (even and ragged) everybody. Numbers and slots are those of shared.h.
+ * Copying through shared memory: some ranks give a row of elements each, every rank takes all rows. In a broadcast the
+ * root gives, in an all-gather (even and ragged) every rank. Numbers and slots are those of shared.h.
  *
  *     all-gather      A   publishes a      copies   b c        done; waits until B and C are
  *                     B   publishes b      copies a   c        done
@@ -9,9 +9,9 @@
  *
  *   arrive  a giver publishes where its row lies
  *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod
- *           SHARED_SLOTS, when everybody has taken chunk k - SHARED_SLOTS
+ *           SHARED_SLOTS, when every rank has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
- *   end     a giver waits until everybody has taken everything; one that gives nothing may go, nobody reads from it
+ *   end     a giver waits until every rank has taken everything; one that gives nothing may go, nobody reads from it
  *
  * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies,
  * too, takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker
@@ -40,7 +40,7 @@ struct giver {
     struct halay_cursor at;    /* in that list */
     int is_private;            /* through its slots */
     size_t length;             /* elements; 0: gives nothing */
-    size_t start;              /* where its row goes in everybody's out */
+    size_t start;              /* where its row goes in every rank's out */
     unsigned char *target;     /* with pushes, of who takes: its out here; NULL: private */
 };
 
@@ -69,10 +69,10 @@ static unsigned char *slot_of(const struct halay_coll *c, int rank, size_t k)
 
 static struct halay_span chunk_of(const struct state *s, const struct giver *g, size_t k)
 {
-    return halay_segment_span((struct halay_span){ .start = 0, .length = g->length }, s->chunk, k);
+    return halay_span_cut((struct halay_span){ .start = 0, .length = g->length }, s->chunk, k);
 }
 
-/* What a rank's arrival speaks of: its row, or with pushes the memory of a rank that has none. */
+/* The memory that a rank announces when it arrives: its row or, with pushes, where a rank that has none wants one. */
 static size_t row_of(const struct halay_coll *c, const struct giver *g)
 {
     return g->length ? g->length : c->out.count;
@@ -88,7 +88,7 @@ static struct halay_span taken_of(const struct state *s, const struct giver *tak
 
 /* ---- give ---- */
 
-static void arrive(struct halay_coll *c, struct giver *me)
+static void announce_row(struct halay_coll *c, struct giver *me)
 {
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
@@ -126,16 +126,16 @@ static void start(struct halay_coll *c)
     s->slot = shared_slot_bytes(c, 1);
     s->chunk = coll_elements(c, s->slot);
     for (int r = 0; r < c->t->size; r++) {
-        size_t chunks = halay_segment_count(s->giver[r].length, s->chunk);
+        size_t chunks = halay_span_cuts(s->giver[r].length, s->chunk);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;
     }
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
     if (s->giver[c->t->rank].length || s->pushes)
-        arrive(c, &s->giver[c->t->rank]);
+        announce_row(c, &s->giver[c->t->rank]);
 }
 
-static void fill(struct halay_coll *c, const struct giver *me)
+static void fill_row(struct halay_coll *c, const struct giver *me)
 {
     struct state *s = c->state;
     struct halay_span span = chunk_of(s, me, s->filled);
@@ -207,7 +207,7 @@ static int is_there(const struct halay_coll *c, int rank)
 }
 
 /* The giver's part of a chunk. In progress if the taker has given up. */
-static enum halay_status push(struct halay_coll *c, int taker, struct halay_span chunk)
+static enum halay_status push_chunk(struct halay_coll *c, int taker, struct halay_span chunk)
 {
     struct state *s = c->state;
     unsigned char *target = s->giver[taker].target;
@@ -222,7 +222,7 @@ static enum halay_status push(struct halay_coll *c, int taker, struct halay_span
     return HALAY_OK;
 }
 
-static enum halay_status take_from(struct halay_coll *c, int rank)
+static enum halay_status take_chunk_from(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct giver *g = &s->giver[rank];
@@ -230,7 +230,7 @@ static enum halay_status take_from(struct halay_coll *c, int rank)
     size_t at = g->start + span.start;
 
     if (rank == c->t->rank && s->pushes && chunk.length)
-        return push(c, !rank, chunk);
+        return push_chunk(c, !rank, chunk);
     if (!span.length)
         return HALAY_OK;
     if (rank == c->t->rank) {
@@ -247,7 +247,7 @@ static enum halay_status take_from(struct halay_coll *c, int rank)
     return HALAY_OK;
 }
 
-/* Has one of those who give something of this chunk given up, so that its row may be anything by now? */
+/* Has a giver of this chunk given up, so that its row may hold anything by now? */
 static int is_withdrawn(const struct halay_coll *c)
 {
     const struct state *s = c->state;
@@ -258,7 +258,7 @@ static int is_withdrawn(const struct halay_coll *c)
     return 0;
 }
 
-/* In progress where a giver has given up: the next look at the peers finds out who. */
+/* In progress if a giver has given up: the next check of the peers finds out who. */
 static enum halay_status take(struct halay_coll *c)
 {
     struct state *s = c->state;
@@ -269,7 +269,7 @@ static enum halay_status take(struct halay_coll *c)
     if (is_withdrawn(c))
         return HALAY_IN_PROGRESS;
     for (int r = 0; r < c->t->size; r++) {
-        enum halay_status status = take_from(c, r);
+        enum halay_status status = take_chunk_from(c, r);
         if (status != HALAY_OK)
             return status;
     }
@@ -289,8 +289,8 @@ static enum halay_status progress(struct halay_coll *c)
     int gives = me->length > 0;
     enum halay_status status = HALAY_OK;
 
-    if (gives && me->is_private && s->filled < halay_segment_count(me->length, s->chunk))
-        fill(c, me);
+    if (gives && me->is_private && s->filled < halay_span_cuts(me->length, s->chunk))
+        fill_row(c, me);
     if (s->met < c->t->size)
         status = meet_all(c);
     if (status == HALAY_OK && s->taken < s->chunks)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reducing through shared memory: each rank adds its slice of everybody's buffers, where they lie. Numbers and slots
+ * Reducing through shared memory: each rank adds its slice of every rank's buffers, where they lie. Numbers and slots
  * are those of shared.h.
  *
  *                   slice of a rank                         the sum goes to
- *     all-reduce      an N-th of the elements                 all ranks' out: everybody is a sink ("two-shot")
+ *     all-reduce      an N-th of the elements                 all ranks' out: every rank is a sink ("two-shot")
  *     reduce          an N-th of the elements                 the root's out: it is the sink
  *     reduce-scatter  its part                                its own out: there is no sink
  *
@@ -17,11 +17,11 @@
  *
  *   arrive  where this rank's in lies (and its out, if it is a sink), then its number
  *   reduce  when all have arrived: own slice, in chunks, along the tree over ranks; f16 and bf16 rounded once
- *   done    the collective is over when everybody has done all chunks: nobody reads or writes here any more
+ *   done    the collective is over when every rank has done all chunks: nobody reads or writes here any more
  *
  * A rank whose buffer is private takes part through its slots, chunk by chunk and pipelined:
  *
- *     fill    its part of everybody else's slice into its slot, one cell an owner; number filled
+ *     fill    its part of every other rank's slice into its slot, one cell an owner; number filled
  *     reduce  the owner reads it there like any other buffer, and writes the sum for a private sink back to it
  *     drain   when all owners have done the chunk: out of the slot into its out, if it is a sink
  *
@@ -51,7 +51,7 @@
 /* Without slots a piece of work is some chunks. */
 enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
 
-/* A rank's buffer: where it lies, as the rank said when it arrived. */
+/* A rank's buffer: where it lies, as the rank announced when it arrived. */
 struct buffer {
     int is_private;
     unsigned char *data;    /* here; NULL: private, or a list of pieces */
@@ -95,7 +95,7 @@ static struct halay_span slice_chunk(const struct halay_coll *c, int owner, size
 {
     const struct state *s = c->state;
 
-    return halay_segment_span(owner == c->t->rank ? s->slice : slice_of(c, owner), s->chunk, k);
+    return halay_span_cut(owner == c->t->rank ? s->slice : slice_of(c, owner), s->chunk, k);
 }
 
 static size_t longest_slice(const struct halay_coll *c)
@@ -145,7 +145,7 @@ static int say_where(struct halay_coll *c, const struct halay_vector *v, size_t 
     return !*pieces && *offset == HALAY_PRIVATE;
 }
 
-static void arrive(struct halay_coll *c)
+static void announce_buffer(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
@@ -173,17 +173,17 @@ static void start(struct halay_coll *c)
     s->cell = shared_cell_bytes(c);
     s->chunk = coll_elements(c, s->cell);
     s->slice = slice_of(c, c->t->rank);
-    s->chunks = halay_segment_count(longest_slice(c), s->chunk);
+    s->chunks = halay_span_cuts(longest_slice(c), s->chunk);
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
     s->src = (const void **)(void *)&s->peer[c->t->size];
     s->dst = (void **)(void *)(s->src + c->t->size);
-    arrive(c);
+    announce_buffer(c);
 }
 
 /* What say_where of another rank said. */
-static enum halay_status find(struct halay_coll *c, int rank, uint64_t offset, size_t first, size_t pieces,
-                              struct buffer *p)
+static enum halay_status find_element(struct halay_coll *c, int rank, uint64_t offset, size_t first, size_t pieces,
+                                      struct buffer *p)
 {
     *p = (struct buffer){ .first = first, .pieces = pieces, .is_private = !pieces && offset == HALAY_PRIVATE };
     if (!pieces && !p->is_private && !(p->data = c->t->ops->reach(c->t, rank, offset, c->in.count * c->element)))
@@ -191,15 +191,15 @@ static enum halay_status find(struct halay_coll *c, int rank, uint64_t offset, s
     return HALAY_OK;
 }
 
-static enum halay_status meet(struct halay_coll *c, int rank)
+static enum halay_status meet_rank(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
     struct peer *p = &s->peer[rank];
 
-    enum halay_status status = find(c, rank, area->in_offset, 0, area->in_table, &p->in);
+    enum halay_status status = find_element(c, rank, area->in_offset, 0, area->in_table, &p->in);
     if (status == HALAY_OK && is_sink(c, rank))
-        status = find(c, rank, area->out_offset, area->out_first, area->out_table, &p->out);
+        status = find_element(c, rank, area->out_offset, area->out_first, area->out_table, &p->out);
     p->is_same = !p->in.is_private && is_sink(c, rank) && !area->out_first && area->out_table == area->in_table &&
                  area->out_offset == area->in_offset;
     s->slotted |= is_slotted(p);
@@ -215,7 +215,7 @@ static enum halay_status meet_all(struct halay_coll *c)
             continue;
         if (!shared_has_reached(&shared_area(c, s->arrived)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
-        enum halay_status status = meet(c, s->arrived);
+        enum halay_status status = meet_rank(c, s->arrived);
         if (status != HALAY_OK)
             return status;
     }
@@ -224,7 +224,7 @@ static enum halay_status meet_all(struct halay_coll *c)
 
 /* ---- a rank with private buffers: fill and drain ---- */
 
-static void fill(struct halay_coll *c)
+static void fill_slot(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -255,7 +255,7 @@ static void drain_span(struct halay_coll *c, struct halay_span span, const unsig
     }
 }
 
-static void drain(struct halay_coll *c)
+static void drain_cells(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -381,7 +381,7 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
     enum halay_status status = HALAY_OK;
 
     if (!shared_enter(c)) /* a rank that gives up waits for those that read its memory, as for those that write there */
-        return HALAY_IN_PROGRESS; /* the next look at the peers finds out who it is */
+        return HALAY_IN_PROGRESS; /* the next check of the peers finds out who it is */
     for (size_t length; at < end && status == HALAY_OK; at += length)
         status = reduce_run(c, at, end - at, &length);
     shared_leave(c);
@@ -401,7 +401,7 @@ static enum halay_status progress(struct halay_coll *c)
     enum halay_status status = HALAY_OK;
 
     if (mine && s->filled < s->chunks && s->filled < s->drained + SHARED_SLOTS)
-        fill(c);
+        fill_slot(c);
     if (s->arrived < c->t->size)
         status = meet_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && all_have_filled(c))
@@ -409,7 +409,7 @@ static enum halay_status progress(struct halay_coll *c)
     if (status != HALAY_OK)
         return status;
     if (mine && s->drained < s->chunks && shared_all_have_done(c, s->base + s->drained + 1))
-        drain(c);
+        drain_cells(c);
     return s->reduced == s->chunks && (!mine || s->drained == s->chunks) && shared_all_have_done(c, s->base + s->chunks)
                ? HALAY_OK
                : HALAY_IN_PROGRESS;

@@ -48,7 +48,7 @@ static void list_places(const struct halay_config *config, char place[PLACES][PA
     own_folder(own);
     snprintf(place[0], PATH_MAX, "%s", config->module_path ? config->module_path : "");
     snprintf(place[1], PATH_MAX, "%s", own);
-    /* The usual place beside the library, also when the whole installation was moved. */
+    /* The usual folder beside the library, even if the whole installation was moved. */
     snprintf(place[2], PATH_MAX, "%.*s%s", PATH_MAX - 8, own, own[0] ? "/halay" : "");
     snprintf(place[3], PATH_MAX, "%s", HALAY_PKGLIBDIR);
 }
@@ -88,7 +88,7 @@ static enum halay_status load(struct halay_log *log, enum halay_log_level level,
     return HALAY_OK;
 }
 
-/* The first place that has libhalay-NAME VARIANT.so. */
+/* The first folder that has libhalay-NAME VARIANT.so. */
 static int find(char place[PLACES][PATH_MAX], const char *name, const char *variant, char path[PATH_MAX + 64])
 {
     for (int i = 0; i < PLACES; i++) {

@@ -349,7 +349,7 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     return 1;
 }
 
-/* Hand out parts up to the window. Nonzero if all have been: the message is then not to be looked at any more. */
+/* Hand out parts up to the window. Nonzero if all have been: do not touch the message any more. */
 static int message_hand_out(struct halay_parts *parts, struct halay_message *message)
 {
     while (parts->status == HALAY_OK && message->in_flight < HALAY_PARTS_WINDOW) {
@@ -471,7 +471,7 @@ void halay_parts_peer_lost(struct halay_parts *parts, int peer, const char *why)
     parts->peers[peer].why = why;
 }
 
-/* Is a peer lost for good, or does anything wait for one that has left? */
+/* Is a peer lost for good, or does any transfer wait for one that has left? */
 static void judge_absent(struct halay_parts *parts)
 {
     if (++parts->looks < GRACE_LOOKS)

@@ -76,7 +76,7 @@ struct halay_parts_ops {
      * from within; HALAY_OK: it is complete already, with *arrived bytes (receives); HALAY_ERR_PEER: the peer is lost,
      * and that has been said; else an error, logged. On error the part is not with the library. */
     enum halay_status (*post)(struct halay_transport *t, struct halay_part *part, size_t *arrived);
-    /* A part was set aside: end its request if that is possible without waiting. Its end is reported as ever, later. */
+    /* A part was set aside: end its request if possible without waiting. Its end is reported later, as usual. */
     void (*set_aside)(struct halay_transport *t, struct halay_part *part);
 };
 
@@ -115,7 +115,7 @@ struct halay_parts {
 enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_transport_ops *slots, unsigned caps,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes);
-/* Frees everything, but for the parts that are with a library that goes on: it may write into them, forever. */
+/* Frees everything except parts that a library which is still running holds: it may write into them at any time. */
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
 
 /* Slots of a transport whose first member is its parts. */

@@ -47,7 +47,7 @@ static void peer_gone(struct halay_transport *t, int rank)
         t->failed_peer = rank;
 }
 
-/* That others of the inner transport are lost is nobody's business here. */
+/* Lost ranks that are not in this view do not matter here. */
 static enum halay_status subset_progress(struct halay_transport *t)
 {
     struct subset *self = self_of(t);

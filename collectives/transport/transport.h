@@ -16,7 +16,7 @@
  *
  * Groups, of which each rank has HALAY_GROUPS_MAX:
  *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
- *     4         the engine's messages (fusion/rank/link.c)
+ *     4         the engine's messages (fusion/rank/messenger.c)
  *     5         agreement on a group of some ranks (group_subset.c)
  *     6 ..      of some ranks. Two groups with one id share no rank; an id is used again when all is quiet.
  *
@@ -67,9 +67,9 @@ struct halay_transfer {
     struct halay_transfer *next; /* the transport's own: queue of what is posted */
 };
 
-static inline int halay_transfer_is_done(struct halay_transfer *x)
+static inline int halay_transfer_is_done(const struct halay_transfer *x)
 {
-    return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) == HALAY_TRANSFER_DONE;
+    return __atomic_load_n((const enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) == HALAY_TRANSFER_DONE;
 }
 
 /* For transports: what send and recv do first. is_optional is the owner's and stays. */

@@ -80,66 +80,66 @@ static struct halay_tensor_info describe_barrier(const char *name)
 
 /* ---- asynchronous ---- */
 
-static enum halay_status submit(struct halay_context *ctx, struct halay_tensor_info info,
-                                struct halay_request **request)
+static enum halay_status submit_call(struct halay_context *ctx, struct halay_tensor_info info,
+                                     struct halay_request **request)
 {
-    return halay_submit_info(ctx, &info, NULL, NULL, 1, request);
+    return halay_submit_info(ctx, &info, NULL, NULL, HALAY_MAY_WAIT, request);
 }
 
 enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
                                         size_t count, enum halay_dtype dtype, enum halay_op op,
                                         struct halay_request **request)
 {
-    return submit(ctx, describe_allreduce(name, in, out, count, dtype, op), request);
+    return submit_call(ctx, describe_allreduce(name, in, out, count, dtype, op), request);
 }
 
 enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
                                         enum halay_dtype dtype, int root, struct halay_request **request)
 {
-    return submit(ctx, describe_broadcast(name, data, count, dtype, root), request);
+    return submit_call(ctx, describe_broadcast(name, data, count, dtype, root), request);
 }
 
 enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in, void *out,
                                              size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op,
                                              struct halay_request **request)
 {
-    return submit(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), request);
+    return submit_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), request);
 }
 
 enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
                                         size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
                                         struct halay_request **request)
 {
-    return submit(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), request);
+    return submit_call(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), request);
 }
 
 enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
                                        const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
                                        void *out, size_t out_rows, struct halay_request **request)
 {
-    return submit(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), request);
+    return submit_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), request);
 }
 
 enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name, struct halay_request **request)
 {
-    return submit(ctx, describe_barrier(name), request);
+    return submit_call(ctx, describe_barrier(name), request);
 }
 
 enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request)
 {
-    return submit(ctx, describe(HALAY_JOIN_NAME, HALAY_JOIN, NULL, NULL, 0, HALAY_F32), request);
+    return submit_call(ctx, describe(HALAY_JOIN_NAME, HALAY_JOIN, NULL, NULL, 0, HALAY_F32), request);
 }
 
 /* ---- blocking ---- */
 
 /* The wait follows at once and drives: waking the background thread as well would only cost. rows_from may be NULL. */
-static enum halay_status run(struct halay_context *ctx, struct halay_tensor_info info, size_t *rows_from)
+static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor_info info, size_t *rows_from)
 {
     struct halay_request *request;
 
     enum halay_status status = halay_may_block(ctx, "a call that blocks");
     if (status == HALAY_OK)
-        status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
+        status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request);
     if (status != HALAY_OK)
         return status;
     status = halay_wait(request, -1);
@@ -152,37 +152,37 @@ static enum halay_status run(struct halay_context *ctx, struct halay_tensor_info
 enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
                                   enum halay_dtype dtype, enum halay_op op)
 {
-    return run(ctx, describe_allreduce(name, in, out, count, dtype, op), NULL);
+    return run_call(ctx, describe_allreduce(name, in, out, count, dtype, op), NULL);
 }
 
 enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
                                   enum halay_dtype dtype, int root)
 {
-    return run(ctx, describe_broadcast(name, data, count, dtype, root), NULL);
+    return run_call(ctx, describe_broadcast(name, data, count, dtype, root), NULL);
 }
 
 enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
                                        size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op)
 {
-    return run(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), NULL);
+    return run_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), NULL);
 }
 
 enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
                                   size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, size_t *rows_from)
 {
-    return run(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), rows_from);
+    return run_call(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), rows_from);
 }
 
 enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
                                  size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
                                  size_t *rows_from)
 {
-    return run(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), rows_from);
+    return run_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), rows_from);
 }
 
 enum halay_status halay_barrier(struct halay_context *ctx, const char *name)
 {
-    return run(ctx, describe_barrier(name), NULL);
+    return run_call(ctx, describe_barrier(name), NULL);
 }
 
 enum halay_status halay_join(struct halay_context *ctx, int *last_joined)

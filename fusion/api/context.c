@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* They would not be what they were after the first change of ranks. */
+/* After the first change of ranks they would have other members. */
 static enum halay_status refuse_sets(struct halay_world *world, const struct halay_options *how)
 {
     if (!world->heritage || (!how->process_set_count && !world->config.process_sets))
@@ -28,8 +28,9 @@ static enum halay_status refuse_sets(struct halay_world *world, const struct hal
     return HALAY_ERR_UNSUPPORTED;
 }
 
-/* A rank that cannot go on after all says so: the others do not wait for it. Owns world. */
-static enum halay_status start(struct halay_world *world, const struct halay_options *how, struct halay_context **out)
+/* A rank that cannot continue tells the others, so that they do not wait for it. Owns world. */
+static enum halay_status start_engine(struct halay_world *world, const struct halay_options *how,
+                                      struct halay_context **out)
 {
     struct halay_context *ctx = NULL;
     int are_sets = 0;
@@ -52,7 +53,7 @@ static enum halay_status start(struct halay_world *world, const struct halay_opt
     return status;
 }
 
-/* What the program gives, as far as it can be read. */
+/* Copy as many options as the caller's struct has. */
 static enum halay_status read_options(const struct halay_options *options, struct halay_context *const *out,
                                       struct halay_options *how)
 {
@@ -67,7 +68,7 @@ static enum halay_status read_options(const struct halay_options *options, struc
     return HALAY_ERR_ARGUMENT;
 }
 
-/* The others are met whatever is wrong with the options: they are not to wait for this rank. */
+/* Meet the others even if the options are wrong: they must not wait for this rank. */
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_context **out)
 {
@@ -89,7 +90,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                                                                  .status = readable },
                                   &world);
         if (status == HALAY_OK)
-            status = start(world, &how, out);
+            status = start_engine(world, &how, out);
     } while (heritage.log && halay_elastic_may_retry(status));
     if (heritage.log && status == HALAY_OK)
         status = halay_elastic_init(*out, &how, &heritage);
@@ -119,7 +120,7 @@ void halay_fini(struct halay_context *ctx)
 {
     if (!ctx || halay_is_child(ctx) || halay_may_block(ctx, "halay_fini") != HALAY_OK)
         return;
-    if (ctx->negotiation.link) /* else an elastic job has gone on without this rank */
+    if (ctx->driven.negotiation.messenger) /* otherwise an elastic job has continued without this rank */
         halay_context_close(ctx);
     for (struct halay_process_set *set = ctx->removed, *next; set; set = next) {
         next = set->next;
@@ -185,12 +186,6 @@ enum halay_status halay_context_status(struct halay_context *ctx, char *text, si
         snprintf(text, size, "%s", ctx->text);
     pthread_mutex_unlock(&ctx->lock);
     return status;
-}
-
-void halay_autotune_stop(struct halay_context *ctx)
-{
-    if (ctx)
-        atomic_store_explicit(&ctx->autotune_stops, 1, memory_order_relaxed);
 }
 
 /* ---- memory ---- */

@@ -9,8 +9,8 @@
 #include "fusion/values/counters.h"
 #include "base/clock.h"
 #include "base/struct_size.h"
-#include "fusion/coordinator/coordinator.h"
-#include "fusion/rank/link.h"
+#include "fusion/coordinator/stragglers.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/state/context.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 /* ---- as a struct ---- */
 
-static uint64_t get(_Atomic uint64_t *counter)
+static uint64_t load_counter(_Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -27,30 +27,31 @@ static uint64_t communication_ns(struct halay_tally *tally)
 {
     int64_t since = atomic_load_explicit(&tally->busy_since_ns, memory_order_relaxed), now = halay_now_ns();
 
-    return get(&tally->communication_ns) + (since && now > since ? (uint64_t)(now - since) : 0);
+    return load_counter(&tally->communication_ns) + (since && now > since ? (uint64_t)(now - since) : 0);
 }
 
-static void collect(struct halay_context *ctx, struct halay_counters *all)
+static void read_tally(struct halay_context *ctx, struct halay_counters *all)
 {
     struct halay_tally *tally = &ctx->observers.tally;
 
-    *all =
-        (struct halay_counters){ .submissions = get(&tally->submissions),
-                                 .completions = get(&tally->ended[HALAY_OK]),
-                                 .in_flight = atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed),
-                                 .negotiations = get(&tally->negotiations),
-                                 .cache_hits = get(&tally->cache_hits),
-                                 .collectives = get(&tally->collectives),
-                                 .fused_tensors = get(&tally->fused_tensors),
-                                 .bytes = get(&tally->bytes),
-                                 .communication_ns = communication_ns(tally),
-                                 .messages_sent = get(&tally->sent_before) +
-                                                  (ctx->negotiation.link ? halay_link_sent(ctx->negotiation.link) : 0),
-                                 .messages_received = get(&tally->messages_received),
-                                 .steps = get(&tally->steps),
-                                 .sleeps = get(&tally->sleeps) };
+    *all = (struct halay_counters){ .submissions = load_counter(&tally->submissions),
+                                    .completions = load_counter(&tally->ended[HALAY_OK]),
+                                    .in_flight = atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed),
+                                    .negotiations = load_counter(&tally->negotiations),
+                                    .cache_hits = load_counter(&tally->cache_hits),
+                                    .collectives = load_counter(&tally->collectives),
+                                    .fused_tensors = load_counter(&tally->fused_tensors),
+                                    .bytes = load_counter(&tally->bytes),
+                                    .communication_ns = communication_ns(tally),
+                                    .messages_sent = load_counter(&tally->sent_before) +
+                                                     (ctx->driven.negotiation.messenger
+                                                          ? halay_messenger_sent(ctx->driven.negotiation.messenger)
+                                                          : 0),
+                                    .messages_received = load_counter(&tally->messages_received),
+                                    .steps = load_counter(&tally->steps),
+                                    .sleeps = load_counter(&tally->sleeps) };
     for (int i = HALAY_IN_PROGRESS + 1; i < HALAY_COUNTERS_STATUSES; i++) {
-        all->errors_by_status[i] = get(&tally->ended[i]);
+        all->errors_by_status[i] = load_counter(&tally->ended[i]);
         all->errors += all->errors_by_status[i];
     }
 }
@@ -61,7 +62,7 @@ enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_co
 
     if (!ctx || !counters || !halay_struct_has_size(counters))
         return HALAY_ERR_ARGUMENT;
-    collect(ctx, &all);
+    read_tally(ctx, &all);
     halay_struct_write(&all, sizeof all, counters);
     return HALAY_OK;
 }
@@ -72,9 +73,9 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 
     if (!ctx || rank < 0 || rank >= ctx->size || !straggler || !halay_struct_has_size(straggler))
         return HALAY_ERR_ARGUMENT;
-    if (!ctx->negotiation.coordinator)
+    if (!ctx->driven.negotiation.coordinator)
         return HALAY_ERR_UNSUPPORTED;
-    halay_coordinator_straggler(ctx->negotiation.coordinator, rank, &all);
+    halay_coordinator_straggler(ctx->driven.negotiation.coordinator, rank, &all);
     halay_struct_write(&all, sizeof all, straggler);
     return HALAY_OK;
 }
@@ -104,7 +105,7 @@ static const struct sample {
     { VALUE(sleeps), "halay_sleeps_total", "counter", "Times that the engine went to sleep.", 0 },
 };
 
-/* Text that grows into the caller's memory as far as that reaches, and is counted beyond. */
+/* Text written into the caller's memory; what does not fit is only counted. */
 struct text {
     char *at;
     size_t size, length;
@@ -149,14 +150,14 @@ static void print_stragglers(struct text *text, struct halay_context *ctx)
     };
     struct halay_straggler s;
 
-    halay_coordinator_straggler(ctx->negotiation.coordinator, 0, &s);
+    halay_coordinator_straggler(ctx->driven.negotiation.coordinator, 0, &s);
     print_head(text, "halay_arrivals_total", "counter", "Tensors that all ranks submitted.");
     print(text, "halay_arrivals_total{rank=\"0\"} %llu\n", (unsigned long long)s.tensors);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         print_head(text, kinds[k].name, kinds[k].type, kinds[k].help);
         for (int r = 0; r < ctx->size; r++) {
             uint64_t value;
-            halay_coordinator_straggler(ctx->negotiation.coordinator, r, &s);
+            halay_coordinator_straggler(ctx->driven.negotiation.coordinator, r, &s);
             memcpy(&value, (const char *)&s + kinds[k].offset, sizeof value);
             print(text, "%s{rank=\"0\",arrived=\"%d\"} %.15g\n", kinds[k].name, r,
                   k ? (double)value / 1e9 : (double)value);
@@ -171,7 +172,7 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
 
     if (!ctx || (!out && size))
         return HALAY_ERR_ARGUMENT;
-    collect(ctx, &all);
+    read_tally(ctx, &all);
     for (const struct sample *s = samples; s < samples + sizeof samples / sizeof *samples; s++) {
         uint64_t value;
         memcpy(&value, (const char *)&all + s->offset, sizeof value);
@@ -182,7 +183,7 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
             print(&text, "%s{rank=\"%d\"} %llu\n", s->name, ctx->rank, (unsigned long long)value);
     }
     print_errors(&text, ctx->rank, &all);
-    if (ctx->negotiation.coordinator)
+    if (ctx->driven.negotiation.coordinator)
         print_stragglers(&text, ctx);
     if (length)
         *length = text.length;

@@ -4,11 +4,12 @@
  */
 #include "fusion/api/describe.h"
 #include "base/struct_size.h"
+#include "fusion/values/signature_make.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes of UTF-8 follow this first one; -1: it is none. */
+/* How many bytes of UTF-8 follow this first byte; -1: it cannot be a first byte. */
 static int bytes_behind(unsigned char c)
 {
     if (c < 0x80)
@@ -20,7 +21,7 @@ static int bytes_behind(unsigned char c)
     return c >= 0xf0 && c < 0xf5 ? 3 : -1;
 }
 
-/* Of these first bytes the second one has other bounds: no longer form, no surrogate, nothing above U+10FFFF. */
+/* These first bytes narrow the range of the second: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static void bound_second(unsigned char c, unsigned char *least, unsigned char *most)
 {
     if (c == 0xe0)
@@ -67,7 +68,7 @@ static size_t scattered_rows(const struct halay_process_set *set, const struct h
     return info->splits[set->rank];
 }
 
-/* Bytes at out that this rank's result may take. */
+/* Bytes at out that this rank's result may use. */
 size_t halay_room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     size_t first;
@@ -90,7 +91,7 @@ static int is_in_place(const struct halay_process_set *set, const struct halay_t
     if (info->operation == HALAY_BROADCAST ||
         (info->operation == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
         return 1;
-    if (info->operation == HALAY_ALLGATHER) /* where its rows go in out is known when all have said theirs */
+    if (info->operation == HALAY_ALLGATHER) /* where its rows go in out is known once all ranks have announced theirs */
         return out && in >= out && (size_t)(in - out) <= info->out_bytes &&
                bytes <= info->out_bytes - (size_t)(in - out);
     if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
@@ -99,7 +100,7 @@ static int is_in_place(const struct halay_process_set *set, const struct halay_t
     return out == in + first * (bytes / info->shape[0]);
 }
 
-/* What a collective would refuse on this rank alone, after the ranks have agreed to run it. NULL: nothing. */
+/* A fault that only this rank's collective would notice, after the ranks have agreed to run it. NULL: none. */
 static const char *buffer_fault(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t count)
 {
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
@@ -119,7 +120,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
     return info->operation == HALAY_ALLREDUCE ? "in and out overlap and are not the same" : "in and out overlap";
 }
 
-/* A program's description, of whichever version, as this version's. */
+/* Convert a program's description, of any version, to this version's. */
 enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,
                                   struct halay_tensor_info *known)
 {
@@ -137,7 +138,7 @@ struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct
     return info->set ? info->set : &ctx->all;
 }
 
-/* What is wrong with doing this in this process set. */
+/* Why this cannot be done in this process set. */
 static const char *set_fault(const struct halay_context *ctx, const struct halay_process_set *set,
                              const struct halay_tensor_info *info)
 {
@@ -208,7 +209,7 @@ const void *halay_info_input(const struct halay_tensor_info *info)
     return is_out ? info->out : info->in;
 }
 
-/* Why nothing is taken for this set; NULL: something is. */
+/* Why this set accepts no submissions; NULL: it does. */
 const char *halay_set_refusal_locked(const struct halay_process_set *set)
 {
     if (set->state == HALAY_SET_REMOVED)

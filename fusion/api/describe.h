@@ -8,7 +8,7 @@
 #include "fusion/state/context.h"
 #include "fusion/values/signature.h"
 
-/* A program's description, of whichever version, as this version's. */
+/* Convert a program's description, of any version, to this version's. */
 enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,
                                   struct halay_tensor_info *known);
 /* Check what the caller describes. *count: elements, of a group bytes; *length: of the name. */
@@ -19,12 +19,12 @@ struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct
 const void *halay_info_input(const struct halay_tensor_info *info);
 /* count: as halay_info_check gives it. */
 size_t halay_info_bytes(const struct halay_tensor_info *info, size_t count);
-/* Bytes at out that this rank's result may take. */
+/* Bytes at out that this rank's result may use. */
 size_t halay_room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes);
 /* One line of the log: what is wrong with this tensor. */
 void halay_info_say_fault(struct halay_context *ctx, const struct halay_process_set *set, const char *name,
                           const char *why);
-/* Why nothing is taken for this set; NULL: something is. lock held. */
+/* Why this set accepts no submissions; NULL: it does. lock held. */
 const char *halay_set_refusal_locked(const struct halay_process_set *set);
 
 #endif

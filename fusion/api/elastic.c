@@ -5,7 +5,7 @@
  *     restore, or a commit that halayrun wants more of
  *       close the engine: all requests end, the thread too      halay_context_close
  *       leave the world: nothing of the peers' is mapped any more, nor do they write here
- *       say that this process is ready, wait for a place        halay_world_open (transport/member.h)
+ *       say that this process is ready, wait for a place        halay_world_open (meet/participant.h)
  *       open the engine over the new world, with the names and the memory that there were
  *       agree on the newest commit; who lacks it gets it        sync
  *     ... and again, if somebody is lost meanwhile
@@ -21,7 +21,7 @@
 #include "fusion/api/elastic.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
-#include "collectives/transport/meet/member.h"
+#include "collectives/transport/meet/participant.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include "fusion/api/open.h"
 #include "fusion/api/tensor.h"
@@ -43,7 +43,7 @@ struct piece {
 };
 
 struct halay_elastic {
-    int is_on; /* of an elastic job; otherwise this is the state's only */
+    int is_on; /* of an elastic job; otherwise this struct only holds the state */
     struct halay_heritage heritage;
     char *bootstrap, *transport, *join_average; /* owned: as the program wanted them, or NULL */
     struct piece *pieces;                       /* owned */
@@ -168,11 +168,11 @@ static void copy_state(struct halay_elastic *e, int back)
     }
 }
 
-/* The ranks tell each other how far they are. The greatest of the first two says who has the newest commit, in the low
- * bits, as the lower rank's is greater; the others find the least commit and sizes that differ. */
+/* The ranks tell each other how far they are. The maximum of the first two finds the newest commit and, in the low
+ * bits, the lowest rank that has it; the others find the oldest commit and sizes that differ. */
 enum { RANK_BITS = 24, SAID = 4 };
 
-static enum halay_status compare(struct halay_context *ctx, int64_t said[SAID])
+static enum halay_status compare_commits(struct halay_context *ctx, int64_t said[SAID])
 {
     const struct halay_elastic *e = ctx->elastic;
     int64_t rank = ((int64_t)1 << RANK_BITS) - 1 - ctx->rank, commit = (int64_t)e->commit;
@@ -184,7 +184,7 @@ static enum halay_status compare(struct halay_context *ctx, int64_t said[SAID])
     return halay_allreduce(ctx, SYNC_NAME, said, said, SAID, HALAY_I64, HALAY_MAX);
 }
 
-/* The root's copy becomes everybody's state, and their copy. */
+/* The root's copy becomes every rank's state, and their copy. */
 static enum halay_status give_state(struct halay_context *ctx, int root)
 {
     struct halay_elastic *e = ctx->elastic;
@@ -203,13 +203,13 @@ static enum halay_status give_state(struct halay_context *ctx, int root)
     return status;
 }
 
-/* Everybody gets the newest commit, and has it as the state. The very first is rank 0's state. */
+/* Every rank gets the newest commit and takes it as its state. The first commit ever is rank 0's state. */
 static enum halay_status sync(struct halay_context *ctx)
 {
     struct halay_elastic *e = ctx->elastic;
     int64_t said[SAID];
 
-    enum halay_status status = compare(ctx, said);
+    enum halay_status status = compare_commits(ctx, said);
     if (status != HALAY_OK)
         return status;
     int root = (int)(((int64_t)1 << RANK_BITS) - 1 - (said[0] & (((int64_t)1 << RANK_BITS) - 1)));
@@ -232,7 +232,7 @@ static enum halay_status sync(struct halay_context *ctx)
 
 /* ---- other ranks ------------------------------------------------------------------------------------------------- */
 
-/* All that says something about an engine that was closed; names and requests stay, and what counts. */
+/* Reset what belongs to the engine that was closed; names, requests and counters stay. */
 static void renew(struct halay_context *ctx)
 {
     ctx->status = HALAY_OK;
@@ -251,18 +251,18 @@ static void renew(struct halay_context *ctx)
     atomic_store_explicit(&ctx->has_left, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->driver.is_stopping, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
-    ctx->negotiation.express = (struct halay_express){ 0 };
-    ctx->execution.sets_made = ctx->execution.is_changing = ctx->execution.making_number = 0;
-    ctx->execution.free_buckets = NULL;
-    ctx->execution.running_count = 0;
-    ctx->checked_us = ctx->negotiation.suspected_us = 0;
-    ctx->negotiation.suspect = -1;
-    ctx->negotiation.is_draining = ctx->negotiation.said_bye = ctx->negotiation.is_done = ctx->negotiation.said_fail =
-        0;
+    ctx->driven.negotiation.express = (struct halay_express){ 0 };
+    ctx->driven.execution.sets_made = ctx->driven.execution.is_changing = ctx->driven.execution.making_number = 0;
+    ctx->driven.execution.free_buckets = NULL;
+    ctx->driven.execution.running_count = 0;
+    ctx->driven.checked_us = ctx->driven.negotiation.suspected_us = 0;
+    ctx->driven.negotiation.suspect = -1;
+    ctx->driven.negotiation.is_draining = ctx->driven.negotiation.said_bye = ctx->driven.negotiation.is_done =
+        ctx->driven.negotiation.said_fail = 0;
 }
 
 /* One attempt to get a place among the ranks, and to work there. */
-static enum halay_status join(struct halay_context *ctx, int lost)
+static enum halay_status try_place(struct halay_context *ctx, int lost)
 {
     struct halay_elastic *e = ctx->elastic;
     struct halay_world *world, *left = ctx->world;
@@ -290,15 +290,15 @@ static enum halay_status join(struct halay_context *ctx, int lost)
         halay_world_close(left);
         return HALAY_OK;
     }
-    if (ctx->negotiation.link)
+    if (ctx->driven.negotiation.messenger)
         halay_context_close(ctx);
     ctx->world = left;
     halay_world_close(world);
     return status;
 }
 
-/* The context has no engine and gets none any more. */
-static enum halay_status give_up(struct halay_context *ctx, enum halay_status status)
+/* The context has no engine and will get none. */
+static enum halay_status lose_place(struct halay_context *ctx, enum halay_status status)
 {
     ctx->status = status;
     snprintf(ctx->text, sizeof ctx->text, "this process has no place in the job any more");
@@ -315,16 +315,16 @@ static enum halay_status reform(struct halay_context *ctx)
     e->rank_was = ctx->rank;
     e->size_was = ctx->size;
     do {
-        if (ctx->negotiation.link)
+        if (ctx->driven.negotiation.messenger)
             halay_context_close(ctx);
         halay_world_leave(ctx->world);
-        status = join(ctx, lost);
+        status = try_place(ctx, lost);
         if (status == HALAY_OK)
             status = sync(ctx);
         lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
     } while (halay_elastic_may_retry(status));
-    if (status != HALAY_OK && !ctx->negotiation.link)
-        return give_up(ctx, status);
+    if (status != HALAY_OK && !ctx->driven.negotiation.messenger)
+        return lose_place(ctx, status);
     if (status == HALAY_OK) {
         e->reforms++;
         halay_info(ctx->log, "re-formed: rank %d of %d was %d of %d; commit %llu", ctx->rank, ctx->size, e->rank_was,
@@ -335,7 +335,7 @@ static enum halay_status reform(struct halay_context *ctx)
 
 /* ---- public ------------------------------------------------------------------------------------------------------ */
 
-static void report(const struct halay_context *ctx, int has_reformed, struct halay_elastic_change *change)
+static void describe_change(const struct halay_context *ctx, int has_reformed, struct halay_elastic_change *change)
 {
     const struct halay_elastic *e = ctx->elastic;
     struct halay_elastic_change all = { .has_reformed = has_reformed,
@@ -348,7 +348,7 @@ static void report(const struct halay_context *ctx, int has_reformed, struct hal
         halay_struct_write(&all, sizeof all, change);
 }
 
-static enum halay_status check(struct halay_context *ctx, const struct halay_elastic_change *change)
+static enum halay_status check_elastic_call(struct halay_context *ctx, const struct halay_elastic_change *change)
 {
     if (!ctx || (change && !halay_struct_has_size(change)))
         return HALAY_ERR_ARGUMENT;
@@ -362,7 +362,7 @@ static enum halay_status failure_of(struct halay_context *ctx)
 
 enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_elastic_change *change)
 {
-    enum halay_status status = check(ctx, change);
+    enum halay_status status = check_elastic_call(ctx, change);
     if (status != HALAY_OK)
         return status;
     if (!ctx->elastic && !(ctx->elastic = elastic_create()))
@@ -376,7 +376,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
     }
     copy_state(e, 0); /* whoever becomes rank 0 gives it as it is now */
     status = sync(ctx);
-    /* Somebody was lost: this rank has no commit yet, and takes what the others have. */
+    /* A rank was lost before this one had a commit: it takes the others'. */
     int has_reformed = e->is_on && status != HALAY_OK && failure_of(ctx) == HALAY_ERR_PEER;
     if (has_reformed)
         status = reform(ctx);
@@ -391,14 +391,14 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
         free(e->copy); /* it was for the broadcast */
         e->copy = NULL;
     }
-    report(ctx, e->has_joined || has_reformed, change);
+    describe_change(ctx, e->has_joined || has_reformed, change);
     return HALAY_OK;
 }
 
 /* Rank 0 hears from halayrun, all others from rank 0. */
 static enum halay_status ask_for_change(struct halay_context *ctx, int32_t *wanted)
 {
-    *wanted = ctx->rank == 0 && halay_member_listen(ctx->elastic->heritage.member);
+    *wanted = ctx->rank == 0 && halay_participant_listen(ctx->elastic->heritage.participant);
     if (ctx->size == 1)
         return HALAY_OK;
     return halay_allreduce(ctx, CHANGE_NAME, wanted, wanted, 1, HALAY_I32, HALAY_MAX);
@@ -408,7 +408,7 @@ enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_e
 {
     int32_t wanted = 0;
 
-    enum halay_status status = check(ctx, change);
+    enum halay_status status = check_elastic_call(ctx, change);
     if (status == HALAY_OK && (!ctx->elastic || !ctx->elastic->has_begun))
         status = HALAY_ERR_ARGUMENT;
     if (status == HALAY_OK)
@@ -424,23 +424,23 @@ enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_e
             status = reform(ctx);
     }
     if (status == HALAY_OK)
-        report(ctx, wanted, change);
+        describe_change(ctx, wanted, change);
     return status;
 }
 
 enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_elastic_change *change)
 {
-    enum halay_status status = check(ctx, change);
+    enum halay_status status = check_elastic_call(ctx, change);
     if (status != HALAY_OK)
         return status;
     if (!halay_elastic_is_on(ctx) || !ctx->elastic->has_begun)
         return HALAY_ERR_UNSUPPORTED;
     if (failure_of(ctx) == HALAY_OK)
         return HALAY_ERR_ARGUMENT;
-    if (!ctx->negotiation.link)
+    if (!ctx->driven.negotiation.messenger)
         return ctx->status; /* there was no place before */
     status = reform(ctx);
     if (status == HALAY_OK)
-        report(ctx, 1, change);
+        describe_change(ctx, 1, change);
     return status;
 }

@@ -11,13 +11,15 @@
 #include "fusion/api/open.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "fusion/coordinator/autotune.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/express_rounds.h"
+#include "fusion/coordinator/stragglers.h"
 #include "fusion/observe/placement.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/fail.h"
-#include "fusion/rank/link.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/negotiate.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
@@ -30,7 +32,7 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
 {
     if (ctx->rank != 0)
         return HALAY_OK;
-    ctx->negotiation.coordinator_options =
+    ctx->driven.negotiation.coordinator_options =
         (struct halay_coordinator_options){ .size = ctx->size,
                                             .threshold = ctx->world->config.fusion_threshold,
                                             .deterministic = ctx->world->config.deterministic,
@@ -39,55 +41,30 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
                                             .log = ctx->log,
                                             .emit = halay_negotiate_emit,
                                             .arg = &ctx->all };
-    enum halay_status status = halay_coordinator_create(&ctx->negotiation.coordinator_options, &ctx->all.coordinator);
-    ctx->negotiation.coordinator = ctx->all.coordinator;
+    enum halay_status status =
+        halay_coordinator_create(&ctx->driven.negotiation.coordinator_options, &ctx->all.coordinator);
+    ctx->driven.negotiation.coordinator = ctx->all.coordinator;
     return status;
 }
 
-/* In the deterministic modes buckets are what the registrations say. */
+/* No express in the deterministic modes: there the registrations alone determine the buckets. */
 static void set_express(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
-    int has_places = world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->data == ctx->control;
+    int has_pairs = world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->data == ctx->control;
 
-    ctx->negotiation.express.places = has_places ? halay_express_places(ctx->all.group) : 0;
-    if (ctx->negotiation.coordinator)
-        halay_coordinator_set_express(ctx->negotiation.coordinator, ctx->negotiation.express.places);
-}
-
-static enum halay_status create_autotune(struct halay_context *ctx)
-{
-    const struct halay_config *config = &ctx->world->config;
-
-    if (!config->autotune || ctx->rank != 0)
-        return HALAY_OK;
-    if (config->deterministic != HALAY_DETERMINISTIC_OFF) {
-        halay_warning(ctx->log, "HALAY_AUTOTUNE is not possible with HALAY_DETERMINISTIC: nothing is tuned");
-        return HALAY_OK;
-    }
-    ctx->negotiation.autotune = malloc(sizeof *ctx->negotiation.autotune);
-    if (!ctx->negotiation.autotune)
-        return HALAY_ERR_NO_MEMORY;
-    halay_autotune_init(ctx->negotiation.autotune, config->fusion_threshold, ctx->size);
-    return config->autotune_file ? halay_autotune_load(ctx->log, config->autotune_file, ctx->negotiation.autotune)
-                                 : HALAY_OK;
-}
-
-static void destroy_autotune(struct halay_context *ctx)
-{
-    if (ctx->negotiation.autotune && ctx->world->config.autotune_file)
-        halay_autotune_save(ctx->log, ctx->world->config.autotune_file,
-                            ctx->negotiation.autotune); /* says itself what is wrong */
-    free(ctx->negotiation.autotune);
+    ctx->driven.negotiation.express.pairs = has_pairs ? halay_express_pairs(ctx->all.group) : 0;
+    if (ctx->driven.negotiation.coordinator)
+        halay_coordinator_set_express(ctx->driven.negotiation.coordinator, ctx->driven.negotiation.express.pairs);
 }
 
 /* What there is of each rank. */
 static void free_ranks(struct halay_context *ctx)
 {
-    free(ctx->execution.counts);
-    free(ctx->negotiation.left);
-    ctx->execution.counts = NULL;
-    ctx->negotiation.left = NULL;
+    free(ctx->driven.execution.counts);
+    free(ctx->driven.negotiation.left);
+    ctx->driven.execution.counts = NULL;
+    ctx->driven.negotiation.left = NULL;
 }
 
 static enum halay_status take_world(struct halay_context *ctx, struct halay_world *world)
@@ -97,12 +74,12 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->rank = world->rank;
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
-    ctx->execution.ended_last = &ctx->execution.ended;
+    ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
-    ctx->negotiation.left = calloc((size_t)ctx->size, 1);
-    ctx->execution.counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->execution.counts);
-    return ctx->negotiation.left && ctx->execution.counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    ctx->driven.negotiation.left = calloc((size_t)ctx->size, 1);
+    ctx->driven.execution.counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->driven.execution.counts);
+    return ctx->driven.negotiation.left && ctx->driven.execution.counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world)
@@ -113,7 +90,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     status = take_world(ctx, world);
     if (status != HALAY_OK)
         goto err_free_left;
-    status = halay_link_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->negotiation.link);
+    status = halay_messenger_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->driven.negotiation.messenger);
     if (status != HALAY_OK)
         goto err_free_left;
     status = create_coordinator(ctx);
@@ -124,32 +101,26 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
         goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
     set_express(ctx);
-    status = create_autotune(ctx);
-    if (status != HALAY_OK)
-        goto err_free_autotune;
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
-        goto err_free_autotune;
+        goto err_end_set;
     status = halay_driver_start(ctx);
     if (status != HALAY_OK)
         goto err_close_recorder;
     status = halay_placement_apply(ctx);
     if (status != HALAY_OK)
-        goto err_stop_cycle;
+        goto err_stop_driver;
     return HALAY_OK;
 
-err_stop_cycle:
+err_stop_driver:
     halay_driver_stop(ctx);
 err_close_recorder:
     halay_recorder_close(ctx);
-err_free_autotune:
-    free(ctx->negotiation.autotune);
-    ctx->negotiation.autotune = NULL;
 err_end_set:
     halay_process_sets_end(ctx);
-    ctx->negotiation.coordinator = NULL;
-    halay_link_destroy(ctx->negotiation.link);
-    ctx->negotiation.link = NULL;
+    ctx->driven.negotiation.coordinator = NULL;
+    halay_messenger_destroy(ctx->driven.negotiation.messenger);
+    ctx->driven.negotiation.messenger = NULL;
 err_free_left:
     free_ranks(ctx);
     return status;
@@ -194,12 +165,12 @@ static void leave(struct halay_context *ctx)
     int has_failed = ctx->status != HALAY_OK;
     pthread_mutex_unlock(&ctx->lock);
     if (halay_recording(&ctx->observers.recorder))
-        halay_record_event(ctx, HALAY_RECORD_LEFT, HALAY_OK, NULL);
+        halay_record_event(ctx, HALAY_RECORD_LEFT);
     halay_driver_wake(ctx);
     halay_driver_wait(ctx, has_left, ctx, halay_deadline_us(has_failed ? LEAVE_FAILED_MS : LEAVE_MS));
 }
 
-/* The thread has stopped: this one has the engine to itself. */
+/* The background thread has stopped: this thread has the engine to itself. */
 static void end_rest(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
@@ -217,17 +188,15 @@ void halay_context_close(struct halay_context *ctx)
     halay_driver_stop(ctx);
     end_rest(ctx);
 
-    if (ctx->negotiation.coordinator)
-        halay_coordinator_report_stragglers(ctx->negotiation.coordinator);
+    if (ctx->driven.negotiation.coordinator)
+        halay_coordinator_report_stragglers(ctx->driven.negotiation.coordinator);
     halay_recorder_close(ctx);
-    destroy_autotune(ctx);
     halay_buckets_abandon(ctx);
-    halay_count(&ctx->observers.tally.sent_before, halay_link_sent(ctx->negotiation.link));
-    halay_link_destroy(ctx->negotiation.link);
+    halay_count(&ctx->observers.tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
+    halay_messenger_destroy(ctx->driven.negotiation.messenger);
     halay_buckets_free_all(ctx);
     halay_process_sets_end(ctx);
     free_ranks(ctx);
-    ctx->negotiation.autotune = NULL;
-    ctx->negotiation.link = NULL;
-    ctx->negotiation.coordinator = NULL;
+    ctx->driven.negotiation.messenger = NULL;
+    ctx->driven.negotiation.coordinator = NULL;
 }

@@ -9,7 +9,7 @@
 
 /* A context over a world that is open; owns the world from success on. */
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);
-/* What create does with a context that is closed, as new but for names and requests. On error it is closed still. */
+/* Open a closed context again: as create does, but names and requests stay. On error it is still closed. */
 enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world);
 /* Leave the other ranks: all that is in flight ends, the thread too. What belongs to the world is destroyed, the world
  * is not. */

@@ -63,9 +63,10 @@ void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
         ranks[r] = set->ranks ? set->ranks[r] : r;
 }
 
-/* Ask for it together with all other ranks; blocks. Says what went wrong. *number (NULL: not wanted): of the first one
- * made. */
-static enum halay_status ask(struct halay_context *ctx, const size_t *words, size_t count, int timeout_ms, int *number)
+/* Ask for the change together with all other ranks; blocks. Logs what went wrong. *number (NULL: not wanted): of the
+ * first set made. */
+static enum halay_status ask_all_ranks(struct halay_context *ctx, const size_t *words, size_t count, int timeout_ms,
+                                       int *number)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = HALAY_CHANGE_SETS_NAME,
@@ -76,7 +77,7 @@ static enum halay_status ask(struct halay_context *ctx, const size_t *words, siz
 
     enum halay_status status = halay_may_block(ctx, "a change of process sets");
     if (status == HALAY_OK)
-        status = halay_submit_info(ctx, &info, NULL, NULL, 0, &request);
+        status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request);
     if (status != HALAY_OK)
         return status;
     status = halay_wait(request, timeout_ms);
@@ -112,7 +113,7 @@ static size_t say_list(const struct halay_rank_list *list, size_t *words)
     return 1 + list->count;
 }
 
-/* What nobody can ask for, whatever the others do. NULL: nothing. room: words that there may be. */
+/* A fault of the lists themselves, whatever other ranks ask for. NULL: none. room: the most words. */
 static const char *lists_fault(const struct halay_rank_list *lists, size_t count, size_t room)
 {
     if (count && !lists)
@@ -138,7 +139,7 @@ static enum halay_status fault_of(struct halay_context *ctx, const struct halay_
     return why ? HALAY_ERR_ARGUMENT : HALAY_OK;
 }
 
-/* One call for several sets: those of the lists, then those of the text, which parses. *number: of the first one. */
+/* Make several sets in one call: those of the lists, then those of the text, which parses. *number: the first one's. */
 static enum halay_status create_all(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
                                     const char *text, int timeout_ms, int *number)
 {
@@ -160,7 +161,7 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
     if (text)
         halay_set_words_parse(text, words + at, &more);
     sort_ranks(words, at + more);
-    status = ask(ctx, words, at + more, timeout_ms, number);
+    status = ask_all_ranks(ctx, words, at + more, timeout_ms, number);
     free(words);
     return status;
 }
@@ -232,7 +233,7 @@ enum halay_status halay_process_set_remove(struct halay_process_set *set)
                     set->number ? "it has been, or is about to be" : "it is that of all ranks");
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = ask(ctx, words, 2, -1, NULL);
+    enum halay_status status = ask_all_ranks(ctx, words, 2, -1, NULL);
     pthread_mutex_lock(&ctx->lock);
     if (status != HALAY_OK && set->state == HALAY_SET_CLOSING)
         set->state = HALAY_SET_OPEN;

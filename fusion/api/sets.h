@@ -11,7 +11,7 @@
  * whether they can be read: HALAY_ERR_CONFIG, HALAY_ERR_ARGUMENT. */
 enum halay_status halay_process_sets_read_static(struct halay_context *ctx, const struct halay_rank_list *lists,
                                                  size_t count, int *wanted);
-/* Make them. Every rank of the job calls it if any wants some: who wants none says so, and disagrees. Blocks until all
+/* Make them. If any rank wants some, every rank calls this; one that wants none thereby disagrees. Blocks until all
  * ranks have asked, at most HALAY_START_TIMEOUT. */
 enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,
                                                    size_t count);

@@ -11,10 +11,11 @@
 #include "fusion/rank/requests.h"
 #include "fusion/rank/static_bucket.h"
 #include "fusion/rank/tensor.h"
+#include "fusion/values/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What a submission is, from the handle or from the caller's description. */
+/* A submission, made from a registered tensor or from the caller's description. */
 struct submission {
     const struct halay_signature *signature;
     const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
@@ -35,8 +36,8 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
 }
 
 /* What goes with the signature. */
-static enum halay_status say(const struct halay_process_set *set, const struct halay_tensor *tensor,
-                             const struct submission *s, struct halay_words *words)
+static enum halay_status say_words(const struct halay_process_set *set, const struct halay_tensor *tensor,
+                                   const struct submission *s, struct halay_words *words)
 {
     size_t says = halay_signature_said_count(s->signature, set->size);
 
@@ -49,26 +50,26 @@ static enum halay_status say(const struct halay_process_set *set, const struct h
 }
 
 /* A group's tensors. */
-static enum halay_status take_parts(const struct halay_tensor *tensor, const struct submission *s,
-                                    struct halay_request *request)
+static enum halay_status take_buffers(const struct halay_tensor *tensor, const struct submission *s,
+                                      struct halay_request *request)
 {
     size_t members = s->signature->members;
 
-    if (members > request->part_capacity) {
-        struct halay_part *grown = realloc(request->parts, members * sizeof *grown);
+    if (members > request->buffer_capacity) {
+        struct halay_buffers *grown = realloc(request->buffers, members * sizeof *grown);
         if (!grown)
             return HALAY_ERR_NO_MEMORY;
-        request->parts = grown;
-        request->part_capacity = members;
+        request->buffers = grown;
+        request->buffer_capacity = members;
     }
     if (members && s->info)
-        halay_members_parts(s->info, request->parts);
+        halay_members_buffers(s->info, request->buffers);
     else if (members)
-        memcpy(request->parts, tensor->parts, members * sizeof *tensor->parts);
+        memcpy(request->buffers, tensor->buffers, members * sizeof *tensor->buffers);
     return HALAY_OK;
 }
 
-/* May it be submitted? *why: the error, if there is a text for it. */
+/* Can it be submitted now? *why: the text of the error, if there is one. */
 static enum halay_status check_entry_locked(const struct halay_entry *entry, int is_change, const char **why)
 {
     if (entry->request) {
@@ -91,7 +92,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
 {
     const struct halay_tensor *tensor = entry->tensor;
 
-    if (say(entry->set, tensor, s, &request->words) != HALAY_OK || take_parts(tensor, s, request) != HALAY_OK)
+    if (say_words(entry->set, tensor, s, &request->words) != HALAY_OK || take_buffers(tensor, s, request) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     request->set = entry->set;
     request->entry = entry;
@@ -104,7 +105,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->callback = s->callback;
     request->arg = s->arg;
     request->order = tensor ? tensor->order : 0;
-    request->bucket = tensor ? tensor->bucket : NULL;
+    request->static_bucket = tensor ? tensor->static_bucket : NULL;
     return HALAY_OK;
 }
 
@@ -126,8 +127,8 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
         halay_request_put_locked(request);
         return HALAY_ERR_NO_MEMORY;
     }
-    if (request->bucket)
-        request->bucket->is_sealed = 1;
+    if (request->static_bucket)
+        request->static_bucket->is_sealed = 1;
     atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
     entry->request = request;
     ctx->queue.is_joined = request->signature.operation == HALAY_JOIN;
@@ -170,7 +171,8 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
 }
 
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
-                                    halay_callback callback, void *arg, int wakes, struct halay_request **request)
+                                    halay_callback callback, void *arg, enum halay_attendance attendance,
+                                    struct halay_request **request)
 {
     struct halay_signature signature;
     size_t count, length;
@@ -204,10 +206,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
             halay_entry_release_locked(entry);
     }
     if (status == HALAY_OK)
-        halay_driver_submitted_unlock(ctx, entry,
-                                      callback ? HALAY_CALLS_BACK
-                                      : wakes  ? HALAY_MAY_WAIT
-                                               : HALAY_WILL_WAIT);
+        halay_driver_submitted_unlock(ctx, entry, attendance);
     else
         pthread_mutex_unlock(&ctx->lock);
     if (why && info->operation == HALAY_CHANGE_SETS)
@@ -225,5 +224,7 @@ enum halay_status halay_submit_named(struct halay_context *ctx, const struct hal
     if (!ctx)
         return HALAY_ERR_ARGUMENT;
     enum halay_status status = halay_info_read(ctx, info, &known);
-    return status == HALAY_OK ? halay_submit_info(ctx, &known, callback, arg, 1, request) : status;
+    if (status != HALAY_OK)
+        return status;
+    return halay_submit_info(ctx, &known, callback, arg, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT, request);
 }

@@ -5,10 +5,12 @@
 #ifndef HALAY_SUBMIT_H
 #define HALAY_SUBMIT_H
 
+#include "fusion/rank/driver.h"
 #include "halay.h"
 
-/* Submit with a choice: wake the driver, or leave it to a wait that follows at once. */
+/* As halay_submit_named of what was read; attendance says whether a wait follows. */
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
-                                    halay_callback callback, void *arg, int wakes, struct halay_request **request);
+                                    halay_callback callback, void *arg, enum halay_attendance attendance,
+                                    struct halay_request **request);
 
 #endif

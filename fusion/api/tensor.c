@@ -8,6 +8,7 @@
 #include "fusion/rank/names.h"
 #include "fusion/rank/static_bucket.h"
 #include "fusion/rank/tensor.h"
+#include "fusion/values/signature_words.h"
 #include <stdlib.h>
 
 static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,
@@ -29,10 +30,10 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
     halay_signature_say(info, set->size, tensor->words.at);
     if (!info->members)
         return HALAY_OK;
-    tensor->parts = calloc(info->member_count, sizeof *tensor->parts);
-    if (!tensor->parts)
+    tensor->buffers = calloc(info->member_count, sizeof *tensor->buffers);
+    if (!tensor->buffers)
         return HALAY_ERR_NO_MEMORY;
-    halay_members_parts(info, tensor->parts);
+    halay_members_buffers(info, tensor->buffers);
     return HALAY_OK;
 }
 
@@ -40,12 +41,12 @@ static void tensor_free(struct halay_tensor *tensor)
 {
     if (tensor) {
         halay_words_fini(&tensor->words);
-        free(tensor->parts);
+        free(tensor->buffers);
     }
     free(tensor);
 }
 
-/* A tensor that is complete but for its name gets it. *why: the error, if there is a text for it. */
+/* Give a tensor, complete otherwise, its name. *why: the text of the error, if there is one. */
 static enum halay_status enter_locked(struct halay_context *ctx, struct halay_process_set *set, const char *name,
                                       size_t length, struct halay_tensor *tensor, const char **why)
 {
@@ -130,7 +131,7 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
     return status;
 }
 
-/* Does what the caller said of it hold for other ranks? */
+/* Is its description still valid for the new ranks? */
 static int depends_on_ranks(const struct halay_context *ctx, const struct halay_tensor *tensor)
 {
     const struct halay_signature *s = &tensor->signature;
@@ -151,13 +152,13 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     struct halay_tensor *tensor = entry->tensor;
 
     entry->id = (uint32_t)HALAY_NO_ID;
-    entry->submissions = entry->tuned_step = 0;
+    entry->submissions = 0;
     entry->agreed = (struct halay_signature){ 0 };
     entry->enrolment = (struct halay_enrolment){ 0 };
     halay_words_fini(&entry->said);
     halay_words_fini(&entry->heard);
     entry->followed = 0;
-    tensor->bucket = NULL;
+    tensor->static_bucket = NULL;
     tensor->is_stale |= depends_on_ranks(ctx, tensor);
 }
 
@@ -180,7 +181,7 @@ static size_t take_registered(struct halay_context *ctx, struct halay_tensor **t
 
 void halay_registry_free_all(struct halay_context *ctx)
 {
-    struct halay_events *taken = &ctx->negotiation.taken, *submitted = &ctx->queue.submitted;
+    struct halay_events *taken = &ctx->driven.negotiation.taken, *submitted = &ctx->queue.submitted;
 
     halay_static_buckets_free_all(ctx);
     free(submitted->events);

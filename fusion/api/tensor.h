@@ -7,8 +7,8 @@
 
 #include "fusion/state/context.h"
 
-/* The ranks are others: nothing is agreed on any more. Names that are not registered are forgotten; registered tensors
- * that have become meaningless are marked. The engine is closed; rank and size are the new ones. */
+/* The ranks have changed, and no agreement holds. Names that are not registered are forgotten; registered tensors whose
+ * description no longer holds are marked stale. The engine is closed; rank and size are the new ones. */
 enum halay_status halay_registry_renew(struct halay_context *ctx);
 void halay_registry_free_all(struct halay_context *ctx);
 /* All names of a set, and what is registered under them. */

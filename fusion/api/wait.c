@@ -12,7 +12,7 @@ enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
 {
     if (!ctx || atomic_load_explicit(&ctx->calling_back, memory_order_relaxed) != pthread_self())
         return HALAY_OK;
-    halay_error(ctx->log, "%s in a callback: the engine waits for its return, so it would wait for ever", what);
+    halay_error(ctx->log, "%s in a callback: the engine waits for its return, so it would wait forever", what);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -21,11 +21,9 @@ static enum halay_status status_of(struct halay_request *request)
     return (enum halay_status)atomic_load_explicit(&request->status, memory_order_acquire);
 }
 
-/*
- * Somebody waits: don't let it lie and accumulate. In the deterministic modes what runs alone depends on it
- * (streams.h), so it counts at its place among this rank's submissions, whether what is waited for has already ended or
- * not; a second wait without a submission in between says nothing new.
- */
+/* A thread waits, so what is ready must not accumulate any longer. In the deterministic modes this decides what runs
+ * alone (streams.h): its position among this rank's submissions counts, whether or not the awaited request has ended; a
+ * second wait without a submission in between adds nothing. */
 static void note_waiter(struct halay_context *ctx, int is_test)
 {
     if (ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF) {

@@ -8,11 +8,13 @@
  *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute
  *     asking -- all have answered, or ANSWER_US have passed ---> one report ---> quiet
  *
- * The coordinator's own knowledge is what each rank submitted last and when. The entries wait in the order in which
+ * The coordinator's own knowledge is what each rank submitted last and when. The rolls wait in the order in which
  * their first rank came, so the oldest is the first one of its set, and looking costs nothing while none is old. One
  * report is about all process sets.
  */
-#include "fusion/coordinator/coordinator_impl.h"
+#include "fusion/coordinator/stalls.h"
+#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/stragglers.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@
 enum { TENSORS_MAX = 6, RANKS_MAX = 8 };
 
 /* The coordinators of all sets in turn, the parent (before: NULL) first; NULL: no more. */
-static struct halay_coordinator *next_set(struct halay_coordinator *parent, struct halay_coordinator *before)
+static struct halay_coordinator *next_coordinator(struct halay_coordinator *parent, struct halay_coordinator *before)
 {
     if (!before)
         return parent;
@@ -29,14 +31,15 @@ static struct halay_coordinator *next_set(struct halay_coordinator *parent, stru
 
 /* ---- words ---- */
 
-static void print_ranks(const struct halay_coordinator *c, const struct entry *e, int present, char *text, size_t size)
+static void print_ranks_of(const struct halay_coordinator *c, const struct halay_roll *roll, int present, char *text,
+                           size_t size)
 {
     size_t used = 0;
     int count = 0;
 
     text[0] = 0;
     for (int r = 0; r < c->options.size; r++) {
-        if ((e->state[r] != 0) != present || (!present && c->joined[r]))
+        if ((roll->state[r] != 0) != present || (!present && c->joined[r]))
             continue;
         if (used + 24 > size) {
             snprintf(text + used, size - used, ", ...");
@@ -46,28 +49,28 @@ static void print_ranks(const struct halay_coordinator *c, const struct entry *e
     }
 }
 
-static void describe_tensor(const struct halay_coordinator *c, const struct entry *e, int64_t now_us, char *text,
-                            size_t size)
+static void describe_tensor(const struct halay_coordinator *c, const struct halay_roll *roll, int64_t now_us,
+                            char *text, size_t size)
 {
     char here[256], missing[256], subject[HALAY_SUBJECT_MAX];
 
-    halay_coordinator_subject(c, e, subject, sizeof subject);
-    int used = snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - e->since_us) / 1e6,
-                        e->is_change ? "a change of process sets" : subject);
+    halay_coordinator_subject(c, roll, subject, sizeof subject);
+    int used = snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - roll->since_us) / 1e6,
+                        roll->is_change ? "a change of process sets" : subject);
     size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
 
-    if (e->present == c->options.size) {
+    if (roll->present == c->options.size) {
         snprintf(text + at, size - at,
                  "submitted by all ranks, but not all tensors of its bucket were, and not every rank "
                  "waits for one");
         return;
     }
-    print_ranks(c, e, 1, here, sizeof here);
-    print_ranks(c, e, 0, missing, sizeof missing);
+    print_ranks_of(c, roll, 1, here, sizeof here);
+    print_ranks_of(c, roll, 0, missing, sizeof missing);
     snprintf(text + at, size - at, "submitted by ranks %s, missing: ranks %s", here, missing);
 }
 
-static void describe_doing(const struct arrivals *a, char *text, size_t size)
+static void print_doing(const struct halay_arrivals *a, char *text, size_t size)
 {
     if (!a->has_answered)
         snprintf(text, size, "does not answer");
@@ -85,10 +88,10 @@ static void describe_doing(const struct arrivals *a, char *text, size_t size)
 
 static void report_rank(const struct halay_coordinator *c, int rank, int64_t now_us)
 {
-    const struct arrivals *a = &c->arrivals[rank];
+    const struct halay_arrivals *a = &c->arrivals[rank];
     char doing[HALAY_NAME_MAX + 64], last[HALAY_NAME_MAX + 64];
 
-    describe_doing(a, doing, sizeof doing);
+    print_doing(a, doing, sizeof doing);
     if (!a->last_us)
         snprintf(last, sizeof last, "has submitted nothing");
     else if (!a->last)
@@ -101,21 +104,21 @@ static void report_rank(const struct halay_coordinator *c, int rank, int64_t now
 
 /* ---- reporting ---- */
 
-static int is_old(const struct entry *e, int64_t now_us, int64_t age_us)
+static int is_old(const struct halay_roll *roll, int64_t now_us, int64_t age_us)
 {
-    return e && now_us - e->since_us >= age_us;
+    return roll && now_us - roll->since_us >= age_us;
 }
 
-static void report(struct halay_coordinator *c, int64_t now_us, int64_t report_us)
+static void report_stall(struct halay_coordinator *c, int64_t now_us, int64_t report_us)
 {
     char text[HALAY_TEXT_MAX];
     size_t tensors = 0;
     int ranks = 0;
 
-    for (struct halay_coordinator *set = NULL; (set = next_set(c, set));)
-        for (const struct entry *e = set->waiting.first; is_old(e, now_us, report_us); e = e->next)
+    for (struct halay_coordinator *set = NULL; (set = next_coordinator(c, set));)
+        for (const struct halay_roll *roll = set->waiting.first; is_old(roll, now_us, report_us); roll = roll->next)
             if (tensors++ < TENSORS_MAX) {
-                describe_tensor(set, e, now_us, text, sizeof text);
+                describe_tensor(set, roll, now_us, text, sizeof text);
                 halay_warning(c->options.log, "%s", text);
             }
     if (tensors > TENSORS_MAX)
@@ -128,46 +131,47 @@ static void report(struct halay_coordinator *c, int64_t now_us, int64_t report_u
 }
 
 /* Ask the ranks that the tensor of this set lacks. */
-static enum halay_status ask_missing(struct halay_coordinator *set, const struct entry *e, const struct halay_item *own)
+static enum halay_status ask_missing(struct halay_coordinator *set, const struct halay_roll *roll,
+                                     const struct halay_item *own)
 {
     struct halay_coordinator *parent = halay_coordinator_parent(set);
     enum halay_status status = HALAY_OK;
 
     for (int r = 0; r < set->options.size && status == HALAY_OK; r++) {
-        struct arrivals *a = halay_coordinator_arrivals(set, r);
+        struct halay_arrivals *a = halay_arrivals_of(set, r);
         int rank = halay_coordinator_rank(set, r);
-        if (e->state[r] || set->joined[r] || a->is_asked)
+        if (roll->state[r] || set->joined[r] || a->is_asked)
             continue;
         a->is_asked = 1;
         if (rank == 0)
             halay_stalls_answer(parent, 0, own);
         else
-            status = parent->options.emit(parent->options.arg, rank, &(struct halay_item){ .kind = HALAY_ITEM_ASK });
+            status = halay_coordinator_emit(parent, rank, &(struct halay_item){ .kind = HALAY_ITEM_ASK });
     }
     return status;
 }
 
 /* Ask the ranks that the tensors to be reported lack. */
-static enum halay_status ask(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
-                             const struct halay_item *own)
+static enum halay_status ask_ranks(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
+                                   const struct halay_item *own)
 {
     enum halay_status status = HALAY_OK;
     size_t tensors = 0;
 
     for (int r = 0; r < c->options.size; r++)
         c->arrivals[r].is_asked = c->arrivals[r].has_answered = 0;
-    for (struct halay_coordinator *set = NULL; (set = next_set(c, set));)
-        for (const struct entry *e = set->waiting.first; is_old(e, now_us, report_us) && tensors < TENSORS_MAX;
-             e = e->next, tensors++)
+    for (struct halay_coordinator *set = NULL; (set = next_coordinator(c, set));)
+        for (const struct halay_roll *roll = set->waiting.first;
+             is_old(roll, now_us, report_us) && tensors < TENSORS_MAX; roll = roll->next, tensors++)
             if (status == HALAY_OK)
-                status = ask_missing(set, e, own);
+                status = ask_missing(set, roll, own);
     c->asked_us = now_us;
     return status;
 }
 
 void halay_stalls_answer(struct halay_coordinator *c, int rank, const struct halay_item *item)
 {
-    struct arrivals *a = &c->arrivals[rank];
+    struct halay_arrivals *a = &c->arrivals[rank];
 
     a->has_answered = 1;
     a->doing = item->doing;
@@ -184,19 +188,19 @@ static int all_have_answered(const struct halay_coordinator *c)
     return 1;
 }
 
-/* It has lasted too long: the end, on every rank. set: whose entry it is. */
-static enum halay_status give_up(struct halay_coordinator *c, const struct halay_coordinator *set,
-                                 const struct entry *e, int64_t now_us)
+/* It has lasted too long: end the engine on every rank. set: the coordinator that the roll belongs to. */
+static enum halay_status end_stalled(struct halay_coordinator *c, const struct halay_coordinator *set,
+                                     const struct halay_roll *roll, int64_t now_us)
 {
     char text[HALAY_TEXT_MAX];
     int rank = 0;
 
-    while (rank < set->options.size && e->state[rank])
+    while (rank < set->options.size && roll->state[rank])
         rank++;
-    describe_tensor(set, e, now_us, text, sizeof text);
+    describe_tensor(set, roll, now_us, text, sizeof text);
     c->has_failed = 1;
-    return c->options.emit(
-        c->options.arg, -1,
+    return halay_coordinator_emit(
+        c, -1,
         &(struct halay_item){ .kind = HALAY_ITEM_FAIL,
                               .status = HALAY_ERR_PEER,
                               .text = text,
@@ -204,7 +208,7 @@ static enum halay_status give_up(struct halay_coordinator *c, const struct halay
                               .rank = rank < set->options.size ? halay_coordinator_rank(set, rank) : -1 });
 }
 
-/* Whose first entry has waited longest. */
+/* Whose first roll has waited longest. */
 static struct halay_coordinator *find_slowest(struct halay_coordinator *c)
 {
     struct halay_coordinator *slowest = c;
@@ -220,10 +224,10 @@ enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c,
                                                     int64_t limit_us, const struct halay_item *own)
 {
     struct halay_coordinator *slowest = find_slowest(c);
-    const struct entry *oldest = slowest->waiting.first;
+    const struct halay_roll *oldest = slowest->waiting.first;
 
     if (limit_us > 0 && is_old(oldest, now_us, limit_us) && !c->has_failed)
-        return give_up(c, slowest, oldest, now_us);
+        return end_stalled(c, slowest, oldest, now_us);
     if (report_us <= 0 || !is_old(oldest, now_us, report_us)) {
         c->asked_us = 0;
         return HALAY_OK;
@@ -231,12 +235,12 @@ enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c,
     if (!c->asked_us) {
         if (c->reported_us && now_us - c->reported_us < report_us)
             return HALAY_OK;
-        enum halay_status status = ask(c, now_us, report_us, own);
+        enum halay_status status = ask_ranks(c, now_us, report_us, own);
         if (status != HALAY_OK)
             return status;
     }
     if (all_have_answered(c) || now_us - c->asked_us >= ANSWER_US) {
-        report(c, now_us, report_us);
+        report_stall(c, now_us, report_us);
         c->asked_us = 0;
         c->reported_us = now_us;
     }

@@ -12,38 +12,39 @@
  * Times are those of rank 0's steps, so ranks that are found in one step have come together and none of them was late.
  * Two additions for each arrival, no message and no look at the clock.
  */
-#include "fusion/coordinator/coordinator_impl.h"
+#include "fusion/coordinator/stragglers.h"
 #include "fusion/values/counters.h"
 #include <stdlib.h>
 
-void halay_arrivals_note(struct halay_coordinator *c, int rank, struct entry *e, int64_t now_us)
+void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_roll *roll, int64_t now_us)
 {
     struct halay_coordinator *parent = halay_coordinator_parent(c);
-    struct arrivals *a = halay_coordinator_arrivals(c, rank);
+    struct halay_arrivals *a = halay_arrivals_of(c, rank);
 
-    a->last = e;
+    a->last = roll;
     a->last_us = now_us;
-    if (e->present == c->options.size) {
-        uint64_t late_ns = e->latest_us && now_us > e->latest_us ? (uint64_t)(now_us - e->latest_us) * 1000 : 0;
+    if (roll->present == c->options.size) {
+        uint64_t late_ns =
+            roll->latest_us && now_us > roll->latest_us ? (uint64_t)(now_us - roll->latest_us) * 1000 : 0;
         halay_count(&parent->met, 1);
         halay_count(&a->times_last, late_ns > 0);
         halay_count(&a->late_ns, late_ns);
         if (late_ns > atomic_load_explicit(&a->latest_ns, memory_order_relaxed))
             atomic_store_explicit(&a->latest_ns, late_ns, memory_order_relaxed);
     }
-    e->latest_us = now_us;
+    roll->latest_us = now_us;
 }
 
-void halay_arrivals_forget(struct halay_coordinator *c, const struct entry *e)
+void halay_arrivals_forget(struct halay_coordinator *c, const struct halay_roll *roll)
 {
     for (int r = 0; r < c->options.size; r++)
-        if (halay_coordinator_arrivals(c, r)->last == e)
-            halay_coordinator_arrivals(c, r)->last = NULL;
+        if (halay_arrivals_of(c, r)->last == roll)
+            halay_arrivals_of(c, r)->last = NULL;
 }
 
 void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct halay_straggler *out)
 {
-    struct arrivals *a = &c->arrivals[rank];
+    struct halay_arrivals *a = &c->arrivals[rank];
 
     *out = (struct halay_straggler){ .struct_size = sizeof *out,
                                      .tensors = atomic_load_explicit(&c->met, memory_order_relaxed),

@@ -83,7 +83,7 @@ void halay_streams_destroy(struct halay_streams *s)
     free(s);
 }
 
-static void judge(const struct halay_streams *s, struct stream *stream)
+static void set_state(const struct halay_streams *s, struct stream *stream)
 {
     if (stream->has_joined)
         stream->state = STREAM_JOINED;
@@ -95,7 +95,7 @@ static void judge(const struct halay_streams *s, struct stream *stream)
         stream->state = STREAM_OPEN;
 }
 
-static void apply(const struct halay_streams *s, struct stream *stream, struct stream_event e)
+static void take_event(const struct halay_streams *s, struct stream *stream, struct stream_event e)
 {
     if (e.event == HALAY_STREAM_JOINED) {
         stream->has_joined = 1;
@@ -140,10 +140,10 @@ static void begin_round(const struct halay_streams *s)
     struct stream_event e;
 
     for (struct stream *stream = s->streams; stream < s->streams + s->ranks; stream++) {
-        judge(s, stream);
+        set_state(s, stream);
         while (stream->state == STREAM_OPEN && dequeue(stream, s->queue_size, &e)) {
-            apply(s, stream, e);
-            judge(s, stream);
+            take_event(s, stream, e);
+            set_state(s, stream);
         }
     }
 }
@@ -169,7 +169,7 @@ static int read_on(const struct halay_streams *s)
 
     for (struct stream *stream = s->streams; stream < s->streams + s->ranks; stream++)
         if (stream->state == STREAM_FLUSHED && dequeue(stream, s->queue_size, &e)) {
-            apply(s, stream, e);
+            take_event(s, stream, e);
             read = 1;
         }
     return read;
@@ -217,8 +217,8 @@ enum halay_status halay_streams_feed(struct halay_streams *s, int rank, size_t m
         stream->queue[(stream->queue_first + stream->queue_count - 1) % s->queue_size].member == HALAY_STREAM_ALL)
         return HALAY_OK; /* nothing was submitted since the last one */
     if (stream->state == STREAM_OPEN) {
-        apply(s, stream, e);
-        judge(s, stream);
+        take_event(s, stream, e);
+        set_state(s, stream);
     } else {
         if (stream->queue_count == s->queue_size)
             return HALAY_ERR_NO_MEMORY; /* more events than members that have not run can have: not from our engine */

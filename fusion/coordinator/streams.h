@@ -43,7 +43,7 @@ void halay_streams_destroy(struct halay_streams *streams); /* NULL is allowed */
 enum halay_status halay_streams_feed(struct halay_streams *streams, int rank, size_t member,
                                      enum halay_stream_event event);
 
-/* What every rank had submitted of this member is void (the ranks disagreed about it). */
+/* The ranks disagreed about this member: every rank's submission of it is void. */
 void halay_streams_retract(struct halay_streams *streams, size_t member);
 /* Nobody has joined any more; everything has run. */
 void halay_streams_unjoin(struct halay_streams *streams);

@@ -44,13 +44,13 @@ static enum halay_status read_list(const char *list, int local_rank, int local_s
     return HALAY_ERR_CONFIG;
 }
 
-/* Those of one NUMA node; none if that is all there are. */
-static size_t take_node(const struct halay_thread *threads, size_t count, int node, int *chosen)
+/* Those of one NUMA node; none if all threads are on it. */
+static size_t take_numa_node(const struct halay_thread *threads, size_t count, int node, int *chosen)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (threads[i].node == node)
+        if (threads[i].numa_node == node)
             chosen[n++] = threads[i].number;
     return n < count ? n : 0;
 }
@@ -65,8 +65,8 @@ enum halay_status halay_placement_choose(const char *setting, const struct halay
     if (!strcmp(setting, "off"))
         return HALAY_OK;
     if (!strcmp(setting, "auto")) {
-        place->count =
-            take_node(threads, count, halay_topology_node(threads, count, local_rank, local_size), place->chosen);
+        place->count = take_numa_node(threads, count, halay_topology_numa_node(threads, count, local_rank, local_size),
+                                      place->chosen);
         return HALAY_OK;
     }
     enum halay_status status = read_list(setting, local_rank, local_size, &number, why, size);
@@ -140,8 +140,8 @@ static void say(struct halay_context *ctx, const struct halay_thread *threads, s
                "NUMA node %d of %d; the engine's thread runs on %s",
                world->local_rank, world->local_size, world->cross_rank, world->cross_size, all,
                halay_topology_usable(&world->topology),
-               halay_topology_node(threads, count, world->local_rank, world->local_size), world->topology.numa_nodes,
-               n ? own : "any of them");
+               halay_topology_numa_node(threads, count, world->local_rank, world->local_size),
+               world->topology.numa_nodes, n ? own : "any of them");
 }
 
 /* Reading the topology costs milliseconds. */

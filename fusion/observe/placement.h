@@ -3,7 +3,7 @@
  * Placement: on which hardware threads the engine's thread may run, and a line that says so.
  *
  * Where the host has several NUMA nodes, the thread stays on the node that holds this rank's segment
- * (halay_topology_node): it writes buckets and adds sums there, and a thread that the scheduler carries to another
+ * (halay_topology_numa_node): it writes buckets and adds sums there, and a thread that the scheduler carries to another
  * socket pays for each line. On one node it is left alone: the scheduler knows better which core is free.
  * HALAY_THREAD_AFFINITY turns that off, or names one hardware thread for each rank of the host.
  */

@@ -8,7 +8,7 @@
  */
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"
-#include "collectives/transport/meet/member.h"
+#include "collectives/transport/meet/participant.h"
 #include "fusion/state/context.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-static void add(struct halay_context *ctx, const struct halay_record *record)
+static void add_record(struct halay_context *ctx, const struct halay_record *record)
 {
     struct halay_ring *timeline = atomic_load_explicit(&ctx->observers.recorder.timeline, memory_order_acquire);
 
@@ -26,7 +26,7 @@ static void add(struct halay_context *ctx, const struct halay_record *record)
         halay_ring_add(timeline, record);
 }
 
-static void describe(struct halay_record *record, const struct halay_request *r)
+static void describe_request(struct halay_record *record, const struct halay_request *r)
 {
     record->operation = r->signature.operation;
     record->dtype = r->signature.dtype;
@@ -44,9 +44,9 @@ void halay_record_submitted(struct halay_context *ctx, struct halay_request *req
 {
     struct halay_record record = { .kind = HALAY_RECORD_SUBMITTED, .time_ns = halay_now_ns() };
 
-    describe(&record, request);
+    describe_request(&record, request);
     request->submitted_ns = record.time_ns;
-    add(ctx, &record);
+    add_record(ctx, &record);
 }
 
 void halay_record_started(struct halay_context *ctx, struct halay_request *const *requests, size_t count,
@@ -56,7 +56,7 @@ void halay_record_started(struct halay_context *ctx, struct halay_request *const
     size_t bytes = 0;
 
     *record = (struct halay_record){ .kind = HALAY_RECORD_STARTED, .time_ns = halay_now_ns() };
-    describe(record, requests[0]);
+    describe_request(record, requests[0]);
     for (size_t i = 0; i < count; i++) {
         requests[i]->started_ns = record->time_ns;
         requests[i]->collective = collective;
@@ -69,7 +69,7 @@ void halay_record_started(struct halay_context *ctx, struct halay_request *const
     record->hash = hash;
     record->ordinal = 0;
     record->collective = collective;
-    add(ctx, record);
+    add_record(ctx, record);
 }
 
 void halay_record_finished(struct halay_context *ctx, const struct halay_record *record, enum halay_status status)
@@ -80,7 +80,7 @@ void halay_record_finished(struct halay_context *ctx, const struct halay_record 
     finished.begin_ns = record->time_ns;
     finished.time_ns = halay_now_ns();
     finished.status = (uint8_t)status;
-    add(ctx, &finished);
+    add_record(ctx, &finished);
 }
 
 void halay_record_ended(struct halay_context *ctx, const struct halay_request *request, enum halay_status status)
@@ -92,8 +92,8 @@ void halay_record_ended(struct halay_context *ctx, const struct halay_request *r
                                    .collective = request->collective,
                                    .status = (uint8_t)status };
 
-    describe(&record, request);
-    add(ctx, &record);
+    describe_request(&record, request);
+    add_record(ctx, &record);
 }
 
 void halay_record_waits(struct halay_context *ctx, struct halay_request *request, struct halay_record *record)
@@ -101,9 +101,9 @@ void halay_record_waits(struct halay_context *ctx, struct halay_request *request
     *record = (struct halay_record){ .kind = HALAY_RECORD_WAITS, .time_ns = halay_now_ns() };
     pthread_mutex_lock(&ctx->lock); /* its end takes the entry away */
     if (request->entry)
-        describe(record, request);
+        describe_request(record, request);
     pthread_mutex_unlock(&ctx->lock);
-    add(ctx, record);
+    add_record(ctx, record);
 }
 
 void halay_record_waited(struct halay_context *ctx, struct halay_record *record)
@@ -111,22 +111,30 @@ void halay_record_waited(struct halay_context *ctx, struct halay_record *record)
     record->kind = HALAY_RECORD_WAITED;
     record->begin_ns = record->time_ns;
     record->time_ns = halay_now_ns();
-    add(ctx, record);
+    add_record(ctx, record);
 }
 
 void halay_record_slept(struct halay_context *ctx, int64_t since_ns)
 {
-    add(ctx, &(struct halay_record){ .kind = HALAY_RECORD_SLEPT, .begin_ns = since_ns, .time_ns = halay_now_ns() });
+    add_record(ctx,
+               &(struct halay_record){ .kind = HALAY_RECORD_SLEPT, .begin_ns = since_ns, .time_ns = halay_now_ns() });
 }
 
-void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind, enum halay_status status,
-                        const char *text)
+void halay_record_event(struct halay_context *ctx, enum halay_record_kind kind)
 {
-    struct halay_record record = { .kind = (uint8_t)kind, .time_ns = halay_now_ns(), .status = (uint8_t)status };
+    add_record(ctx, &(struct halay_record){ .kind = (uint8_t)kind, .time_ns = halay_now_ns() });
+}
 
-    if (text)
-        halay_record_set_name(&record, text, strlen(text));
-    add(ctx, &record);
+void halay_record_failed(struct halay_context *ctx, enum halay_status status, const char *cause)
+{
+    struct halay_record record = { .kind = HALAY_RECORD_FAILED, .time_ns = halay_now_ns(), .status = (uint8_t)status };
+    size_t length = strlen(cause);
+
+    do {
+        size_t part = halay_record_set_part(&record, cause + record.bytes, length - record.bytes);
+        add_record(ctx, &record);
+        record.bytes += part;
+    } while (record.bytes < length);
 }
 
 void halay_record_set(struct halay_context *ctx, const struct halay_process_set *set)
@@ -136,7 +144,7 @@ void halay_record_set(struct halay_context *ctx, const struct halay_process_set 
 
     halay_process_set_print_ranks(set, ranks, sizeof ranks);
     halay_record_set_name(&record, ranks, strlen(ranks));
-    add(ctx, &record);
+    add_record(ctx, &record);
 }
 
 /* ---- life ---- */
@@ -145,7 +153,7 @@ char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
 {
     const struct halay_heritage *heritage = ctx->world->heritage;
 
-    return halay_rank_path(pattern, ctx->rank, heritage ? halay_member_epoch(heritage->member) : 0);
+    return halay_rank_path(pattern, ctx->rank, heritage ? halay_participant_generation(heritage->participant) : 0);
 }
 
 static enum halay_status open_flight(struct halay_context *ctx)
@@ -176,7 +184,7 @@ enum halay_status halay_recorder_open(struct halay_context *ctx)
     if (status != HALAY_OK)
         halay_recorder_close(ctx);
     else if (halay_recording(&ctx->observers.recorder))
-        halay_record_event(ctx, HALAY_RECORD_JOINED, HALAY_OK, NULL);
+        halay_record_event(ctx, HALAY_RECORD_JOINED);
     return status;
 }
 

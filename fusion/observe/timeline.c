@@ -23,7 +23,7 @@ static void set_recording(struct halay_recorder *recorder)
     atomic_store_explicit(&recorder->is_on, is_on, memory_order_relaxed);
 }
 
-static enum halay_status start_locked(struct halay_context *ctx, const char *pattern)
+static enum halay_status timeline_start_locked(struct halay_context *ctx, const char *pattern)
 {
     struct halay_recorder *recorder = &ctx->observers.recorder;
 
@@ -56,13 +56,13 @@ enum halay_status halay_timeline_start(struct halay_context *ctx, const char *pa
     if (halay_is_child(ctx))
         return HALAY_ERR_UNSUPPORTED;
     pthread_mutex_lock(&ctx->observers.recorder.lock);
-    enum halay_status status = start_locked(ctx, path);
+    enum halay_status status = timeline_start_locked(ctx, path);
     pthread_mutex_unlock(&ctx->observers.recorder.lock);
     return status;
 }
 
 /* Write beside the path, then rename. */
-static enum halay_status write_file(struct halay_context *ctx, const struct halay_recorder *recorder)
+static enum halay_status timeline_write_file(struct halay_context *ctx, const struct halay_recorder *recorder)
 {
     size_t size = strlen(recorder->path) + 8;
     char *beside = malloc(size);
@@ -97,7 +97,7 @@ static enum halay_status stop_locked(struct halay_context *ctx)
         return HALAY_ERR_ARGUMENT;
     atomic_store_explicit(&recorder->timeline, NULL, memory_order_release);
     set_recording(recorder);
-    enum halay_status status = write_file(ctx, recorder);
+    enum halay_status status = timeline_write_file(ctx, recorder);
     free(recorder->path);
     recorder->path = NULL;
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buckets: the tensors that run as one collective, from the coordinator's word to the requests' end.
+ * Buckets: the tensors that run as one collective, from the coordinator's BUCKET to the requests' end.
  *
  *     add        ids -> requests; waits in line: every rank starts the same buckets in the same order (here)
  *     start      when the group has a free channel; several run at a time, each on its own (run.c)
@@ -25,11 +25,11 @@ static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
     free(b->requests);
     free(b->results);
     free(b->pieces);
-    free(b->parts);
+    free(b->tensors);
     free(b);
 }
 
-static enum halay_status reserve(struct halay_bucket *b, size_t count)
+static enum halay_status reserve_requests(struct halay_bucket *b, size_t count)
 {
     if (count <= b->capacity)
         return HALAY_OK;
@@ -41,22 +41,22 @@ static enum halay_status reserve(struct halay_bucket *b, size_t count)
     return HALAY_OK;
 }
 
-enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t count)
+enum halay_status halay_bucket_reserve_tensors(struct halay_bucket *b, size_t count)
 {
-    if (count <= b->part_capacity)
+    if (count <= b->tensor_capacity)
         return HALAY_OK;
-    struct halay_bucket_part *parts = realloc(b->parts, count * sizeof *parts);
-    if (parts)
-        b->parts = parts;
+    struct halay_bucket_tensor *tensors = realloc(b->tensors, count * sizeof *tensors);
+    if (tensors)
+        b->tensors = tensors;
     struct halay_piece *pieces = realloc(b->pieces, count * sizeof *pieces);
     if (pieces)
         b->pieces = pieces;
     struct halay_piece *results = realloc(b->results, count * sizeof *results);
     if (results)
         b->results = results;
-    if (!parts || !pieces || !results)
+    if (!tensors || !pieces || !results)
         return HALAY_ERR_NO_MEMORY;
-    b->part_capacity = count;
+    b->tensor_capacity = count;
     return HALAY_OK;
 }
 
@@ -76,21 +76,21 @@ enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_b
 static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t count)
 {
     struct halay_context *ctx = set->ctx;
-    struct halay_bucket *b = ctx->execution.free_buckets;
+    struct halay_bucket *b = ctx->driven.execution.free_buckets;
 
     if (b)
-        ctx->execution.free_buckets = b->next;
+        ctx->driven.execution.free_buckets = b->next;
     else
         b = calloc(1, sizeof *b);
-    if (b && reserve(b, count) != HALAY_OK) {
+    if (b && reserve_requests(b, count) != HALAY_OK) {
         bucket_free(ctx, b);
         return NULL;
     }
     if (b) {
         b->next = NULL;
         b->set = set;
-        b->count = b->part_count = 0;
-        b->absent = b->chunk_shift = 0;
+        b->count = b->tensor_count = 0;
+        b->absent = 0;
         b->is_plain = 1;
         b->coll = NULL;
         b->record.kind = 0;
@@ -100,12 +100,11 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
 
 void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
 {
-    b->next = ctx->execution.free_buckets;
-    ctx->execution.free_buckets = b;
+    b->next = ctx->driven.execution.free_buckets;
+    ctx->driven.execution.free_buckets = b;
 }
 
-/* It runs no further. Its requests are ended elsewhere, but what this rank gave as it has joined belongs to nobody
- * else. */
+/* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
 {
     if (b->coll)
@@ -134,7 +133,7 @@ static enum halay_status line_up_group(struct halay_bucket *b)
 
     r->buckets_left = 0;
     for (size_t i = 0; i < r->signature.members; i++)
-        is_there[r->parts[i].dtype] = 1;
+        is_there[r->buffers[i].dtype] = 1;
     for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++) {
         if (!is_there[dtype])
             continue;
@@ -144,7 +143,6 @@ static enum halay_status line_up_group(struct halay_bucket *b)
             if (!b)
                 return HALAY_ERR_NO_MEMORY;
             b->absent = first->absent;
-            b->chunk_shift = first->chunk_shift;
             b->is_plain = first->is_plain;
             b->requests[b->count++] = r;
         }
@@ -155,9 +153,9 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-/* What this rank submitted under an agreed name, or its part of it as it has joined. NULL: not what this rank has said,
- * or no memory. */
-static struct halay_request *take(struct halay_context *ctx, struct halay_entry *entry)
+/* What this rank submitted under an agreed name, or its part if it has joined. NULL: this rank submitted something
+ * else, or no memory. */
+static struct halay_request *take_request(struct halay_context *ctx, struct halay_entry *entry)
 {
     struct halay_request *request = entry->request;
 
@@ -171,20 +169,20 @@ static struct halay_request *take(struct halay_context *ctx, struct halay_entry 
 }
 
 /* The bucket's requests, in the coordinator's order. */
-static enum halay_status collect(struct halay_bucket *b, const struct halay_item *item, size_t tensors)
+static enum halay_status collect_requests(struct halay_bucket *b, const struct halay_item *item, size_t tensors)
 {
     struct halay_process_set *set = b->set;
     struct halay_context *ctx = set->ctx;
-    struct halay_express *express = &ctx->negotiation.express;
-    size_t bytes = 0, places = set == &ctx->all ? express->places : 0;
+    struct halay_express *express = &ctx->driven.negotiation.express;
+    size_t bytes = 0, pairs = set == &ctx->all ? express->pairs : 0;
 
     for (size_t i = 0; i < item->range_count; i++)
         for (uint32_t k = 0; k < item->ranges[i].count; k++) {
             struct halay_entry *entry = halay_ids_find(set, item->ranges[i].first + k);
-            struct halay_request *request = entry ? take(ctx, entry) : NULL;
+            struct halay_request *request = entry ? take_request(ctx, entry) : NULL;
             if (!request)
                 return HALAY_ERR_FORMAT;
-            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, places);
+            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, pairs);
             b->is_plain &= halay_signature_is_plain(&entry->agreed);
             request->is_running = 1;
             request->buckets_left = 1;
@@ -209,8 +207,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
     if (!b)
         return HALAY_ERR_NO_MEMORY;
     b->absent = item->absent;
-    b->chunk_shift = item->chunk_shift;
-    enum halay_status status = collect(b, item, tensors);
+    enum halay_status status = collect_requests(b, item, tensors);
     const struct halay_request *first = b->count ? b->requests[0] : NULL;
     if (status == HALAY_OK && first->signature.operation == HALAY_CHANGE_SETS)
         status = halay_process_sets_prepare(ctx, b->requests[0]);
@@ -233,7 +230,7 @@ int halay_buckets_are_pending(const struct halay_context *ctx)
     return 0;
 }
 
-static void abandon(struct halay_process_set *set)
+static void abandon_set(struct halay_process_set *set)
 {
     for (struct halay_bucket *b = set->running, *next; b; b = next) {
         next = b->next;
@@ -250,17 +247,17 @@ static void abandon(struct halay_process_set *set)
 void halay_buckets_abandon(struct halay_context *ctx)
 {
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
-        abandon(set);
+        abandon_set(set);
     halay_process_sets_abandon(ctx);
-    ctx->execution.running_count = 0;
+    ctx->driven.execution.running_count = 0;
     halay_tally_idle(&ctx->observers.tally);
 }
 
 void halay_buckets_free_all(struct halay_context *ctx)
 {
-    for (struct halay_bucket *b = ctx->execution.free_buckets, *next; b; b = next) {
+    for (struct halay_bucket *b = ctx->driven.execution.free_buckets, *next; b; b = next) {
         next = b->next;
         bucket_free(ctx, b);
     }
-    ctx->execution.free_buckets = NULL;
+    ctx->driven.execution.free_buckets = NULL;
 }

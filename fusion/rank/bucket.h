@@ -9,8 +9,8 @@
 #include "fusion/state/request.h"
 
 /* A tensor of an all-reduce. */
-struct halay_bucket_part {
-    struct halay_part part;
+struct halay_bucket_tensor {
+    struct halay_buffers buffers;
     double prescale, postscale;
 };
 
@@ -19,14 +19,13 @@ struct halay_bucket {
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
-    int absent;      /* ranks that averages are not divided by */
-    int chunk_shift; /* of its chunks: halay_group_set_chunks */
-    int is_plain;    /* all are without factors and wire type, as all have agreed: one who has joined has no factors */
-    enum halay_dtype dtype;          /* of what an all-reduce reduces; of a group these members only */
-    struct halay_bucket_part *parts; /* owned array: of an all-reduce, empty ones left out */
-    struct halay_piece *pieces;      /* owned array, as long as parts; of an all-reduce: its inputs */
-    struct halay_piece *results;     /* owned array, as long as parts: where an all-reduce puts the sums */
-    size_t part_count, part_capacity;
+    int absent;   /* ranks that averages are not divided by */
+    int is_plain; /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
+    enum halay_dtype dtype;              /* of what an all-reduce reduces; of a group these members only */
+    struct halay_bucket_tensor *tensors; /* owned array: of an all-reduce, empty ones left out */
+    struct halay_piece *pieces;          /* owned array, as long as tensors; of an all-reduce: its inputs */
+    struct halay_piece *results;         /* owned array, as long as tensors: where an all-reduce puts the sums */
+    size_t tensor_count, tensor_capacity;
     struct halay_coll *coll; /* owned while it runs */
     void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
@@ -34,16 +33,15 @@ struct halay_bucket {
     struct halay_record record; /* of its start; kind 0: not recorded */
 };
 
-/* Make room for so many pieces and parts. */
-enum halay_status halay_bucket_reserve_parts(struct halay_bucket *b, size_t count);
+/* Make room for so many pieces and tensors. */
+enum halay_status halay_bucket_reserve_tensors(struct halay_bucket *b, size_t count);
 
 /* Make b->scratch at least that large; kept for the next time. */
 enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes);
 
 /* The coordinator gave this BUCKET out. HALAY_ERR_FORMAT: an id that this rank did not submit, or all are absent. */
 enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item);
-/* It runs no further. Its requests are ended elsewhere, but what this rank gave as it has joined belongs to nobody
- * else. */
+/* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b);
 /* Its storage is free for another. */
 void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b);

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cycle: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
+ * Driver: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. While the background thread sleeps with it, anybody may take it away:
- * nothing but the bell is touched in a sleep. So a thread in halay_wait drives at once, without waking another one
- * first, and a thread that submits tells the peers before it wakes the background thread, whose way to a processor is
- * the longest part of all.
+ * One thread at a time has the driver's role. While the background thread sleeps with it, any thread may take it away:
+ * a sleeper touches nothing but the bell. So a thread in halay_wait drives at once without waking another one first,
+ * and a thread that submits tells the peers before it wakes the background thread, since getting that onto a processor
+ * takes longest of all.
  *
  *     background thread                                waiter
  *       drives while something is in flight              role free, or the thread sleeps: takes it, drives until its
  *       nothing to do: sleeps in the transport, with       request has ended
- *         the role, so that peers reach it               somebody awake has it: sleeps on waiter_wakes
- *       robbed: parks on thread_wakes; goes back to
- *         the transport when nobody has driven for       submitter
+ *         the role, so that peers reach it               another thread drives: sleeps on waiter_wakes
+ *       lost the role: parks on thread_wakes; returns
+ *         to the transport when nobody has driven for    submitter
  *         park_us()                                        role free, or the thread sleeps: takes it, tells the peers,
- *       nothing to do and somebody waits: gives the         gives it back; wakes the thread
+ *       nothing to do and a thread waits: gives the        gives it back; wakes the thread
  *         role away, parks
  *
- * Who submits need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and
- * its like know that a wait follows; a tensor whose submissions were followed at once by another submission or by a
- * wait, the last times, is expected to go on like this, and so is a wait that leaves more in flight and was followed by
- * another one. The wake is owed then. Whoever takes the role pays it, and so does a call that comes too late or is not
- * expected: a submission, a test of what is in flight, giving the request away. A submission also pays when the first
- * is owed for HALAY_OWED_US, or more than HALAY_OWED_BYTES would be. A program that makes none of these calls (waiting
- * for what has ended already is none) lets what it submitted last lie until the thread looks by itself, park_us() later
- * at most: what has a callback is never left to that.
+ * A submitter need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and
+ * its like know that a wait follows. The engine also expects a call if the last submissions of a tensor were followed
+ * at once by another submission or a wait, or if a wait that left more in flight was followed by another one. Then the
+ * wake is owed. Whoever takes the role pays it, and so does a call that comes too late or is not the expected one: a
+ * submission, a test, freeing a request. A submission also pays once the first wake has been owed for HALAY_OWED_US, or
+ * when more than HALAY_OWED_BYTES would be. If a program makes none of these calls (a wait for what has ended is none),
+ * its last submissions wait until the thread looks by itself, park_us() later at most. A request with a callback never
+ * relies on that.
  *
- * While the thread is parked, or sleeps robbed, and nobody waits, nobody listens to peers. That is all right: nothing
- * was promised to them, so no peer can need more than an answer to a PING, and it lasts a quarter of the time they give
- * it at most. Rank 0 has promised more once there are process sets in which it takes no part and which it coordinates:
+ * While the thread is parked, or has lost the role in its sleep, and no thread waits, nobody listens to the peers. That
+ * is safe: nothing was promised to them, so all they can need is an answer to a PING, and the gap is at most a quarter
+ * of the time that they allow for it. Rank 0 has promised more if it coordinates process sets that it is no member of:
  * then (ctx->driver.listens) whoever gives the role up wakes the thread, and nothing is owed.
  *
  * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store
- * their news first and then ring. Inside the process all is under the lock: who has news for a driver that is awake
- * leaves them there (has_news), and it looks there before it falls asleep; a sleeper notes under the lock that it needs
- * a bell (bell_wanted), with a token from before; whoever takes that note rings after it has unlocked, so everybody who
- * had noted it by then wakes, or with the old token does not fall asleep.
+ * first and ring afterwards. Inside the process everything is under the lock: a thread with news for a driver that is
+ * awake sets has_news, which the driver checks before it falls asleep. A sleeper notes under the lock that it needs a
+ * bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every thread that had
+ * noted it by then either wakes, or does not fall asleep because its token is old.
  *
- * Data may travel over another transport than the one in which the driver sleeps. Either news of that end the sleep too
- * (a descriptor, world->data_rings), or not: then, while collectives are under way, it polls, and once nothing has come
- * for POLL_US it naps. Over several nodes it naps although the messages ring: the memory of a node has no bell there.
+ * Data may travel over another transport than the one that the driver sleeps in. If that transport can end the sleep (a
+ * descriptor, world->data_rings), it does. If not, the driver polls while collectives are under way, and naps once
+ * nothing has come for POLL_US. Over several nodes it naps although the messages ring: the memory of a node has no bell
+ * there.
  */
 #include "fusion/rank/driver.h"
 #include "base/clock.h"
@@ -54,7 +55,7 @@
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
-#define POLL_US 200             /* how long data that ring no bell are polled for without a nap */
+#define POLL_US 200             /* how long data that ring no bell are polled before the first nap */
 #define NAP_US 50
 #define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
@@ -62,8 +63,8 @@ enum { AT_ONCE_TIMES = 3 };
 
 /* ---- sleeping ---- */
 
-/* How long the thread stays out of the way after a drive, and nobody listens at most: a fraction of what peers allow
- * for an answer to a PING. */
+/* How long the thread stays parked after a waiter drove, and so the longest time that nobody listens: a fraction of
+ * what peers allow for an answer to a PING. */
 static int64_t park_us(const struct halay_context *ctx)
 {
     int64_t quarter = (int64_t)ctx->world->config.peer_timeout_ms * 250;
@@ -71,14 +72,14 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Is something under way whose news don't end a sleep? That a message was taken, for which the group of a process set
- * waits, is none that does. */
+/* Is something under way whose progress ends no sleep? No bell rings when a message has been taken, which is what the
+ * making of a process set's group waits for. */
 static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    return ctx->execution.making ||
-           (ctx->execution.running_count && world->data != ctx->control && (!world->data_rings || world->node));
+    return ctx->driven.execution.making ||
+           (ctx->driven.execution.running_count && world->data != ctx->control && (!world->data_rings || world->node));
 }
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
@@ -90,7 +91,7 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
     else if (longest > PENDING_SLEEP_US &&
              (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
-    if (ctx->negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
+    if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
     return (long)(left < longest ? left : longest);
 }
@@ -106,7 +107,7 @@ static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
                          atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed));
 }
 
-/* From here on others may take the role, and ring. Zero if there are news: then there is no sleeping. */
+/* From here on others may take the role, and ring. Zero: something has come, do not sleep. */
 static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
 {
     if (ctx->driver.has_news || is_wanted_elsewhere(ctx, is_thread)) {
@@ -170,15 +171,15 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     return has_role;
 }
 
-/* Does what comes over the other transport from now on end a sleep, if it can? */
-static int data_is_quiet(struct halay_context *ctx)
+/* Let the data transport, if it can, end the sleep when something comes. 0: something has come already. */
+static int arm_data(struct halay_context *ctx)
 {
     struct halay_transport *data = ctx->world->data;
 
     return !ctx->world->data_rings || data->ops->fd_arm(data);
 }
 
-/* Nonzero if the role is still ours. *did: the last look before the sleep found something. */
+/* Nonzero if this thread still has the role. *did: the last look before the sleep found something. */
 static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us,
                       int *did)
 {
@@ -189,15 +190,15 @@ static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *a
         return sleep_here(ctx, is_thread, deadline_us);
     uint32_t token = t->ops->arm(t);
     *did = halay_engine_step(ctx);
-    if (!*did && !(done && done(arg)) && !t->ops->is_busy(t) && data_is_quiet(ctx))
+    if (!*did && !(done && done(arg)) && !t->ops->is_busy(t) && arm_data(ctx))
         return doze(ctx, token, is_thread, deadline_us);
     t->ops->disarm(t);
     return 1;
 }
 
-/* Drive until done(arg), the deadline, or, for the background thread, until it has nothing to do and somebody waits.
- * Nonzero if the role is still ours. */
-static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
+/* Drive until done(arg) or the deadline; the background thread, until it has nothing to do and a waiter could drive.
+ * Nonzero if this thread still has the role. */
+static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
 {
     long spin_us = is_thread ? ctx->driver.spin_thread_us : ctx->driver.spin_waiter_us;
     int64_t idle_since = 0;
@@ -205,7 +206,7 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
 
     for (;;) {
         did = halay_engine_step(ctx);
-        if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->now_us >= deadline_us))
+        if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->driven.now_us >= deadline_us))
             return 1;
         if (did) {
             idle_since = 0;
@@ -216,8 +217,8 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
         long awake_us = must_poll(ctx) && spin_us < POLL_US ? POLL_US : spin_us;
         if (awake_us > 0 && atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed)) {
             if (!idle_since)
-                idle_since = ctx->now_us;
-            if (ctx->now_us - idle_since < awake_us) {
+                idle_since = ctx->driven.now_us;
+            if (ctx->driven.now_us - idle_since < awake_us) {
                 must_poll(ctx) ? (void)sched_yield() : halay_relax();
                 continue;
             }
@@ -234,7 +235,7 @@ static int drive(struct halay_context *ctx, int (*done)(void *arg), void *arg, i
 
 enum wake { WAKE_NOBODY, WAKE_BELL, WAKE_THREAD };
 
-/* There is something new for the driver: whom to wake, to be done by wake_now after unlocking. */
+/* There is work for the driver: decide whom to wake; wake_now does it after unlocking. */
 static enum wake wake_locked(struct halay_context *ctx)
 {
     int is_free = ctx->driver.holder == HALAY_DRIVER_NONE;
@@ -246,7 +247,7 @@ static enum wake wake_locked(struct halay_context *ctx)
     }
     if (!is_free || ctx->driver.thread_dozes) {
         if (!ctx->driver.bell_wanted)
-            return WAKE_NOBODY; /* it was rung: who sleeps is on its way and sees what comes meanwhile */
+            return WAKE_NOBODY; /* the bell was rung: the sleeper is waking up and will see what comes meanwhile */
         ctx->driver.bell_wanted = 0;
         return WAKE_BELL;
     }
@@ -256,8 +257,8 @@ static enum wake wake_locked(struct halay_context *ctx)
     return WAKE_THREAD;
 }
 
-/* A call that has told or woken somebody returns. After an idle time that takes longer than what is at once, and it is
- * not the program's time. */
+/* A call that has told or woken somebody returns. Waking takes longer after an idle time; that is not the program's own
+ * time, so it must not count against "at once". */
 static void note_return(struct halay_context *ctx)
 {
     atomic_store_explicit(&ctx->driver.called_us, halay_now_us(), memory_order_relaxed);
@@ -273,8 +274,9 @@ static void wake_now(struct halay_context *ctx, enum wake wake)
         pthread_cond_broadcast(&ctx->driver.idle);
 }
 
-/* What is awake may end what the program waits for, and so lead to halay_fini, before this thread is through: it keeps
- * the context until then (leaving). returns: this is the end of a call of the program's, see note_return. */
+/* Once awake, that thread may complete what the program waits for, and the program may call halay_fini, before this
+ * thread is done here: `leaving` keeps the context until then. returns: this ends a call of the program, see
+ * note_return. */
 static void wake_unlock(struct halay_context *ctx, int returns)
 {
     enum wake wake = wake_locked(ctx);
@@ -330,12 +332,12 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver
 static void give_role_locked(struct halay_context *ctx)
 {
     ctx->driver.holder = HALAY_DRIVER_NONE;
-    ctx->driver.drove_us = ctx->now_us;
+    ctx->driver.drove_us = ctx->driven.now_us;
 }
 
-/* Whoever leaves while the role is free wakes who may need it, whether it had the role itself or was only offered it:
- * the thread, giving the role away, wakes waiters alone, and they may all be done by then. Nonzero: the thread is to be
- * woken. */
+/* A waiter that leaves while the role is free wakes whoever may need it, whether it had the role or was only offered
+ * it: the background thread, when it gives the role away, wakes only waiters, and these may all be done by then.
+ * Nonzero: wake the background thread. */
 static int pass_on_locked(struct halay_context *ctx)
 {
     if (ctx->driver.holder != HALAY_DRIVER_NONE)
@@ -348,7 +350,7 @@ static int pass_on_locked(struct halay_context *ctx)
 
 /* ---- wakes that are owed ---- */
 
-/* Does the thread sleep, and has nobody called it yet? */
+/* Is the background thread asleep, with no wake on its way? */
 static int thread_sleeps_locked(const struct halay_context *ctx)
 {
     return ctx->driver.thread_is_parked || (ctx->driver.thread_dozes && ctx->driver.bell_wanted);
@@ -364,8 +366,8 @@ static void owe_locked(struct halay_context *ctx, size_t bytes)
     atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
 }
 
-/* May so much more be owed? Calls may follow at once for as long as a program computes gradients, and the peers wait
- * for them. When that was too long the thread was called, and finds its work owed no more. */
+/* May this much more be owed? A program that computes gradients may make calls in quick succession for a long time, and
+ * its peers wait meanwhile. Once it has been too long the thread is woken and nothing is owed any more. */
 static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
 {
     if (!thread_sleeps_locked(ctx))
@@ -375,7 +377,7 @@ static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
             ctx->driver.owed_bytes + bytes <= HALAY_OWED_BYTES);
 }
 
-/* The call that was expected has not come at once: nothing is owed any more. Returns whether a wake was. */
+/* The expected call did not follow at once: nothing is owed any more. Returns whether a wake was owed. */
 static int cancel_owed_locked(struct halay_context *ctx)
 {
     if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
@@ -389,7 +391,7 @@ static int cancel_owed_locked(struct halay_context *ctx)
 
 void halay_driver_pay(struct halay_context *ctx)
 {
-    /* Relaxed: it is about what this thread of the program did before. */
+    /* Relaxed: only this program thread's own earlier calls matter. */
     if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
         return;
     pthread_mutex_lock(&ctx->lock);
@@ -412,8 +414,8 @@ static int is_at_once(const struct halay_context *ctx, int64_t now_us)
     return now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
 }
 
-/* A submission, or a wait that has to wait, has come: keep how soon it followed the one before. Too late for what was
- * owed, it is owed no more. */
+/* A submission, or a wait that has to wait, has come: remember whether it followed the one before at once. If it came
+ * too late, what was owed is owed no more. */
 static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_wait)
 {
     int at_once = is_at_once(ctx, now_us);
@@ -436,12 +438,13 @@ static void tell_unlock(struct halay_context *ctx)
 {
     int64_t called_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
 
-    if (!ctx->control || !may_take_locked(ctx) || (!thread_sleeps_locked(ctx) && called_us - ctx->now_us < TELL_US)) {
+    if (!ctx->control || !may_take_locked(ctx) ||
+        (!thread_sleeps_locked(ctx) && called_us - ctx->driven.now_us < TELL_US)) {
         wake_unlock(ctx, 1);
         return;
     }
     take_role_unlock(ctx, HALAY_DRIVER_WAITER);
-    halay_engine_say(ctx); /* no callbacks: who submits may hold the program's locks */
+    halay_engine_say(ctx); /* no callbacks here: the submitting thread may hold the program's locks */
     pthread_mutex_lock(&ctx->lock);
     give_role_locked(ctx);
     note_return(ctx);
@@ -477,7 +480,7 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
 static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_us)
 {
     atomic_fetch_add_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
-    wake_now(ctx, wake_locked(ctx)); /* it may lie and accumulate until somebody waits */
+    wake_now(ctx, wake_locked(ctx)); /* it may accumulate until a thread waits */
     if (deadline_us == HALAY_NEVER) {
         pthread_cond_wait(&ctx->driver.waiter_wakes, &ctx->lock);
     } else {
@@ -499,7 +502,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
             continue;
         }
         take_role_unlock(ctx, HALAY_DRIVER_WAITER);
-        drive(ctx, done, arg, 0, deadline_us); /* nobody robs a waiter */
+        drive_until(ctx, done, arg, 0, deadline_us); /* nobody robs a waiter */
         pthread_mutex_lock(&ctx->lock);
         give_role_locked(ctx);
     }
@@ -530,7 +533,7 @@ static void *run_thread(void *arg)
         int is_owed = atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
         if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->driver.drove_us + park)) {
             take_role_unlock(ctx, HALAY_DRIVER_THREAD);
-            int has_role = drive(ctx, NULL, NULL, 1, HALAY_NEVER);
+            int has_role = drive_until(ctx, NULL, NULL, 1, HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);
             if (!has_role)
                 continue;
@@ -560,9 +563,9 @@ static void cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Spinning pays only where whoever is waited for has a processor of its own. The background thread may share its rank's
- * with the program: so it spins no longer there than an answer takes, which is less than to sleep and to be rung
- * costs. */
+/* Spinning pays only if the peer that is waited for has a processor of its own. The background thread may share its
+ * rank's processor with the program, so it spins only as long as an answer takes, which costs less than a sleep and a
+ * wake-up. */
 static void choose_spin(struct halay_context *ctx)
 {
     enum { WAITER_US = 100, THREAD_US = 50, THREAD_CROWDED_US = 20 };

@@ -7,23 +7,23 @@
 
 #include "fusion/state/context.h"
 
-/* What more than one submission may at most leave owed: so long after the first, and so much. */
+/* Limits of what several submissions may leave owed: time since the first, and bytes. */
 enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };
 
 void halay_driver_init(struct halay_context *ctx); /* its locks */
 void halay_driver_fini(struct halay_context *ctx);
-/* What a driver finds at the beginning; the thread is started. */
+/* Set the driver's initial state and start the thread. */
 enum halay_status halay_driver_start(struct halay_context *ctx);
 void halay_driver_stop(struct halay_context *ctx);
 /* There is something new for the driver. lock not held. */
 void halay_driver_wake(struct halay_context *ctx);
-/* Something of this entry was submitted, and who sees to its end: a callback; perhaps a wait; a wait that follows at
- * once. lock held; unlocks. */
+/* This entry was submitted. What attends to its end: a callback; perhaps a wait; a wait that follows at once. lock
+ * held; unlocks. */
 enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
 void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
                                    enum halay_attendance attendance);
-/* The program does something else than to wait: if a wake is owed because a wait was expected, it is done now. lock not
- * held. Cheap if none is. */
+/* The program did not wait: a wake that is owed, because a wait was expected, is done now. lock not held. Cheap if none
+ * is owed. */
 void halay_driver_pay(struct halay_context *ctx);
 /* Drive or sleep until done(arg) or the deadline. lock not held. Returns what done said last. */
 int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Failure: the end of the engine, once; the first cause stays.
+ * Failure: the engine ends, once, and the first cause is kept.
  *
- * Every rank that finds a cause says so: to the coordinator, who passes it on, or as the coordinator to all. A rank
- * that died tells nobody; each of the others finds out by itself (halay_world_check_peers, the transport). The group is
- * closed, so that peers in the middle of a collective with this rank get out of it; what this rank has completed, they
- * complete.
+ * A rank that finds a cause reports it: to the coordinator, which passes it on, or, being the coordinator, to all. A
+ * rank that died tells nobody; the others find out by themselves (halay_world_check_peers, the transport). The group is
+ * closed, so that peers in the middle of a collective with this rank get out of it; they complete what this rank has
+ * completed.
  *
- * A rank that is gone, and has neither died nor said that it leaves, went because of something that another one knows,
- * whose word may come later than the closed group or connection. It is waited for, WORD_US and a sleep at most, so that
- * the first cause is what all report.
+ * A rank that is gone, and has neither died nor said BYE, went because of something that another rank knows, and whose
+ * report may arrive after the closed group or connection is noticed. This rank waits for that report, for WORD_US and a
+ * sleep at most, so that all ranks report the first cause.
  */
 #include "fusion/rank/fail.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
-#include "fusion/rank/link.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/state/entry.h"
@@ -31,7 +31,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && !(ctx->negotiation.is_draining && r->is_running))
+            if (r && !(ctx->driven.negotiation.is_draining && r->is_running))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }
@@ -52,7 +52,7 @@ static void end_all(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Once it is over, nobody else learns the cause from this rank but by this. */
+/* Last chance to tell the other ranks the cause. */
 static void tell_others(struct halay_context *ctx, enum halay_status status, int rank)
 {
     char text[HALAY_TEXT_MAX];
@@ -60,24 +60,25 @@ static void tell_others(struct halay_context *ctx, enum halay_status status, int
         .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
     };
 
-    if (ctx->negotiation.said_fail)
+    if (ctx->driven.negotiation.said_fail)
         return;
-    ctx->negotiation.said_fail = 1;
+    ctx->driven.negotiation.said_fail = 1;
     if (status == HALAY_ERR_PEER)
         snprintf(text, sizeof text, "%s", ctx->text);
     else
         snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
     item.text_length = strlen(text);
     /* Without memory for it the others find out by the group, which is closed. */
-    if (halay_link_append(ctx->negotiation.link, ctx->negotiation.coordinator ? -1 : 0, &item) != HALAY_OK)
+    if (halay_messenger_append(ctx->driven.negotiation.messenger, ctx->driven.negotiation.coordinator ? -1 : 0,
+                               &item) != HALAY_OK)
         return;
-    halay_link_flush(ctx->negotiation.link);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
 /* culprit: whom the others are to blame, -1: this rank. */
-static void close_group(struct halay_context *ctx, int culprit)
+static void close_groups(struct halay_context *ctx, int culprit)
 {
-    ctx->negotiation.is_draining = 0;
+    ctx->driven.negotiation.is_draining = 0;
     halay_process_sets_fail(ctx, culprit);
     halay_buckets_abandon(ctx);
     end_all(ctx);
@@ -85,16 +86,16 @@ static void close_group(struct halay_context *ctx, int culprit)
 
 void halay_engine_drained(struct halay_context *ctx)
 {
-    ctx->negotiation.is_draining = 0;
-    halay_process_sets_fail(ctx, -1); /* nobody misses this rank in what it has completed */
+    ctx->driven.negotiation.is_draining = 0;
+    halay_process_sets_fail(ctx, -1); /* no rank still needs this one for what it has completed */
     end_all(ctx);                     /* what could not even be started */
 }
 
-static void fail(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
+static void fail_once(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
 {
     if (ctx->status != HALAY_OK) {
-        if (ctx->negotiation.is_draining)
-            close_group(ctx, rank);
+        if (ctx->driven.negotiation.is_draining)
+            close_groups(ctx, rank);
         return;
     }
     pthread_mutex_lock(&ctx->lock);
@@ -103,22 +104,22 @@ static void fail(struct halay_context *ctx, enum halay_status status, int rank, 
     ctx->lost = rank;
     pthread_mutex_unlock(&ctx->lock);
     if (halay_recording(&ctx->observers.recorder))
-        halay_record_event(ctx, HALAY_RECORD_FAILED, status, text);
-    /* That others leave is no error for a rank that does not need them. */
+        halay_record_failed(ctx, status, text);
+    /* Others may leave: that is no error for a rank that does not need them. */
     if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed))
         halay_info(ctx->log, "%s", text);
     else
         halay_error(ctx->log, "%s", text);
     halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
     tell_others(ctx, status, rank);
-    halay_link_stop_receiving(ctx->negotiation.link);
-    /* Who has left did his part of what is under way: it completes. */
-    ctx->negotiation.is_draining =
-        status == HALAY_ERR_PEER && rank >= 0 && ctx->negotiation.left[rank] && halay_buckets_are_pending(ctx);
-    if (ctx->negotiation.is_draining)
+    halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
+    /* A rank that has left did its part of what is under way, so that completes. */
+    ctx->driven.negotiation.is_draining =
+        status == HALAY_ERR_PEER && rank >= 0 && ctx->driven.negotiation.left[rank] && halay_buckets_are_pending(ctx);
+    if (ctx->driven.negotiation.is_draining)
         end_all(ctx);
     else
-        close_group(ctx, rank);
+        close_groups(ctx, rank);
 }
 
 void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int rank, const char *format, ...)
@@ -129,7 +130,7 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fail(ctx, status, rank, text);
+    fail_once(ctx, status, rank, text);
 }
 
 void halay_engine_fail_peer(struct halay_context *ctx, int rank)
@@ -138,7 +139,7 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 
     if (rank < 0)
         snprintf(text, sizeof text, "a rank is gone");
-    else if (ctx->negotiation.left[rank])
+    else if (ctx->driven.negotiation.left[rank])
         snprintf(text, sizeof text, "rank %d has left", rank);
     else if (halay_world_is_unreachable(ctx->world, rank))
         snprintf(text, sizeof text, "rank %d on '%s' cannot be reached", rank, halay_world_host(ctx->world, rank));
@@ -146,27 +147,27 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
         snprintf(text, sizeof text, "rank %d has died", rank);
     else
         snprintf(text, sizeof text, "rank %d has closed its connection", rank);
-    fail(ctx, HALAY_ERR_PEER, rank, text);
+    fail_once(ctx, HALAY_ERR_PEER, rank, text);
 }
 
 static int is_explained(const struct halay_context *ctx, int rank)
 {
-    return rank >= 0 && (ctx->negotiation.left[rank] || halay_world_has_died(ctx->world, rank));
+    return rank >= 0 && (ctx->driven.negotiation.left[rank] || halay_world_has_died(ctx->world, rank));
 }
 
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
 {
     if (ctx->status != HALAY_OK || is_explained(ctx, rank)) {
         halay_engine_fail_peer(ctx, rank);
-    } else if (!ctx->negotiation.suspected_us) {
-        ctx->negotiation.suspect = rank;
-        ctx->negotiation.suspected_us = ctx->now_us;
+    } else if (!ctx->driven.negotiation.suspected_us) {
+        ctx->driven.negotiation.suspect = rank;
+        ctx->driven.negotiation.suspected_us = ctx->driven.now_us;
     }
 }
 
 void halay_engine_judge(struct halay_context *ctx)
 {
-    if (ctx->status == HALAY_OK &&
-        (is_explained(ctx, ctx->negotiation.suspect) || ctx->now_us - ctx->negotiation.suspected_us > WORD_US))
-        halay_engine_fail_peer(ctx, ctx->negotiation.suspect);
+    if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->driven.negotiation.suspect) ||
+                                    ctx->driven.now_us - ctx->driven.negotiation.suspected_us > WORD_US))
+        halay_engine_fail_peer(ctx, ctx->driven.negotiation.suspect);
 }

@@ -15,7 +15,7 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
 void halay_engine_drained(struct halay_context *ctx);
 /* A peer is gone: says "has left" or "has died". */
 void halay_engine_fail_peer(struct halay_context *ctx, int rank);
-/* The same, but if nobody knows why, the word of another rank is waited for. judge: in each step from then on. */
+/* The same, but if the cause is not known, wait for another rank to name it. judge: in each step from then on. */
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank);
 void halay_engine_judge(struct halay_context *ctx);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cache: the ids that all ranks have agreed on. An id stands for a name, a signature and, where the ranks may differ,
- * what each said of its rows; a steady step speaks in ids only.
+ * Ids: those that all ranks have agreed on. An id stands for a name, a signature and, where ranks may differ, what each
+ * of them announced about its rows; in a steady state ranks send ids only.
  *
- * The coordinator gives them out (AGREE) and takes them back (FORGET), so that all ranks hold the same ones, in the
- * same order of messages. An array by id here, a pointer from the name's entry back.
+ * The coordinator gives ids out (AGREE) and takes them back (FORGET). All ranks receive these messages in the same
+ * order, so all hold the same ids. Entries are found by id in an array, and know their id.
  */
 #include "fusion/rank/ids.h"
 #include "fusion/rank/names.h"
 #include "fusion/state/context.h"
 #include "fusion/state/request.h"
+#include "fusion/values/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ struct halay_entry *halay_ids_find(const struct halay_process_set *set, uint32_t
     return id < set->id_capacity ? set->by_id[id] : NULL;
 }
 
-static enum halay_status reserve(struct halay_process_set *set, uint32_t id)
+static enum halay_status reserve_ids(struct halay_process_set *set, uint32_t id)
 {
     size_t capacity = set->id_capacity ? set->id_capacity : 256;
 
@@ -36,7 +37,7 @@ static enum halay_status reserve(struct halay_process_set *set, uint32_t id)
     return HALAY_OK;
 }
 
-/* What was said and what is heard belong together: each rank keeps what it gives to itself. */
+/* Said and heard must match: the rows that a rank keeps for itself are in both. */
 static int answers(const struct halay_entry *entry, const struct halay_item *item)
 {
     const struct halay_process_set *set = entry->set;
@@ -71,7 +72,7 @@ enum halay_status halay_ids_agree(struct halay_process_set *set, const struct ha
 
     if (item->id >= ID_MAX)
         return HALAY_ERR_FORMAT;
-    if (reserve(set, item->id) != HALAY_OK)
+    if (reserve_ids(set, item->id) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry =
@@ -93,7 +94,7 @@ enum halay_status halay_ids_agree(struct halay_process_set *set, const struct ha
         set->by_id[item->id] = entry;
     }
     pthread_mutex_unlock(&ctx->lock);
-    return ok ? status : HALAY_ERR_FORMAT; /* it speaks of what this rank never submitted */
+    return ok ? status : HALAY_ERR_FORMAT; /* it is about a name that this rank never submitted */
 }
 
 enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id)

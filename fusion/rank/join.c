@@ -18,50 +18,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Set the element at out: one for products, the greatest (sign 1) or the least (-1), or all bits. */
-#define NEUTRAL(type, one, greatest, least)                                                                  \
-    do {                                                                                                     \
-        type value = op == HALAY_PRODUCT ? (type)(one) : op == HALAY_MIN ? (type)(greatest) : (type)(least); \
-        memcpy(out, &value, sizeof value);                                                                   \
-    } while (0)
+/* Of each type: one, the greatest and the least. */
+enum neutral { NEUTRAL_ONE, NEUTRAL_GREATEST, NEUTRAL_LEAST };
+static const float neutral_f32[] = { 1, INFINITY, -INFINITY };
+static const double neutral_f64[] = { 1, INFINITY, -INFINITY };
+static const uint16_t neutral_f16[] = { 0x3c00, 0x7c00, 0xfc00 };
+static const uint16_t neutral_bf16[] = { 0x3f80, 0x7f80, 0xff80 };
+static const int32_t neutral_i32[] = { 1, INT32_MAX, INT32_MIN };
+static const int64_t neutral_i64[] = { 1, INT64_MAX, INT64_MIN };
+static const uint8_t neutral_u8[] = { 1, UINT8_MAX, 0 };
+static const int8_t neutral_i8[] = { 1, INT8_MAX, INT8_MIN };
+static const uint16_t neutral_u16[] = { 1, UINT16_MAX, 0 };
+static const int16_t neutral_i16[] = { 1, INT16_MAX, INT16_MIN };
+static const uint8_t neutral_bool[] = { 1, 1, 0 };
+static const void *const neutrals[HALAY_DTYPE_COUNT] = {
+    [HALAY_F32] = neutral_f32, [HALAY_F64] = neutral_f64, [HALAY_F16] = neutral_f16,  [HALAY_BF16] = neutral_bf16,
+    [HALAY_I32] = neutral_i32, [HALAY_I64] = neutral_i64, [HALAY_U8] = neutral_u8,    [HALAY_I8] = neutral_i8,
+    [HALAY_U16] = neutral_u16, [HALAY_I16] = neutral_i16, [HALAY_BOOL] = neutral_bool
+};
 
-static void put_extreme(void *out, enum halay_dtype dtype, enum halay_op op)
+static enum neutral neutral_of(enum halay_op op)
 {
-    switch (dtype) {
-    case HALAY_F32:
-        NEUTRAL(float, 1, INFINITY, -INFINITY);
-        break;
-    case HALAY_F64:
-        NEUTRAL(double, 1, INFINITY, -INFINITY);
-        break;
-    case HALAY_F16:
-        NEUTRAL(uint16_t, 0x3c00, 0x7c00, 0xfc00);
-        break;
-    case HALAY_BF16:
-        NEUTRAL(uint16_t, 0x3f80, 0x7f80, 0xff80);
-        break;
-    case HALAY_I32:
-        NEUTRAL(int32_t, 1, INT32_MAX, INT32_MIN);
-        break;
-    case HALAY_I64:
-        NEUTRAL(int64_t, 1, INT64_MAX, INT64_MIN);
-        break;
-    case HALAY_U8:
-        NEUTRAL(uint8_t, 1, UINT8_MAX, 0);
-        break;
-    case HALAY_I8:
-        NEUTRAL(int8_t, 1, INT8_MAX, INT8_MIN);
-        break;
-    case HALAY_U16:
-        NEUTRAL(uint16_t, 1, UINT16_MAX, 0);
-        break;
-    case HALAY_I16:
-        NEUTRAL(int16_t, 1, INT16_MAX, INT16_MIN);
-        break;
-    default:
-        NEUTRAL(uint8_t, 1, 1, 0);
-        break; /* bool */
-    }
+    if (op == HALAY_PRODUCT)
+        return NEUTRAL_ONE;
+    return op == HALAY_MIN ? NEUTRAL_GREATEST : NEUTRAL_LEAST;
 }
 
 static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum halay_op op)
@@ -72,31 +52,31 @@ static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum h
     if (op == HALAY_BIT_AND)
         memset(one, dtype == HALAY_BOOL ? 1 : 0xff, sizeof one);
     else if (op == HALAY_PRODUCT || op == HALAY_MIN || op == HALAY_MAX)
-        put_extreme(one, dtype, op);
+        memcpy(one, (const char *)neutrals[dtype] + neutral_of(op) * element, element);
     for (size_t i = 0; i < count; i++)
         memcpy((char *)out + i * element, one, element);
 }
 
-/* Each tensor of a group behind the other, aligned. */
+/* The tensors of a group one after the other, aligned. */
 static enum halay_status fill_group(struct halay_request *r, const struct halay_words *words)
 {
     size_t members = r->signature.members, bytes = 0;
-    struct halay_part *parts = realloc(r->parts, members * sizeof *parts);
+    struct halay_buffers *buffers = realloc(r->buffers, members * sizeof *buffers);
 
-    if (!parts)
+    if (!buffers)
         return HALAY_ERR_NO_MEMORY;
-    r->parts = parts;
-    r->part_capacity = members;
-    halay_members_read(words->at, members, parts);
+    r->buffers = buffers;
+    r->buffer_capacity = members;
+    halay_members_read(words->at, members, buffers);
     for (size_t i = 0; i < members; i++)
-        bytes += halay_round_up(parts[i].count * halay_dtype_size(parts[i].dtype), 8);
+        bytes += halay_round_up(buffers[i].count * halay_dtype_size(buffers[i].dtype), 8);
     char *at = r->held = malloc(bytes ? bytes : 1);
     if (!at)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < members; i++) {
-        parts[i].in = parts[i].out = at;
-        fill_neutral(at, parts[i].count, parts[i].dtype, (enum halay_op)r->signature.op);
-        at += halay_round_up(parts[i].count * halay_dtype_size(parts[i].dtype), 8);
+        buffers[i].in = buffers[i].out = at;
+        fill_neutral(at, buffers[i].count, buffers[i].dtype, (enum halay_op)r->signature.op);
+        at += halay_round_up(buffers[i].count * halay_dtype_size(buffers[i].dtype), 8);
     }
     return HALAY_OK;
 }

@@ -10,7 +10,8 @@
 struct halay_entry;
 struct halay_request;
 
-/* This rank's part of what it did not submit, as it has joined. NULL: it has not, or no memory. */
+/* This rank's neutral part of a tensor that it did not submit because it has joined. NULL: it has not joined, or no
+ * memory. */
 struct halay_request *halay_join_part(struct halay_context *ctx, const struct halay_entry *entry);
 void halay_join_part_end(struct halay_request *part);
 

@@ -5,16 +5,18 @@
  *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
  *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
- * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and to the link for
- * the others. Nothing in this file calls the coordinator from within its own emit.
+ * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and goes to the
+ * messenger for the others. Nothing in this file calls the coordinator from within its own emit.
  */
 #include "fusion/rank/negotiate.h"
-#include "fusion/coordinator/autotune.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/sealed_bucket.h"
+#include "fusion/coordinator/stalls.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
 #include "fusion/rank/fail.h"
 #include "fusion/rank/ids.h"
-#include "fusion/rank/link.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/rank/static_bucket.h"
@@ -22,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is rank 0 of the job is rank 0 of each set that it is in. */
+/* Rank 0 of the job is rank 0 of each set that it is in. */
 static void to_coordinator(struct halay_process_set *set, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;
@@ -31,9 +33,9 @@ static void to_coordinator(struct halay_process_set *set, const struct halay_ite
     if (set->coordinator && (item->kind == HALAY_ITEM_ANNOUNCE || item->kind == HALAY_ITEM_BYE))
         halay_express_progress(ctx); /* as for the items of the others */
     if (set->coordinator)
-        status = halay_coordinator_receive(set->coordinator, 0, item, ctx->now_us);
+        status = halay_coordinator_receive(set->coordinator, 0, item, ctx->driven.now_us);
     else
-        status = halay_link_append(ctx->negotiation.link, 0, item);
+        status = halay_messenger_append(ctx->driven.negotiation.messenger, 0, item);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -55,37 +57,11 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
                 b->position[i] = count;
                 names[count++] = b->names[i];
             }
-        status = halay_coordinator_seal(ctx->negotiation.coordinator, names, count, &b->sealed);
+        status = halay_coordinator_seal(ctx->driven.negotiation.coordinator, names, count, &b->sealed);
     }
     pthread_mutex_unlock(&ctx->lock);
     free(names);
     return status;
-}
-
-static const char *origin_of(const struct halay_autotune *tune)
-{
-    if (tune->is_measured)
-        return "measured";
-    return tune->is_stopped ? "as configured" : "found earlier";
-}
-
-/* Rank 0: its submissions are the program's steps. */
-static void tune(struct halay_context *ctx, const struct halay_request *r)
-{
-    struct halay_autotune *tune = ctx->negotiation.autotune;
-    enum halay_autotune_phase before = tune->phase;
-    uint64_t bytes = tune->bytes;
-    int changed = 0;
-
-    if (atomic_load_explicit(&ctx->autotune_stops, memory_order_relaxed))
-        changed = !tune->is_stopped && halay_autotune_give_up(tune);
-    else
-        changed = halay_autotune_submitted(tune, &r->entry->tuned_step, r->bytes, ctx->now_us);
-    if (changed)
-        halay_coordinator_set_sizes(ctx->negotiation.coordinator, tune->threshold, tune->chunk_shift);
-    if (tune->phase == HALAY_AUTOTUNE_DONE && (tune->phase != before || tune->bytes != bytes))
-        halay_info(ctx->log, "autotune: fusion threshold %zu for %d ranks and %llu bytes a step, chunks times 2^%d, %s",
-                   tune->threshold, ctx->size, (unsigned long long)tune->bytes, tune->chunk_shift, origin_of(tune));
 }
 
 /* Does the name have an id that stands for what this rank submitted? */
@@ -110,7 +86,7 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
     const struct halay_entry *e = r->entry;
 
     if (r->signature.operation == HALAY_JOIN)
-        halay_negotiate_late(ctx, 1); /* from now on it counts as what does not come */
+        halay_negotiate_late(ctx, 1); /* from now on this rank counts as one that does not come */
     halay_count(&ctx->observers.tally.negotiations, 1);
     to_coordinator(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
                                                  .set = r->set->number,
@@ -124,10 +100,8 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
 
 static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 {
-    if (ctx->negotiation.autotune)
-        tune(ctx, r);
-    if (ctx->negotiation.coordinator && r->bucket && !r->bucket->sealed) {
-        enum halay_status status = seal(ctx, r->bucket);
+    if (ctx->driven.negotiation.coordinator && r->static_bucket && !r->static_bucket->sealed) {
+        enum halay_status status = seal(ctx, r->static_bucket);
         if (status != HALAY_OK) {
             halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
             return;
@@ -149,12 +123,12 @@ static void tell_late(struct halay_context *ctx, const struct halay_request *r)
 
 size_t halay_negotiate_late(struct halay_context *ctx, int everything)
 {
-    struct halay_express *x = &ctx->negotiation.express;
+    struct halay_express *x = &ctx->driven.negotiation.express;
     size_t told = 0;
 
     for (size_t i = 0; i < x->count && x->untold; i++) {
         struct halay_request *r = x->requests[i];
-        if (r->is_told || r->is_over || (!everything && ctx->now_us - r->put_us < HALAY_EXPRESS_LATE_US))
+        if (r->is_told || r->is_over || (!everything && ctx->driven.now_us - r->put_us < HALAY_EXPRESS_LATE_US))
             continue;
         r->is_told = 1;
         x->untold--;
@@ -167,7 +141,7 @@ size_t halay_negotiate_late(struct halay_context *ctx, int everything)
 static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
 {
     enum halay_status status =
-        halay_coordinator_drop_member(ctx->negotiation.coordinator, b->sealed, b->position[member]);
+        halay_coordinator_drop_member(ctx->driven.negotiation.coordinator, b->sealed, b->position[member]);
 
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
@@ -183,9 +157,9 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
         return 0;
     pthread_mutex_lock(&ctx->lock);
     struct halay_events taken = ctx->queue.submitted;
-    ctx->queue.submitted = ctx->negotiation.taken;
+    ctx->queue.submitted = ctx->driven.negotiation.taken;
     ctx->queue.submitted.count = 0;
-    ctx->negotiation.taken = taken;
+    ctx->driven.negotiation.taken = taken;
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
 
@@ -193,9 +167,9 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
         struct halay_event *e = &taken.events[i];
         int is_open = ctx->status == HALAY_OK;
         if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
-            tell_submitted(ctx, e->request); /* a failure in this very loop has ended it, it is not delivered yet */
+            tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
         else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
-            tell_unregistered(ctx, e->bucket, e->member);
+            tell_unregistered(ctx, e->static_bucket, e->member);
         else if (e->kind == HALAY_EVENT_WAITED && is_open)
             to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
     }
@@ -204,7 +178,7 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
 
 static void tell_flush(struct halay_context *ctx)
 {
-    /* With nothing under way here there is little under way there: what is ready starts anyway. */
+    /* With nothing under way here there is little under way on rank 0, which then starts what is ready anyway. */
     if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
         !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
@@ -216,7 +190,7 @@ static void tell_flush(struct halay_context *ctx)
 /* ---- what the coordinator decided ---- */
 
 /* What this rank's program does, as an item whose name lies in `name`. */
-static struct halay_item describe_doing(struct halay_context *ctx, char *name)
+static struct halay_item make_doing(struct halay_context *ctx, char *name)
 {
     struct halay_item item = { .kind = HALAY_ITEM_DOING, .name = name };
 
@@ -240,11 +214,11 @@ void halay_negotiate_stalls(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
     char name[HALAY_NAME_MAX];
-    struct halay_item own = describe_doing(ctx, name);
+    struct halay_item own = make_doing(ctx, name);
 
-    enum halay_status status = halay_coordinator_look_for_stalls(ctx->negotiation.coordinator, ctx->now_us,
-                                                                 (int64_t)config->stall_check_ms * 1000,
-                                                                 (int64_t)config->stall_shutdown_ms * 1000, &own);
+    enum halay_status status = halay_coordinator_look_for_stalls(
+        ctx->driven.negotiation.coordinator, ctx->driven.now_us, (int64_t)config->stall_check_ms * 1000,
+        (int64_t)config->stall_shutdown_ms * 1000, &own);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -253,9 +227,10 @@ void halay_negotiate_stalls(struct halay_context *ctx)
 static enum halay_status tell_doing(struct halay_context *ctx)
 {
     char name[HALAY_NAME_MAX];
-    struct halay_item item = describe_doing(ctx, name);
+    struct halay_item item = make_doing(ctx, name);
 
-    return ctx->negotiation.coordinator ? HALAY_ERR_FORMAT : halay_link_append(ctx->negotiation.link, 0, &item);
+    return ctx->driven.negotiation.coordinator ? HALAY_ERR_FORMAT
+                                               : halay_messenger_append(ctx->driven.negotiation.messenger, 0, &item);
 }
 
 static void end_mismatched(struct halay_process_set *set, const struct halay_item *item)
@@ -270,7 +245,7 @@ static void end_mismatched(struct halay_process_set *set, const struct halay_ite
     struct halay_entry *e = (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     struct halay_request *request = e ? e->request : NULL;
     pthread_mutex_unlock(&ctx->lock);
-    if (e && e->enrolment.place)
+    if (e && e->enrolment.pair)
         e->enrolment.round++;
     if (request)
         halay_request_end(request, item->status, text);
@@ -294,13 +269,13 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
         return HALAY_OK;
     default: /* FORGET */
         status = halay_ids_forget(set, item->id);
-        if (status == HALAY_OK && !ctx->negotiation.coordinator)
-            status = halay_link_append(ctx->negotiation.link, 0, item);
+        if (status == HALAY_OK && !ctx->driven.negotiation.coordinator)
+            status = halay_messenger_append(ctx->driven.negotiation.messenger, 0, item);
         return status;
     }
 }
 
-static enum halay_status apply(struct halay_context *ctx, const struct halay_item *item)
+static enum halay_status apply_item(struct halay_context *ctx, const struct halay_item *item)
 {
     struct halay_process_set *set;
 
@@ -312,18 +287,18 @@ static enum halay_status apply(struct halay_context *ctx, const struct halay_ite
         set = halay_process_set_by_number(ctx, item->set);
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
-        if (!ctx->negotiation.coordinator)
-            ctx->negotiation.said_fail = 1; /* who told this rank tells the others */
+        if (!ctx->driven.negotiation.coordinator)
+            ctx->driven.negotiation.said_fail = 1; /* who told this rank tells the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
-        ctx->negotiation.left[item->rank] = 1;
+        ctx->driven.negotiation.left[item->rank] = 1;
         return HALAY_OK;
     case HALAY_ITEM_ASK:
         return tell_doing(ctx);
     case HALAY_ITEM_DONE:
-        ctx->negotiation.is_done = 1;
-        halay_link_stop_receiving(ctx->negotiation.link);
+        ctx->driven.negotiation.is_done = 1;
+        halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
         return HALAY_OK;
     default:
         return HALAY_ERR_FORMAT;
@@ -337,10 +312,11 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     struct halay_process_set *set = halay_process_set_by_number(ctx, number);
 
     if (!set && (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH) &&
-        number <= ctx->execution.sets_made)
-        return HALAY_OK; /* said before its rank heard of the set's end */
+        number <= ctx->driven.execution.sets_made)
+        return HALAY_OK; /* sent before the rank heard that the set was removed */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
-    return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
+    return member < 0 ? HALAY_ERR_FORMAT
+                      : halay_coordinator_receive(set->coordinator, member, item, ctx->driven.now_us);
 }
 
 enum halay_status halay_negotiate_receive(void *arg, int rank, const struct halay_item *item)
@@ -348,18 +324,18 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
     struct halay_context *ctx = arg;
 
     if (ctx->status != HALAY_OK)
-        return HALAY_OK; /* over; only what comes is still taken from the transport */
+        return HALAY_OK; /* over; items are only taken off the transport */
     if (item->kind != HALAY_ITEM_READY)
         halay_express_progress(ctx); /* who says this may have seen rounds end */
-    if (!ctx->negotiation.coordinator)
-        return apply(ctx, item);
+    if (!ctx->driven.negotiation.coordinator)
+        return apply_item(ctx, item);
     if (item->kind == HALAY_ITEM_FAIL)
-        return apply(ctx, item); /* a rank that cannot go on */
+        return apply_item(ctx, item); /* a rank that cannot go on */
     return receive_as_coordinator(ctx, rank, item);
 }
 
-/* To one of the set's ranks, or to all (-1): to the others over the link, and to this one. */
-static enum halay_status deliver(struct halay_process_set *set, int rank, const struct halay_item *item)
+/* To one of the set's ranks, or to all (-1): to the others by the messenger, and to this one. */
+static enum halay_status send_to_set(struct halay_process_set *set, int rank, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;
     enum halay_status status = HALAY_OK;
@@ -367,10 +343,10 @@ static enum halay_status deliver(struct halay_process_set *set, int rank, const 
 
     for (int r = 0; set->ranks && r < set->size && status == HALAY_OK; r++)
         if ((rank < 0 || rank == r) && set->ranks[r] != 0)
-            status = halay_link_append(ctx->negotiation.link, set->ranks[r], item);
+            status = halay_messenger_append(ctx->driven.negotiation.messenger, set->ranks[r], item);
     if (!set->ranks && rank != 0)
-        status = halay_link_append(ctx->negotiation.link, rank, item);
-    return status == HALAY_OK && is_mine ? apply(ctx, item) : status;
+        status = halay_messenger_append(ctx->driven.negotiation.messenger, rank, item);
+    return status == HALAY_OK && is_mine ? apply_item(ctx, item) : status;
 }
 
 enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_item *item)
@@ -378,12 +354,12 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
     struct halay_process_set *set = arg;
 
     if (item->kind == HALAY_ITEM_FAIL)
-        set->ctx->negotiation.said_fail = 1;
+        set->ctx->driven.negotiation.said_fail = 1;
     if (!set->number)
-        return deliver(set, rank, item);
+        return send_to_set(set, rank, item);
     struct halay_item about = *item;
     about.set = set->number;
-    return deliver(set, rank, &about);
+    return send_to_set(set, rank, &about);
 }
 
 /* ---- leaving ---- */
@@ -391,14 +367,14 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
 int halay_negotiate_leave(struct halay_context *ctx)
 {
     tell_flush(ctx);
-    if (ctx->negotiation.said_bye || ctx->status != HALAY_OK)
+    if (ctx->driven.negotiation.said_bye || ctx->status != HALAY_OK)
         return 0;
-    /* Once it is closing nothing is added to the events: what was submitted before has been told. */
+    /* Once the context is closing no events are added: everything submitted before has been announced. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
         atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
-    ctx->negotiation.said_bye = 1;
-    halay_negotiate_late(ctx, 1); /* so that it is known what they wait for who wait for this rank */
+    ctx->driven.negotiation.said_bye = 1;
+    halay_negotiate_late(ctx, 1); /* so that the coordinator knows what this rank has put */
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         to_coordinator(&ctx->all,
                        &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */

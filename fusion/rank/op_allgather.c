@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ragged all-gather: everybody gets everybody's rows, in order of rank.
+ * Ragged all-gather: every rank gets every rank's rows, in order of rank.
  *
  *     rank 0: a a     rank 1: b     rank 2: c c c     every rank: a a b c c c
  *
  * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they
  * go: they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
  */
-#include "fusion/rank/operations.h"
+#include "fusion/rank/op_allgather.h"
 #include "fusion/rank/result.h"
 #include "fusion/state/entry.h"
 #include <string.h>
 
 /* Where this rank's rows are taken from. first: elements of those before them in out. */
-static enum halay_status take_own(struct halay_context *ctx, struct halay_bucket *b, size_t first, const char *out,
-                                  const void **in)
+static enum halay_status copy_own_rows(struct halay_context *ctx, struct halay_bucket *b, size_t first, const char *out,
+                                       const void **in)
 {
     const struct halay_request *r = b->requests[0];
     const char *rows = r->in, *place = out + first * halay_dtype_size((enum halay_dtype)r->signature.dtype);
@@ -37,16 +37,16 @@ enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bu
     const void *in;
     void *out;
 
-    enum halay_status status = halay_rows_heard(ctx, r, &out);
+    enum halay_status status = halay_result_heard(ctx, r, &out);
     if (status != HALAY_OK || !r->result_bytes)
         return status;
     for (int i = 0; i < b->set->size; i++)
-        ctx->execution.counts[i] = r->rows[i] * row;
+        ctx->driven.execution.counts[i] = r->rows[i] * row;
     for (int i = 0; i < b->set->rank; i++)
-        first += ctx->execution.counts[i];
-    status = take_own(ctx, b, first, out, &in);
+        first += ctx->driven.execution.counts[i];
+    status = copy_own_rows(ctx, b, first, out, &in);
     if (status != HALAY_OK)
         return status;
-    return halay_group_allgatherv_start(b->set->group, in, out, ctx->execution.counts,
+    return halay_group_allgatherv_start(b->set->group, in, out, ctx->driven.execution.counts,
                                         (enum halay_dtype)r->signature.dtype, &b->coll);
 }

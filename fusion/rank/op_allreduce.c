@@ -9,46 +9,47 @@
  * Empty tensors have no piece; that depends on shapes only, so all ranks give lists or none does. Neighbours in memory
  * are one piece: where a rank's tensors lie is its own affair.
  */
+#include "fusion/rank/op_allreduce.h"
 #include "collectives/schedule/vector.h"
-#include "fusion/rank/operations.h"
 #include "fusion/state/entry.h"
 
-static void add_part(struct halay_bucket *b, const struct halay_signature *s, const struct halay_part *part)
+static void add_tensor(struct halay_bucket *b, const struct halay_signature *s, const struct halay_buffers *buffers)
 {
-    if (part->count && part->dtype == b->dtype)
-        b->parts[b->part_count++] = (struct halay_bucket_part){ *part, s->prescale, s->postscale };
+    if (buffers->count && buffers->dtype == b->dtype)
+        b->tensors[b->tensor_count++] = (struct halay_bucket_tensor){ *buffers, s->prescale, s->postscale };
 }
 
-/* What the bucket's requests have to be reduced. */
-static enum halay_status collect(struct halay_bucket *b)
+/* Collect the tensors of the bucket's requests. */
+static enum halay_status collect_tensors(struct halay_bucket *b)
 {
     size_t most = 0;
 
     for (size_t i = 0; i < b->count; i++)
         most += b->requests[i]->signature.members ? b->requests[i]->signature.members : 1;
-    enum halay_status status = halay_bucket_reserve_parts(b, most);
-    b->part_count = 0;
+    enum halay_status status = halay_bucket_reserve_tensors(b, most);
+    b->tensor_count = 0;
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++) {
         const struct halay_request *r = b->requests[i];
         for (size_t m = 0; m < r->signature.members; m++)
-            add_part(b, &r->signature, &r->parts[m]);
+            add_tensor(b, &r->signature, &r->buffers[m]);
         if (!r->signature.members)
-            add_part(b, &r->signature, &(struct halay_part){ r->in, r->out, r->count, b->dtype });
+            add_tensor(b, &r->signature, &(struct halay_buffers){ r->in, r->out, r->count, b->dtype });
     }
     return status;
 }
 
-/* The lists of all parts. Nonzero if one list serves as both. */
-static int list_parts(struct halay_bucket *b)
+/* The lists of all tensors. Nonzero if one list serves as both. */
+static int list_tensors(struct halay_bucket *b)
 {
     int in_place = !b->requests[0]->signature.wire;
 
-    for (size_t i = 0; i < b->part_count; i++) {
-        const struct halay_bucket_part *p = &b->parts[i];
+    for (size_t i = 0; i < b->tensor_count; i++) {
+        const struct halay_bucket_tensor *p = &b->tensors[i];
         b->pieces[i] =
-            (struct halay_piece){ .data = (void *)p->part.in, .count = p->part.count, .factor = p->prescale };
-        b->results[i] = (struct halay_piece){ .data = p->part.out, .count = p->part.count, .factor = p->postscale };
-        in_place &= p->part.in == p->part.out && p->prescale == 1 && p->postscale == 1;
+            (struct halay_piece){ .data = (void *)p->buffers.in, .count = p->buffers.count, .factor = p->prescale };
+        b->results[i] =
+            (struct halay_piece){ .data = p->buffers.out, .count = p->buffers.count, .factor = p->postscale };
+        in_place &= p->buffers.in == p->buffers.out && p->prescale == 1 && p->postscale == 1;
     }
     return in_place;
 }
@@ -57,17 +58,17 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
 {
     enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
     size_t element = halay_dtype_size(b->dtype);
-    int in_place = list_parts(b);
+    int in_place = list_tensors(b);
     struct halay_lists lists = { .in = b->pieces,
                                  .out = in_place ? b->pieces : b->results,
-                                 .in_count = b->part_count,
-                                 .out_count = b->part_count,
+                                 .in_count = b->tensor_count,
+                                 .out_count = b->tensor_count,
                                  .dtype = b->dtype };
 
     if (op != HALAY_ADASUM) { /* of each tensor by itself */
-        lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->part_count, element);
+        lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->tensor_count, element);
         if (!in_place)
-            lists.out_count = halay_pieces_join(b->results, b->part_count, element);
+            lists.out_count = halay_pieces_join(b->results, b->tensor_count, element);
     }
     enum halay_dtype dtype = b->dtype;
 
@@ -79,13 +80,13 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
 enum halay_status halay_allreduce_run(struct halay_bucket *b)
 {
     enum halay_op op = (enum halay_op)b->requests[0]->signature.op;
-    enum halay_status status = collect(b);
+    enum halay_status status = collect_tensors(b);
 
-    if (status != HALAY_OK || !b->part_count)
+    if (status != HALAY_OK || !b->tensor_count)
         return status;
     halay_group_set_absent(b->set->group, b->absent);
-    const struct halay_part *only = &b->parts[0].part;
-    if (b->part_count == 1 && b->is_plain)
+    const struct halay_buffers *only = &b->tensors[0].buffers;
+    if (b->tensor_count == 1 && b->is_plain)
         status = halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
     else
         status = start_lists(b, op);

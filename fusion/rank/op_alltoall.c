@@ -8,18 +8,18 @@
  * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have,
  * and cannot know it: all take part unless a row is empty.
  */
-#include "fusion/rank/operations.h"
+#include "fusion/rank/op_alltoall.h"
 #include "fusion/rank/result.h"
 #include "fusion/state/entry.h"
 
 enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
-    size_t row = halay_signature_row(&r->signature), *in_counts = ctx->execution.counts,
-           *out_counts = ctx->execution.counts + b->set->size;
+    size_t row = halay_signature_row(&r->signature), *in_counts = ctx->driven.execution.counts,
+           *out_counts = ctx->driven.execution.counts + b->set->size;
     void *out;
 
-    enum halay_status status = halay_rows_heard(ctx, r, &out);
+    enum halay_status status = halay_result_heard(ctx, r, &out);
     if (status != HALAY_OK || !row)
         return status;
     for (int i = 0; i < b->set->size; i++) {

@@ -7,12 +7,12 @@
  *
  * prescale needs a copy of the rows: what is given is only read.
  */
+#include "fusion/rank/op_reduce_scatter.h"
 #include "collectives/reduce/scale.h"
-#include "fusion/rank/operations.h"
 #include "fusion/rank/result.h"
 #include "fusion/state/entry.h"
 
-static size_t rows_of(const struct halay_bucket *b, int rank)
+static size_t scattered_rows(const struct halay_bucket *b, int rank)
 {
     const struct halay_request *r = b->requests[0];
 
@@ -29,7 +29,7 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     const void *in = r->in;
     void *out;
 
-    enum halay_status status = halay_rows_place(r, rows_of(b, b->set->rank), &out);
+    enum halay_status status = halay_result_place(r, scattered_rows(b, b->set->rank), &out);
     if (status != HALAY_OK || !r->bytes)
         return status;
     if (s->prescale != 1) {
@@ -40,9 +40,9 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
         in = b->scratch;
     }
     for (int i = 0; i < b->set->size; i++)
-        ctx->execution.counts[i] = rows_of(b, i) * row;
-    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->execution.counts, dtype, (enum halay_op)s->op,
-                                             &b->coll);
+        ctx->driven.execution.counts[i] = scattered_rows(b, i) * row;
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->driven.execution.counts, dtype,
+                                             (enum halay_op)s->op, &b->coll);
 }
 
 void halay_reduce_scatter_finish(struct halay_request *r)

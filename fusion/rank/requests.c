@@ -90,8 +90,8 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
     request->next = NULL;
-    *ctx->execution.ended_last = request;
-    ctx->execution.ended_last = &request->next;
+    *ctx->driven.execution.ended_last = request;
+    ctx->driven.execution.ended_last = &request->next;
 }
 
 static void call_back(struct halay_context *ctx, const struct halay_request *r)
@@ -103,13 +103,13 @@ static void call_back(struct halay_context *ctx, const struct halay_request *r)
 
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
-    struct halay_request *first = ctx->execution.ended, *next;
+    struct halay_request *first = ctx->driven.execution.ended, *next;
     size_t count = 0;
 
     if (!first)
         return 0;
-    ctx->execution.ended = NULL;
-    ctx->execution.ended_last = &ctx->execution.ended;
+    ctx->driven.execution.ended = NULL;
+    ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next, count++) {
         if (r->signature.operation == HALAY_JOIN)
@@ -145,7 +145,7 @@ static void request_free(struct halay_request *request)
     free(request->held);
     halay_words_fini(&request->words);
     free(request->rows);
-    free(request->parts);
+    free(request->buffers);
 }
 
 void halay_requests_free_all(struct halay_context *ctx)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows: the results of all-gather, reduce-scatter and all-to-all, and the public questions about results.
+ * Results: of all-gather, reduce-scatter and all-to-all, and the public questions about them.
  *
- * A rank whose out is too small has been agreed with like every other and takes part like every other: its result goes
- * into memory of the request, and only its own request ends with an error.
+ * The ranks agree with a rank whose out is too small as with any other, and it takes part: its result goes into memory
+ * of the request, and only its own request ends with an error.
  */
 #include "fusion/rank/result.h"
 #include "base/struct_size.h"
@@ -24,14 +24,14 @@ size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
     return each + (r < more);
 }
 
-size_t halay_rows_bytes(const struct halay_request *r)
+size_t halay_result_row_bytes(const struct halay_request *r)
 {
     return halay_signature_row(&r->signature) * halay_dtype_size((enum halay_dtype)r->signature.dtype);
 }
 
-enum halay_status halay_rows_place(struct halay_request *r, size_t rows, void **where)
+enum halay_status halay_result_place(struct halay_request *r, size_t rows, void **where)
 {
-    size_t bytes = rows * halay_rows_bytes(r);
+    size_t bytes = rows * halay_result_row_bytes(r);
 
     r->result_rows = rows;
     r->result_bytes = bytes;
@@ -43,7 +43,7 @@ enum halay_status halay_rows_place(struct halay_request *r, size_t rows, void **
     return r->held ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-enum halay_status halay_rows_heard(struct halay_context *ctx, struct halay_request *r, void **where)
+enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_request *r, void **where)
 {
     const struct halay_words *heard = &r->entry->heard;
     size_t rows = 0;
@@ -60,10 +60,10 @@ enum halay_status halay_rows_heard(struct halay_context *ctx, struct halay_reque
         rows += r->rows[i];
     }
     r->has_rows = 1;
-    return halay_rows_place(r, rows, where);
+    return halay_result_place(r, rows, where);
 }
 
-void halay_rows_end(struct halay_request *r)
+void halay_result_end(struct halay_request *r)
 {
     char text[HALAY_NAME_MAX + 100];
 

@@ -8,7 +8,10 @@
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/fail.h"
 #include "fusion/rank/join.h"
-#include "fusion/rank/operations.h"
+#include "fusion/rank/op_allgather.h"
+#include "fusion/rank/op_allreduce.h"
+#include "fusion/rank/op_alltoall.h"
+#include "fusion/rank/op_reduce_scatter.h"
 #include "fusion/rank/result.h"
 #include "fusion/rank/sets.h"
 #include "fusion/state/entry.h"
@@ -22,7 +25,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
     if (b->count == 1 && first->bytes)
         return halay_group_broadcast_start(b->set->group, first->out, first->count,
                                            (enum halay_dtype)first->signature.dtype, root, &b->coll);
-    if (halay_bucket_reserve_parts(b, b->count) != HALAY_OK)
+    if (halay_bucket_reserve_tensors(b, b->count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < b->count; i++)
         if (b->requests[i]->bytes)
@@ -33,7 +36,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
     return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, root, &b->coll);
 }
 
-static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b)
+static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bucket *b)
 {
     switch ((enum halay_operation)b->requests[0]->signature.operation) {
     case HALAY_BROADCAST:
@@ -45,7 +48,7 @@ static enum halay_status start(struct halay_context *ctx, struct halay_bucket *b
     case HALAY_ALLTOALL:
         return halay_alltoall_run(ctx, b);
     case HALAY_BARRIER:
-        return HALAY_OK; /* that all ranks have agreed to it is all there is to it */
+        return HALAY_OK; /* the agreement itself is the barrier */
     case HALAY_CHANGE_SETS:
         return halay_process_sets_change(ctx, b->requests[0]);
     case HALAY_JOIN:
@@ -73,7 +76,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
         else if (b->requests[i]->is_part)
             halay_join_part_end(b->requests[i]);
         else
-            halay_rows_end(b->requests[i]);
+            halay_result_end(b->requests[i]);
     halay_bucket_put(ctx, b);
 }
 
@@ -84,7 +87,7 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
     int rank = -1;
 
     if (status == HALAY_ERR_PEER) {
-        halay_group_fail(set->group, status, -1); /* if it is not closed yet: nothing moves until the cause is known */
+        halay_group_fail(set->group, status, -1); /* close it if it is open: nothing moves until the cause is known */
         halay_group_status(set->group, &rank);
         rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
         if (rank < 0)
@@ -110,24 +113,22 @@ static void start_first(struct halay_process_set *set)
     halay_count(&ctx->observers.tally.collectives, 1);
     if (halay_recording(&ctx->observers.recorder))
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
-    if (!ctx->execution.running_count)
+    if (!ctx->driven.execution.running_count)
         halay_tally_busy(&ctx->observers.tally);
-    halay_group_set_chunks(set->group, b->chunk_shift);
-    status = start(ctx, b);
-    halay_group_set_chunks(set->group, 0);
+    status = start_bucket(ctx, b);
     if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;
         set->running = b;
-        ctx->execution.running_count++;
+        ctx->driven.execution.running_count++;
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
-        /* Whatever was refused, other ranks may have started: going on, the next collectives would meet the wrong
+        /* Other ranks may have started what this one refused: if it went on, its next collectives would meet the wrong
          * ones. */
         halay_bucket_drop(ctx, b);
         fail_group(set, status);
     }
-    if (!ctx->execution.running_count)
+    if (!ctx->driven.execution.running_count)
         halay_tally_idle(&ctx->observers.tally);
 }
 
@@ -140,7 +141,7 @@ static int can_start(struct halay_process_set *set)
 }
 
 /* The buckets of one set. Nonzero if anything got further. */
-static size_t progress(struct halay_process_set *set)
+static size_t progress_set(struct halay_process_set *set)
 {
     struct halay_context *ctx = set->ctx;
     size_t did = 0;
@@ -162,7 +163,7 @@ static size_t progress(struct halay_process_set *set)
             return did;
         }
         *at = b->next;
-        if (!--ctx->execution.running_count)
+        if (!--ctx->driven.execution.running_count)
             halay_tally_idle(&ctx->observers.tally);
         bucket_end(ctx, b);
     }
@@ -176,8 +177,8 @@ size_t halay_buckets_progress(struct halay_context *ctx)
     /* What is given out in a set whose group is still being made here waits for it. */
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->group && (set->running || set->waiting))
-            did += progress(set);
-    if (ctx->negotiation.is_draining && !halay_buckets_are_pending(ctx))
+            did += progress_set(set);
+    if (ctx->driven.negotiation.is_draining && !halay_buckets_are_pending(ctx))
         halay_engine_drained(ctx);
     return did;
 }

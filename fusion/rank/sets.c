@@ -13,6 +13,7 @@
  * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
  */
 #include "fusion/rank/sets.h"
+#include "fusion/coordinator/coordinator.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
@@ -68,9 +69,9 @@ static void note_listening_locked(struct halay_context *ctx)
 
 static enum halay_status make_coordinator(struct halay_process_set *set)
 {
-    struct halay_coordinator_options options = set->ctx->negotiation.coordinator_options;
+    struct halay_coordinator_options options = set->ctx->driven.negotiation.coordinator_options;
 
-    options.parent = set->ctx->negotiation.coordinator;
+    options.parent = set->ctx->driven.negotiation.coordinator;
     options.size = set->size;
     options.number = set->number;
     options.ranks = set->ranks;
@@ -79,7 +80,7 @@ static enum halay_status make_coordinator(struct halay_process_set *set)
 }
 
 /* All but the group. */
-static enum halay_status add_set(struct halay_context *ctx, const uint64_t *ranks, size_t count)
+static enum halay_status append_set(struct halay_context *ctx, const uint64_t *ranks, size_t count)
 {
     struct halay_process_set **last = &ctx->all.next, *set = calloc(1, sizeof *set);
     int *copy = malloc(count * sizeof *copy);
@@ -91,10 +92,10 @@ static enum halay_status add_set(struct halay_context *ctx, const uint64_t *rank
     halay_process_set_init(set, ctx, (int)count, -1);
     set->ranks = copy;
     set->rank = halay_process_set_rank_of(set, ctx->rank);
-    set->number = ctx->execution.sets_made + 1;
-    if (ctx->negotiation.coordinator && make_coordinator(set) != HALAY_OK)
+    set->number = ctx->driven.execution.sets_made + 1;
+    if (ctx->driven.negotiation.coordinator && make_coordinator(set) != HALAY_OK)
         goto err_free;
-    ctx->execution.sets_made++;
+    ctx->driven.execution.sets_made++;
     while (*last)
         last = &(*last)->next;
     pthread_mutex_lock(&ctx->lock);
@@ -159,10 +160,10 @@ static int sets_in(const uint64_t *words, size_t count)
     return sets;
 }
 
-/* A rank is in so many groups at most. Nonzero: *text says which would be in more. */
+/* Is a rank in more groups than it can be? Nonzero: *text says which. */
 static int memberships_fault(struct halay_context *ctx, const uint64_t *words, size_t count, char *text, size_t size)
 {
-    int made = ctx->execution.sets_made + sets_in(words, count);
+    int made = ctx->driven.execution.sets_made + sets_in(words, count);
 
     for (int rank = 0; rank < ctx->size; rank++) {
         int in = 0;
@@ -175,7 +176,8 @@ static int memberships_fault(struct halay_context *ctx, const uint64_t *words, s
             return snprintf(text, size, "process sets: rank %d would be in more than %d", rank, MEMBERSHIPS_MAX);
     }
     if (made > NUMBER_MAX)
-        return snprintf(text, size, "process sets: no more in this job, there have been %d", ctx->execution.sets_made);
+        return snprintf(text, size, "process sets: no more in this job, there have been %d",
+                        ctx->driven.execution.sets_made);
     return 0;
 }
 
@@ -186,14 +188,14 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
     enum halay_status status = HALAY_OK;
     char text[200];
 
-    ctx->execution.is_changing = 1;
+    ctx->driven.execution.is_changing = 1;
     request->set_number = 0;
     if (words[0] != HALAY_SET_MAKE || halay_set_words_fault(words, count, ctx->size, text, sizeof text) ||
         memberships_fault(ctx, words, count, text, sizeof text))
         return HALAY_OK;
-    request->set_number = ctx->execution.sets_made + 1;
+    request->set_number = ctx->driven.execution.sets_made + 1;
     for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)words[at])
-        status = add_set(ctx, words + at + 1, (size_t)words[at]);
+        status = append_set(ctx, words + at + 1, (size_t)words[at]);
     return status;
 }
 
@@ -202,17 +204,17 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
 {
     int end = request->set_number + sets_in(request->words.at, request->words.count);
 
-    for (; ctx->execution.making_number < end; ctx->execution.making_number++) {
-        struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->execution.making_number);
+    for (; ctx->driven.execution.making_number < end; ctx->driven.execution.making_number++) {
+        struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->driven.execution.making_number);
         enum halay_status status = HALAY_OK;
-        if (!ctx->execution.making)
-            status = halay_group_making_start(ctx->all.group, set->ranks, set->size, &ctx->execution.making);
-        if (ctx->execution.making)
-            status = halay_group_making_progress(ctx->execution.making, &set->group);
+        if (!ctx->driven.execution.making)
+            status = halay_group_making_start(ctx->all.group, set->ranks, set->size, &ctx->driven.execution.making);
+        if (ctx->driven.execution.making)
+            status = halay_group_making_progress(ctx->driven.execution.making, &set->group);
         if (status != HALAY_OK)
             return status;
-        halay_group_making_end(ctx->execution.making);
-        ctx->execution.making = NULL;
+        halay_group_making_end(ctx->driven.execution.making);
+        ctx->driven.execution.making = NULL;
         if (set->group && halay_recording(&ctx->observers.recorder))
             halay_record_set(ctx, set);
     }
@@ -228,7 +230,7 @@ static enum halay_status make_groups(struct halay_context *ctx, struct halay_req
         halay_request_end(request, HALAY_ERR_UNSUPPORTED, text);
         return HALAY_OK;
     }
-    ctx->execution.making_number = request->set_number;
+    ctx->driven.execution.making_number = request->set_number;
     return halay_process_sets_progress(ctx, request);
 }
 
@@ -237,7 +239,7 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
     const uint64_t *words = request->words.at;
     char text[200];
 
-    ctx->execution.is_changing = 0;
+    ctx->driven.execution.is_changing = 0;
     if (halay_set_words_fault(words, request->words.count, ctx->size, text, sizeof text)) {
         halay_request_end(request, HALAY_ERR_ARGUMENT, text);
         return HALAY_OK;
@@ -258,15 +260,15 @@ int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_
         words[0] == HALAY_SET_REMOVE ? halay_process_set_by_number(ctx, (int)words[1]) : NULL;
 
     if (set && (set->running || set->waiting))
-        return 0; /* what this rank takes part in as it has joined */
-    return !ctx->execution.making;
+        return 0; /* a part of this rank, which has joined */
+    return !ctx->driven.execution.making;
 }
 
 void halay_process_sets_abandon(struct halay_context *ctx)
 {
-    halay_group_making_end(ctx->execution.making);
-    ctx->execution.making = NULL;
-    ctx->execution.is_changing = 0;
+    halay_group_making_end(ctx->driven.execution.making);
+    ctx->driven.execution.making = NULL;
+    ctx->driven.execution.is_changing = 0;
 }
 
 void halay_process_sets_end(struct halay_context *ctx)

@@ -67,7 +67,7 @@ enum halay_status halay_static_bucket_join_locked(struct halay_context *ctx, str
             static_bucket_free(fresh);
         return HALAY_ERR_NO_MEMORY;
     }
-    tensor->bucket = b;
+    tensor->static_bucket = b;
     tensor->member = b->count;
     b->names[b->count++] = name;
     b->alive++;
@@ -81,14 +81,14 @@ enum halay_status halay_static_bucket_join_locked(struct halay_context *ctx, str
 
 enum halay_status halay_static_bucket_leave_locked(struct halay_context *ctx, struct halay_tensor *tensor)
 {
-    struct halay_static_bucket *b = tensor->bucket;
+    struct halay_static_bucket *b = tensor->static_bucket;
 
     if (!b)
         return HALAY_OK;
-    if (b->is_sealed) /* the coordinator knows it, or will before it hears of this */
+    if (b->is_sealed) /* the coordinator knows the bucket, or will before it hears of this */
         return halay_queue_push_locked(
             &ctx->queue,
-            &(struct halay_event){ .kind = HALAY_EVENT_UNREGISTERED, .bucket = b, .member = tensor->member });
+            &(struct halay_event){ .kind = HALAY_EVENT_UNREGISTERED, .static_bucket = b, .member = tensor->member });
     free(b->names[tensor->member]);
     b->names[tensor->member] = NULL;
     b->bytes -= tensor->bytes;

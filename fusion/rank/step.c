@@ -2,22 +2,24 @@
  *
  * Step: one bounded piece of everything the driver does; never blocks.
  *
- *     what was submitted -> to the coordinator        (also what a thread does that submits while the driver sleeps: so
- *                                                      the peers hear of it before the background thread has woken)
+ *     what was submitted -> to the coordinator        (a thread that submits while the driver sleeps does this itself:
+ *                                                      the peers hear of it before the background thread is awake)
  *     messages           -> carried out
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
  *     express            -> ended
  *     what has ended     -> callbacks, waiters
- *     nothing of all that happened: who is dead, who is silent, what stalls
+ *     nothing happened   -> check who is dead, who is silent, what stalls
  */
 #include "fusion/rank/step.h"
 #include "base/clock.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/decide.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
 #include "fusion/rank/fail.h"
-#include "fusion/rank/link.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/negotiate.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/run.h"
@@ -25,10 +27,10 @@
 
 #define CHECK_US 100000 /* peers and stalls are looked at this often while something is pending */
 
-static void fail_link(struct halay_context *ctx, enum halay_status status, int rank)
+static void fail_receiving(struct halay_context *ctx, enum halay_status status, int rank)
 {
-    if (ctx->status != HALAY_OK || ctx->negotiation.is_done)
-        return; /* after the end everybody may go */
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
+        return; /* after the end every rank may go */
     if (status == HALAY_ERR_PEER)
         halay_engine_peer_is_gone(ctx, rank);
     else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
@@ -42,15 +44,15 @@ static void fail_link(struct halay_context *ctx, enum halay_status status, int r
 int halay_engine_is_pending(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
-           (ctx->negotiation.coordinator && halay_coordinator_waiting(ctx->negotiation.coordinator));
+           (ctx->driven.negotiation.coordinator && halay_coordinator_waiting(ctx->driven.negotiation.coordinator));
 }
 
-/* What still completes may lack somebody else. */
+/* While what is under way completes, another rank may be lost. */
 static void look_after_rest(struct halay_context *ctx)
 {
-    if (ctx->now_us - ctx->checked_us < CHECK_US)
+    if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
         return;
-    ctx->checked_us = ctx->now_us;
+    ctx->driven.checked_us = ctx->driven.now_us;
     halay_process_sets_check(ctx);
     halay_buckets_progress(ctx);
 }
@@ -61,50 +63,51 @@ static void look_after(struct halay_context *ctx)
     const struct halay_config *config = &ctx->world->config;
     int rank = -1;
 
-    if (ctx->negotiation.is_draining)
+    if (ctx->driven.negotiation.is_draining)
         look_after_rest(ctx);
-    if (ctx->status != HALAY_OK || ctx->negotiation.is_done)
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
         return;
     if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
         halay_engine_fail_peer(ctx, rank);
         return;
     }
     if (!halay_engine_is_pending(ctx)) {
-        halay_link_check_reset(ctx->negotiation.link);
+        halay_messenger_check_reset(ctx->driven.negotiation.messenger);
         return;
     }
-    if (ctx->now_us - ctx->checked_us < CHECK_US)
+    if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
         return;
-    ctx->checked_us = ctx->now_us;
-    if (ctx->execution.running_count)
+    ctx->driven.checked_us = ctx->driven.now_us;
+    if (ctx->driven.execution.running_count)
         halay_process_sets_check(ctx);
-    if (ctx->execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
+    if (ctx->driven.execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
         halay_buckets_progress(ctx); /* they meet its end */
         return;
     }
-    if (config->peer_timeout_ms > 0 && halay_link_check(ctx->negotiation.link, ctx->now_us,
-                                                        (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
+    if (config->peer_timeout_ms > 0 &&
+        halay_messenger_check(ctx->driven.negotiation.messenger, ctx->driven.now_us,
+                              (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
         halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
                           config->peer_timeout_ms / 1e3);
-    if (ctx->status == HALAY_OK && ctx->negotiation.coordinator)
+    if (ctx->status == HALAY_OK && ctx->driven.negotiation.coordinator)
         halay_negotiate_stalls(ctx);
-    halay_link_flush(ctx->negotiation.link);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
-static int decide(struct halay_context *ctx)
+static int decide_all_sets(struct halay_context *ctx)
 {
     enum halay_status status = HALAY_OK;
     int emitted = 0, all = 0;
 
-    if (!ctx->negotiation.coordinator || ctx->status != HALAY_OK || ctx->execution.is_changing)
+    if (!ctx->driven.negotiation.coordinator || ctx->status != HALAY_OK || ctx->driven.execution.is_changing)
         return 0;
     for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next) {
         status = halay_coordinator_decide(set->coordinator, !set->running && !set->waiting, &emitted);
         all += emitted;
     }
     if (status == HALAY_OK)
-        status =
-            halay_coordinator_decide(ctx->negotiation.coordinator, !ctx->all.running && !ctx->all.waiting, &emitted);
+        status = halay_coordinator_decide(ctx->driven.negotiation.coordinator, !ctx->all.running && !ctx->all.waiting,
+                                          &emitted);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -114,62 +117,63 @@ static int decide(struct halay_context *ctx)
 /* May halay_fini go on? */
 static void look_whether_left(struct halay_context *ctx)
 {
-    if (!ctx->negotiation.said_bye && ctx->status == HALAY_OK)
+    if (!ctx->driven.negotiation.said_bye && ctx->status == HALAY_OK)
         return;
-    int is_over = (ctx->status != HALAY_OK && !ctx->negotiation.is_draining) ||
-                  (ctx->negotiation.is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
-    if (is_over && halay_link_is_quiet(ctx->negotiation.link))
+    int is_over =
+        (ctx->status != HALAY_OK && !ctx->driven.negotiation.is_draining) ||
+        (ctx->driven.negotiation.is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
+    if (is_over && halay_messenger_is_quiet(ctx->driven.negotiation.messenger))
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
 
 /* What was submitted here, to the coordinator or on its way to it. */
-static size_t say(struct halay_context *ctx)
+static size_t tell_submissions(struct halay_context *ctx)
 {
-    ctx->now_us = halay_now_us();
+    ctx->driven.now_us = halay_now_us();
     size_t did = halay_negotiate_submitted(ctx);
-    if (ctx->negotiation.express.untold)
+    if (ctx->driven.negotiation.express.untold)
         did += halay_negotiate_late(ctx, 0);
     return did;
 }
 
 void halay_engine_say(struct halay_context *ctx)
 {
-    say(ctx);
-    halay_link_flush(ctx->negotiation.link);
+    tell_submissions(ctx);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
 /* What is new here goes out, what is new there comes in. */
-static size_t exchange(struct halay_context *ctx)
+static size_t exchange_messages(struct halay_context *ctx)
 {
     int messages = 0, rank = -1;
-    size_t did = say(ctx);
+    size_t did = tell_submissions(ctx);
 
     enum halay_status status =
-        halay_link_receive(ctx->negotiation.link, halay_negotiate_receive, ctx, &messages, &rank);
+        halay_messenger_receive(ctx->driven.negotiation.messenger, halay_negotiate_receive, ctx, &messages, &rank);
     if (status != HALAY_OK)
-        fail_link(ctx, status, rank);
+        fail_receiving(ctx, status, rank);
     did += (size_t)messages;
     halay_count(&ctx->observers.tally.messages_received, (uint64_t)messages);
     halay_count(&ctx->observers.tally.steps, 1);
-    did += (size_t)decide(ctx);
+    did += (size_t)decide_all_sets(ctx);
     did += (size_t)halay_negotiate_leave(ctx);
-    halay_link_flush(ctx->negotiation.link);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
     return did;
 }
 
-/* While a closed group waits for its reason nothing would move. */
+/* Nothing moves in a group that is closed while the cause is awaited. */
 static int can_move_data(struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
-        return ctx->negotiation.is_draining;
-    return !ctx->negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
+        return ctx->driven.negotiation.is_draining;
+    return !ctx->driven.negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
 int halay_engine_step(struct halay_context *ctx)
 {
-    size_t did = exchange(ctx);
+    size_t did = exchange_messages(ctx);
 
-    if (ctx->negotiation.suspected_us)
+    if (ctx->driven.negotiation.suspected_us)
         halay_engine_judge(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
@@ -177,7 +181,7 @@ int halay_engine_step(struct halay_context *ctx)
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);
-        did = ctx->execution.ended != NULL; /* to be delivered before anybody sleeps */
+        did = ctx->driven.execution.ended != NULL; /* to be delivered before anybody sleeps */
     }
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         look_whether_left(ctx);

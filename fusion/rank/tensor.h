@@ -18,13 +18,13 @@ struct halay_tensor {
     struct halay_entry *entry; /* borrowed: outlives it */
     struct halay_signature signature;
     size_t count, bytes;
-    struct halay_words words; /* owned: what this rank says with the signature */
-    struct halay_part *parts; /* owned: of a group */
-    const void *in;           /* borrowed while in flight */
+    struct halay_words words;      /* owned: what this rank says with the signature */
+    struct halay_buffers *buffers; /* owned: of a group */
+    const void *in;                /* borrowed while in flight */
     void *out;
     size_t out_bytes;
-    uint64_t order;                     /* of registration, from 1 */
-    struct halay_static_bucket *bucket; /* shared, or NULL */
+    uint64_t order;                            /* of registration, from 1 */
+    struct halay_static_bucket *static_bucket; /* shared, or NULL */
     size_t member;
     int is_stale; /* it depends on the ranks that there were when it was registered; guarded by lock */
 };

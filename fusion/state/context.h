@@ -11,9 +11,8 @@
 #include "base/fork.h"
 #include "collectives/api/group.h"
 #include "collectives/group/world.h"
+#include "fusion/state/driven.h"
 #include "fusion/state/driver_role.h"
-#include "fusion/state/execution.h"
-#include "fusion/state/negotiation.h"
 #include "fusion/state/observers.h"
 #include "fusion/state/queue.h"
 #include "fusion/state/set.h"
@@ -27,8 +26,8 @@ struct halay_static_bucket;
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 
 struct halay_context {
-    struct halay_world *world;         /* owned; has been left while there is no link */
-    struct halay_elastic *elastic;     /* owned; NULL: no elastic job, and no state either */
+    struct halay_world *world;         /* owned; this rank has left it while there is no messenger */
+    struct halay_elastic *elastic;     /* owned; NULL: neither an elastic job nor state */
     struct halay_process_set all;      /* of all ranks; the first of the list of all sets that live */
     struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
     struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
@@ -40,30 +39,22 @@ struct halay_context {
     struct halay_queue queue;
     size_t registered;                                      /* count of registrations ever; guarded by lock */
     struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */
-    _Atomic int
-        is_closing; /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver */
+    /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver. */
+    _Atomic int is_closing;
     enum halay_status status;       /* first cause; guarded by lock, written by the driver */
     int lost;                       /* the rank that it names, -1: none; written by the driver */
     char text[HALAY_TEXT_MAX];      /* likewise */
     _Atomic int has_left;           /* halay_fini need not wait longer; stored by the driver (release) */
-    _Atomic int autotune_stops;     /* the program wants no more of it; relaxed: any time soon will do */
     _Atomic pthread_t calling_back; /* who is in a program's callback, or 0; relaxed: a thread looks for itself only */
     struct halay_driver_role driver;
 
+    /* Each on cache lines of its own. */
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_waiting waiting;
-
-    /* Driver only, on cache lines of its own. */
-    struct {
-        _Alignas(HALAY_CONTEXT_ALIGNMENT) int64_t now_us; /* the clock at the beginning of this step */
-        int64_t checked_us;                               /* when peers and stalls were looked at last */
-        struct halay_negotiation negotiation;
-        struct halay_execution execution;
-    };
-
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_driven driven;
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_observers observers;
 };
 
-/* Is this a child of fork? It has neither the engine's thread nor a place among the ranks. */
+/* Is this a forked child? It has neither the engine's thread nor a rank. */
 static inline int halay_is_child(const struct halay_context *ctx)
 {
     return halay_is_forked(ctx->is_parent);

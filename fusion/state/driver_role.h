@@ -21,7 +21,7 @@ struct halay_driver_role {
     uint64_t number;         /* grows whenever the role is taken: who slept sees whether it still has it */
     int is_asleep;           /* who has the role sleeps, and touches nothing but the bell */
     int thread_dozes;        /* the background thread sleeps in the transport, whether it still has the role or not */
-    int thread_is_parked;    /* it sleeps on thread_wakes, and nobody has signalled that yet */
+    int thread_is_parked;    /* it sleeps on thread_wakes, and no signal is on its way */
     int bell_wanted;         /* somebody has fallen asleep in the transport since the bell was rung last */
     int has_news;            /* something came while the driver was awake; it looks before it sleeps */
     int64_t drove_us;        /* when somebody gave the role up last */

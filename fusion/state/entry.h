@@ -19,7 +19,6 @@ struct halay_entry {
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
     uint64_t submissions;          /* so far; guarded by lock */
-    uint64_t tuned_step;           /* halay_autotune_submitted's memory; driver only */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
     struct halay_enrolment enrolment;

@@ -6,16 +6,15 @@
 #define HALAY_NEGOTIATION_H
 
 #include "collectives/shared/express_slots.h"
-#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/coordinator_options.h"
 #include "fusion/state/queue.h"
 
-struct halay_autotune;
-struct halay_link;
+struct halay_messenger;
 
-/* Small all-reduces that are exchanged beside the negotiation (values/enrolment.h). */
+/* Small all-reduces that bypass the negotiation (values/enrolment.h). */
 struct halay_express {
-    size_t places, enrolled;
-    struct halay_request *requests[HALAY_EXPRESS_PLACES]; /* borrowed: put, and not seen to be over */
+    size_t pairs, enrolled;
+    struct halay_request *requests[HALAY_EXPRESS_PAIRS]; /* borrowed: put, and not seen to be over */
     size_t count;
     size_t untold; /* of these, the coordinator does not know of */
 };
@@ -24,15 +23,14 @@ struct halay_express {
 enum { HALAY_EXPRESS_LATE_US = 5000 };
 
 struct halay_negotiation {
-    struct halay_events taken; /* from the queue */
-    struct halay_link *link;   /* owned; NULL: the world has been left */
+    struct halay_events taken;         /* from the queue */
+    struct halay_messenger *messenger; /* owned; NULL: the world has been left */
     struct halay_express express;
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
-    struct halay_autotune *autotune;  /* owned; NULL: off, or not rank 0. Set once before start, then driver only */
-    unsigned char *left;              /* owned: [rank], who said BYE */
-    int suspect;                      /* gone, nobody knows why; since suspected_us */
-    int64_t suspected_us;             /* 0: nobody is */
+    unsigned char *left;                                  /* owned: [rank], who said BYE */
+    int suspect;                                          /* gone, nobody knows why; since suspected_us */
+    int64_t suspected_us;                                 /* 0: nobody is */
     int is_draining;                  /* failed because somebody left: what is under way still completes */
     int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
 };

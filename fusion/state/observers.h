@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 struct halay_recorder {
-    _Atomic int is_on;         /* a ring takes records; relaxed, as the rings are looked at anew behind it */
+    _Atomic int is_on;         /* a ring takes records; relaxed: the rings are checked again behind it */
     struct halay_ring *flight; /* owned, or NULL; set once before the engine starts */
     /* Takes records while it is not NULL: the ring below. Stored (release) once that is whole, loaded (acquire). */
     struct halay_ring *_Atomic timeline;

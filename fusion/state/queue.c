@@ -18,7 +18,7 @@ enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struc
         q->capacity = capacity;
     }
     q->events[q->count++] = *event;
-    /* Relaxed: the driver takes the lock to read the events; this only says that it is worth it. */
+    /* Relaxed: the driver takes the lock to read the events; this only tells it that there are some. */
     atomic_store_explicit(&queue->has_events, 1, memory_order_relaxed);
     return HALAY_OK;
 }

@@ -17,8 +17,8 @@ enum halay_event_kind { HALAY_EVENT_SUBMITTED, HALAY_EVENT_WAITED, HALAY_EVENT_U
 
 struct halay_event {
     enum halay_event_kind kind;
-    struct halay_request *request;      /* SUBMITTED: borrowed, in flight */
-    struct halay_static_bucket *bucket; /* UNREGISTERED */
+    struct halay_request *request;             /* SUBMITTED: borrowed, in flight */
+    struct halay_static_bucket *static_bucket; /* UNREGISTERED */
     size_t member;
 };
 

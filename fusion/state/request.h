@@ -21,9 +21,9 @@ struct halay_request {
     struct halay_request *next;    /* free list, or list of those that have ended */
     struct halay_signature signature;
     size_t count, bytes;
-    struct halay_words words; /* owned, kept: what this rank says with the signature */
-    struct halay_part *parts; /* owned, kept: of a group; as many as its signature has members */
-    size_t part_capacity;
+    struct halay_words words;      /* owned, kept: what this rank says with the signature */
+    struct halay_buffers *buffers; /* owned, kept: of a group; as many as its signature has members */
+    size_t buffer_capacity;
     size_t buckets_left; /* of a group: one a type; driver only */
     const void *in;      /* borrowed while in flight; in == out: in place */
     void *out;
@@ -37,9 +37,9 @@ struct halay_request {
     int has_rows;
     halay_callback callback;
     void *arg;
-    uint64_t order;                     /* of the registered tensor's registration, 0: by name */
-    struct halay_static_bucket *bucket; /* of the registered tensor; NULL: none */
-    _Atomic int references;             /* the engine's until it has ended, the caller's */
+    uint64_t order;                            /* of the registered tensor's registration, 0: by name */
+    struct halay_static_bucket *static_bucket; /* of the registered tensor; NULL: none */
+    _Atomic int references;                    /* the engine's until it has ended, the caller's */
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
     int is_running;     /* given out by the coordinator; driver only */

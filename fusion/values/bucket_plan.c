@@ -7,7 +7,7 @@
 
 enum { OPEN_MAX = 32 };
 
-struct open_bucket {
+struct planned_bucket {
     uint64_t kind;
     size_t bytes, tensors, number;
 };
@@ -19,7 +19,7 @@ int halay_plan_joins(uint64_t bucket_kind, size_t bucket_bytes, size_t bucket_te
            bytes <= threshold && bucket_bytes <= threshold - bytes;
 }
 
-static struct open_bucket *find_open(struct open_bucket *open, size_t count, size_t last, uint64_t kind)
+static struct planned_bucket *find_open(struct planned_bucket *open, size_t count, size_t last, uint64_t kind)
 {
     if (last < count && open[last].kind == kind)
         return &open[last];
@@ -31,11 +31,11 @@ static struct open_bucket *find_open(struct open_bucket *open, size_t count, siz
 
 size_t halay_plan(struct halay_plan_item *items, size_t count, size_t threshold)
 {
-    struct open_bucket open[OPEN_MAX];
+    struct planned_bucket open[OPEN_MAX];
     size_t opened = 0, oldest = 0, last = 0, buckets = 0;
 
     for (struct halay_plan_item *item = items; item < items + count; item++) {
-        struct open_bucket *b = find_open(open, opened, last, item->kind);
+        struct planned_bucket *b = find_open(open, opened, last, item->kind);
 
         if (b && halay_plan_joins(b->kind, b->bytes, b->tensors, item->kind, item->bytes, threshold)) {
             b->bytes += item->bytes;
@@ -45,7 +45,7 @@ size_t halay_plan(struct halay_plan_item *items, size_t count, size_t threshold)
                 b = &open[opened++];
             else if (!b)
                 b = &open[oldest++ % OPEN_MAX];
-            *b = (struct open_bucket){ item->kind, item->bytes, 1, buckets++ };
+            *b = (struct planned_bucket){ item->kind, item->bytes, 1, buckets++ };
         }
         item->bucket = b->number;
         last = (size_t)(b - open);

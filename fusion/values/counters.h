@@ -21,7 +21,7 @@ struct halay_tally {
     _Atomic uint64_t communication_ns; /* of the spells that are over */
     _Atomic int64_t busy_since_ns;     /* of the spell that lasts; 0: none */
     _Atomic uint64_t messages_received;
-    _Atomic uint64_t sent_before; /* messages, over links that there were; written while there is no driver */
+    _Atomic uint64_t sent_before; /* messages, by earlier messengers; written while there is no driver */
     _Atomic uint64_t steps, sleeps;
 };
 

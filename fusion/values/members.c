@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Members: pure functions between descriptions, words and parts.
+ * Members: pure functions between descriptions, words and buffers.
  */
 #include "fusion/values/members.h"
 #include "base/memory.h"
 #include "collectives/reduce/scale.h"
-#include "fusion/values/signature_impl.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -102,13 +101,13 @@ void halay_members_say(const struct halay_tensor_info *info, uint64_t *words)
     }
 }
 
-void halay_members_parts(const struct halay_tensor_info *info, struct halay_part *parts)
+void halay_members_buffers(const struct halay_tensor_info *info, struct halay_buffers *buffers)
 {
     int fits;
 
     for (size_t i = 0; i < info->member_count; i++) {
         const struct halay_member *m = &info->members[i];
-        parts[i] = (struct halay_part){ m->in ? m->in : m->out, m->out, count_of(m, &fits), m->dtype };
+        buffers[i] = (struct halay_buffers){ m->in ? m->in : m->out, m->out, count_of(m, &fits), m->dtype };
     }
 }
 
@@ -121,13 +120,13 @@ static struct halay_member read_member(const uint64_t *words)
     return m;
 }
 
-void halay_members_read(const uint64_t *words, size_t members, struct halay_part *parts)
+void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers)
 {
     int fits;
 
     for (size_t i = 0; i < members; i++) {
         struct halay_member m = read_member(words);
-        parts[i] = (struct halay_part){ NULL, NULL, count_of(&m, &fits), m.dtype };
+        buffers[i] = (struct halay_buffers){ NULL, NULL, count_of(&m, &fits), m.dtype };
         words += 1 + (size_t)m.dimensions;
     }
 }

@@ -8,23 +8,28 @@
 #ifndef HALAY_MEMBERS_H
 #define HALAY_MEMBERS_H
 
-#include "halay.h"
-#include <stddef.h>
-#include <stdint.h>
+#include "fusion/values/signature.h"
 
-/* A member as it is run. */
-struct halay_part {
+/* Where the elements of a tensor are, and where they go. */
+struct halay_buffers {
     const void *in; /* borrowed while in flight; in == out: in place */
     void *out;
     size_t count;
     enum halay_dtype dtype;
 };
 
-/* Of members that can be a group (fusion/values/signature.h). */
-void halay_members_parts(const struct halay_tensor_info *info, struct halay_part *parts);
+/* Can these be a group, under this reduction and these factors? NULL: yes; *words: how many say it, *bytes: of all
+ * data. */
+const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes);
+/* Of members that have no fault: their words; their buffers. */
+void halay_members_say(const struct halay_tensor_info *info, uint64_t *words);
+void halay_members_buffers(const struct halay_tensor_info *info, struct halay_buffers *buffers);
 
-/* Counts and types of the parts that words speak of; where they lie is not set. */
-void halay_members_read(const uint64_t *words, size_t members, struct halay_part *parts);
+/* Words from another rank (not aligned): are they the members of this signature? */
+int halay_members_are_valid(const struct halay_signature *signature, const void *words, size_t count);
+
+/* Counts and types of the buffers that words speak of; where they lie is not set. */
+void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers);
 
 /* The first member in which two groups of as many members differ, from 0 on, in words as of halay_signature_difference.
  * Returns 0 if there is none. */

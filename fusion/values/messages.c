@@ -184,11 +184,9 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
     case HALAY_ITEM_BUCKET:
         read->set = get16(p + 4);
         read->absent = get16(p + 6);
-        read->chunk_shift = (signed char)p[1];
         read->ranges = (const struct halay_id_range *)(const void *)(p + 8);
         read->range_count = tail->words / 8;
-        ok = ranges_are_valid(read->ranges, read->range_count) && read->chunk_shift <= HALAY_CHUNK_SHIFT_MOST &&
-             read->chunk_shift >= -HALAY_CHUNK_SHIFT_MOST;
+        ok = ranges_are_valid(read->ranges, read->range_count);
         break;
     case HALAY_ITEM_ERROR:
         read->status = (enum halay_status)get16(p + 4);
@@ -260,7 +258,7 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
     return HALAY_OK;
 }
 
-static enum halay_status reserve(struct halay_items *items, size_t bytes)
+static enum halay_status reserve_bytes(struct halay_items *items, size_t bytes)
 {
     size_t capacity = items->capacity ? items->capacity : 1024;
 
@@ -327,7 +325,6 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         put16(p + 2, item->range_count);
         put16(p + 4, (size_t)item->set);
         put16(p + 6, (size_t)item->absent);
-        p[1] = (unsigned char)item->chunk_shift;
         break;
     case HALAY_ITEM_ERROR:
         p[1] = (unsigned char)item->name_length;
@@ -402,7 +399,7 @@ enum halay_status halay_items_append(struct halay_items *items, const struct hal
     struct tail tail = tail_of(fixed);
     size_t head = fixed_bytes[item->kind], bytes = head + tail_bytes(&tail);
     assert(bytes <= HALAY_MESSAGE_MAX - HALAY_MESSAGE_HEADER);
-    if (reserve(items, bytes) != HALAY_OK)
+    if (reserve_bytes(items, bytes) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
 
     unsigned char *p = items->data + items->used;

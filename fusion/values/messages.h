@@ -20,7 +20,7 @@
  *       WAITED                                                      the program waits (deterministic modes)
  *       FLUSH     2 set u16                                         somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                            all ranks have announced it; its id from now on
- *       BUCKET    1 chunks i8 | 2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
+ *       BUCKET    2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
  *                                                                   run these together, after all before it
  *       ERROR     1 name length | 2 text length u16 | 4 status u16 | 6 set u16 | name | text, padded
  *                                                                   the ranks disagree about it
@@ -100,8 +100,7 @@ struct halay_item {
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;
-    int absent;      /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
-    int chunk_shift; /* BUCKET: of its chunks, halay_group_set_chunks */
+    int absent; /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
 };
 
 struct halay_message_header {
@@ -119,7 +118,7 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes, size_t *at, int size,
                                   struct halay_item *item);
 
-/* Items as they are to be sent, one behind the other; grows. Zero-initialised. */
+/* Items to be sent, one after the other; grows. Zero-initialised. */
 struct halay_items {
     unsigned char *data; /* owned */
     size_t used, capacity;

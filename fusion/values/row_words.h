@@ -14,7 +14,7 @@ struct halay_words { /* zero-initialised */
     size_t count, capacity;
 };
 
-/* Make it `count` long; what was there stays as far as it goes. HALAY_ERR_NO_MEMORY: it is as it was. */
+/* Make it `count` long; old words stay where they fit. HALAY_ERR_NO_MEMORY: nothing has changed. */
 enum halay_status halay_words_resize(struct halay_words *words, size_t count);
 /* A copy of count words, which may lie anywhere (not aligned). */
 enum halay_status halay_words_set(struct halay_words *words, const void *from, size_t count);

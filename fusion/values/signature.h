@@ -8,15 +8,7 @@
  *
  * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of all-gather and
  * all-to-all the number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about
- * rows is in words:
- *
- *                       what a rank says                what the coordinator answers
- *     all-gather        its rows                        the rows of each rank
- *     all-to-all        its rows for each rank          the rows that each rank has for this one
- *     reduce-scatter    with splits, these: equal on all ranks, as is the answer
- *     join                                              the rank that joined last
- *     a group           what its members are: equal on all ranks, as is the answer
- *     process sets      what is made or removed (set_words.h): likewise
+ * rows is in words (signature_words.h).
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -29,6 +21,7 @@
 #define HALAY_CHANGE_SETS_NAME "process sets"
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
+enum { HALAY_OPERATIONS = HALAY_CHANGE_SETS + 1 };
 
 struct halay_signature {
     uint8_t operation; /* enum halay_operation */
@@ -44,27 +37,29 @@ struct halay_signature {
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
-/* The signature of what the caller describes, and its number of elements. HALAY_ERR_ARGUMENT or HALAY_ERR_UNSUPPORTED:
- * *why (static storage) says what is wrong. size: number of ranks of the process set. The root is taken as it is. */
-enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size,
-                                       struct halay_signature *signature, size_t *count, const char **why);
-
-/* How many words a rank says of such a tensor, and how many it is answered. */
-size_t halay_signature_said_count(const struct halay_signature *signature, int size);
-size_t halay_signature_heard_count(const struct halay_signature *signature, int size);
-
-/* What a rank says of it: halay_signature_said_count numbers. info is one that halay_signature_make accepts. */
-void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words);
-
-/* Words that were answered: could that much data be in memory? words need not be aligned. */
-int halay_signature_fits(const struct halay_signature *signature, const void *words, size_t count);
+/* Operations that reduce; that divide data by rows; whose number of rows may differ between ranks. */
+static inline int halay_operation_reduces(int operation)
+{
+    return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE_SCATTER;
+}
+static inline int halay_operation_is_ragged(int operation)
+{
+    return operation == HALAY_ALLGATHER || operation == HALAY_ALLTOALL;
+}
+static inline int halay_operation_goes_by_rows(int operation)
+{
+    return operation == HALAY_REDUCE_SCATTER || halay_operation_is_ragged(operation);
+}
 
 /* Is it one that halay_signature_make could have made? For what arrives from other ranks. */
 int halay_signature_is_valid(const struct halay_signature *signature, int size);
 
+/* Are its factors finite and not 0, and does its type take factors? */
+int halay_signature_scales_are_valid(const struct halay_signature *signature);
+
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
 
-/* Nothing is multiplied or travels as another type. */
+/* No factors and no wire type. */
 static inline int halay_signature_is_plain(const struct halay_signature *s)
 {
     return s->prescale == 1 && s->postscale == 1 && !s->wire;

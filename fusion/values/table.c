@@ -33,7 +33,7 @@ struct halay_table_node *halay_table_find(const struct halay_table *table, const
     return NULL;
 }
 
-static enum halay_status grow(struct halay_table *table)
+static enum halay_status grow_table(struct halay_table *table)
 {
     struct halay_table bigger = { .size = table->size ? table->size * 2 : 64, .count = table->count };
 
@@ -54,7 +54,7 @@ static enum halay_status grow(struct halay_table *table)
 
 enum halay_status halay_table_add(struct halay_table *table, struct halay_table_node *node)
 {
-    if (table->count >= table->size && grow(table) != HALAY_OK)
+    if (table->count >= table->size && grow_table(table) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     struct halay_table_node **chain = chain_of(table, node->hash);
     node->next = *chain;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Environment: a program shall find on other hosts what it would find here, but not this host's home, screen or
+ * Environment: a program should find on other hosts what it would find here, but not this host's home, display or
  * devices.
  */
 #include "launcher/cli/environment.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word that ends with '*' stands for all that begins so. */
+/* A trailing '*' matches any rest. */
 static const char *const kept_here[] = {
     "BASH_FUNC_*",
     "CUDA_VISIBLE_DEVICES",

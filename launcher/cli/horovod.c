@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Horovodrun's flags: one table. A flag that only concerned speed is ignored, with a line that says so; one whose
- * absence would be noticed later, in other results or a job of another shape, is refused now.
+ * Horovodrun's flags, in one table. A flag that only affects speed is ignored, with a warning; one whose absence would
+ * show later, in other results or another kind of job, is refused at once.
  */
 #include "launcher/cli/horovod.h"
 #include <string.h>
@@ -12,9 +12,9 @@
 #define REFUSED(text) HOROVOD_REFUSED, NULL, NULL, text
 
 static const char by_cost[] =
-    "the algorithm follows from size and hosts; --allreduce-algorithm and --allgather-algorithm insist on one";
-static const char by_trying[] = "--autotune tries sizes in turn, without a model to be set up";
-static const char no_mpi_inside[] = "halayrun starts ranks without MPI, and with --mpi takes such words by --mpi-args";
+    "the algorithm follows from size and hosts; --allreduce-algorithm and --allgather-algorithm choose one";
+static const char no_tuning[] = "halay fuses what is ready; other sizes were measured, and none was faster";
+static const char no_mpi_inside[] = "halayrun starts ranks without MPI; with --mpi, give such options to --mpi-args";
 static const struct horovod_flag table[] = {
     { "--num-proc", 1, TRANSLATED("-np", NULL) },
     { "-v", 0, TRANSLATED("--version", NULL) },
@@ -25,7 +25,7 @@ static const struct horovod_flag table[] = {
     { "--no-log-hide-timestamp", 0, TRANSLATED("--timestamp", NULL) },
     { "--log-without-timestamp", 0, ALWAYS },
     { "--log-hide-timestamp", 0, ALWAYS },
-    { "--no-autotune", 0, TRANSLATED("--autotune", "off") },
+    { "--no-autotune", 0, ALWAYS },
     { "--timeline-filename", 1, TRANSLATED("--timeline", NULL) },
     { "--stall-check", 0, ALWAYS },
     { "--stall-check-warning-time-seconds", 1, TRANSLATED("--stall-check-time", NULL) },
@@ -36,19 +36,21 @@ static const struct horovod_flag table[] = {
     { "--no-timeline-mark-cycles", 0, ALWAYS },
     { "--no-torus-allreduce", 0, ALWAYS },
     { "--no-mpi-threads-disable", 0, ALWAYS },
-    { "--timeline-mark-cycles", 0, IGNORED("there are no cycles: what all ranks have submitted is sent at once") },
-    { "--cycle-time-ms", 1, IGNORED("there are no cycles: what all ranks have submitted is sent at once") },
-    { "--cache-capacity", 1, IGNORED("every name keeps the number that it was agreed on once") },
+    { "--timeline-mark-cycles", 0,
+      IGNORED("there are no cycles: a tensor is sent as soon as all ranks have submitted it") },
+    { "--cycle-time-ms", 1, IGNORED("there are no cycles: a tensor is sent as soon as all ranks have submitted it") },
+    { "--cache-capacity", 1, IGNORED("there is no cache to size: 16,384 names keep their ids") },
     { "--hierarchical-allreduce", 0, IGNORED(by_cost) },
     { "--no-hierarchical-allreduce", 0, IGNORED(by_cost) },
     { "--hierarchical-allgather", 0, IGNORED(by_cost) },
     { "--no-hierarchical-allgather", 0, IGNORED(by_cost) },
     { "--torus-allreduce", 0, IGNORED(by_cost) },
-    { "--autotune-log-file", 1, IGNORED("--log-level info says what was found, and --autotune-file keeps it") },
-    { "--autotune-warmup-samples", 1, IGNORED(by_trying) },
-    { "--autotune-steps-per-sample", 1, IGNORED(by_trying) },
-    { "--autotune-bayes-opt-max-samples", 1, IGNORED(by_trying) },
-    { "--autotune-gaussian-process-noise", 1, IGNORED(by_trying) },
+    { "--autotune", 0, IGNORED(no_tuning) },
+    { "--autotune-log-file", 1, IGNORED(no_tuning) },
+    { "--autotune-warmup-samples", 1, IGNORED(no_tuning) },
+    { "--autotune-steps-per-sample", 1, IGNORED(no_tuning) },
+    { "--autotune-bayes-opt-max-samples", 1, IGNORED(no_tuning) },
+    { "--autotune-gaussian-process-noise", 1, IGNORED(no_tuning) },
     { "--mpi-threads-disable", 0, IGNORED(no_mpi_inside) },
     { "--tcp", 0, IGNORED(no_mpi_inside) },
     { "--num-nccl-streams", 1, IGNORED("there is no NCCL") },

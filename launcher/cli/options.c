@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * halayrun's command line and its file of settings. Options come before the program; the first word that is none begins
- * the command. An option's value follows it or stands behind '='. Most options only name a variable of base/config.c
- * and check their value with its row, so that a flag and its variable cannot differ in what they accept.
+ * the command. Most options only name a variable of base/config.c and check their value with its row, so that a flag
+ * and its variable cannot differ in what they accept.
  *
  * The command line beats the environment, which beats the file, wherever on the line the file is named: the file is
  * read when the line has been. What was given is kept with its place, for complaints and for --dry-run --verbose.
@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,192 +18,62 @@
 
 enum {
     RANKS_MAX = 65536,
+    PORT_MAX = 65535,
     GRACE_MAX = 24 * 60 * 60,
     JOINED_BYTES = 128, /* of two values */
 };
 
-#define OF(kind, member) kind, NULL, offsetof(struct options, member)
-#define FLAG_OF(member) OF(FLAG, member)
-
-static const struct option table[] = {
-    { "-np", "N", OF(RANKS, ranks), "number of ranks (also -n, --np); default: a rank for each slot of the hosts" },
-    { "-n", "N", OF(RANKS, ranks), NULL },
-    { "--np", "N", OF(RANKS, ranks), NULL },
-    { "--hosts", "LIST", OF(TEXT, hosts),
-      "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2 (also -H); default: the hosts of the batch job, or here" },
-    { "-H", "LIST", OF(TEXT, hosts), NULL },
-    { "--hostfile", "FILE", OF(TEXT, hostfile), "the same in a file, see halay-hostfile(5) (also -hostfile)" },
-    { "-hostfile", "FILE", OF(TEXT, hostfile), NULL },
-    { "--oversubscribe", NULL, FLAG_OF(oversubscribe), "more ranks than slots, up to max_slots" },
-    { "--ssh-port", "N", OF(PORT, ssh_port), "port of the other hosts' ssh (also -p)" },
-    { "-p", "N", OF(PORT, ssh_port), NULL },
-    { "--ssh-identity-file", "FILE", OF(TEXT, ssh_identity), "key for them (also -i)" },
-    { "-i", "FILE", OF(TEXT, ssh_identity), NULL },
-    { "--ssh", "COMMAND", OF(TEXT, ssh), "called as COMMAND HOST WORDS in place of ssh" },
-    { "--remote-halayrun", "PATH", OF(TEXT, remote_halayrun),
-      "where halayrun is on the other hosts; default: where it is here" },
-    { "--min-np", "N", OF(RANKS, least_ranks), "elastic job: goes on when ranks are lost, with N at least" },
-    { "--max-np", "N", OF(RANKS, most_ranks), "elastic job: ranks join as long as there are no more than N" },
-    { "--host-discovery-script", "SCRIPT", OF(TEXT, discovery_script),
-      "elastic job: prints the hosts, like node1:4, one a line; run every second" },
-    { "--slots-per-host", "N", OF(RANKS, slots), "slots of a host that it prints without a number (default 1)" },
-    { "--elastic-timeout", "SECONDS", OF(SECONDS, elastic_timeout_ms),
-      "how long an elastic job waits for --min-np ranks (default 600)" },
-    { "--reset-limit", "N", OF(RANKS, reset_limit), "how often an elastic job may be re-formed; default: no limit" },
-    { "--cooldown", "MIN:MAX", OF(RANGE, cooldown_ms),
-      "seconds for which a host is left out that has failed twice, and doubled up to (default 10:300)" },
-    { "-x", "NAME[=VALUE]", EXPORT, NULL, 0,
-      "set a variable for the ranks; without =VALUE, say that it must be there" },
-    { "--bind", "WHAT", OF(BINDING, binding),
-      "auto: ranks on cores of their own if there are enough (default); cores; none" },
-    { "--gpus", "none|auto", SETS, "HALAY_GPUS", 0,
-      "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES" },
-    { "--opt-ml", "DIR", SETS, "HALAY_OPT_ML", 0, "in place of SageMaker's /opt/ml" },
-    { "--grace", "SECONDS", OF(SECONDS, grace_ms), "between SIGTERM and SIGKILL after a rank has failed (default 5)" },
-    { "--stop-grace", "SECONDS", OF(SECONDS, stop_grace_ms), "the same after halayrun was told to stop (default 30)" },
-    { "--no-prefix", NULL, FLAG_OF(no_prefix), "pass the ranks' lines on as they are, without [rank]" },
-    { "--timestamp", NULL, FLAG_OF(timestamp), "begin each line with the time" },
-    { "--output-filename", "DIR", OF(TEXT, output_folder), "also write DIR/rank.N/stdout and DIR/rank.N/stderr" },
-    { "--wdir", "DIR", OF(TEXT, folder), "start the ranks in this folder; default: where halayrun is started" },
-    { "--network-interface", "NAMES", SETS, "HALAY_NETWORK_INTERFACE", 0, "listen on this network only, like eth0" },
-    { "--ports", "FIRST-LAST", SETS, "HALAY_PORTS", 0, "listen on these ports only for other hosts" },
-    { "--transport", "NAME", SETS, "HALAY_TRANSPORT", 0, "auto, shm, mpi, ucx" },
-    { "--fusion-threshold", "SIZE", SETS, "HALAY_FUSION_THRESHOLD", 0, "largest fused bucket, like 64M; 0: no fusion" },
-    { "--fusion-threshold-mb", "N", SETS_MB, "HALAY_FUSION_THRESHOLD", 0, "the same in MiB" },
-    { "--autotune", "[off|on]", SETS, "HALAY_AUTOTUNE", 0, "find the best sizes of buckets and chunks while it runs" },
-    { "--autotune-file", "FILE", SETS, "HALAY_AUTOTUNE_FILE", 0, "keep what was found there" },
-    { "--deterministic", "MODE", SETS, "HALAY_DETERMINISTIC", 0, "off, run, ranks" },
-    { "--process-sets", "SETS", SETS, "HALAY_PROCESS_SETS", 0, "process sets made at the start, like 0,1;2-5" },
-    { "--join-average", "all|present", SETS, "HALAY_JOIN_AVERAGE", 0,
-      "what averages divide by while ranks have joined" },
-    { "--log-level", "LEVEL", SETS, "HALAY_LOG", 0, "error, warning, info, debug" },
-    { "--start-timeout", "SECONDS", SETS, "HALAY_START_TIMEOUT", 0,
-      "how long a rank waits for the others at the start" },
-    { "--peer-timeout", "SECONDS", SETS, "HALAY_PEER_TIMEOUT", 0, "silence after which a peer counts as lost" },
-    { "--check", "0|1", SETS, "HALAY_CHECK", 0, "1: ranks compare what they call before each collective" },
-    { "--stall-check-time", "SECONDS", SETS, "HALAY_STALL_CHECK_TIME", 0, "when a stalled tensor is reported" },
-    { "--no-stall-check", NULL, SETS_OFF, "HALAY_STALL_CHECK_TIME", 0, "never report a stalled tensor" },
-    { "--stall-shutdown-time", "SECONDS", SETS, "HALAY_STALL_SHUTDOWN_TIME", 0, "when it ends the job" },
-    { "--flight", "FILE", SETS, "HALAY_FLIGHT", 0, "flight recorder's file, %r is the rank" },
-    { "--flight-bytes", "SIZE", SETS, "HALAY_FLIGHT_BYTES", 0, "its size" },
-    { "--timeline", "FILE", SETS, "HALAY_TIMELINE", 0, "write a timeline there, %r is the rank" },
-    { "--timeline-bytes", "SIZE", SETS, "HALAY_TIMELINE_BYTES", 0, "memory for it" },
-    { "--allreduce-algorithm", "NAME", SETS, "HALAY_ALLREDUCE_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--reduce-algorithm", "NAME", SETS, "HALAY_REDUCE_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--reduce-scatter-algorithm", "NAME", SETS, "HALAY_REDUCE_SCATTER_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--broadcast-algorithm", "NAME", SETS, "HALAY_BROADCAST_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--allgather-algorithm", "NAME", SETS, "HALAY_ALLGATHER_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--alltoall-algorithm", "NAME", SETS, "HALAY_ALLTOALL_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--barrier-algorithm", "NAME", SETS, "HALAY_BARRIER_ALGORITHM", 0, "algorithm by name, or auto" },
-    { "--ring-segment", "SIZE", SETS, "HALAY_RING_SEGMENT", 0, "piece of a ring's block that is sent at once" },
-    { "--slot", "SIZE", SETS, "HALAY_SLOT", 0, "piece of private data that passes through shared memory at once" },
-    { "--tuning", "FILE", SETS, "HALAY_TUNING", 0, "table that algorithms are chosen by, or builtin" },
-    { "--segment-bytes", "SIZE", SETS, "HALAY_SEGMENT_BYTES", 0, "address space of a rank's shared segment" },
-    { "--thread-affinity", "WHERE", SETS, "HALAY_THREAD_AFFINITY", 0,
-      "where the engine's threads run: auto, off, or one number for each rank of a host" },
-    { "--spin-us", "N", SETS, "HALAY_SPIN_US", 0, "microseconds that a wait spins; -1: by the cores there are" },
-    { "--ucx-endpoints", "N", SETS, "HALAY_UCX_ENDPOINTS", 0, "connections of UCX to each peer" },
-    { "--module-path", "DIR", SETS, "HALAY_MODULE_PATH", 0, "where transport modules are looked for first" },
-    { "--sagemaker", NULL, FLAG_OF(sagemaker),
-      "this runs on every host of a SageMaker job: start one job on them, without ssh" },
-    { "--sagemaker-port", "N", OF(PORT, sagemaker_port), "port between these hosts (default 7778)" },
-    { "--secret-file", "FILE", OF(TEXT, secret_file), "what only these hosts can read, for the secret between them" },
-    { "--ssh-keys", "DIR", OF(TEXT, ssh_keys),
-      "write the keys of this SageMaker job's hosts for ssh there, and start nothing" },
-    { "--mpi", NULL, FLAG_OF(mpi), "start the ranks by mpirun or srun, with the right options for the one there is" },
-    { "--mpi-flavour", "NAME", OF(TEXT, mpi_flavour),
-      "openmpi4, openmpi5, mpich, intel, srun; default: what --version says" },
-    { "--mpi-args", "WORDS", OF(WORDS, mpi_args), "more words for mpirun or srun, quoted as for a shell" },
-    { "--explain", NULL, FLAG_OF(explain), "print which batch system or platform is recognised, and what follows" },
-    { "--config-file", "FILE", OF(TEXT, config_file),
-      "settings in YAML, for what neither is given here nor in the environment" },
-    { "--dry-run", NULL, FLAG_OF(dry_run), "print what would be started, and start nothing" },
-    { "--check-build", NULL, FLAG_OF(check_build), "print what is built in" },
-    { "--verbose", NULL, FLAG_OF(verbose), "say which rank runs where; with --dry-run, where each setting comes from" },
-    { "--version", NULL, FLAG_OF(version), "print the version" },
-    { "--help", NULL, FLAG_OF(help), "print this (also -h)" },
-    { "-h", NULL, FLAG_OF(help), NULL },
-    { "--agent", NULL, FLAG_OF(is_agent), NULL },
-    { "--call", "HOST", OF(TEXT, call), NULL },
-};
-
-enum { OPTIONS = sizeof table / sizeof *table };
-
-const struct option *options_row(size_t index)
-{
-    return index < OPTIONS ? &table[index] : NULL;
-}
-
-const struct option *options_find(const char *name, size_t length)
-{
-    for (const struct option *o = table; o < table + OPTIONS; o++)
-        if (strlen(o->name) == length && !strncmp(o->name, name, length))
-            return o;
-    return NULL;
-}
-
-const char *options_flag_of(const char *variable)
-{
-    for (const struct option *o = table; o < table + OPTIONS; o++)
-        if (o->kind == SETS && !strcmp(o->variable, variable))
-            return o->name;
-    return NULL;
-}
-
-void options_print_help(FILE *out)
-{
-    char left[64];
-
-    fprintf(out, "usage: halayrun -np N [options] program [arguments]\n"
-                 "Start N ranks of a program, on this machine or on several; they find each other by themselves.\n\n");
-    for (const struct option *o = table; o < table + OPTIONS; o++)
-        if (o->help) {
-            snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-            fprintf(out, "  %-30s %s\n", left, o->help);
-        }
-    fprintf(out, "\nOptions of horovodrun are understood: docs/guides/from-horovod.md.\n");
-    fprintf(out,
-            "Exit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program\n"
-            "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).\n");
-}
+/* ---- values that the table takes by a function ------------------------------------------------------------------- */
 
 static int add_assignment(struct options *options, const char *name, size_t name_length, const char *value,
                           const char *from)
 {
     struct assignment *grown = realloc(options->assignments, (options->assignment_count + 1) * sizeof *grown);
 
-    if (!grown)
-        return say_no_memory();
-    options->assignments = grown;
-    char *copy = malloc(name_length + strlen(value) + 2);
+    if (grown)
+        options->assignments = grown;
+    char *copy = grown ? malloc(name_length + strlen(value) + 2) : NULL;
     if (!copy)
-        return say_no_memory();
+        return 0;
     memcpy(copy, name, name_length);
     copy[name_length] = 0;
     strcpy(copy + name_length + 1, value);
     grown[options->assignment_count++] = (struct assignment){ copy, copy + name_length + 1, from };
+    return 1;
+}
+
+int options_set_variable(const struct halay_option *o, const char *value, void *options, char *why, size_t size)
+{
+    char reason[256];
+
+    if (halay_config_check(o->variable, value, reason, sizeof reason) != HALAY_OK) {
+        snprintf(why, size, "'%s' %s", value, reason);
+        return 0;
+    }
+    if (add_assignment(options, o->variable, strlen(o->variable), value, o->name))
+        return 1;
+    snprintf(why, size, "out of memory");
     return 0;
 }
 
-static int set_variable(struct options *options, const struct option *o, const char *who, const char *value)
+static int set_megabytes(const struct halay_option *o, const char *value, void *options, char *why, size_t size)
 {
-    char why[256], bytes[64];
     size_t megabytes;
+    char bytes[64];
 
-    if (o->kind == SETS_MB) {
-        if (halay_parse_size(value, &megabytes) != HALAY_OK || value[strspn(value, "0123456789")] ||
-            megabytes > SIZE_MAX >> 20) {
-            say("%s: '%s' is no whole number of MiB", who, value);
-            return EXIT_USAGE;
-        }
-        snprintf(bytes, sizeof bytes, "%zu", megabytes << 20);
-        value = bytes;
+    if (halay_parse_size(value, &megabytes) != HALAY_OK || value[strspn(value, "0123456789")] ||
+        megabytes > SIZE_MAX >> 20) {
+        snprintf(why, size, "'%s' is not a whole number of MiB", value);
+        return 0;
     }
-    if (halay_config_check(o->variable, value, why, sizeof why) != HALAY_OK) {
-        say("%s: '%s' %s", who, value, why);
-        return EXIT_USAGE;
-    }
-    return add_assignment(options, o->variable, strlen(o->variable), value, o->name);
+    snprintf(bytes, sizeof bytes, "%zu", megabytes << 20);
+    return options_set_variable(o, bytes, options, why, size);
+}
+
+static int set_off(const struct halay_option *o, const char *value, void *options, char *why, size_t size)
+{
+    (void)value;
+    return options_set_variable(o, "0", options, why, size);
 }
 
 static int is_launchers(const char *name)
@@ -215,55 +86,44 @@ static int is_launchers(const char *name)
     return 0;
 }
 
-static int export_variable(struct options *options, const char *who, const char *text)
+static int export_variable(const struct halay_option *o, const char *text, void *options, char *why, size_t size)
 {
     size_t length = strcspn(text, "=");
-    char name[256];
+    const char *value = text + length + 1;
+    char name[256] = "";
 
-    if (length == 0 || length >= sizeof name) {
-        say("%s: '%s' is no variable; write NAME or NAME=VALUE", who, text);
-        return EXIT_USAGE;
-    }
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    if (is_launchers(name)) {
-        say("%s: %s differs from rank to rank and is set by halayrun", who, name);
-        return EXIT_USAGE;
-    }
-    if (text[length] == '=')
-        return add_assignment(options, name, length, text + length + 1, "-x");
-    if (!halay_environment_get(name)) {
-        say("%s: %s is not in the environment; write %s=VALUE", who, name, name);
-        return EXIT_USAGE;
-    }
-    return add_assignment(options, name, length, halay_environment_get(name), "-x");
-}
-
-static int parse_ranks(const char *who, const char *value, int *ranks)
-{
-    long number;
-
-    if (halay_parse_long(value, 1, RANKS_MAX, &number) != HALAY_OK) {
-        say("%s: '%s' is no number of ranks from 1 to %d", who, value, RANKS_MAX);
-        return EXIT_USAGE;
-    }
-    *ranks = (int)number;
+    if (length && length < sizeof name)
+        snprintf(name, sizeof name, "%.*s", (int)length, text);
+    if (*name && !text[length])
+        value = halay_environment_get(name);
+    if (!*name)
+        snprintf(why, size, "'%s' is no variable; write NAME or NAME=VALUE", text);
+    else if (is_launchers(name))
+        snprintf(why, size, "%s differs from rank to rank and is set by halayrun", name);
+    else if (!value)
+        snprintf(why, size, "%s is not in the environment; write %s=VALUE", name, name);
+    else if (add_assignment(options, name, length, value, o->name))
+        return 1;
+    else
+        snprintf(why, size, "out of memory");
     return 0;
 }
 
-static int parse_seconds(const char *who, const char *value, int *ms)
+static int take_seconds(const struct halay_option *o, const char *value, void *ms, char *why, size_t size)
 {
     double seconds;
 
+    (void)o;
     if (halay_parse_double(value, 0, GRACE_MAX, &seconds) != HALAY_OK) {
-        say("%s: '%s' is no number of seconds from 0 to %d", who, value, GRACE_MAX);
-        return EXIT_USAGE;
+        snprintf(why, size, "'%s' is not a number of seconds from 0 to %d", value, GRACE_MAX);
+        return 0;
     }
-    *ms = (int)(seconds * 1000 + 0.5);
-    return 0;
+    *(int *)ms = (int)(seconds * 1000 + 0.5);
+    return 1;
 }
 
 /* "10:300", and as horovodrun has it "10 300". */
-static int parse_range(const char *who, const char *value, int ms[2])
+static int take_range(const struct halay_option *o, const char *value, void *ms, char *why, size_t size)
 {
     size_t length = strcspn(value, ": ");
     char first[32];
@@ -271,91 +131,172 @@ static int parse_range(const char *who, const char *value, int ms[2])
 
     snprintf(first, sizeof first, "%.*s", (int)length, value);
     if (length >= sizeof first || !value[length]) {
-        say("%s: '%s' is no range of seconds like 10:300", who, value);
-        return EXIT_USAGE;
+        snprintf(why, size, "'%s' is not a range of seconds like 10:300", value);
+        return 0;
     }
-    int code = parse_seconds(who, first, &range[0]);
-    if (!code)
-        code = parse_seconds(who, value + length + 1, &range[1]);
-    if (!code && (range[0] > range[1] || !range[1])) {
-        say("%s: '%s' begins above its end, or is 0", who, value);
-        code = EXIT_USAGE;
+    if (!take_seconds(o, first, &range[0], why, size) || !take_seconds(o, value + length + 1, &range[1], why, size))
+        return 0;
+    if (range[0] > range[1] || !range[1]) {
+        snprintf(why, size, "'%s' begins above its end, or is 0", value);
+        return 0;
     }
-    if (!code)
-        memcpy(ms, range, sizeof range);
-    return code;
+    memcpy(ms, range, sizeof range);
+    return 1;
 }
 
-static int parse_port(const char *who, const char *value, int *port)
+/* Empty, too. */
+static int take_words(const struct halay_option *o, const char *value, void *words, char *why, size_t size)
 {
-    long number;
-
-    if (halay_parse_long(value, 1, 65535, &number) != HALAY_OK) {
-        say("%s: '%s' is no port from 1 to 65535", who, value);
-        return EXIT_USAGE;
-    }
-    *port = (int)number;
-    return 0;
+    (void)o, (void)why, (void)size;
+    *(const char **)words = value;
+    return 1;
 }
 
-static int parse_binding(const char *who, const char *value, enum binding *binding)
-{
-    static const char *const words[] = { "auto", "cores", "none" };
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(value, words[i])) {
-            *binding = (enum binding)i;
-            return 0;
-        }
-    say("%s: '%s' is none of auto, cores, none", who, value);
+#define AT(member) HALAY_OPTION_SETS(options, member)
+#define FLAG(member) HALAY_OPTION_FLAG, AT(member)
+#define TEXT(member) HALAY_OPTION_TEXT, AT(member)
+#define RANKS(member) HALAY_OPTION_NUMBER, AT(member), .least = 1, .most = RANKS_MAX
+#define PORT(member) HALAY_OPTION_NUMBER, AT(member), .least = 1, .most = PORT_MAX
+#define TAKEN(member, function) HALAY_OPTION_TAKEN, AT(member), .take = function
+#define SECONDS(member) TAKEN(member, take_seconds)
+#define SETS_BY(name, function) HALAY_OPTION_TAKEN, .variable = name, .take = function
+#define SETS(name) SETS_BY(name, options_set_variable)
+
+static const char *const binding_words[] = { "auto", "cores", "none", NULL };
+
+static const struct halay_option table[] = {
+    { .name = "Ranks and hosts" },
+    { "-np", "-n, --np", "N", "number of ranks; default: a rank for each slot of the hosts", RANKS(ranks) },
+    { "--hosts", "-H", "LIST",
+      "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2; default: the hosts of the batch job, or here",
+      TEXT(hosts) },
+    { "--hostfile", "-hostfile", "FILE", "the same in a file, see halay-hostfile(5)", TEXT(hostfile) },
+    { "--oversubscribe", NULL, NULL, "more ranks than slots, up to max_slots", FLAG(oversubscribe) },
+    { "-x", NULL, "NAME[=VALUE]", "set a variable for the ranks; without =VALUE, say that it must be there",
+      HALAY_OPTION_TAKEN, .take = export_variable },
+    { "--wdir", NULL, "DIR", "start the ranks in this folder; default: where halayrun is started", TEXT(folder) },
+    { "--bind", NULL, NULL, "auto: ranks on cores of their own if there are enough (default)", HALAY_OPTION_WORD,
+      AT(binding), .words = binding_words },
+    { "--gpus", NULL, NULL, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES", SETS("HALAY_GPUS") },
+    { "--grace", NULL, "SECONDS", "between SIGTERM and SIGKILL after a rank has failed (default 5)",
+      SECONDS(grace_ms) },
+    { "--stop-grace", NULL, "SECONDS", "the same after halayrun was told to stop (default 30)",
+      SECONDS(stop_grace_ms) },
+    { .name = "Other hosts" },
+    { "--ssh-port", "-p", "N", "port of the other hosts' ssh", PORT(ssh_port) },
+    { "--ssh-identity-file", "-i", "FILE", "key for them", TEXT(ssh_identity) },
+    { "--ssh", NULL, "COMMAND", "called as COMMAND HOST WORDS in place of ssh", TEXT(ssh) },
+    { "--remote-halayrun", NULL, "PATH", "where halayrun is on the other hosts; default: where it is here",
+      TEXT(remote_halayrun) },
+    { "--network-interface", NULL, "NAMES", "listen on this network only, like eth0", SETS("HALAY_NETWORK_INTERFACE") },
+    { "--ports", NULL, "FIRST-LAST", "listen on these ports only for other hosts", SETS("HALAY_PORTS") },
+    { .name = "Elastic jobs" },
+    { "--min-np", NULL, "N", "go on when ranks are lost, with N at least", RANKS(least_ranks) },
+    { "--max-np", NULL, "N", "let ranks join as long as there are no more than N", RANKS(most_ranks) },
+    { "--host-discovery-script", NULL, "SCRIPT", "prints the hosts, like node1:4, one a line; run every second",
+      TEXT(discovery_script) },
+    { "--slots-per-host", NULL, "N", "slots of a host that it prints without a number (default 1)", RANKS(slots) },
+    { "--elastic-timeout", NULL, "SECONDS", "how long to wait for --min-np ranks (default 600)",
+      SECONDS(elastic_timeout_ms) },
+    { "--reset-limit", NULL, "N", "how often the job may be re-formed; default: no limit", RANKS(reset_limit) },
+    { "--cooldown", NULL, "MIN:MAX",
+      "seconds for which a host is left out that has failed twice, and doubled up to (default 10:300)",
+      TAKEN(cooldown_ms, take_range) },
+    { .name = "Output and records" },
+    { "--no-prefix", NULL, NULL, "pass the ranks' lines on as they are, without [rank]", FLAG(no_prefix) },
+    { "--timestamp", NULL, NULL, "begin each line with the time", FLAG(timestamp) },
+    { "--output-filename", NULL, "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", TEXT(output_folder) },
+    { "--log-level", NULL, NULL, "log lines down to this level", SETS("HALAY_LOG") },
+    { "--timeline", NULL, "FILE", "write a timeline there, %r is the rank", SETS("HALAY_TIMELINE") },
+    { "--timeline-bytes", NULL, "SIZE", "memory for it", SETS("HALAY_TIMELINE_BYTES") },
+    { "--flight", NULL, "FILE", "flight recorder's file, %r is the rank", SETS("HALAY_FLIGHT") },
+    { "--flight-bytes", NULL, "SIZE", "its size", SETS("HALAY_FLIGHT_BYTES") },
+    { .name = "Engine" },
+    { "--fusion-threshold", NULL, "SIZE", "largest fused bucket, like 64M; 0: no fusion",
+      SETS("HALAY_FUSION_THRESHOLD") },
+    { "--fusion-threshold-mb", NULL, "N", "the same in MiB", SETS_BY("HALAY_FUSION_THRESHOLD", set_megabytes) },
+    { "--deterministic", NULL, NULL, "the same bits again: in every run, or also on any number of ranks",
+      SETS("HALAY_DETERMINISTIC") },
+    { "--process-sets", NULL, "SETS", "process sets made at the start, like 0,1;2-5", SETS("HALAY_PROCESS_SETS") },
+    { "--join-average", NULL, NULL, "what averages divide by while ranks have joined", SETS("HALAY_JOIN_AVERAGE") },
+    { "--check", NULL, "0|1", "1: ranks compare what they call before each collective", SETS("HALAY_CHECK") },
+    { "--start-timeout", NULL, "SECONDS", "how long a rank waits for the others at the start",
+      SETS("HALAY_START_TIMEOUT") },
+    { "--peer-timeout", NULL, "SECONDS", "silence after which a peer counts as lost", SETS("HALAY_PEER_TIMEOUT") },
+    { "--stall-check-time", NULL, "SECONDS", "when a stalled tensor is reported", SETS("HALAY_STALL_CHECK_TIME") },
+    { "--no-stall-check", NULL, NULL, "never report a stalled tensor", SETS_BY("HALAY_STALL_CHECK_TIME", set_off) },
+    { "--stall-shutdown-time", NULL, "SECONDS", "when it ends the job", SETS("HALAY_STALL_SHUTDOWN_TIME") },
+    { "--thread-affinity", NULL, "WHERE",
+      "where the engine's threads run: auto, off, or one number for each rank of a host",
+      SETS("HALAY_THREAD_AFFINITY") },
+    { "--spin-us", NULL, "N", "microseconds that a wait spins; -1: by the cores there are", SETS("HALAY_SPIN_US") },
+    { .name = "Transports and algorithms" },
+    { "--transport", NULL, NULL, "what moves the data", SETS("HALAY_TRANSPORT") },
+    { "--ucx-endpoints", NULL, "N", "connections of UCX to each peer", SETS("HALAY_UCX_ENDPOINTS") },
+    { "--module-path", NULL, "DIR", "where transport modules are looked for first", SETS("HALAY_MODULE_PATH") },
+    { "--segment-bytes", NULL, "SIZE", "address space of a rank's shared segment", SETS("HALAY_SEGMENT_BYTES") },
+    { "--allreduce-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_ALLREDUCE_ALGORITHM") },
+    { "--reduce-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_REDUCE_ALGORITHM") },
+    { "--reduce-scatter-algorithm", NULL, "NAME", "algorithm by name, or auto",
+      SETS("HALAY_REDUCE_SCATTER_ALGORITHM") },
+    { "--broadcast-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_BROADCAST_ALGORITHM") },
+    { "--allgather-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_ALLGATHER_ALGORITHM") },
+    { "--alltoall-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_ALLTOALL_ALGORITHM") },
+    { "--barrier-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_BARRIER_ALGORITHM") },
+    { "--tuning", NULL, "FILE", "table that algorithms are chosen by, or builtin", SETS("HALAY_TUNING") },
+    { "--ring-segment", NULL, "SIZE", "piece of a ring's block that is sent at once", SETS("HALAY_RING_SEGMENT") },
+    { "--slot", NULL, "SIZE", "piece of private data that passes through shared memory at once", SETS("HALAY_SLOT") },
+    { .name = "Batch systems, MPI and SageMaker" },
+    { "--mpi", NULL, NULL, "start the ranks by mpirun or srun, with the right options for the one there is",
+      FLAG(mpi) },
+    { "--mpi-flavour", NULL, "NAME", "openmpi4, openmpi5, mpich, intel, srun; default: what --version says",
+      TEXT(mpi_flavour) },
+    { "--mpi-args", NULL, "WORDS", "more words for mpirun or srun, quoted as for a shell",
+      TAKEN(mpi_args, take_words) },
+    { "--sagemaker", NULL, NULL, "this runs on every host of a SageMaker job: start one job on them, without ssh",
+      FLAG(sagemaker) },
+    { "--sagemaker-port", NULL, "N", "port between these hosts (default 7778)", PORT(sagemaker_port) },
+    { "--secret-file", NULL, "FILE", "what only these hosts can read, for the secret between them", TEXT(secret_file) },
+    { "--ssh-keys", NULL, "DIR", "write the keys of this SageMaker job's hosts for ssh there, and start nothing",
+      TEXT(ssh_keys) },
+    { "--opt-ml", NULL, "DIR", "in place of SageMaker's /opt/ml", SETS("HALAY_OPT_ML") },
+    { .name = "Settings and information" },
+    { "--config-file", NULL, "FILE", "settings in YAML, for what neither is given here nor in the environment",
+      TEXT(config_file) },
+    { "--dry-run", NULL, NULL, "print what would be started, and start nothing", FLAG(dry_run) },
+    { "--verbose", NULL, NULL, "say which rank runs where; with --dry-run, where each setting comes from",
+      FLAG(verbose) },
+    { "--explain", NULL, NULL, "print which batch system or platform is recognised, and what follows", FLAG(explain) },
+    { "--check-build", NULL, NULL, "print what is built in", FLAG(check_build) },
+    { "--version", NULL, NULL, "print the version", FLAG(version) },
+    { "--agent", NULL, NULL, NULL, FLAG(is_agent) },
+    { "--call", NULL, "HOST", NULL, TEXT(call) },
+    { .name = NULL },
+};
+
+const struct halay_command_line options_line = {
+    .command = "halayrun",
+    .synopsis = "-np N [options] program [arguments]",
+    .about = "Start N ranks of a program, on this machine or on several; they find each other by themselves.",
+    .table = table,
+    .notes = "Options of horovodrun are understood: docs/guides/from-horovod.md.\n"
+             "Exit code: that of the first rank that failed, 128 + n if signal n ended it; 126 and 127 if the program "
+             "cannot be run or found; 2 for a wrong command line. See halayrun(1) and halay-environment(7).",
+};
+
+int options_apply(struct options *options, const struct halay_option *o, const char *who, const char *value)
+{
+    char why[512];
+
+    if (halay_option_apply(o, value, options, why, sizeof why))
+        return 0;
+    say("%s: %s", who, why);
     return EXIT_USAGE;
 }
 
-static int parse_text(const char *who, const char *value, const char **text)
-{
-    if (!*value) {
-        say("%s: an empty name", who);
-        return EXIT_USAGE;
-    }
-    *text = value;
-    return 0;
-}
-
-int options_apply(struct options *options, const struct option *o, const char *who, const char *value)
-{
-    void *member = (char *)options + o->member;
-
-    switch (o->kind) {
-    case SETS:
-    case SETS_MB:
-        return set_variable(options, o, who, value);
-    case SETS_OFF:
-        return set_variable(options, o, who, "0");
-    case RANKS:
-        return parse_ranks(who, value, member);
-    case EXPORT:
-        return export_variable(options, who, value);
-    case BINDING:
-        return parse_binding(who, value, member);
-    case SECONDS:
-        return parse_seconds(who, value, member);
-    case RANGE:
-        return parse_range(who, value, member);
-    case TEXT:
-        return parse_text(who, value, member);
-    case WORDS:
-        *(const char **)member = value;
-        return 0;
-    case PORT:
-        return parse_port(who, value, member);
-    case FLAG:
-        *(int *)member = 1;
-        return 0;
-    }
-    return EXIT_USAGE;
-}
-
-struct given *options_add_given(struct options *options, const struct option *o, const char *value, int line)
+struct given *options_add_given(struct options *options, const struct halay_option *o, const char *value, int line)
 {
     struct given *grown = realloc(options->given, (options->given_count + 1) * sizeof *grown);
 
@@ -371,21 +312,6 @@ struct given *options_add_given(struct options *options, const struct option *o,
 }
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
-
-static int complain_unknown(const char *name)
-{
-    const char *names[OPTIONS + 1], *nearest;
-
-    for (int i = 0; i < OPTIONS; i++)
-        names[i] = table[i].name;
-    names[OPTIONS] = NULL;
-    nearest = halay_nearest_word(name, names);
-    if (nearest)
-        say("unknown option '%s'; did you mean '%s'?", name, nearest);
-    else
-        say("unknown option '%s'; halayrun --help lists those there are", name);
-    return EXIT_USAGE;
-}
 
 /* Flags override -x: put them behind. Stable within each, so that the later of two flags wins. */
 static int put_flags_last(struct options *options)
@@ -404,16 +330,6 @@ static int put_flags_last(struct options *options)
     return 0;
 }
 
-/* A value that may be left out: the next word, if it can be one. */
-static const char *optional_value(const struct option *o, char ***next)
-{
-    char why[256];
-
-    if (**next && halay_config_check(o->variable, **next, why, sizeof why) == HALAY_OK)
-        return *(*next)++;
-    return "on";
-}
-
 /* The second of two values goes behind the first. */
 static int take_second(const struct horovod_flag *flag, char ***next, const char **value, char joined[JOINED_BYTES])
 {
@@ -428,69 +344,58 @@ static int take_second(const struct horovod_flag *flag, char ***next, const char
     return 0;
 }
 
-/* A flag of horovodrun's, with its first value if it stood behind '='. *o becomes the option that it means, with
- * *value; NULL if there is nothing to apply. */
-static int translate(const struct horovod_flag *flag, char ***next, const struct option **o, const char **value,
+/* A flag of horovodrun's. given->option becomes the one that it means, NULL if there is nothing to apply. 0, or an exit
+ * code. */
+static int translate(const struct horovod_flag *flag, char ***next, struct halay_option_given *given,
                      char joined[JOINED_BYTES])
 {
-    *o = NULL;
+    char *word = *(*next)++, *equals = strchr(word, '=');
+
+    *given = (struct halay_option_given){ .value = equals ? equals + 1 : NULL };
     if (flag->fate == HOROVOD_REFUSED) {
         say("option %s: %s", flag->name, flag->text);
         return EXIT_USAGE;
     }
-    if (*value && !flag->values) {
-        say("option %s takes no value, but '%s' is given", flag->name, *value);
+    if (given->value && !flag->values) {
+        say("option %s takes no value, but '%s' is given", flag->name, given->value);
         return EXIT_USAGE;
     }
-    if (flag->values && !*value && !(*value = *(*next)++)) {
+    if (flag->values && !given->value && !(given->value = *(*next)++)) {
         say("option %s wants a value", flag->name);
         return EXIT_USAGE;
     }
-    if (flag->values > 1 && take_second(flag, next, value, joined))
+    if (flag->values > 1 && take_second(flag, next, &given->value, joined))
         return EXIT_USAGE;
     if (flag->fate == HOROVOD_IGNORED)
         say("option %s has no effect: %s", flag->name, flag->text);
-    if (flag->fate == HOROVOD_TRANSLATED) {
-        *o = options_find(flag->option, strlen(flag->option));
-        *value = flag->value ? flag->value : *value;
-    }
+    if (flag->fate != HOROVOD_TRANSLATED)
+        return 0;
+    given->option = halay_command_line_find(&options_line, flag->option, strlen(flag->option));
+    given->value = flag->value ? flag->value : given->value;
+    snprintf(given->name, sizeof given->name, "%s", flag->option);
     return 0;
 }
 
 static int parse_one(struct options *options, char ***next)
 {
-    char *word = *(*next)++, *equals = strchr(word, '=');
-    size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    const struct option *o = options_find(word, length);
-    const char *value = equals ? equals + 1 : NULL;
-    const struct horovod_flag *flag = o ? NULL : horovod_flag_find(word, length);
-    char who[64], joined[JOINED_BYTES];
+    const struct horovod_flag *flag = horovod_flag_find(**next, strcspn(**next, "="));
+    char who[80], why[512], joined[JOINED_BYTES];
+    struct halay_option_given given;
+    int code = flag ? translate(flag, next, &given, joined) : 0;
 
-    if (flag) {
-        int code = translate(flag, next, &o, &value, joined);
-        if (code || !o)
-            return code;
-    }
-    if (!o) {
-        if (equals)
-            *equals = 0;
-        return complain_unknown(word);
-    }
-    if (!o->value && value) {
-        say("option %s takes no value, but '%s' is given", o->name, value);
+    if (!flag && !halay_option_read(&options_line, next, &given, why, sizeof why)) {
+        say("%s", why);
         return EXIT_USAGE;
     }
-    if (o->value && o->value[0] == '[' && !value)
-        value = optional_value(o, next);
-    if (o->value && !value && !(value = *(*next)++)) {
-        say("option %s wants a value: %s %s", o->name, o->name, o->value);
-        return EXIT_USAGE;
-    }
-    struct given *given = options_add_given(options, o, value, 0);
-    if (!given)
-        return 1;
-    snprintf(who, sizeof who, "option %s", o->name);
-    return options_apply(options, o, who, given->value);
+    if (code || !given.option)
+        return code;
+    options->help |= given.option->kind == HALAY_OPTION_HELP;
+    options->list |= given.option->kind == HALAY_OPTION_LIST;
+    struct given *kept = options_add_given(options, given.option, given.value, 0);
+    if (!kept)
+        return EXIT_FAILURE;
+    snprintf(who, sizeof who, "option %s", given.name);
+    return options_apply(options, given.option, who, kept->value);
 }
 
 int options_parse(int argc, char **argv, struct options *options)
@@ -508,8 +413,8 @@ int options_parse(int argc, char **argv, struct options *options)
     if (*next && !strcmp(*next, "--"))
         next++;
     options->command = next;
-    if (options->help || options->version || options->check_build || options->explain || options->is_agent ||
-        options->call || options->ssh_keys)
+    if (options->help || options->list || options->version || options->check_build || options->explain ||
+        options->is_agent || options->call || options->ssh_keys)
         return 0;
     int code = options_apply_file(options);
     if (code)
@@ -518,7 +423,7 @@ int options_parse(int argc, char **argv, struct options *options)
     if (!*options->command && !options->sagemaker) {
         say("which program? give it behind the options: halayrun -np N program");
         if (!options->given_count)
-            options_print_help(stderr);
+            halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
     return put_flags_last(options);

@@ -5,8 +5,8 @@
 #ifndef HALAY_LAUNCHER_OPTIONS_H
 #define HALAY_LAUNCHER_OPTIONS_H
 
+#include "base/options.h"
 #include <stddef.h>
-#include <stdio.h>
 
 enum binding { BIND_AUTO, BIND_CORES, BIND_NONE };
 
@@ -36,23 +36,23 @@ struct options {
     int grace_ms;      /* after a rank has failed */
     int stop_grace_ms; /* after SIGINT, SIGTERM, SIGHUP, SIGQUIT */
     int no_prefix, timestamp, verbose;
-    int dry_run, check_build, explain, version, help; /* say something and end */
-    int mpi;                                          /* start by an MPI's launcher */
-    const char *mpi_flavour, *mpi_args;               /* borrowed from given; NULL if not given */
-    int sagemaker, sagemaker_port;                    /* sagemaker.h; 0: its own */
-    const char *ssh_keys;                             /* borrowed from given: write them there; NULL if not given */
-    const char *secret_file;                          /* borrowed from given; NULL if not given */
-    const char *call;                                 /* likewise: be the connection with this host (call.h) */
-    int is_agent;                                     /* started by a halayrun on another host: agent.h */
-    int oversubscribe;                                /* more ranks than slots */
-    const char *hosts, *hostfile;                     /* borrowed from given; NULL if not asked for */
-    const char *ssh;                                  /* likewise: a program and its first arguments */
-    const char *ssh_identity, *remote_halayrun;       /* likewise */
-    int ssh_port;                                     /* 0: ssh's own */
-    const char *output_folder;                        /* borrowed from given; NULL if not asked for */
-    const char *folder;                               /* likewise: where ranks begin */
-    const char *config_file;                          /* likewise */
-    struct given *given;                              /* owned; the command line's first, in order, then the file's */
+    int dry_run, check_build, explain, version, help, list; /* say something and end */
+    int mpi;                                                /* start by an MPI's launcher */
+    const char *mpi_flavour, *mpi_args;                     /* borrowed from given; NULL if not given */
+    int sagemaker, sagemaker_port;                          /* contrib/sagemaker/launch.h; 0: its own */
+    const char *ssh_keys;                       /* borrowed from given: write them there; NULL if not given */
+    const char *secret_file;                    /* borrowed from given; NULL if not given */
+    const char *call;                           /* likewise: be the connection with this host (tunnel.h) */
+    int is_agent;                               /* started by a halayrun on another host: agent.h */
+    int oversubscribe;                          /* more ranks than slots */
+    const char *hosts, *hostfile;               /* borrowed from given; NULL if not asked for */
+    const char *ssh;                            /* likewise: a program and its first arguments */
+    const char *ssh_identity, *remote_halayrun; /* likewise */
+    int ssh_port;                               /* 0: ssh's own */
+    const char *output_folder;                  /* borrowed from given; NULL if not asked for */
+    const char *folder;                         /* likewise: where ranks begin */
+    const char *config_file;                    /* likewise */
+    struct given *given;                        /* owned; the command line's first, in order, then the file's */
     size_t given_count;
     struct assignment *assignments; /* owned; in the order in which they are to be set: -x first, flags last */
     size_t assignment_count;
@@ -64,9 +64,6 @@ struct options {
 int options_parse(int argc, char **argv, struct options *options);
 void options_fini(struct options *options);
 
-void options_print_help(FILE *out);
-
-/* The option that sets a variable of the configuration table, NULL if there is none. For tests and documentation. */
-const char *options_flag_of(const char *variable);
+extern const struct halay_command_line options_line; /* in options.c: the table, for --help, tests and documentation */
 
 #endif

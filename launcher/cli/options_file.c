@@ -35,17 +35,22 @@ enum {
 };
 
 /* What a file cannot say: it is about this one call. */
-static int is_for_the_line_only(const struct option *o)
+static int is_for_the_line_only(const struct halay_option *o)
 {
-    static const size_t members[] = { offsetof(struct options, config_file), offsetof(struct options, help),
-                                      offsetof(struct options, version),     offsetof(struct options, check_build),
-                                      offsetof(struct options, explain),     offsetof(struct options, is_agent),
-                                      offsetof(struct options, call),        offsetof(struct options, ssh_keys) };
+    static const size_t members[] = { offsetof(struct options, config_file), offsetof(struct options, version),
+                                      offsetof(struct options, check_build), offsetof(struct options, explain),
+                                      offsetof(struct options, is_agent),    offsetof(struct options, call),
+                                      offsetof(struct options, ssh_keys) };
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (!o->variable && o->kind != EXPORT && o->member == members[i])
+        if (!o->variable && o->offset == members[i])
             return 1;
-    return 0;
+    return o->kind == HALAY_OPTION_HELP || o->kind == HALAY_OPTION_LIST;
+}
+
+static int is_export(const struct halay_option *o)
+{
+    return !strcmp(o->name, "-x");
 }
 
 /* The flag of horovodrun's, where it has another name or none here, that the key means; NULL if there is none. */
@@ -54,6 +59,9 @@ static const struct horovod_flag *find_flag(const struct file_setting *s)
     const char *prefix = "";
     char name[128];
 
+    for (int i = 0; s->section && i < SECTION_KEYS; i++)
+        if (!strcmp(s->section, section_keys[i].section) && !strcmp(s->key, section_keys[i].key))
+            return horovod_flag_find(section_keys[i].option, strlen(section_keys[i].option));
     for (int i = 0; s->section && i < SECTIONS; i++)
         if (!strcmp(s->section, sections[i].section))
             prefix = sections[i].prefix;
@@ -61,28 +69,28 @@ static const struct horovod_flag *find_flag(const struct file_setting *s)
     return n < (int)sizeof name ? horovod_flag_find(name, (size_t)n) : NULL;
 }
 
-static const struct option *find_prefixed(const char *dashes, const char *prefix, const char *key)
+static const struct halay_option *find_prefixed(const char *dashes, const char *prefix, const char *key)
 {
     char name[128];
     int n = snprintf(name, sizeof name, "%s%s%s", dashes, prefix, key);
 
-    return n < (int)sizeof name ? options_find(name, (size_t)n) : NULL;
+    return n < (int)sizeof name ? halay_command_line_find(&options_line, name, (size_t)n) : NULL;
 }
 
-static const struct option *find_key(const struct file_setting *s)
+static const struct halay_option *find_key(const struct file_setting *s)
 {
     const struct horovod_flag *flag = find_flag(s);
-    const struct option *o = NULL;
+    const struct halay_option *o = NULL;
 
     if (flag && flag->fate == HOROVOD_TRANSLATED && !flag->value)
-        return options_find(flag->option, strlen(flag->option));
+        return halay_command_line_find(&options_line, flag->option, strlen(flag->option));
     if (!s->section) {
         o = find_prefixed("--", "", s->key);
         return o ? o : find_prefixed("-", "", s->key);
     }
     for (int i = 0; i < SECTION_KEYS; i++)
         if (!strcmp(s->section, section_keys[i].section) && !strcmp(s->key, section_keys[i].key))
-            return options_find(section_keys[i].option, strlen(section_keys[i].option));
+            return halay_command_line_find(&options_line, section_keys[i].option, strlen(section_keys[i].option));
     for (int i = 0; i < SECTIONS && !o; i++)
         if (!strcmp(s->section, sections[i].section))
             o = find_prefixed("--", sections[i].prefix, s->key);
@@ -100,7 +108,7 @@ static int is_section(const char *name)
 static int complain_key(const struct options *options, const struct file_setting *s)
 {
     const char *names[NAMES_MAX], *what = s->key;
-    const struct option *o;
+    const struct halay_option *o;
     size_t n = 0;
 
     if (s->section && !is_section(s->section))
@@ -111,7 +119,7 @@ static int complain_key(const struct options *options, const struct file_setting
                 names[n++] = section_keys[i].key;
     for (int i = 0; (!s->section || what == s->section) && i < SECTIONS; i++)
         names[n++] = sections[i].section;
-    for (size_t i = 0; what != s->section && (o = options_row(i)) && n < NAMES_MAX - 1; i++)
+    for (size_t i = 0; what != s->section && (o = halay_command_line_row(&options_line, i)) && n < NAMES_MAX - 1; i++)
         names[n++] = o->name + strspn(o->name, "-");
     names[n] = NULL;
     const char *nearest = halay_nearest_word(what, names), *kind = what == s->section ? "section" : "key";
@@ -125,26 +133,25 @@ static int complain_key(const struct options *options, const struct file_setting
 }
 
 /* "A" of "A=1"; the variable that any other option sets; NULL if it sets none. */
-static const char *variable_of(const struct option *o, const char *value, char *name, size_t size)
+static const char *variable_of(const struct halay_option *o, const char *value, char *name, size_t size)
 {
-    if (o->kind != EXPORT)
+    if (!is_export(o))
         return o->variable;
     snprintf(name, size, "%.*s", (int)strcspn(value, "="), value);
     return name;
 }
 
-static int is_on_the_line(const struct options *options, const struct option *o, const char *variable)
+static int is_on_the_line(const struct options *options, const struct halay_option *o, const char *variable)
 {
     char name[256];
 
     for (size_t i = 0; i < options->given_count; i++) {
         const struct given *g = &options->given[i];
-        const struct option *other = options_find(g->option, strlen(g->option));
+        const struct halay_option *other = halay_command_line_find(&options_line, g->option, strlen(g->option));
         const char *set = variable_of(other, g->value, name, sizeof name);
         if (g->line)
             continue;
-        if (variable || set ? variable && set && !strcmp(variable, set)
-                            : o->kind == other->kind && o->member == other->member)
+        if (variable || set ? variable && set && !strcmp(variable, set) : o == other)
             return 1;
     }
     return 0;
@@ -163,22 +170,22 @@ static int is_in_environment(const char *variable)
 }
 
 /* What a truth value of the file means for this option; NULL: nothing is to be set. */
-static const char *translate(const struct option *o, const struct file_setting *s, const char *who, int *code)
+static const char *translate(const struct halay_option *o, const struct file_setting *s, const char *who, int *code)
 {
     static const char *const words[2][2] = { { "off", "0" }, { "on", "1" } };
     char why[256];
     int is_true = 0, is_truth = halay_parse_bool(s->value, &is_true) == HALAY_OK;
 
-    if (!o->value && !is_truth) {
+    if (!halay_option_has_value(o) && !is_truth) {
         say("%s: '%s' is neither true nor false", who, s->value);
         *code = EXIT_USAGE;
         return NULL;
     }
-    if (!o->value) {
+    if (!halay_option_has_value(o)) {
         int is_turned = s->section && !strcmp(s->key, "enabled");
         return is_true != is_turned ? "" : NULL;
     }
-    if (o->kind != SETS || !is_truth)
+    if (o->take != options_set_variable || !is_truth)
         return s->value;
     for (int i = 0; i < 2 && halay_config_check(o->variable, s->value, why, sizeof why) != HALAY_OK; i++)
         if (halay_config_check(o->variable, words[is_true][i], why, sizeof why) == HALAY_OK)
@@ -207,7 +214,7 @@ static int apply_other(const struct options *options, const struct file_setting 
 static int apply_setting(struct options *options, const struct file_setting *s)
 {
     char who[512], name[256];
-    const struct option *o = find_key(s);
+    const struct halay_option *o = find_key(s);
     int code = 0;
 
     if (!s->section && is_section(s->key) && !*s->value)
@@ -219,7 +226,7 @@ static int apply_setting(struct options *options, const struct file_setting *s)
         say("%s belongs on the command line", who);
         return EXIT_USAGE;
     }
-    if (s->is_item && o->kind != EXPORT) {
+    if (s->is_item && !is_export(o)) {
         say("%s takes one value, no list", who);
         return EXIT_USAGE;
     }
@@ -232,7 +239,7 @@ static int apply_setting(struct options *options, const struct file_setting *s)
         return 1;
     if (is_on_the_line(options, o, variable))
         given->beaten_by = "the command line";
-    else if (variable && (o->kind != EXPORT || strchr(value, '=')) && is_in_environment(variable))
+    else if (variable && (!is_export(o) || strchr(value, '=')) && is_in_environment(variable))
         given->beaten_by = "the environment";
     return given->beaten_by ? 0 : options_apply(options, o, who, given->value);
 }

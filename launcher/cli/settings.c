@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings: one pass over what was given, one over the table of variables. The order of the lines is that of
- * precedence: the command line, the environment, the file.
+ * Settings: one pass over what was given, one over the table of variables. Lines are in order of precedence: command
+ * line, environment, file.
  */
 #include "launcher/cli/settings.h"
 #include "base/config.h"
@@ -30,7 +30,7 @@ static void print_given(const struct options *options, int from_file, FILE *out)
     }
 }
 
-/* The option that sets the variable over the environment, NULL if none does. */
+/* The option that overrides this variable of the environment, NULL if none does. */
 static const char *option_over(const struct options *options, const char *variable)
 {
     const char *from = NULL;

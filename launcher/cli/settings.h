@@ -8,9 +8,8 @@
 #include "launcher/cli/options.h"
 #include <stdio.h>
 
-/* A line for each option that was given and for each variable of halay's that the environment sets, behind '#', with
- * its place and, if something else overrides it, what. Call it before the options' variables are put into the
- * environment. */
+/* One line for each option given and each variable of halay's that is set, behind '#': where it was given and, if it is
+ * overridden, by what. Call it before the options' variables are put into the environment. */
 void settings_print(const struct options *options, FILE *out);
 
 #endif

@@ -1,64 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Settings file: a walk over libyaml's events, three levels deep: the mapping, a section or a list, a value.
- *
- * The trainer reads its schemas into trees of typed values (tft/data/document.c); here lines and the text as written
- * are wanted instead, so that an option's complaint can name its place and 0.50 stays 0.50. Each read_ function is
- * given the event that begins its node and consumes the rest of it. Cleanup: fini accepts any half-read list.
+ * Settings file: a document (base/document.h) of three levels - the mapping, a section or a list, a value - laid out
+ * flat. Cleanup: fini accepts any half-made list.
  */
 #include "launcher/cli/settings_file.h"
+#include "base/document.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
-enum { EXIT_USAGE = 2, SETTINGS_MAX = 1000 };
-#define FILE_MAX ((size_t)1 << 20)
+enum { SETTINGS_MAX = 1000 };
 
 struct reader {
     const char *name;
-    yaml_parser_t parser;
+    struct halay_document_lines lines;
     struct settings_file *file; /* borrowed */
     int code;                   /* the exit code of the first complaint */
 };
 
-static int complain(struct reader *r, const yaml_mark_t *mark, const char *what)
+static int complain(struct reader *r, int line, const char *what)
 {
-    say("'%s', line %zu: %s", r->name, mark->line + 1, what);
+    say("'%s', line %d: %s", r->name, line, what);
     r->code = EXIT_USAGE;
     return 0;
 }
 
-/* Anchors and tags mean nothing here, so that nobody may think that they do. */
-static int is_plain(const yaml_event_t *event)
+static int complain_no_memory(struct reader *r)
 {
-    switch (event->type) {
-    case YAML_SCALAR_EVENT:
-        return !event->data.scalar.anchor && !event->data.scalar.tag;
-    case YAML_SEQUENCE_START_EVENT:
-        return !event->data.sequence_start.anchor && !event->data.sequence_start.tag;
-    case YAML_MAPPING_START_EVENT:
-        return !event->data.mapping_start.anchor && !event->data.mapping_start.tag;
-    default:
-        return event->type != YAML_ALIAS_EVENT;
-    }
-}
-
-/* Whether there is an event; a complaint if the text is no YAML, or more of it than is read. */
-static int next_event(struct reader *r, yaml_event_t *event)
-{
-    if (yaml_parser_parse(&r->parser, event)) {
-        if (is_plain(event))
-            return 1;
-        complain(r, &event->start_mark, "anchors, aliases and tags are not read");
-        yaml_event_delete(event);
-        return 0;
-    }
-    say("'%s', line %zu, column %zu: not YAML: %s", r->name, r->parser.problem_mark.line + 1,
-        r->parser.problem_mark.column + 1, r->parser.problem ? r->parser.problem : "cannot be read");
-    r->code = EXIT_USAGE;
+    r->code = say_no_memory();
     return 0;
 }
 
@@ -76,173 +46,123 @@ static int is_same(const char *a, const char *b)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-static int add_value(struct reader *r, const char *section, const yaml_event_t *key, const yaml_event_t *value,
-                     int is_item)
+/* one: all but the value; what it points to is copied. */
+static int add(struct reader *r, const struct file_setting *one, const json_t *value)
 {
     struct settings_file *file = r->file;
 
-    if (value->type != YAML_SCALAR_EVENT)
-        return complain(r, &value->start_mark, "a value must be a word or a number here");
-    if (strlen((const char *)value->data.scalar.value) != value->data.scalar.length)
-        return complain(r, &value->start_mark, "a zero byte");
+    if (!json_is_string(value))
+        return complain(r, one->line, "a value must be a word or a number here");
     if (file->count == SETTINGS_MAX)
-        return complain(r, &value->start_mark, "more than 1000 settings");
+        return complain(r, one->line, "more than 1000 settings");
     struct file_setting *grown = realloc(file->settings, (file->count + 1) * sizeof *grown);
-    if (!grown) {
-        r->code = say_no_memory();
-        return 0;
-    }
+    if (!grown)
+        return complain_no_memory(r);
     file->settings = grown;
     struct file_setting *setting = &grown[file->count++];
-    *setting = (struct file_setting){ .section = section ? strdup(section) : NULL,
-                                      .key = copy_key((const char *)key->data.scalar.value),
-                                      .value = strdup((const char *)value->data.scalar.value),
-                                      .is_item = is_item,
-                                      .line = (int)key->start_mark.line + 1 };
-    if (!setting->key || !setting->value || (section && !setting->section)) {
-        r->code = say_no_memory();
-        return 0;
-    }
+    *setting = *one;
+    setting->section = one->section ? strdup(one->section) : NULL;
+    setting->key = strdup(one->key);
+    setting->value = strdup(json_string_value(value));
+    if (!setting->key || !setting->value || (one->section && !setting->section))
+        return complain_no_memory(r);
     return 1;
 }
 
-static int read_list(struct reader *r, const char *section, const yaml_event_t *key)
+static int add_mapping(struct reader *r, char *section, const json_t *mapping);
+
+static int add_pair(struct reader *r, struct file_setting *one, const json_t *value)
 {
-    for (;;) {
-        yaml_event_t event;
-        if (!next_event(r, &event))
-            return 0;
-        int done = event.type == YAML_SEQUENCE_END_EVENT;
-        int ok = done || add_value(r, section, key, &event, 1);
-        yaml_event_delete(&event);
-        if (done || !ok)
-            return ok;
+    if (!*one->key)
+        return complain(r, one->line, "a key must be a word");
+    for (size_t i = 0; i < r->file->count; i++) {
+        const struct file_setting *other = &r->file->settings[i];
+        if (!is_same(other->section, one->section) || strcmp(other->key, one->key))
+            continue;
+        say("'%s', line %d: key '%s' is given twice", r->name, one->line, one->key);
+        r->code = EXIT_USAGE;
+        return 0;
     }
+    if (json_is_object(value))
+        return one->section ? complain(r, one->line, "a section in a section") : add_mapping(r, one->key, value);
+    one->is_item = json_is_array(value);
+    if (!one->is_item)
+        return add(r, one, value);
+    int ok = 1;
+    for (size_t i = 0; ok && i < json_array_size(value); i++)
+        ok = add(r, one, json_array_get(value, i));
+    return ok;
 }
 
-static int check_key(struct reader *r, const char *section, const yaml_event_t *key)
+static int add_mapping(struct reader *r, char *section, const json_t *mapping)
 {
-    const char *text = (const char *)key->data.scalar.value;
-    char *normal;
+    const char *key;
+    json_t *value;
     int ok = 1;
 
-    if (key->type != YAML_SCALAR_EVENT || !*text || strlen(text) != key->data.scalar.length)
-        return complain(r, &key->start_mark, "a key must be a word");
-    normal = copy_key(text);
-    if (!normal) {
-        r->code = say_no_memory();
-        return 0;
-    }
-    for (size_t i = 0; ok && i < r->file->count; i++)
-        ok = !(is_same(r->file->settings[i].section, section) && !strcmp(r->file->settings[i].key, normal));
-    free(normal);
-    if (!ok) {
-        say("'%s', line %zu: key '%s' is given twice", r->name, key->start_mark.line + 1, text);
-        r->code = EXIT_USAGE;
-    }
-    return ok;
-}
-
-static int read_mapping(struct reader *r, const char *section);
-
-static int read_node(struct reader *r, const char *section, const yaml_event_t *key, const yaml_event_t *event)
-{
-    if (event->type == YAML_SEQUENCE_START_EVENT)
-        return read_list(r, section, key);
-    if (event->type != YAML_MAPPING_START_EVENT)
-        return add_value(r, section, key, event, 0);
-    if (section)
-        return complain(r, &event->start_mark, "a section in a section");
-    char *name = copy_key((const char *)key->data.scalar.value);
-    if (!name) {
-        r->code = say_no_memory();
-        return 0;
-    }
-    int ok = read_mapping(r, name);
-    free(name);
-    return ok;
-}
-
-static int read_pair(struct reader *r, const char *section, const yaml_event_t *key)
-{
-    yaml_event_t event;
-
-    if (!check_key(r, section, key) || !next_event(r, &event))
-        return 0;
-    int ok = read_node(r, section, key, &event);
-    yaml_event_delete(&event);
-    return ok;
-}
-
-static int read_mapping(struct reader *r, const char *section)
-{
-    for (;;) {
-        yaml_event_t event;
-        if (!next_event(r, &event))
-            return 0;
-        int done = event.type == YAML_MAPPING_END_EVENT;
-        int ok = done || read_pair(r, section, &event);
-        yaml_event_delete(&event);
-        if (done || !ok)
-            return ok;
-    }
-}
-
-static int read_stream(struct reader *r)
-{
-    for (int documents = 0;;) {
-        yaml_event_t event;
-        int ok = next_event(r, &event), done = ok && event.type == YAML_STREAM_END_EVENT;
+    json_object_foreach((json_t *)mapping, key, value) {
+        struct file_setting one = { .section = section,
+                                    .key = copy_key(key),
+                                    .line = halay_document_line_of(&r->lines, value) };
+        ok = one.key ? add_pair(r, &one, value) : complain_no_memory(r);
+        free(one.key);
         if (!ok)
-            return 0;
-        if (event.type == YAML_DOCUMENT_START_EVENT && documents++)
-            ok = complain(r, &event.start_mark, "more than one document");
-        else if (event.type == YAML_MAPPING_START_EVENT)
-            ok = read_mapping(r, NULL);
-        else if (event.type == YAML_SCALAR_EVENT || event.type == YAML_SEQUENCE_START_EVENT)
-            ok = complain(r, &event.start_mark, "not a list of keys and values");
-        yaml_event_delete(&event);
-        if (done || !ok)
-            return ok;
+            break;
     }
+    return ok;
+}
+
+/* The log writes nothing: its newest error is reported. */
+static void write_nothing(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static void init_log(struct halay_log *log)
+{
+    halay_log_init(log, HALAY_LOG_ERROR);
+    log->write = write_nothing;
+}
+
+/* What came of reading the document; all three are released. */
+static int finish(enum halay_status status, struct halay_log *log, json_t *document, struct reader *r)
+{
+    if (status) {
+        say("%s", log->last_error);
+        r->code = status == HALAY_ERR_NO_MEMORY ? 1 : EXIT_USAGE;
+    } else {
+        add_mapping(r, NULL, document);
+    }
+    json_decref(document);
+    halay_document_lines_fini(&r->lines);
+    halay_log_fini(log);
+    return r->code;
 }
 
 int settings_file_parse(const char *name, const char *text, size_t length, struct settings_file *file)
 {
     struct reader r = { .name = name, .file = file };
+    json_t *document = NULL;
+    struct halay_log log;
 
     *file = (struct settings_file){ 0 };
-    if (!yaml_parser_initialize(&r.parser))
-        return say_no_memory();
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, length);
-    read_stream(&r);
-    yaml_parser_delete(&r.parser);
-    return r.code;
+    init_log(&log);
+    enum halay_status status = halay_document_parse(&log, name, text, length, 0, &r.lines, &document);
+    return finish(status, &log, document, &r);
 }
 
 int settings_file_load(const char *path, struct settings_file *file)
 {
-    int code = EXIT_USAGE;
-    FILE *in = fopen(path, "rbe");
+    struct reader r = { .name = path, .file = file };
+    json_t *document = NULL;
+    struct halay_log log;
 
     *file = (struct settings_file){ 0 };
-    if (!in) {
-        say("cannot open '%s': %s", path, strerror(errno));
-        return EXIT_USAGE;
-    }
-    char *text = malloc(FILE_MAX + 1);
-    size_t length = text ? fread(text, 1, FILE_MAX + 1, in) : 0;
-    if (!text)
-        code = say_no_memory();
-    else if (ferror(in))
-        say("cannot read '%s': %s", path, strerror(errno));
-    else if (length > FILE_MAX)
-        say("'%s' is larger than 1 MiB: no file of settings", path);
-    else
-        code = settings_file_parse(path, text, length, file);
-    free(text);
-    fclose(in);
-    return code;
+    init_log(&log);
+    enum halay_status status = halay_document_load(&log, path, &r.lines, &document);
+    return finish(status, &log, document, &r);
 }
 
 void settings_file_fini(struct settings_file *file)

@@ -4,7 +4,7 @@
  *
  * YAML, one mapping: a key with a value, a key with a list of values, or a section, which is a key with a mapping of
  * the first two. Values stay the text that was written, since options check them as they check the command line's. What
- * the keys mean is options.c's business. Anchors, aliases, tags and several documents are refused, as are keys given
+ * the keys mean, options_file.c knows. Anchors, aliases, tags and several documents are refused, as are keys given
  * twice.
  */
 #ifndef HALAY_LAUNCHER_SETTINGS_FILE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffer: doubles when it is full, so that appending is cheap however much there is.
+ * Buffer: doubles when it is full, so that appending stays cheap.
  */
 #include "launcher/common/buffer.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words. A lack of memory is kept, so that a line of forty words is checked once.
+ * Words. A lack of memory is remembered, so that a line of forty words needs one check.
  */
 #include "launcher/common/command_line.h"
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes word; NULL is a lack of memory. */
+/* Takes ownership of word; NULL: there was no memory for it. */
 static void add_owned(struct words *words, char *word)
 {
     char **grown = word && !words->has_failed ? realloc(words->at, (words->count + 2) * sizeof *grown) : NULL;
@@ -46,7 +46,7 @@ void words_add_all(struct words *words, char *const *list)
         words_add(words, *list);
 }
 
-/* One word from *text on, into room, which holds the whole text; 0 if a quote is not closed. */
+/* Read one word from *text on into room, which is as large as the text; 0 if a quote is not closed. */
 static int take_word(const char **text, char *room)
 {
     const char *c = *text;
@@ -105,7 +105,10 @@ void quote_word(const char *word, FILE *out)
     }
     fputc('\'', out);
     for (c = word; *c; c++)
-        *c == '\'' ? (void)fputs("'\\''", out) : (void)fputc(*c, out);
+        if (*c == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*c, out);
     fputc('\'', out);
 }
 

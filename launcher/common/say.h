@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What halayrun itself says: one line on standard error, "halayrun: text".
+ * halayrun's own messages: one line on standard error, "halayrun: text".
  */
 #ifndef HALAY_LAUNCHER_SAY_H
 #define HALAY_LAUNCHER_SAY_H
 
-/* In one write, after what the ranks' output still holds back has not been waited for: use it before there is output to
- * be passed on; then output_say (output.h), which keeps the order. */
+/* Written at once, ahead of ranks' output that is still buffered: use it only before there is any. Afterwards use
+ * output_say (output.h), which keeps the order. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Says so; returns the exit code 1. */
+/* Reports "no memory" and returns the exit code 1. */
 int say_no_memory(void);
 
-/* "SIGTERM", "signal 35"; the text lives until the next call in this thread. */
+/* "SIGTERM", "signal 35"; valid until the next call in this thread. */
 const char *signal_name(int signal);
 
 #endif

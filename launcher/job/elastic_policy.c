@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: see elastic_policy.h.
+ * Elastic policy: see elastic_policy.h.
  *
- * next looks for the first thing that is due, marks it as done, and says it; so a caller that does what it hears and
- * asks again comes to the end of all that is due. Nothing here has a clock.
+ * elastic_next looks for the first thing that is due, marks it as done, and returns it; a caller that acts on it and
+ * asks again gets through everything that is due. Nothing here reads a clock.
  *
- * Accusations. A process that leaves an epoch because of a rank says which. Most often that one is dead already; one
- * that is stopped, or cannot be reached by the others, has to be killed before memory is used anew. But whoever found
- * out first has left, too, and some may name it: so the accused has ACCUSED_US to be ready itself.
+ * Accusations. A process that leaves a generation because of another rank names that rank. Usually it is dead already.
+ * One that is stopped, or that the others cannot reach, has to be killed before its memory is reused. But the first one
+ * to notice has left as well, and others may name that one: so an accused process has ACCUSED_US to become ready
+ * itself.
  */
 #include "launcher/job/elastic_policy.h"
 #include <stdio.h>
@@ -73,7 +74,7 @@ static int used_slots(const struct elastic *e, int host)
     return n;
 }
 
-/* More processes than slots: the youngest go first, that is those that are starting, then the highest ranks. */
+/* More processes than slots: those that are starting go first, then the highest ranks. */
 static int pick_surplus(const struct elastic *e, int host)
 {
     int pick = -1;
@@ -89,13 +90,13 @@ static int pick_surplus(const struct elastic *e, int host)
     return pick;
 }
 
-/* Has it a part in the newest epoch? */
+/* Is it part of the newest generation? */
 static int is_inside(const struct elastic_seat *seat)
 {
     return seat->state == SEAT_MEMBER || (seat->state == SEAT_LEAVING && !seat->is_outside && !seat->is_dismissed);
 }
 
-static void shed(struct elastic *e, int host, int64_t now_us)
+static void shed_surplus(struct elastic *e, int host, int64_t now_us)
 {
     int staying = 0;
 
@@ -109,8 +110,8 @@ static void shed(struct elastic *e, int host, int64_t now_us)
     }
 }
 
-/* All members are to go: the first one stays until others have the state. */
-static void keep_one(struct elastic *e)
+/* If all members are to go, the first one stays until others have the state. */
+static void keep_one_member(struct elastic *e)
 {
     struct elastic_seat *first = NULL;
 
@@ -138,8 +139,8 @@ int elastic_list(struct elastic *e, const struct host_list *hosts, int64_t now_u
         e->hosts[host].slots = hosts->at[i].slots;
     }
     for (size_t i = 0; i < e->host_count; i++)
-        shed(e, (int)i, now_us);
-    keep_one(e);
+        shed_surplus(e, (int)i, now_us);
+    keep_one_member(e);
     return 1;
 }
 
@@ -187,10 +188,10 @@ void elastic_ready(struct elastic *e, int seat, const struct halay_ready *ready,
     s->is_ready = 1;
     s->has_state = ready->has_state;
     e->has_state |= ready->has_state;
-    s->accuses = ready->epoch == e->epoch ? seat_of_rank(e, ready->lost) : -1;
+    s->accuses = ready->generation == e->generation ? seat_of_rank(e, ready->lost) : -1;
     if (!was_inside)
         return;
-    /* It was not asked to come: somebody is lost, or the epoch was never complete. */
+    /* It came without being called: a member is lost, or the generation was never complete. */
     if (!e->has_called || s->accuses >= 0)
         e->is_broken = 1;
     if (s->accuses < 0 || e->seats[s->accuses].is_accused)
@@ -205,37 +206,37 @@ int elastic_ended(struct elastic *e, int seat, enum elastic_end how, int64_t now
     enum seat_state was = s->state;
     int host = s->host;
 
-    if (was == SEAT_LEAVING && is_inside(s)) /* before it was told to */
+    if (was == SEAT_LEAVING && is_inside(s)) /* before it was told to leave */
         e->is_broken = 1;
     *s = (struct elastic_seat){ .state = SEAT_FREE };
     if (was == SEAT_FREE || was == SEAT_LEAVING)
         return 1;
-    if (how == ELASTIC_ENDED_WELL && (was == SEAT_MEMBER || !e->epoch)) {
+    if (how == ELASTIC_ENDED_WELL && (was == SEAT_MEMBER || !e->generation)) {
         e->is_ending = 1;
         return 0;
     }
-    if (e->is_ending || !e->epoch) {
+    if (e->is_ending || !e->generation) {
         e->is_ending = 1;
         return 0;
     }
     if (was == SEAT_MEMBER)
         e->is_broken = 1;
-    /* What takes one process of a host most often takes them all. */
-    if (was == SEAT_STARTING || e->hosts[host].failed_epoch != (int)e->epoch)
+    /* What ends one process of a host usually ends them all. */
+    if (was == SEAT_STARTING || e->hosts[host].failed_generation != (int)e->generation)
         host_failed(e, host, how == ELASTIC_HOST_LOST, now_us);
     if (was == SEAT_MEMBER)
-        e->hosts[host].failed_epoch = (int)e->epoch;
+        e->hosts[host].failed_generation = (int)e->generation;
     return 1;
 }
 
 /* ---- what follows ------------------------------------------------------------------------------------------------ */
 
-static struct elastic_next act(enum elastic_act what, int seat)
+static struct elastic_next act_on(enum elastic_act what, int seat)
 {
     return (struct elastic_next){ .act = what, .seat = seat };
 }
 
-static int count(const struct elastic *e, enum seat_state state, int only_ready)
+static int count_seats(const struct elastic *e, enum seat_state state, int only_ready)
 {
     int n = 0;
 
@@ -244,8 +245,8 @@ static int count(const struct elastic *e, enum seat_state state, int only_ready)
     return n;
 }
 
-/* The first seat in that state which is ready, or is not; -1: none. */
-static int find(const struct elastic *e, enum seat_state state, int is_ready)
+/* The first seat in that state that is ready, or is not; -1: none. */
+static int find_seat(const struct elastic *e, enum seat_state state, int is_ready)
 {
     for (int s = 0; s < e->setting.most; s++)
         if (e->seats[s].state == state && e->seats[s].is_ready == is_ready)
@@ -253,7 +254,7 @@ static int find(const struct elastic *e, enum seat_state state, int is_ready)
     return -1;
 }
 
-/* Members that are to go and have not gone: whoever takes over what they did comes after them. */
+/* Members that still have to leave: their successors are placed after that. */
 static int is_anybody_to_leave(const struct elastic *e)
 {
     for (int s = 0; s < e->setting.most; s++)
@@ -262,7 +263,7 @@ static int is_anybody_to_leave(const struct elastic *e)
     return 0;
 }
 
-static void earlier(int64_t at_us, int64_t *wake_us)
+static void wake_earlier(int64_t at_us, int64_t *wake_us)
 {
     if (at_us < *wake_us)
         *wake_us = at_us;
@@ -273,20 +274,28 @@ static struct elastic_next refuse_all(struct elastic *e)
     for (int s = 0; s < e->setting.most; s++)
         if (e->seats[s].state != SEAT_FREE && e->seats[s].is_ready) {
             e->seats[s].is_ready = 0;
-            return act(ELASTIC_REFUSE, s);
+            return act_on(ELASTIC_REFUSE, s);
         }
     return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = INT64_MAX };
 }
 
-static struct elastic_next kill_seat(struct elastic *e, int seat, const char *why)
+static struct elastic_next plan_kill(struct elastic *e, int seat, const char *why)
 {
     e->seats[seat].is_killed = 1;
     snprintf(e->why, sizeof e->why, "%s", why);
-    return act(ELASTIC_KILL, seat);
+    return act_on(ELASTIC_KILL, seat);
 }
 
-/* Those that are to go. */
-static int let_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
+/* How long one that has to go may take. */
+static int64_t patience_us(const struct elastic *e, const struct elastic_seat *seat)
+{
+    if (seat->is_dismissed)
+        return LEAVE_US;
+    return seat->is_accused ? ACCUSED_US : e->setting.timeout_us;
+}
+
+/* Seats that have to be vacated. */
+static int let_leaving_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
     for (int s = 0; s < e->setting.most; s++) {
         struct elastic_seat *seat = &e->seats[s];
@@ -296,32 +305,30 @@ static int let_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct el
             seat->is_ready = 0;
             seat->since_us = now_us;
             seat->is_dismissed = 1;
-            *next = act(ELASTIC_DISMISS, s);
+            *next = act_on(ELASTIC_DISMISS, s);
             return 1;
         }
-        int64_t until_us = seat->since_us + (seat->is_dismissed ? LEAVE_US
-                                             : seat->is_accused ? ACCUSED_US
-                                                                : e->setting.timeout_us);
+        int64_t until_us = seat->since_us + patience_us(e, seat);
         if (seat->is_outside || now_us >= until_us) {
-            *next = kill_seat(e, s, "its host is not part of the job any more");
+            *next = plan_kill(e, s, "its host is no longer part of the job");
             return 1;
         }
-        earlier(until_us, wake_us);
+        wake_earlier(until_us, wake_us);
     }
     return 0;
 }
 
-/* A free slot, and the time to use it. */
-static int start_one(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
+/* Use a free slot whose host is not left out. */
+static int start_on_free_slot(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
-    int seat = find(e, SEAT_FREE, 0);
+    int seat = find_seat(e, SEAT_FREE, 0);
 
     for (size_t h = 0; seat >= 0 && h < e->host_count; h++) {
         const struct elastic_host *host = &e->hosts[h];
         if (used_slots(e, (int)h) >= host->slots)
             continue;
         if (host->until_us > now_us) {
-            earlier(host->until_us, wake_us);
+            wake_earlier(host->until_us, wake_us);
             continue;
         }
         elastic_seat_taken(e, seat, (int)h, now_us);
@@ -331,7 +338,7 @@ static int start_one(struct elastic *e, int64_t now_us, int64_t *wake_us, struct
     return 0;
 }
 
-/* Members that will not come by themselves. */
+/* Members that do not come by themselves. */
 static int kill_missing(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
     for (int s = 0; s < e->setting.most; s++) {
@@ -341,11 +348,11 @@ static int kill_missing(struct elastic *e, int64_t now_us, int64_t *wake_us, str
         int64_t late_us = e->gathering_us + e->setting.timeout_us;
         int64_t accused_us = seat->is_accused ? seat->since_us + ACCUSED_US : INT64_MAX;
         if (now_us >= accused_us)
-            *next = kill_seat(e, s, "the other ranks have lost it");
+            *next = plan_kill(e, s, "the other ranks have lost it");
         else if (now_us >= late_us)
-            *next = kill_seat(e, s, "it has not come to halay_elastic_restore or commit in time (--elastic-timeout)");
+            *next = plan_kill(e, s, "it did not call halay_elastic_restore or commit in time (--elastic-timeout)");
         else {
-            earlier(accused_us < late_us ? accused_us : late_us, wake_us);
+            wake_earlier(accused_us < late_us ? accused_us : late_us, wake_us);
             continue;
         }
         return 1;
@@ -353,7 +360,7 @@ static int kill_missing(struct elastic *e, int64_t now_us, int64_t *wake_us, str
     return 0;
 }
 
-static int by_rank(const struct elastic *e, int *order)
+static int order_by_rank(const struct elastic *e, int *order)
 {
     int n = 0;
 
@@ -368,59 +375,60 @@ static int by_rank(const struct elastic *e, int *order)
     return n;
 }
 
-static struct elastic_next end(struct elastic *e)
+static struct elastic_next end_job(struct elastic *e)
 {
     e->is_ending = 1;
-    return act(ELASTIC_END, -1);
+    return act_on(ELASTIC_END, -1);
 }
 
-static struct elastic_next form(struct elastic *e)
+static struct elastic_next form_generation(struct elastic *e)
 {
     int *order = calloc((size_t)e->setting.most, sizeof *order);
 
     if (!order) {
         snprintf(e->why, sizeof e->why, "no memory");
-        return end(e);
+        return end_job(e);
     }
-    int n = by_rank(e, order);
+    int n = order_by_rank(e, order);
     for (int rank = 0; rank < n; rank++) {
         struct elastic_seat *seat = &e->seats[order[rank]];
         *seat = (struct elastic_seat){ .state = SEAT_MEMBER, .host = seat->host, .rank = rank, .accuses = -1 };
     }
     free(order);
     e->members = n;
-    e->epoch++;
-    e->is_broken = e->has_said_over = e->has_called = 0;
+    e->generation++;
+    e->is_broken = e->has_announced_end = e->has_called = 0;
     e->settled_us = e->gathering_us = 0;
-    return act(ELASTIC_FORM, -1);
+    return act_on(ELASTIC_FORM, -1);
 }
 
-/* All members are ready: is it time? */
+/* All members are ready: form the generation now, or wait for more? */
 static struct elastic_next form_if_possible(struct elastic *e, int64_t now_us, int64_t wake_us)
 {
-    int new = count(e, SEAT_STARTING, 1), starting = count(e, SEAT_STARTING, 0) - new;
-    int ready = count(e, SEAT_MEMBER, 1) + new;
-    int64_t join_us = e->settled_us + (e->epoch ? JOIN_US : e->setting.start_us);
+    int new = count_seats(e, SEAT_STARTING, 1), starting = count_seats(e, SEAT_STARTING, 0) - new;
+    int ready = count_seats(e, SEAT_MEMBER, 1) + new;
+    int64_t join_us = e->settled_us + (e->generation ? JOIN_US : e->setting.start_us);
 
-    if (e->setting.reset_limit && e->epoch > (unsigned)e->setting.reset_limit) {
-        snprintf(e->why, sizeof e->why, "it was re-formed %u times, which is the limit (--reset-limit)", e->epoch - 1);
-        return end(e);
+    if (e->setting.reset_limit && e->generation > (unsigned)e->setting.reset_limit) {
+        snprintf(e->why, sizeof e->why, "it was re-formed %u times, which is the limit (--reset-limit)",
+                 e->generation - 1);
+        return end_job(e);
     }
     if (ready >= e->setting.least && (!starting || now_us >= join_us))
-        return form(e);
+        return form_generation(e);
     if (ready >= e->setting.least)
-        earlier(join_us, &wake_us);
+        wake_earlier(join_us, &wake_us);
     if (ready < e->setting.least && now_us >= e->settled_us + e->setting.timeout_us) {
         snprintf(e->why, sizeof e->why,
                  "only %d rank%s can go on, --min-np wants %d; waited %g s for more (--elastic-timeout)", ready,
                  ready == 1 ? "" : "s", e->setting.least, (double)e->setting.timeout_us / 1e6);
-        return end(e);
+        return end_job(e);
     }
-    earlier(e->settled_us + e->setting.timeout_us, &wake_us);
+    wake_earlier(e->settled_us + e->setting.timeout_us, &wake_us);
     return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
 }
 
-/* Whoever could have it has gone, or has said that it has not: ranks that joined, and had not been given it yet. */
+/* Every member has gone or has no state: those left joined and were not given it yet. */
 static int is_state_lost(const struct elastic *e)
 {
     int inside = 0;
@@ -433,7 +441,7 @@ static int is_state_lost(const struct elastic *e)
             return 0;
         inside++;
     }
-    return e->epoch && (e->has_state || !inside);
+    return e->generation && (e->has_state || !inside);
 }
 
 struct elastic_next elastic_next(struct elastic *e, int64_t now_us)
@@ -443,28 +451,28 @@ struct elastic_next elastic_next(struct elastic *e, int64_t now_us)
 
     if (e->is_ending)
         return refuse_all(e);
-    if (e->is_broken && !e->has_said_over) {
-        e->has_said_over = 1;
-        return act(ELASTIC_OVER, -1);
+    if (e->is_broken && !e->has_announced_end) {
+        e->has_announced_end = 1;
+        return act_on(ELASTIC_OVER, -1);
     }
     if (is_state_lost(e)) {
-        snprintf(e->why, sizeof e->why, "no rank is left that has the state");
-        return end(e);
+        snprintf(e->why, sizeof e->why, "no rank with the job's state is left");
+        return end_job(e);
     }
-    if (let_go(e, now_us, &wake_us, &next) || start_one(e, now_us, &wake_us, &next))
+    if (let_leaving_go(e, now_us, &wake_us, &next) || start_on_free_slot(e, now_us, &wake_us, &next))
         return next;
-    int is_wanted = !e->epoch || e->is_broken || e->has_called;
-    if (!is_wanted && (find(e, SEAT_STARTING, 1) >= 0 || is_anybody_to_leave(e))) {
+    int is_wanted = !e->generation || e->is_broken || e->has_called;
+    if (!is_wanted && (find_seat(e, SEAT_STARTING, 1) >= 0 || is_anybody_to_leave(e))) {
         e->has_called = 1;
-        return act(ELASTIC_CALL, -1);
+        return act_on(ELASTIC_CALL, -1);
     }
     if (!is_wanted)
         return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
-    if (!e->gathering_us && (e->is_broken || count(e, SEAT_MEMBER, 1)))
+    if (!e->gathering_us && (e->is_broken || count_seats(e, SEAT_MEMBER, 1)))
         e->gathering_us = now_us;
     if (e->gathering_us && kill_missing(e, now_us, &wake_us, &next))
         return next;
-    if (find(e, SEAT_MEMBER, 0) >= 0 || is_anybody_to_leave(e)) {
+    if (find_seat(e, SEAT_MEMBER, 0) >= 0 || is_anybody_to_leave(e)) {
         e->settled_us = 0;
         return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job: starts the ranks (job_start.c), serves their store, passes their output and their signals on, and ends.
+ * Job: starts the ranks (job_start.c), serves their store, passes on their output and signals, and ends.
  *
  *     RUNNING --- a rank fails, or a signal to stop ---> STOPPING --- grace is over, or told again ---> KILLING
  *        |            (SIGTERM, or that signal, to all)     |          (SIGKILL to all descendants)        |
@@ -8,18 +8,20 @@
  *                                    |
  *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained
  *
- * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed; of those
- * that are found ended together, one that a signal killed counts as the first, since the others most often complain
- * about it. With ranks on other hosts, whose ends take their way, "together" is within HEARSAY_MS.
- * One loop, one poll; nothing in it blocks. The ranks of this host are a crew (crew.h).
+ * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed. Of several
+ * that end together, one that a signal killed counts as the first, since the others usually just complain about it.
+ * "Together" means within HEARSAY_MS if ranks run on other hosts, because news of their ends takes time.
  *
- * Ranks of other hosts are started, heard and signalled through an agent there (host_link.h, agent.h); from the moment
- * that the agent is told of them they count as running, until it reports their end or is lost.
+ * One loop, one poll; nothing in it blocks. local_ranks.h has the processes of this host.
+ *
+ * Ranks of other hosts are started, read and signalled through an agent there (host_link.h, agent.h). They count as
+ * running from the moment the agent gets its plan until it reports their end or is lost.
  *
  * Cleanup: job_fini accepts any half-built state that began with zeros.
  */
 #include "base/clock.h"
 #include "base/config.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/local/processes.h"
@@ -33,15 +35,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    EXIT_SIGNAL = 128,
-    EXIT_SSH = 255,
-    FIXED_FDS = 4,
-    KILL_MS = 10000,
-    SETTLE_MS = 2000,
-    HEARSAY_MS = 500,
-    ONE_EVENT_US = 500000
-};
+enum { FD_SIGNALS, FD_LIFELINE, FD_STORE, FD_INPUT, FIXED_FDS }; /* of job->fds; then sinks, streams, links */
+enum { KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 500000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
 
@@ -50,35 +45,35 @@ void job_signal_rank(struct job *job, int r, int signal)
     if (job->ranks[r].link)
         link_signal_rank(job->ranks[r].link, r, signal);
     else
-        crew_signal_one(&job->crew, r, signal);
+        local_ranks_signal_one(&job->local_ranks, r, signal);
 }
 
-static void signal_ranks(struct job *job, int signal)
+static void job_signal_ranks(struct job *job, int signal)
 {
-    crew_signal(&job->crew, signal);
+    local_ranks_signal(&job->local_ranks, signal);
     for (size_t i = 0; i < job->link_count; i++)
         link_signal(&job->links[i], signal);
 }
 
 static void kill_all(struct job *job)
 {
-    job->stage = KILLING;
+    job->stage = JOB_KILLING;
     job->deadline_us = halay_deadline_us(KILL_MS);
-    signal_ranks(job, SIGKILL);
+    job_signal_ranks(job, SIGKILL);
     for (size_t i = 0; i < job->link_count; i++)
         link_kill(&job->links[i]);
-    if (!job->link_count) /* there are ssh among them otherwise */
+    if (!job->link_count) /* otherwise the ssh processes are among them */
         processes_signal_descendants(SIGKILL);
 }
 
-/* Ask all to end; a stopped one must run to be able to. */
+/* Ask all to end. SIGCONT, because a stopped process could not. */
 static void begin_stop(struct job *job, int signal, int grace_ms)
 {
-    job->stage = STOPPING;
+    job->stage = JOB_STOPPING;
     job->deadline_us = halay_deadline_us(grace_ms);
     job_elastic_stop(job);
-    signal_ranks(job, signal);
-    signal_ranks(job, SIGCONT);
+    job_signal_ranks(job, signal);
+    job_signal_ranks(job, SIGCONT);
 }
 
 /* "rank 2", "ranks 0, 2 and 3 more" */
@@ -103,17 +98,18 @@ static void end_grace(struct job *job)
     char names[128];
 
     name_running(job, names, sizeof names);
-    if (job->stage == KILLING) {
+    if (job->stage == JOB_KILLING) {
         output_say(&job->output, "%s cannot be ended", names);
         job->has_given_up = 1;
         return;
     }
-    if (job->stage == STOPPING)
+    if (job->stage == JOB_STOPPING)
         output_say(&job->output, "%s did not end in time: SIGKILL", names);
     kill_all(job);
 }
 
-/* A batch system tells every process of a job: this one, and the front, which passes it on. That is told once. */
+/* A batch system signals every process of a job: this one, and the front, which passes the signal on. That counts
+ * once. */
 static int is_told_already(const struct job *job, const struct signalfd_siginfo *info)
 {
     return job->stop_signal == (int)info->ssi_signo && job->stop_sender != (pid_t)info->ssi_pid &&
@@ -129,14 +125,13 @@ static void told_to_stop(struct job *job, const struct signalfd_siginfo *info)
     job->stop_signal = signal;
     job->stop_sender = (pid_t)info->ssi_pid;
     job->stop_us = halay_now_us();
-    if (job_elastic_goes_on(job) &&
-        !job->running) /* it waits for hosts: nobody else will say that it has not been done */
+    if (job_elastic_goes_on(job) && !job->running) /* waiting for hosts: no rank will report that the job is not done */
         job->exit_code = EXIT_SIGNAL + signal;
-    if (job->stage == RUNNING) {
-        output_say(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once when told again",
+    if (job->stage == JOB_RUNNING) {
+        output_say(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once on a second signal",
                    signal_name(signal), job->setting->options->stop_grace_ms / 1000.0);
         begin_stop(job, signal, job->setting->options->stop_grace_ms);
-    } else if (job->stage != KILLING) {
+    } else if (job->stage != JOB_KILLING) {
         output_say(&job->output, "%s: SIGKILL to all ranks", signal_name(signal));
         kill_all(job);
     }
@@ -149,7 +144,7 @@ static int has_failed(const struct rank *rank)
     return !WIFEXITED(rank->status) || WEXITSTATUS(rank->status) != 0;
 }
 
-static int code_of(const struct rank *rank)
+static int exit_code_of(const struct rank *rank)
 {
     return WIFSIGNALED(rank->status) ? EXIT_SIGNAL + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
 }
@@ -165,7 +160,7 @@ static void name_process(const struct job *job, int r, char *text, size_t size)
         snprintf(text, size, "pid %d", (int)rank->pid);
 }
 
-/* What is said until end_cause is the first cause, for whoever asks for it. */
+/* What is reported until end_cause is the first cause; it is copied to cause_fd. */
 static void begin_cause(struct job *job, const struct host_link *link)
 {
     int fd = job->setting->cause_fd;
@@ -173,12 +168,12 @@ static void begin_cause(struct job *job, const struct host_link *link)
     if (!fd || lseek(fd, 0, SEEK_CUR) > 0)
         return;
     dprintf(fd, "%s\n", link ? link->host : "");
-    job->output.witness = fd;
+    job->output.copy_fd = fd;
 }
 
 static void end_cause(struct job *job)
 {
-    job->output.witness = 0;
+    job->output.copy_fd = 0;
 }
 
 static void say_failure(struct job *job, int r)
@@ -195,12 +190,12 @@ static void say_failure(struct job *job, int r)
     else
         output_say(out, "rank %d (%s) ended with exit code %d", r, process, WEXITSTATUS(rank->status));
     if (rank->streams[1].tail_count)
-        output_say(out, "the last it wrote to standard error:");
+        output_say(out, "its last lines on standard error:");
     stream_say_tail(&rank->streams[1]);
     end_cause(job);
 }
 
-/* The others are to end, too. */
+/* End the other ranks, too. */
 void job_end_others(struct job *job)
 {
     char names[128];
@@ -217,19 +212,19 @@ void job_end_others(struct job *job)
 
 static void rank_failed(struct job *job, int r)
 {
-    if (job->stage != RUNNING) {
+    if (job->stage != JOB_RUNNING) {
         if (job->stop_signal && !job->exit_code)
             job->exit_code = EXIT_SIGNAL + job->stop_signal;
         return;
     }
-    for (int i = 0; i < 2; i++) /* all that it said comes before what is said about it */
+    for (int i = 0; i < 2; i++) /* everything it wrote comes before the report about it */
         stream_read(&job->ranks[r].streams[i]);
     int leaves = job_elastic_is_leaving(job, r);
     if (!leaves)
         say_failure(job, r);
-    if (job_elastic_takes_end(job, r, ELASTIC_FAILED, code_of(&job->ranks[r])))
+    if (job_elastic_takes_end(job, r, ELASTIC_FAILED, exit_code_of(&job->ranks[r])))
         return;
-    job->exit_code = code_of(&job->ranks[r]);
+    job->exit_code = exit_code_of(&job->ranks[r]);
     job_end_others(job);
 }
 
@@ -245,9 +240,9 @@ static void rank_ended(struct job *job, int r, int status)
         output_say(&job->output, "rank %d (%s) has ended", r, process);
 }
 
-/* One that was not killed may only have lost a rank whose end is still on its way here, or a host, of which there is no
- * word then. */
-static void suspect(struct job *job, int r)
+/* A rank that was not killed may only have reacted to the end of another, or of a host, whose news is still on its
+ * way. */
+static void suspect_rank(struct job *job, int r)
 {
     if (job->elastic || !job->link_count || WIFSIGNALED(job->ranks[r].status)) {
         job->suspect = -1;
@@ -269,17 +264,17 @@ static void judge_suspect(struct job *job)
 
     for (size_t i = 0; i < job->link_count; i++)
         waits |= link_is_doubted(&job->links[i]);
-    if (r < 0 || (job->stage == RUNNING && job->running && waits))
+    if (r < 0 || (job->stage == JOB_RUNNING && job->running && waits))
         return;
     job->suspect = -1;
     rank_failed(job, r);
 }
 
-/* What its end means. */
-static void judge(struct job *job, int r)
+/* What a rank's end means for the job. */
+static void judge_end(struct job *job, int r)
 {
     if (has_failed(&job->ranks[r]))
-        suspect(job, r);
+        suspect_rank(job, r);
     else
         job_elastic_takes_end(job, r, ELASTIC_ENDED_WELL, 0);
 }
@@ -316,10 +311,10 @@ static void remote_ended(void *context, int r, int status)
     for (int which = 0; which < 2; which++)
         stream_end_line(&job->ranks[r].streams[which]);
     rank_ended(job, r, status);
-    judge(job, r);
+    judge_end(job, r);
 }
 
-static void remote_said(void *context, const char *host, const char *line, int is_detail)
+static void remote_printed(void *context, const char *host, const char *line, int is_detail)
 {
     struct job *job = context;
 
@@ -327,32 +322,38 @@ static void remote_said(void *context, const char *host, const char *line, int i
         output_say(&job->output, "host '%s': %s", host, line);
 }
 
-/* Its ssh has ended, or says nothing any more. What ran there and has not been reported is lost, and that is a
- * failure. */
+/* The agent's exit code tells why it could not start its ranks, unless it is ssh's own. */
+static int start_failure_code(const struct host_link *link)
+{
+    int code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0;
+
+    return code && code != EXIT_SSH ? code : 1;
+}
+
+/* Its ssh has ended or is silent. Ranks there whose end was not reported are lost, and that is a failure. */
 static void host_lost(struct job *job, struct host_link *link)
 {
     char why[512], names[64];
-    int lost = 0, goes_on = 1,
-        code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0, unknown = 0;
+    int lost = 0, not_started = 0, goes_on = 1;
 
     for (int r = link->first; r < link->first + link->count; r++)
         if (job->ranks[r].is_running && job->ranks[r].link == link) {
-            unknown += !job->ranks[r].pid;
+            not_started += !job->ranks[r].pid;
             rank_ended(job, r, 0);
             job->ranks[r].is_lost = 1;
             lost++;
         }
-    if (!lost || job->stage != RUNNING)
+    if (!lost || job->stage != JOB_RUNNING)
         return;
     link_explain(link, why, sizeof why);
-    if (unknown && link->reason)
-        snprintf(why, sizeof why, "see above"); /* said when it came */
+    if (not_started && link->reason)
+        snprintf(why, sizeof why, "see above"); /* reported when it came */
     if (link->count == 1)
         snprintf(names, sizeof names, "rank %d", link->first);
     else
         snprintf(names, sizeof names, "ranks %d to %d", link->first, link->first + link->count - 1);
     begin_cause(job, link);
-    output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, unknown ? "cannot be started" : "is lost",
+    output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, not_started ? "cannot be started" : "is lost",
                why);
     end_cause(job);
     for (int r = link->first; r < link->first + link->count; r++)
@@ -361,12 +362,11 @@ static void host_lost(struct job *job, struct host_link *link)
     if (goes_on && job->elastic)
         return;
     job->suspect = -1;
-    /* The agent's own exit code says why it could not start them; 255 is ssh's. */
-    job->exit_code = unknown && code && code != EXIT_SSH ? code : 1;
+    job->exit_code = not_started ? start_failure_code(link) : 1;
     job_end_others(job);
 }
 
-/* A child that is no rank has ended: perhaps an ssh. */
+/* A child that is not a rank has ended: perhaps an ssh. */
 static void link_ended(struct job *job, pid_t pid, int status)
 {
     for (size_t i = 0; i < job->link_count; i++) {
@@ -390,12 +390,12 @@ static void progress_call(struct job *job, struct host_link *link)
 
     if (link->state != LINK_CALLING && link->state != LINK_READY)
         return;
-    if (job->stage != RUNNING) /* nothing has been started there that could be asked to end */
-        kill(link->ssh, SIGKILL);
+    if (job->stage != JOB_RUNNING) /* nothing runs there that could be asked to end */
+        link_end_ssh(link);
     else if (link->state == LINK_READY && job_send_plan(job, link))
-        kill(link->ssh, SIGKILL);
+        link_end_ssh(link);
     else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->heard_us > patience_us)
-        kill(link->ssh, SIGKILL);
+        link_end_ssh(link);
 }
 
 static void progress_links(struct job *job)
@@ -404,7 +404,7 @@ static void progress_links(struct job *job)
         struct host_link *link = &job->links[i];
         link_progress(link, sinks_are_open(job));
         if (link->is_silent && link->state != LINK_ENDED) {
-            kill(link->ssh, SIGKILL); /* reaped like any other */
+            link_end_ssh(link); /* it is reaped like any other */
             host_lost(job, link);
         }
         if (job->elastic)
@@ -429,12 +429,12 @@ static void pass_input(struct job *job)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static void reap(struct job *job)
+static void job_reap(struct job *job)
 {
     int failed = -1, r, status;
     pid_t pid;
 
-    while ((pid = crew_reap(&job->crew, &r, &status))) {
+    while ((pid = local_ranks_reap(&job->local_ranks, &r, &status))) {
         if (r < 0) {
             if (!job_elastic_reaped(job, pid, status))
                 link_ended(job, pid, status);
@@ -442,43 +442,43 @@ static void reap(struct job *job)
         }
         rank_ended(job, r, status);
         if (job->elastic)
-            judge(job, r);
+            judge_end(job, r);
         else if (has_failed(&job->ranks[r]) &&
                  (failed < 0 || (WIFSIGNALED(status) && !WIFSIGNALED(job->ranks[failed].status))))
             failed = r;
     }
     if (failed >= 0)
-        suspect(job, failed);
+        suspect_rank(job, failed);
 }
 
-static void take_signals(struct job *job)
+static void job_take_signals(struct job *job)
 {
     struct signalfd_siginfo info;
 
     while (read(job->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int signal = (int)info.ssi_signo;
         if (signal == SIGCHLD)
-            reap(job);
+            job_reap(job);
         else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
             told_to_stop(job, &info);
         else if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH)
-            signal_ranks(job, signal);
+            job_signal_ranks(job, signal);
     }
 }
 
-static size_t watch(struct job *job)
+static size_t job_watch(struct job *job)
 {
-    size_t n = 0;
+    int reads_input = job->input_fd >= 0 && !link_is_full(job->ranks[0].link);
+    size_t n = FIXED_FDS;
 
-    job->fds[n++] = (struct pollfd){ .fd = job->signal_fd, .events = POLLIN };
-    job->fds[n++] = (struct pollfd){ .fd = job->setting->lifeline, .events = POLLIN };
-    job->fds[n++] = (struct pollfd){ .fd = halay_store_server_fd(job->store), .events = POLLIN };
-    job->fds[n++] = (struct pollfd){ .fd = job->input_fd >= 0 && !link_is_full(job->ranks[0].link) ? job->input_fd : -1,
-                                     .events = POLLIN };
+    job->fds[FD_SIGNALS] = (struct pollfd){ .fd = job->signal_fd, .events = POLLIN };
+    job->fds[FD_LIFELINE] = (struct pollfd){ .fd = job->setting->lifeline, .events = POLLIN };
+    job->fds[FD_STORE] = (struct pollfd){ .fd = halay_store_server_fd(job->store), .events = POLLIN };
+    job->fds[FD_INPUT] = (struct pollfd){ .fd = reads_input ? job->input_fd : -1, .events = POLLIN };
     for (int i = 0; i < 2; i++)
         if (job->output.sinks[i].pending.count)
             job->fds[n++] = (struct pollfd){ .fd = job->output.sinks[i].fd, .events = POLLOUT };
-    for (int r = 0; r < job->size; r++)
+    for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
             if (stream->fd >= 0 && !sink_is_full(stream->sink))
@@ -487,16 +487,16 @@ static size_t watch(struct job *job)
     for (size_t i = 0; i < job->link_count; i++, n += LINK_FDS)
         link_watch(&job->links[i], sinks_are_open(job), &job->fds[n]);
     if (job->elastic)
-        job->fds[n++] = (struct pollfd){ .fd = job_elastic_watched(job), .events = POLLIN };
+        job->fds[n++] = (struct pollfd){ .fd = job_elastic_fd(job), .events = POLLIN };
     return n;
 }
 
-/* Reads every stream that can be read; those that were not polled give EAGAIN at the cost of a call. */
+/* Read every stream that can be read; one that was not polled costs a call that gives EAGAIN. */
 static void pass_output(struct job *job, size_t polled)
 {
     int any = 0;
 
-    for (size_t i = FIXED_FDS; i < polled && !any; i++) /* links' too: their part is cheap */
+    for (size_t i = FIXED_FDS; i < polled && !any; i++) /* those of links, too: reading is cheap */
         any = job->fds[i].revents != 0;
     if (!any)
         return;
@@ -507,19 +507,27 @@ static void pass_output(struct job *job, size_t polled)
     output_flush(&job->output);
 }
 
-static void turn(struct job *job)
+/* How long the loop may wait if nothing happens; below 0: forever. */
+static int job_patience_ms(const struct job *job)
 {
-    size_t n = watch(job);
     int64_t due_us = job_elastic_due(job);
 
-    due_us = job->deadline_us < due_us ? job->deadline_us : due_us;
+    if (job->deadline_us < due_us)
+        due_us = job->deadline_us;
     if (job->suspect >= 0 && job->suspect_us < due_us)
         due_us = job->suspect_us;
     int ms = halay_deadline_left_ms(due_us);
-
     for (size_t i = 0; i < job->link_count; i++)
         if (ms < 0 || ms > link_patience_ms(&job->links[i]))
             ms = link_patience_ms(&job->links[i]);
+    return ms;
+}
+
+static void job_turn(struct job *job)
+{
+    size_t n = job_watch(job);
+    int ms = job_patience_ms(job);
+
     if (poll(job->fds, (nfds_t)n, ms) < 0) {
         job->has_given_up = errno != EINTR;
         if (job->has_given_up)
@@ -528,16 +536,16 @@ static void turn(struct job *job)
     }
     pass_output(job, n);
     progress_links(job);
-    if (job->fds[3].revents)
+    if (job->fds[FD_INPUT].revents)
         pass_input(job);
-    if (job->fds[0].revents)
-        take_signals(job);
-    if (job->fds[1].revents) {
+    if (job->fds[FD_SIGNALS].revents)
+        job_take_signals(job);
+    if (job->fds[FD_LIFELINE].revents) {
         job->is_orphaned = 1;
         kill_all(job);
         return;
     }
-    if (job->fds[2].revents && halay_store_server_progress(job->store) != HALAY_OK)
+    if (job->fds[FD_STORE].revents && halay_store_server_progress(job->store) != HALAY_OK)
         job->has_given_up = 1;
     judge_suspect(job);
     if (halay_deadline_passed(job->deadline_us))
@@ -546,54 +554,54 @@ static void turn(struct job *job)
         job_elastic_progress(job);
 }
 
-static int goes_on(const struct job *job)
+static int job_can_go_on(const struct job *job)
 {
     return !job->is_orphaned && !job->has_given_up;
 }
 
-/* The agents end what their ranks left behind, send what was still to be said, and end. */
+/* The agents end what their ranks left behind, send the rest of the output, and end. */
 static void await_agents(struct job *job)
 {
     int open = 1;
 
     if (!job->link_count)
         return;
-    if (job->stage != KILLING) {
-        job->stage = LEAVING;
+    if (job->stage != JOB_KILLING) {
+        job->stage = JOB_LEAVING;
         job->deadline_us = halay_deadline_us(job->setting->options->grace_ms + SETTLE_MS);
     }
-    while (open && goes_on(job)) {
+    while (open && job_can_go_on(job)) {
         open = 0;
         for (size_t i = 0; i < job->link_count; i++)
             open |= job->links[i].state != LINK_ENDED;
         if (open && halay_deadline_passed(job->deadline_us))
             return;
         if (open)
-            turn(job);
+            job_turn(job);
     }
 }
 
-static int leave_turn(void *context)
+static int job_leave_turn(void *context)
 {
     struct job *job = context;
 
-    turn(job);
-    return job->stage == LEAVING && goes_on(job);
+    job_turn(job);
+    return job->stage == JOB_LEAVING && job_can_go_on(job);
 }
 
-/* What the ranks started and left behind. */
-static void end_leftovers(struct job *job)
+/* End what the ranks left behind. */
+static void job_end_leftovers(struct job *job)
 {
-    if (job->stage != KILLING) {
-        job->stage = LEAVING;
+    if (job->stage != JOB_KILLING) {
+        job->stage = JOB_LEAVING;
         job->deadline_us = halay_deadline_us(job->setting->options->grace_ms);
     }
-    int left = crew_end_leftovers(job->stage == LEAVING ? leave_turn : NULL, job);
+    int left = local_ranks_end_leftovers(job->stage == JOB_LEAVING ? job_leave_turn : NULL, job);
     if (left > 0)
         output_say(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
 
-/* Whoever reads our output may be slow: from here on halayrun can be interrupted as any program. */
+/* Readers of our output may be slow: from here on halayrun can be interrupted like any program. */
 static void drain_output(struct job *job)
 {
     sigset_t none;
@@ -601,7 +609,7 @@ static void drain_output(struct job *job)
     sigemptyset(&none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int r = 0; r < job->size; r++)
+    for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
             stream_read(stream);
@@ -629,19 +637,19 @@ static int job_init(struct job *job, const struct job_setting *setting)
                          .deadline_us = HALAY_NEVER };
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
+    for (int r = 0; job->ranks && r < job->size; r++)
+        job->ranks[r].streams[0].fd = job->ranks[r].streams[1].fd = -1;
     job->fds =
         calloc((size_t)job->size * 2 + (setting->layout->count + job_later_links(job)) * LINK_FDS + FIXED_FDS + 3,
                sizeof *job->fds);
-    if (!job->ranks || !job->fds || !crew_init(&job->crew, job->size))
+    if (!job->ranks || !job->fds || !local_ranks_init(&job->local_ranks, job->size))
         return say_no_memory();
-    for (int r = 0; r < job->size; r++)
-        job->ranks[r].streams[0].fd = job->ranks[r].streams[1].fd = -1;
-    job->signal_fd = crew_open_signals();
+    job->signal_fd = local_ranks_open_signals();
     if (job->signal_fd < 0) {
         say("cannot receive signals: %s", strerror(errno));
         return 1;
     }
-    job->events = (struct link_events){ remote_started, remote_wrote, remote_ended, remote_said, job };
+    job->events = (struct link_events){ remote_started, remote_wrote, remote_ended, remote_printed, job };
     int code = job_make_links(job);
     if (!code)
         code = job_open_store(job);
@@ -666,7 +674,7 @@ static void job_fini(struct job *job)
         close(job->secret_fd);
     if (job->signal_fd >= 0)
         close(job->signal_fd);
-    crew_fini(&job->crew);
+    local_ranks_fini(&job->local_ranks);
     free(job->ranks);
     free(job->fds);
 }
@@ -683,10 +691,10 @@ int job_run(const struct job_setting *setting)
     if (code) {
         processes_end_descendants();
     } else {
-        while ((job.running || job_elastic_goes_on(&job)) && goes_on(&job))
-            turn(&job);
+        while ((job.running || job_elastic_goes_on(&job)) && job_can_go_on(&job))
+            job_turn(&job);
         await_agents(&job);
-        end_leftovers(&job);
+        job_end_leftovers(&job);
         code = job.has_given_up && !job.exit_code ? 1 : job.exit_code;
     }
     if (!job.is_orphaned)

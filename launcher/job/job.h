@@ -7,7 +7,7 @@
 
 #include "launcher/local/front.h"
 
-/* Runs in a process of its own, with all signals blocked. Returns halayrun's exit code, when nothing of the job is
+/* Runs in a process of its own, with all signals blocked. Returns halayrun's exit code, once nothing of the job is
  * left. */
 int job_run(const struct job_setting *setting);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's elastic side: does what elastic_policy.h decides, and tells it what happens. A rank of struct job is a seat
- * then, and keeps its number while processes come and go on it.
+ * Job's elastic side: carries out what elastic_policy.h decides, and tells it what happens. A rank of struct job is a
+ * seat here, and keeps its number while processes come and go on it.
  */
 #include "base/clock.h"
 #include "base/store/elastic_words.h"
@@ -15,15 +15,15 @@
 struct job_elastic {
     struct elastic logic;
     struct discover discover;
-    struct halay_seat *waits; /* owned: [seat] as it is ready, and how often */
+    struct halay_seat *waits; /* owned: [seat] its newest request for a place */
     int starts;               /* batches of processes started so far */
     int exit_code;            /* of the newest failure */
-    int64_t due_us;           /* when there is something to be done; 0: now */
+    int64_t due_us;           /* when something is due; 0: now */
 };
 
 /* ---- words of the store ------------------------------------------------------------------------------------------ */
 
-static void was_set(void *arg, const char *key, const void *value, size_t bytes)
+static void take_ready(void *arg, const char *key, const void *value, size_t bytes)
 {
     struct job *job = arg;
     struct job_elastic *e = job->elastic;
@@ -32,7 +32,7 @@ static void was_set(void *arg, const char *key, const void *value, size_t bytes)
 
     if (!halay_elastic_read_key(key, &who) || !halay_ready_read(value, bytes, &ready) || who.seat >= job->size ||
         job->ranks[who.seat].start != who.start || !job->ranks[who.seat].is_running)
-        return; /* of a process that has ended meanwhile */
+        return; /* of a process that has ended in the meantime */
     e->waits[who.seat] = who;
     elastic_ready(&e->logic, who.seat, &ready, halay_now_us());
     int accused = e->logic.seats[who.seat].accuses;
@@ -43,13 +43,13 @@ static void was_set(void *arg, const char *key, const void *value, size_t bytes)
 static void set_key(struct job *job, const char *key, const void *value, size_t bytes)
 {
     if (halay_store_server_set(job->store, key, value, bytes) != HALAY_OK)
-        job->has_given_up = 1; /* said */
+        job->has_given_up = 1; /* reported */
 }
 
-static void answer(struct job *job, int seat, enum halay_verdict verdict)
+static void answer_seat(struct job *job, int seat, enum halay_verdict verdict)
 {
     const struct elastic *logic = &job->elastic->logic;
-    const struct halay_place place = { verdict, logic->epoch, logic->seats[seat].rank, logic->members };
+    const struct halay_place place = { verdict, logic->generation, logic->seats[seat].rank, logic->members };
     unsigned char bytes[HALAY_PLACE_BYTES];
     char key[HALAY_STORE_KEY_MAX];
 
@@ -58,20 +58,20 @@ static void answer(struct job *job, int seat, enum halay_verdict verdict)
     set_key(job, key, bytes, sizeof bytes);
 }
 
-static void say_of_epoch(struct job *job, void (*make_key)(unsigned epoch, char *key))
+static void say_of_generation(struct job *job, void (*make_key)(unsigned generation, char *key))
 {
     char key[HALAY_STORE_KEY_MAX];
 
-    make_key(job->elastic->logic.epoch, key);
+    make_key(job->elastic->logic.generation, key);
     set_key(job, key, "", 0);
 }
 
 /* ---- acts -------------------------------------------------------------------------------------------------------- */
 
-/* Whoever gets a place now has read all that was said to it before. */
-static void forget_epoch(struct job *job)
+/* Every process that gets a place now has read all messages to it. */
+static void forget_generation(struct job *job)
 {
-    static const char *const prefixes[] = { HALAY_ELASTIC_READY, HALAY_ELASTIC_EPOCH, HALAY_ELASTIC_CHANGE,
+    static const char *const prefixes[] = { HALAY_ELASTIC_READY, HALAY_ELASTIC_GENERATION, HALAY_ELASTIC_CHANGE,
                                             HALAY_ELASTIC_OVER };
     char places[HALAY_STORE_KEY_MAX];
 
@@ -84,7 +84,7 @@ static void forget_epoch(struct job *job)
     }
 }
 
-static void form(struct job *job)
+static void do_form(struct job *job)
 {
     struct elastic *logic = &job->elastic->logic;
     char map[512] = "";
@@ -94,16 +94,16 @@ static void form(struct job *job)
         for (int s = 0; s < job->size && used < sizeof map; s++)
             if (logic->seats[s].state == SEAT_MEMBER && logic->seats[s].rank == rank)
                 used += (size_t)snprintf(map + used, sizeof map - used, "%s%d", rank ? "," : "", s);
-    if (logic->epoch > 1)
-        output_say(&job->output, "re-formed, epoch %u: %d rank%s, on seats %s", logic->epoch, logic->members,
+    if (logic->generation > 1)
+        output_say(&job->output, "re-formed, generation %u: %d rank%s, on seats %s", logic->generation, logic->members,
                    logic->members == 1 ? "" : "s", map);
-    forget_epoch(job);
+    forget_generation(job);
     for (int s = 0; s < job->size; s++)
         if (logic->seats[s].state == SEAT_MEMBER)
-            answer(job, s, HALAY_VERDICT_PLACE);
+            answer_seat(job, s, HALAY_VERDICT_PLACE);
 }
 
-static void start(struct job *job, const struct elastic_next *next)
+static void do_start(struct job *job, const struct elastic_next *next)
 {
     struct job_elastic *e = job->elastic;
     const char *host = e->logic.hosts[next->host].name;
@@ -114,7 +114,7 @@ static void start(struct job *job, const struct elastic_next *next)
         job_elastic_takes_end(job, next->seat, ELASTIC_FAILED, 1);
 }
 
-static void kill_seat(struct job *job, int seat)
+static void do_kill(struct job *job, int seat)
 {
     const struct elastic *logic = &job->elastic->logic;
 
@@ -122,14 +122,14 @@ static void kill_seat(struct job *job, int seat)
     job_signal_rank(job, seat, SIGKILL);
 }
 
-static void dismiss(struct job *job, int seat)
+static void do_dismiss(struct job *job, int seat)
 {
-    output_say(&job->output, "seat %d leaves: host '%s' is not part of the job any more, or has fewer slots", seat,
+    output_say(&job->output, "seat %d leaves: host '%s' is no longer part of the job, or has fewer slots", seat,
                job->elastic->logic.hosts[job->elastic->logic.seats[seat].host].name);
-    answer(job, seat, HALAY_VERDICT_LEAVE);
+    answer_seat(job, seat, HALAY_VERDICT_LEAVE);
 }
 
-static void end(struct job *job)
+static void do_end(struct job *job)
 {
     struct job_elastic *e = job->elastic;
 
@@ -138,32 +138,32 @@ static void end(struct job *job)
     job_end_others(job);
 }
 
-static void act(struct job *job, const struct elastic_next *next)
+static void do_act(struct job *job, const struct elastic_next *next)
 {
     switch (next->act) {
     case ELASTIC_START:
-        start(job, next);
+        do_start(job, next);
         break;
     case ELASTIC_OVER:
-        say_of_epoch(job, halay_elastic_over_key);
+        say_of_generation(job, halay_elastic_over_key);
         break;
     case ELASTIC_CALL:
-        say_of_epoch(job, halay_elastic_change_key);
+        say_of_generation(job, halay_elastic_change_key);
         break;
     case ELASTIC_KILL:
-        kill_seat(job, next->seat);
+        do_kill(job, next->seat);
         break;
     case ELASTIC_DISMISS:
-        dismiss(job, next->seat);
+        do_dismiss(job, next->seat);
         break;
     case ELASTIC_REFUSE:
-        answer(job, next->seat, HALAY_VERDICT_OVER);
+        answer_seat(job, next->seat, HALAY_VERDICT_OVER);
         break;
     case ELASTIC_FORM:
-        form(job);
+        do_form(job);
         break;
     case ELASTIC_END:
-        end(job);
+        do_end(job);
         break;
     case ELASTIC_WAIT:
         break;
@@ -175,13 +175,13 @@ void job_elastic_progress(struct job *job)
     struct job_elastic *e = job->elastic;
     struct elastic_next next;
 
-    if (job->stage != RUNNING && job->stage != STOPPING)
+    if (job->stage != JOB_RUNNING && job->stage != JOB_STOPPING)
         return;
     if (!e->logic.is_ending)
         discover_progress(&e->discover);
     do {
         next = elastic_next(&e->logic, halay_now_us());
-        act(job, &next);
+        do_act(job, &next);
     } while (next.act != ELASTIC_WAIT);
     e->due_us = next.act == ELASTIC_WAIT ? next.wake_us : 0;
 }
@@ -190,20 +190,20 @@ int64_t job_elastic_due(const struct job *job)
 {
     const struct job_elastic *e = job->elastic;
 
-    if (!e || job->stage != RUNNING)
+    if (!e || job->stage != JOB_RUNNING)
         return INT64_MAX;
     int64_t script_us = e->logic.is_ending ? INT64_MAX : discover_due(&e->discover);
     return e->due_us < script_us ? e->due_us : script_us;
 }
 
-int job_elastic_watched(const struct job *job)
+int job_elastic_fd(const struct job *job)
 {
     return job->elastic->discover.out;
 }
 
 int job_elastic_goes_on(const struct job *job)
 {
-    return job->elastic && job->stage == RUNNING && !job->elastic->logic.is_ending;
+    return job->elastic && job->stage == JOB_RUNNING && !job->elastic->logic.is_ending;
 }
 
 void job_elastic_stop(struct job *job)
@@ -223,7 +223,7 @@ int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int c
 {
     struct job_elastic *e = job->elastic;
 
-    if (!e || job->stage != RUNNING)
+    if (!e || job->stage != JOB_RUNNING)
         return 0;
     int64_t now_us = halay_now_us();
     const struct elastic_host *host = &e->logic.hosts[e->logic.seats[seat].host];
@@ -244,20 +244,23 @@ int job_elastic_reaped(struct job *job, pid_t pid, int status)
     struct host_list hosts;
     char why[800] = "";
 
-    int what = e ? discover_reaped(&e->discover, pid, status, &hosts, why, sizeof why) : 0;
-    if (what > 0 && !elastic_list(&e->logic, &hosts, halay_now_us()))
-        say_no_memory();
-    if (what > 0)
+    if (!e)
+        return 0;
+    enum discover_end end = discover_reaped(&e->discover, pid, status, &hosts, why, sizeof why);
+    if (end == DISCOVER_HOSTS) {
+        if (!elastic_list(&e->logic, &hosts, halay_now_us()))
+            say_no_memory();
         hosts_fini(&hosts);
-    if (what < 0 && *why)
-        output_say(&job->output, "%s; the hosts stay as they were", why);
-    return what != 0;
+    }
+    if (end == DISCOVER_FAILED && *why)
+        output_say(&job->output, "%s; the list of hosts stays as it was", why);
+    return end != DISCOVER_NOT_IT;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-/* Without a list there is this host alone. */
-static int list_hosts(struct job *job)
+/* Without a list there is only this host. */
+static int list_elastic_hosts(struct job *job)
 {
     struct host here = { .name = (char[]){ "localhost" }, .slots = job->size };
     const struct host_list alone = { &here, 1 }, *hosts = job->setting->hosts;
@@ -292,11 +295,11 @@ int job_elastic_init(struct job *job)
     discover_init(&e->discover, options->discovery_script, options->slots);
     e->discover.due_us = halay_deadline_us(DISCOVER_EVERY_MS);
     e->waits = calloc((size_t)job->size, sizeof *e->waits);
-    if (!e->waits || !elastic_init(&e->logic, &setting) || !list_hosts(job))
+    if (!e->waits || !elastic_init(&e->logic, &setting) || !list_elastic_hosts(job))
         return say_no_memory();
     take_seats(job);
     e->starts = 1;
-    halay_store_server_watch(job->store, HALAY_ELASTIC_READY, was_set, job);
+    halay_store_server_watch(job->store, HALAY_ELASTIC_READY, take_ready, job);
     return 0;
 }
 

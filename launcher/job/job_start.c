@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's start: the store, the links to other hosts, the ranks and what they write to. job.c ends whatever was begun
- * here.
+ * Job's start: the store, the links to other hosts, the ranks and their streams. job.c cleans up what was begun here.
  */
 #include "base/config.h"
 #include "launcher/cli/environment.h"
@@ -19,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* mkdir -p; 0 if it cannot be. */
+/* mkdir -p; 0 if that fails (reported). */
 static int make_folders(char *path)
 {
     for (char *slash = path; slash;) {
@@ -62,15 +61,15 @@ static int open_streams(struct job *job, int r, const int fds[2])
     return ok;
 }
 
-/* More of them may be started than there were cores planned for. */
-static const struct binding_map *map_of(const struct job *job, int r)
+/* More of them may be started than cores were planned for. */
+static const struct binding_map *binding_of(const struct job *job, int r)
 {
     static const struct binding_map unbound = { .why_not = "it was started later" };
 
     return !job->elastic || job->ranks[r].local < job->setting->local_seats ? job->setting->map : &unbound;
 }
 
-static int start_one(struct job *job, int r)
+static int start_local_rank(struct job *job, int r)
 {
     const struct job_setting *s = job->setting;
     struct start start = { .rank = r,
@@ -80,7 +79,7 @@ static int start_one(struct job *job, int r)
                            .elastic = job->elastic ? job->ranks[r].start : -1,
                            .command = s->options->command,
                            .folder = s->options->folder,
-                           .map = map_of(job, r),
+                           .map = binding_of(job, r),
                            .store_address = job->store_address,
                            .secret_fd = job->secret_fd,
                            .stdin_fd = r == 0 && !job->ranks[r].was_used ? s->rank0_stdin : -1,
@@ -92,7 +91,7 @@ static int start_one(struct job *job, int r)
     int code = start_rank(&start, &rank->pid, fds);
     if (code)
         return code;
-    crew_add(&job->crew, r, rank->pid);
+    local_ranks_add(&job->local_ranks, r, rank->pid);
     rank->is_running = 1;
     job->running++;
     if (s->options->verbose) {
@@ -102,8 +101,8 @@ static int start_one(struct job *job, int r)
     return open_streams(job, r, fds) ? 0 : 1;
 }
 
-/* Addresses by which the store may be reached from elsewhere, as texts; if the platform names an interface for it and
- * the user none, by those that it has. */
+/* Addresses of the store for other hosts, as text: those of the interface that the platform names, unless the user
+ * named one. */
 static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], char **list)
 {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
@@ -125,8 +124,8 @@ static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], cha
     return 1;
 }
 
-/* What goes to the ranks of other hosts; the list is the caller's to free, word outlives it. NULL: no memory. */
-static char **environment_of(const struct job *job, int start, char word[32])
+/* For the ranks of other hosts. The list is the caller's to free; word must outlive it. NULL: no memory. */
+static char **environment_for_agent(const struct job *job, int start, char word[32])
 {
     char **list = passed_on_environment(job->setting->options), **grown;
     size_t count = 0;
@@ -151,24 +150,24 @@ int job_send_plan(struct job *job, struct host_link *link)
     const struct options *options = job->setting->options;
     char texts[HALAY_ADDRESSES_MAX][HALAY_ADDRESS_TEXT], *addresses[HALAY_ADDRESSES_MAX + 1], folder[PATH_MAX],
         word[32];
-    struct plan plan = { .first = link->first,
-                         .count = link->count,
-                         .size = job->size,
-                         .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
-                         .grace_ms = options->grace_ms,
-                         .folder = folder,
-                         .addresses = addresses,
-                         .command = options->command };
+    struct host_plan plan = { .first = link->first,
+                              .count = link->count,
+                              .size = job->size,
+                              .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
+                              .grace_ms = options->grace_ms,
+                              .folder = folder,
+                              .addresses = addresses,
+                              .command = options->command };
 
     if (options->folder) {
         snprintf(folder, sizeof folder, "%s", options->folder);
     } else if (!getcwd(folder, sizeof folder)) {
-        say("cannot name the folder that we are in: %s", strerror(errno));
+        say("cannot find the current folder: %s", strerror(errno));
         return 1;
     }
     if (!list_addresses(job, texts, addresses))
         return 1;
-    plan.environment = environment_of(job, job->ranks[link->first].start, word);
+    plan.environment = environment_for_agent(job, job->ranks[link->first].start, word);
     if (!plan.environment)
         return say_no_memory();
     memcpy(plan.secret, job->secret, sizeof plan.secret);
@@ -199,7 +198,7 @@ static int start_remote(struct job *job)
 
 /* ---- later, in an elastic job ------------------------------------------------------------------------------------ */
 
-/* What the process before has left in its streams has been passed on. */
+/* Pass on what the previous process left in its streams. */
 static void clear_seat(struct job *job, int r)
 {
     struct rank *rank = &job->ranks[r];
@@ -209,7 +208,7 @@ static void clear_seat(struct job *job, int r)
         stream_end_line(&rank->streams[i]);
         stream_fini(&rank->streams[i]);
     }
-    if (r == 0 && job->input_fd >= 0) { /* what halayrun reads was for the process before */
+    if (r == 0 && job->input_fd >= 0) { /* halayrun's standard input was for the previous process */
         close(job->input_fd);
         job->input_fd = -1;
     }
@@ -219,20 +218,25 @@ static void clear_seat(struct job *job, int r)
     rank->local = -1;
 }
 
-static int free_local(const struct job *job)
+static int is_local_taken(const struct job *job, int local)
+{
+    for (int r = 0; r < job->size; r++)
+        if (job->ranks[r].is_running && job->ranks[r].local == local)
+            return 1;
+    return 0;
+}
+
+static int find_free_local(const struct job *job)
 {
     int local = 0;
 
-    for (int r = 0; r < job->size; r++)
-        if (job->ranks[r].is_running && job->ranks[r].local == local) {
-            local++;
-            r = -1;
-        }
+    while (is_local_taken(job, local))
+        local++;
     return local;
 }
 
-/* A link that has ended and serves nobody, or one more; NULL: all are in use. */
-static struct host_link *free_link(struct job *job)
+/* A link that has ended and serves no rank, or a new one; NULL: all are in use. */
+static struct host_link *find_free_link(struct job *job)
 {
     for (size_t i = 0; i < job->link_count; i++) {
         struct host_link *link = &job->links[i];
@@ -247,10 +251,10 @@ static struct host_link *free_link(struct job *job)
     return job->link_count < job->link_room ? &job->links[job->link_count++] : NULL;
 }
 
-static int call_host(struct job *job, int r, const char *host)
+static int call_host_of_seat(struct job *job, int r, const char *host)
 {
     const int none[2] = { -1, -1 };
-    struct host_link *link = free_link(job);
+    struct host_link *link = find_free_link(job);
     struct words words = { 0 };
 
     if (!link) {
@@ -276,9 +280,9 @@ int job_start_seat(struct job *job, int r, const char *host)
 {
     clear_seat(job, r);
     if (!layout_is_here(job->setting->log, host))
-        return call_host(job, r, host);
-    job->ranks[r].local = free_local(job);
-    return start_one(job, r);
+        return call_host_of_seat(job, r, host);
+    job->ranks[r].local = find_free_local(job);
+    return start_local_rank(job, r);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
@@ -302,14 +306,14 @@ int job_call_others(struct job *job)
 
 int job_start_all(struct job *job)
 {
-    if (job->setting->options->verbose && job->setting->layout->here && !job->setting->map->is_bound)
+    if (job->setting->options->verbose && job->setting->layout->ranks_here && !job->setting->map->is_bound)
         output_say(&job->output, "ranks are not bound: %s", job->setting->map->why_not);
     int code = start_remote(job);
     for (int r = 0; !code && r < job->setting->options->ranks; r++)
         if (!job->ranks[r].link)
-            code = start_one(job, r);
+            code = start_local_rank(job, r);
     if (!code && !job->ranks[0].link && job->setting->rank0_stdin > STDERR_FILENO)
-        close(job->setting->rank0_stdin); /* rank 0 alone reads it */
+        close(job->setting->rank0_stdin); /* only rank 0 reads it */
     return code;
 }
 
@@ -346,7 +350,7 @@ int job_make_links(struct job *job)
     return 0;
 }
 
-/* Where other hosts reach it, too; by this host's ranks on the loopback interface, unless it is bound to another. */
+/* Other hosts reach it, too. Ranks of this host use the loopback interface, unless it is bound to another. */
 static int open_store_for_all(struct job *job)
 {
     const struct halay_network *network = &job->setting->network;

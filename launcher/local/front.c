@@ -5,21 +5,20 @@
  *     shell -> front ------------> job -----------> rank 0 -> ...
  *              signals, terminal   store, output    rank 1 -> ...
  *
- *     front is killed   the lifeline, a pipe whose write end only the front has, ends: the job kills all and ends
- *     job is killed     ranks get their parent-death signal; the front, a subreaper too, inherits and kills what is
- *                       left
- *     one is stopped    of an agent: the other makes it go on, the front after stopped_ms, the job when it ends; else
- *                       the ranks would outlive the job that they belong to
+ *     front is killed   the lifeline, a pipe whose write end only the front has, ends: the job kills everything
+ *     job is killed     ranks get their parent-death signal; the front, also a subreaper, inherits and kills the rest
+ *     one is stopped    of an agent only: the other continues it (the front after stopped_ms, the job when it ends);
+ *                       otherwise ranks would outlive the job that they belong to
  *
  * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on:
- * each arrives once, whether it came from the keyboard or from kill. The ranks' groups are in the background for the
- * terminal; if standard input is one, the front reads it for rank 0, since it alone may, and only while it is in the
- * foreground.
+ * each arrives once, whether from the keyboard or from kill. For the terminal, the ranks' groups are in the background.
+ * If standard input is a terminal, the front reads it for rank 0, since only the front may, and only in the foreground.
  *
- * Cleanup: the process ends after this; descriptors are the kernel's to close.
+ * Cleanup: the process ends after this, and the kernel closes its descriptors.
  */
 #include "launcher/local/front.h"
 #include "base/clock.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/local/processes.h"
 #include <errno.h>
@@ -31,16 +30,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { FD_SIGNALS, FD_INPUT, FRONT_FDS };
+
 struct front {
     pid_t job;
-    int stopped_ms;      /* as in struct job_setting */
-    int64_t continue_us; /* when the job, which is stopped, is to go on; HALAY_NEVER */
-    sigset_t
-        ignored; /* what whoever started us wants ignored, as nohup does; blocked, it would reach us all the same */
+    int has_ended, exit_code; /* of the job */
+    int stopped_ms;           /* as in struct job_setting */
+    int64_t continue_us;      /* when to continue the job, which is stopped; HALAY_NEVER */
+    sigset_t ignored;         /* by whatever started us, as nohup does; a signalfd delivers them all the same */
     int signal_fd;
-    int pump; /* write end of rank 0's standard input; -1: it reads ours itself, or no more */
+    int pump; /* write end of rank 0's standard input; -1: it reads ours itself, or reads no more */
     char typed[4096];
-    size_t typed_count, typed_sent; /* what is still to be passed on */
+    size_t typed_count, typed_sent; /* bytes still to be passed on */
 };
 
 static int is_foreground(void)
@@ -74,8 +75,13 @@ static void pump_in(struct front *front)
     front->typed_count = n > 0 ? (size_t)n : 0;
 }
 
-/* The job's exit code once it has ended, -1 before. */
-static int reap(struct front *front)
+static void end_front(struct front *front, int exit_code)
+{
+    front->has_ended = 1;
+    front->exit_code = exit_code;
+}
+
+static void front_reap(struct front *front)
 {
     int status;
     pid_t pid;
@@ -88,29 +94,30 @@ static int reap(struct front *front)
                 WIFSTOPPED(status) && front->stopped_ms ? halay_deadline_us(front->stopped_ms) : HALAY_NEVER;
             continue;
         }
-        if (WIFEXITED(status))
-            return WEXITSTATUS(status);
+        if (WIFEXITED(status)) {
+            end_front(front, WEXITSTATUS(status));
+            return;
+        }
         say("the process that runs the job (pid %d) was killed by %s: ending the ranks", (int)pid,
             signal_name(WTERMSIG(status)));
         processes_end_descendants();
-        return 128 + WTERMSIG(status);
+        end_front(front, EXIT_SIGNAL + WTERMSIG(status));
+        return;
     }
-    return -1;
 }
 
 /* SIGTSTP stops the ranks and then halayrun, as the shell expects; SIGCONT goes the same way. */
-static int take_signals(struct front *front)
+static void front_take_signals(struct front *front)
 {
     struct signalfd_siginfo info;
 
-    while (read(front->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        int signal = (int)info.ssi_signo, code;
+    while (!front->has_ended && read(front->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo;
         if (sigismember(&front->ignored, signal))
             continue;
         switch (signal) {
         case SIGCHLD:
-            if ((code = reap(front)) >= 0)
-                return code;
+            front_reap(front);
             break;
         case SIGTSTP:
             kill(front->job, signal);
@@ -128,37 +135,37 @@ static int take_signals(struct front *front)
             break;
         }
     }
-    return -1;
 }
 
-static int stand(struct front *front)
+/* Until the job has ended. Returns its exit code. */
+static int front_loop(struct front *front)
 {
-    int code = -1;
-
-    while (code < 0) {
-        struct pollfd fds[2] = { { .fd = front->signal_fd, .events = POLLIN }, { .fd = -1 } };
+    while (!front->has_ended) {
+        struct pollfd fds[] = {
+            [FD_SIGNALS] = { .fd = front->signal_fd, .events = POLLIN }, [FD_INPUT] = { .fd = -1 }
+        };
         int has_typed = front->typed_sent < front->typed_count;
         if (front->pump >= 0 && has_typed)
-            fds[1] = (struct pollfd){ .fd = front->pump, .events = POLLOUT };
+            fds[FD_INPUT] = (struct pollfd){ .fd = front->pump, .events = POLLOUT };
         else if (front->pump >= 0 && is_foreground())
-            fds[1] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
-        if (poll(fds, 2, halay_deadline_left_ms(front->continue_us)) < 0 && errno != EINTR) {
+            fds[FD_INPUT] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
+        if (poll(fds, FRONT_FDS, halay_deadline_left_ms(front->continue_us)) < 0 && errno != EINTR) {
             say("cannot wait: %s", strerror(errno));
             processes_end_descendants();
             return 1;
         }
-        if (fds[1].revents && has_typed)
+        if (fds[FD_INPUT].revents && has_typed)
             pump_out(front);
-        else if (fds[1].revents && is_foreground())
+        else if (fds[FD_INPUT].revents && is_foreground())
             pump_in(front);
-        if (fds[0].revents)
-            code = take_signals(front);
+        if (fds[FD_SIGNALS].revents)
+            front_take_signals(front);
         if (halay_deadline_passed(front->continue_us)) {
             kill(front->job, SIGCONT);
             front->continue_us = HALAY_NEVER;
         }
     }
-    return code;
+    return front->exit_code;
 }
 
 static void find_ignored(sigset_t *ignored)
@@ -172,8 +179,8 @@ static void find_ignored(sigset_t *ignored)
 }
 
 /* In the job's process. */
-__attribute__((noreturn)) static void run_job(const struct job_setting *setting, int (*run)(const struct job_setting *),
-                                              pid_t front)
+__attribute__((noreturn)) static void become_job(const struct job_setting *setting,
+                                                 int (*run)(const struct job_setting *), pid_t front)
 {
     setpgid(0, 0);
     prctl(PR_SET_NAME, "halayrun-job");
@@ -208,7 +215,7 @@ int front_run(struct job_setting *setting, int (*run)(const struct job_setting *
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    signal(SIGCHLD, SIG_DFL); /* if it was ignored there would be nobody to wait for */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, nobody could be waited for */
     find_ignored(&front.ignored);
     front.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     if (front.signal_fd < 0 || pipe2(lifeline, O_CLOEXEC) < 0 || !open_pump(setting, &front) ||
@@ -228,11 +235,11 @@ int front_run(struct job_setting *setting, int (*run)(const struct job_setting *
         close(front.signal_fd);
         if (front.pump >= 0)
             close(front.pump);
-        run_job(setting, run, self);
+        become_job(setting, run, self);
     }
     setpgid(front.job, front.job);
     close(lifeline[0]);
     if (front.pump >= 0)
         close(setting->rank0_stdin);
-    return stand(&front);
+    return front_loop(&front);
 }

@@ -11,26 +11,26 @@
 #include "launcher/where/layout.h"
 #include <signal.h>
 
-/* What the job's process is told. */
+/* What the job's process needs to know. */
 struct job_setting {
     const struct options *options; /* borrowed */
     const struct layout *layout;   /* borrowed */
-    const struct host_list *hosts; /* borrowed: where ranks may be; empty or NULL: here alone */
+    const struct host_list *hosts; /* borrowed: where ranks may run; empty or NULL: here only */
     const struct binding_map *map; /* borrowed: of this host's ranks */
-    int local_seats;               /* how many ranks map is for */
-    struct halay_network network;  /* where to listen for the other hosts, as the user says */
-    const char *interface;         /* borrowed: the other hosts are offered the store by its addresses; NULL: by all */
-    int peer_start_ms;             /* how long other hosts have to answer */
-    struct halay_log *log;         /* borrowed */
-    int cause_fd;    /* the first failure is written there: its host ("": this one), newline, lines; 0: nowhere */
-    int lifeline;    /* readable (at its end) when halayrun's front has died: everything is killed then */
-    int rank0_stdin; /* what rank 0 reads */
-    int stopped_ms;  /* how long job or front may be stopped (SIGSTOP) before the other makes it go on; 0: for ever */
-    const sigset_t *rank_signals; /* the mask that ranks begin with */
+    int local_seats;               /* how many ranks the map is for */
+    struct halay_network network;  /* where to listen for other hosts, as the user chose */
+    const char *interface; /* borrowed: other hosts get the store's addresses on this interface; NULL: all of them */
+    int peer_start_ms;     /* how long other hosts may take to answer */
+    struct halay_log *log; /* borrowed */
+    int cause_fd;          /* the first failure is written there: host ("": this one), newline, lines; 0: not written */
+    int lifeline;          /* at its end, halayrun's front has died: kill everything */
+    int rank0_stdin;       /* what rank 0 reads */
+    int stopped_ms; /* how long job or front may be stopped (SIGSTOP) before the other continues it; 0: forever */
+    const sigset_t *rank_signals; /* the signal mask that ranks start with */
 };
 
-/* Forks the job's process, which is run (job_run, agent_run), and stands in front of it until it ends.
- * setting->lifeline, rank0_stdin and rank_signals are filled in here. Returns the exit code. */
+/* Fork the job's process, which calls run (job_run, agent_run), and stand in front of it until it ends. Fills in
+ * setting->lifeline, rank0_stdin and rank_signals. Returns the exit code. */
 int front_run(struct job_setting *setting, int (*run)(const struct job_setting *));
 
 #endif

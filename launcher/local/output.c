@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output: bytes of many ranks into whole lines of one stream.
+ * Output: turns the bytes of many ranks into whole lines of one stream.
  *
  *     rank 0 stdout --> line "[0] ..." --+--> sink stdout --> descriptor 1
  *     rank 1 stdout --> line "[1] ..." --+
  *     rank 0 stderr --> ...            ------> sink stderr --> descriptor 2
  *
- * A line leaves its stream only when it is whole, so that lines never mix; one of LINE_MAX_BYTES is cut there, so that
- * memory stays bounded. On a terminal a carriage return ends one too, so that a rank's progress bar moves. The
- * descriptors 1 and 2 may be shared with other programs and so are not made non-blocking; instead they are written to
- * when poll says that they can take bytes, and no more than a pipe takes then without waiting. When nobody reads a sink
- * any more its streams are closed: ranks that go on writing then meet SIGPIPE, as under a plain pipe. When it cannot be
- * written for another reason, as on a full disk, what follows is read and dropped: no job is ended for its log.
+ * A line leaves its stream only when it is whole, so that lines never mix. One of LINE_MAX_BYTES is cut, so that memory
+ * stays bounded. On a terminal a carriage return also ends a line, so that progress bars move. Descriptors 1 and 2 may
+ * be shared with other programs and are therefore not made non-blocking. They are written to when poll says that they
+ * take bytes, and never more than a pipe then takes without waiting. When nobody reads a sink any more, its streams are
+ * closed: ranks that go on writing get SIGPIPE, as with a plain pipe. When a write fails for another reason, such as a
+ * full disk, later output is read and dropped: no job ends because of its log.
  *
  * Cleanup: fini accepts any half-built state that began with zeros.
  */
@@ -29,8 +29,8 @@
 
 enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20, READ_BYTES = 1 << 16 };
 
-/* Output that there is no memory for is dropped: better than ending the job for it. */
-static void append(struct buffer *buffer, const char *bytes, size_t count)
+/* Output is dropped if there is no memory: better than ending the job. */
+static void append_or_drop(struct buffer *buffer, const char *bytes, size_t count)
 {
     buffer_append(buffer, bytes, count);
 }
@@ -58,7 +58,7 @@ int sink_is_full(const struct sink *sink)
     return sink->pending.count >= SINK_BYTES;
 }
 
-/* Up to timeout_ms for each piece; 0: only what can be written at once. */
+/* Wait up to timeout_ms for each piece; 0: write only what can be written at once. */
 static void sink_flush(struct sink *sink, int timeout_ms)
 {
     size_t done = 0;
@@ -122,11 +122,11 @@ void output_say(struct output *output, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     struct buffer *to = &output->sinks[1].pending;
-    append(to, "halayrun: ", 10);
-    append(to, line, strlen(line));
-    append(to, "\n", 1);
-    if (output->witness)
-        dprintf(output->witness, "%s\n", line); /* memory: what does not fit is not said there */
+    append_or_drop(to, "halayrun: ", 10);
+    append_or_drop(to, line, strlen(line));
+    append_or_drop(to, "\n", 1);
+    if (output->copy_fd)
+        dprintf(output->copy_fd, "%s\n", line); /* a memfd: what does not fit is missing there */
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static size_t write_time(char *text, size_t size)
     return n + (size_t)snprintf(text + n, size - n, ".%03ld ", now.tv_nsec / 1000000);
 }
 
-static int digits(int number)
+static int count_digits(int number)
 {
     int n = 1;
 
@@ -152,7 +152,7 @@ static int digits(int number)
     return n;
 }
 
-/* "[1] " on standard output, "[1]! " on standard error: the two can be told apart when they go to one place. */
+/* "[1] " on standard output, "[1]! " on standard error: they can be told apart when both go to one place. */
 static void write_prefix(struct stream *stream)
 {
     static const int colours[] = { 36, 32, 33, 35, 34, 31 };
@@ -161,14 +161,18 @@ static void write_prefix(struct stream *stream)
     char text[64];
 
     if (stream->output->timestamp)
-        append(&sink->pending, text, write_time(text, sizeof text));
+        append_or_drop(&sink->pending, text, write_time(text, sizeof text));
     if (stream->output->no_prefix)
         return;
-    int width = digits(stream->output->ranks - 1), colour = colours[stream->rank % 6];
-    int n = sink->has_colours ? snprintf(text, sizeof text, "\033[%dm[%*d]%s\033[0m ", colour, width, stream->rank,
-                                         is_error ? "!" : "")
-                              : snprintf(text, sizeof text, "[%*d]%s ", width, stream->rank, is_error ? "!" : "");
-    append(&sink->pending, text, (size_t)n);
+    int width = count_digits(stream->output->ranks - 1), colour = colours[stream->rank % 6];
+    const char *mark = is_error ? "!" : "";
+    int n;
+
+    if (sink->has_colours)
+        n = snprintf(text, sizeof text, "\033[%dm[%*d]%s\033[0m ", colour, width, stream->rank, mark);
+    else
+        n = snprintf(text, sizeof text, "[%*d]%s ", width, stream->rank, mark);
+    append_or_drop(&sink->pending, text, (size_t)n);
 }
 
 static void write_file(struct stream *stream, const char *bytes, size_t count, int at_line_start)
@@ -196,17 +200,17 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count)
         stream->tail[stream->tail_count++ % TAIL_BYTES] = bytes[i];
 }
 
-/* bytes with its newline, or without one: cut, or the end of the stream. On a terminal with its carriage return: what
- * follows is written over it there, as the rank means it to. */
-static void emit(struct stream *stream, const char *bytes, size_t count)
+/* bytes end with a newline, or without one: a line that was cut, or the end of the stream. On a terminal they may end
+ * with a carriage return: what follows is written over them, as the rank intends. */
+static void emit_line(struct stream *stream, const char *bytes, size_t count)
 {
     char last = count ? bytes[count - 1] : 0;
     int is_whole = last == '\n' || (last == '\r' && stream->sink->is_terminal);
 
-    if (stream->has_returned && count == 1 && last == '\n') { /* came late, but is the same line's */
+    if (stream->has_returned && count == 1 && last == '\n') { /* it comes late, but belongs to the same line */
         stream->has_returned = 0;
         write_file(stream, bytes, count, 0);
-        append(&stream->sink->pending, bytes, count);
+        append_or_drop(&stream->sink->pending, bytes, count);
         return;
     }
     stream->has_returned = last == '\r' && stream->sink->is_terminal;
@@ -215,46 +219,41 @@ static void emit(struct stream *stream, const char *bytes, size_t count)
     if (stream->sink->is_gone || stream->sink->lost)
         return;
     write_prefix(stream);
-    append(&stream->sink->pending, bytes, count);
+    append_or_drop(&stream->sink->pending, bytes, count);
     if (!is_whole && !stream->output->no_prefix)
-        append(&stream->sink->pending, "\n", 1);
+        append_or_drop(&stream->sink->pending, "\n", 1);
 }
 
-/* Behind the first line's end; NULL: it is not there yet. */
+/* The first byte after the line's end; NULL: the end has not come yet. */
 static const char *find_end(const struct stream *stream, const char *bytes, size_t count)
 {
     const char *newline = memchr(bytes, '\n', count);
-    const char *back =
-        stream->sink->is_terminal ? memchr(bytes, '\r', newline ? (size_t)(newline - bytes) : count) : NULL;
+    size_t length = newline ? (size_t)(newline - bytes) : count;
+    const char *back = stream->sink->is_terminal ? memchr(bytes, '\r', length) : NULL;
 
     if (back && back + 1 != newline)
         return back + 1;
     return newline ? newline + 1 : NULL;
 }
 
-static void take(struct stream *stream, const char *bytes, size_t count)
+void stream_feed(struct stream *stream, const char *bytes, size_t count)
 {
     keep_tail(stream, bytes, count);
     while (count) {
         const char *end = find_end(stream, bytes, count);
         size_t piece = end ? (size_t)(end - bytes) : count;
         if (end && !stream->line.count) {
-            emit(stream, bytes, piece);
+            emit_line(stream, bytes, piece);
         } else {
-            append(&stream->line, bytes, piece);
+            append_or_drop(&stream->line, bytes, piece);
             if (end || stream->line.count >= LINE_MAX_BYTES) {
-                emit(stream, stream->line.bytes, stream->line.count);
+                emit_line(stream, stream->line.bytes, stream->line.count);
                 stream->line.count = 0;
             }
         }
         bytes += piece;
         count -= piece;
     }
-}
-
-void stream_feed(struct stream *stream, const char *bytes, size_t count)
-{
-    take(stream, bytes, count);
 }
 
 int stream_is_read(const struct stream *stream)
@@ -265,7 +264,7 @@ int stream_is_read(const struct stream *stream)
 void stream_end_line(struct stream *stream)
 {
     if (stream->line.count)
-        emit(stream, stream->line.bytes, stream->line.count);
+        emit_line(stream, stream->line.bytes, stream->line.count);
     stream->line.count = 0;
 }
 
@@ -287,7 +286,7 @@ void stream_read(struct stream *stream)
         }
         ssize_t n = read(stream->fd, bytes, sizeof bytes);
         if (n > 0)
-            take(stream, bytes, (size_t)n);
+            stream_feed(stream, bytes, (size_t)n);
         else if (n == 0 || (errno != EINTR && errno != EAGAIN))
             end_stream(stream);
         else if (errno == EAGAIN)
@@ -330,14 +329,14 @@ void stream_fini(struct stream *stream)
     *stream = (struct stream){ .fd = -1 };
 }
 
-int stream_say_tail(struct stream *stream)
+void stream_say_tail(struct stream *stream)
 {
     char text[TAIL_BYTES + 1];
     size_t count = stream->tail_count < TAIL_BYTES ? stream->tail_count : TAIL_BYTES;
     int lines = 0;
 
     if (!stream->tail || !count)
-        return 0;
+        return;
     for (size_t i = 0; i < count; i++)
         text[i] = stream->tail[(stream->tail_count - count + i) % TAIL_BYTES];
     if (text[count - 1] == '\n')
@@ -349,11 +348,9 @@ int stream_say_tail(struct stream *stream)
             lines++;
     if (start > text || *start == '\n')
         start++;
-    lines = 0;
-    for (char *line = start; line <= text + count; lines++) {
+    for (char *line = start; line <= text + count;) {
         size_t length = strcspn(line, "\n");
         output_say(stream->output, "  | %.*s", (int)length, line);
         line += length + 1;
     }
-    return lines;
 }

@@ -2,9 +2,8 @@
  *
  * Processes: the tree below this process, read from /proc.
  *
- * /proc is not read at one instant: a process may be forked while it is read and be missed. Whoever wants all of them
- * ended therefore repeats until none is left; a killed parent's children become ours (subreaper) and are seen the next
- * time.
+ * /proc is not read in one instant: a process forked meanwhile may be missed. To end all of them, repeat until none is
+ * left; children of a killed process become ours (subreaper) and are seen next time.
  */
 #include "launcher/local/processes.h"
 #include "base/clock.h"
@@ -27,7 +26,7 @@ struct process {
     int is_ours;
 };
 
-struct list {
+struct process_list {
     struct process *at; /* owned */
     size_t count, room;
 };
@@ -54,7 +53,7 @@ static int read_process(const char *name, struct process *process)
     return close && sscanf(close + 1, " %c %d", &process->state, &process->parent) == 2;
 }
 
-static int add(struct list *list, const struct process *process)
+static int add_process(struct process_list *list, const struct process *process)
 {
     if (list->count == list->room) {
         size_t room = 2 * list->room + 64;
@@ -68,16 +67,17 @@ static int add(struct list *list, const struct process *process)
     return 1;
 }
 
-static struct list read_all(void)
+static struct process_list read_proc(void)
 {
-    struct list list = { 0 };
+    struct process_list list = { 0 };
     struct process process;
     DIR *folder = opendir("/proc");
 
     if (!folder)
         return list;
     for (struct dirent *entry; (entry = readdir(folder));)
-        if (isdigit((unsigned char)entry->d_name[0]) && read_process(entry->d_name, &process) && !add(&list, &process))
+        if (isdigit((unsigned char)entry->d_name[0]) && read_process(entry->d_name, &process) &&
+            !add_process(&list, &process))
             break;
     closedir(folder);
     return list;
@@ -90,9 +90,9 @@ static int by_pid(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Marks what descends from this process: each round the children of what is marked, so as many rounds as the tree is
- * deep. */
-static void mark_ours(struct list *list)
+/* Marks the descendants of this process: each round, the children of those marked; so there are as many rounds as the
+ * tree is deep. */
+static void mark_ours(struct process_list *list)
 {
     int self = getpid();
 
@@ -113,7 +113,7 @@ static void mark_ours(struct list *list)
 
 int processes_signal_descendants(int signal)
 {
-    struct list list = read_all();
+    struct process_list list = read_proc();
     int living = 0;
 
     mark_ours(&list);
@@ -143,7 +143,7 @@ int processes_end_descendants(void)
             if (pid <= 0)
                 break;
         }
-        /* Death takes a moment; SIGCHLD may be blocked or not, so look again soon. */
+        /* Death takes a moment, and SIGCHLD may be blocked: look again soon. */
         nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000 }, NULL);
     } while (!halay_deadline_passed(deadline));
     return living;

@@ -2,12 +2,13 @@
  *
  * Start: fork, prepare, execute.
  *
- * The child leads a process group of its own, so that a signal reaches what it starts; dies with its parent
- * (PDEATHSIG); and inherits its standard streams and the secret's descriptor, nothing else of ours. What goes wrong
- * between fork and exec travels back through a pipe that a successful exec closes.
+ * The child leads a process group of its own, so that a signal also reaches what it starts. It dies with its parent
+ * (PDEATHSIG) and inherits its standard streams and the secret's descriptor, nothing else. Errors between fork and exec
+ * come back through a pipe that a successful exec closes.
  */
 #include "launcher/local/start.h"
 #include "base/config.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -19,15 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 };
-
 /* What failed in the child. */
 struct report {
     int code; /* errno */
     char what[32];
 };
 
-static void give_up(int report_fd, const char *what)
+static void report_and_exit(int report_fd, const char *what)
 {
     struct report report = { .code = errno };
 
@@ -60,35 +59,35 @@ static int connect_streams(const struct start *s, int out, int err)
 
     if (in < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
         return 0;
-    /* dup2 onto itself would leave close-on-exec as it is. */
+    /* dup2 onto itself would keep close-on-exec. */
     return in == STDIN_FILENO ? fcntl(in, F_SETFD, 0) == 0 : dup2(in, STDIN_FILENO) >= 0;
 }
 
 __attribute__((noreturn)) static void run_child(const struct start *s, pid_t parent, int out, int err, int report_fd)
 {
     if (setpgid(0, 0) < 0)
-        give_up(report_fd, "set a process group");
+        report_and_exit(report_fd, "set a process group");
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        give_up(report_fd, "tie it to halayrun");
-    if (getppid() != parent) /* died before it was tied */
+        report_and_exit(report_fd, "tie it to halayrun");
+    if (getppid() != parent) /* halayrun died before the child was tied to it */
         _exit(1);
     if (!connect_streams(s, out, err))
-        give_up(report_fd, "connect its streams");
+        report_and_exit(report_fd, "connect its streams");
     if (fcntl(s->secret_fd, F_SETFD, 0) < 0)
-        give_up(report_fd, "pass the secret on");
+        report_and_exit(report_fd, "pass the secret on");
     if (!binding_apply(s->map, s->local_rank))
-        give_up(report_fd, "bind it to its cores");
+        report_and_exit(report_fd, "bind it to its cores");
     if (set_variables(s))
-        give_up(report_fd, "set its variables");
+        report_and_exit(report_fd, "set its variables");
     if (s->folder && (chdir(s->folder) < 0 || setenv("PWD", s->folder, 1) < 0))
-        give_up(report_fd, "go to its folder");
+        report_and_exit(report_fd, "go to its folder");
     sigprocmask(SIG_SETMASK, s->signals, NULL);
     execvp(s->command[0], s->command);
-    give_up(report_fd, "");
+    report_and_exit(report_fd, "");
     _exit(1); /* not reached */
 }
 
-/* Waits until the child has executed its program or said why it cannot. */
+/* Wait until the child has executed its program or reported why it cannot. */
 static int await_exec(const struct start *s, int report_fd)
 {
     struct report report;
@@ -136,7 +135,8 @@ int start_rank(const struct start *start, pid_t *pid, int streams[2])
     }
     if (child == 0)
         run_child(start, parent, pipes[0][1], pipes[1][1], pipes[2][1]);
-    if (setpgid(child, child) < 0 && errno != EACCES && errno != ESRCH) /* the child does it too, whoever comes first */
+    if (setpgid(child, child) < 0 && errno != EACCES &&
+        errno != ESRCH) /* the child does it too, whichever comes first */
         say("cannot set the process group of rank %d: %s", start->rank, strerror(errno));
     close(pipes[2][1]);
     pipes[2][1] = -1;
@@ -156,7 +156,7 @@ done:
 
 /* ---- looking for the program ------------------------------------------------------------------------------------- */
 
-static int is_program(const char *path)
+static int is_executable(const char *path)
 {
     struct stat file;
 
@@ -169,8 +169,9 @@ int start_find_program(const char *program, char *place, size_t size)
 
     for (; path && *path; path += *path == ':') {
         int length = (int)strcspn(path, ":");
-        if (snprintf(place, size, "%.*s/%s", length ? length : 1, length ? path : ".", program) < (int)size &&
-            is_program(place))
+        int printed = length ? snprintf(place, size, "%.*s/%s", length, path, program)
+                             : snprintf(place, size, "./%s", program); /* an empty entry is the current folder */
+        if (printed < (int)size && is_executable(place))
             return 1;
         path += length;
     }
@@ -181,7 +182,7 @@ static int check_path(const char *program, const char *path)
 {
     struct stat file;
 
-    if (is_program(path))
+    if (is_executable(path))
         return 0;
     if (stat(path, &file) < 0) {
         say("program '%s': %s", program, strerror(errno));
@@ -201,20 +202,22 @@ int start_check_program(const char *folder, const char *program)
         return 1;
     }
     if (folder && !S_ISDIR(file.st_mode)) {
-        say("'%s' is no folder", folder);
+        say("'%s' is not a folder", folder);
         return 1;
     }
     if (!strchr(program, '/')) {
         if (*program && start_find_program(program, path, sizeof path))
             return 0;
-        if (is_program(program))
+        if (is_executable(program))
             say("program '%s' is not in PATH; the one in this folder is './%s'", program, program);
         else
             say("program '%s' is not in PATH", program);
         return EXIT_NOT_FOUND;
     }
-    if (snprintf(path, sizeof path, "%s%s%s", folder && *program != '/' ? folder : "",
-                 folder && *program != '/' ? "/" : "", program) >= (int)sizeof path) {
+    const int is_below = folder && *program != '/';
+    int printed =
+        is_below ? snprintf(path, sizeof path, "%s/%s", folder, program) : snprintf(path, sizeof path, "%s", program);
+    if (printed >= (int)sizeof path) {
         say("the name of program '%.60s...' is too long", program);
         return EXIT_NOT_FOUND;
     }

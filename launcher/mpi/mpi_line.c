@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of mpirun and srun, one function for each kind of launcher. The order is: ranks and hosts, placement, output,
- * folder, variables, the user's own words, the command; so the user's words override ours wherever the last one counts.
+ * Command lines of mpirun and srun, one function for each kind of launcher. The order is: ranks and hosts, placement,
+ * output, folder, variables, the user's own words, the command. So the user's words override ours wherever the last one
+ * wins.
  *
  *                    Open MPI 4         Open MPI 5             MPICH          Intel MPI            srun
  *     program        mpirun             mpirun                 mpirun         mpiexec.hydra        srun
@@ -9,20 +10,22 @@
  *     binding        ppr:2:node:PE=4    ppr:2:node:PE=4        -bind-to core:4  I_MPI_PIN_DOMAIN   --cpus-per-task=4
  *     lines' rank    --tag-output       --output tag           -prepend-rank  -prepend-rank        --label
  *     variables      -x NAME            -x NAME                -genvall       -genvall             --export=ALL
- *     files          a folder           a beginning of names   patterns       patterns             patterns
+ *     files          a folder           a prefix of names      patterns       patterns             patterns
  *     ssh's words    plm_rsh_args       plm_ssh_args           HYDRA_LAUNCHER_EXTRA_ARGS  -bootstrap-exec-args
  *
- * Open MPI calls its daemon on other hosts by a bare name, so whatever MPI a login's PATH has there would answer:
- * --prefix says which is meant. Open MPI 5 loses what ranks write if it is given a folder (releases up to 5.0.11 take a
- * folder that is there for a failure), so it is given a file name's beginning. Intel's mpirun is a shell script, which
- * a signal ends while the ranks run on: mpiexec.hydra, which the script calls, passes signals on; the script's only
- * other use is to say which batch system this is.
+ * Open MPI runs its daemon on other hosts by a bare name, so any MPI in a login's PATH might answer: --prefix says
+ * which one is meant. Open MPI 5 loses the ranks' output if it is given a folder (up to 5.0.11 it takes an existing
+ * folder for an error), so it is given a prefix of file names. Intel's mpirun is a shell script that a signal ends
+ * while the ranks run on. mpiexec.hydra, which the script calls, passes signals on; the script's only other use is to
+ * tell it the batch system.
  */
 #include "launcher/mpi/mpi_line.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { TREE_HOSTS = 64 }; /* from so many on all hosts are called from here at once, and not by each other */
+enum {
+    TREE_HOSTS = 64
+}; /* with so many hosts, halayrun's host calls all at once, instead of hosts calling each other */
 
 static const struct {
     const char *word, *name, *program;
@@ -53,7 +56,7 @@ const char *mpi_flavour_program(enum mpi_flavour flavour)
     return flavours[flavour].program;
 }
 
-/* Open MPI's number stands behind its name: "mpirun (Open MPI) 4.1.4", "mpirun (OpenRTE) 4.0.3". */
+/* Open MPI's number follows its name: "mpirun (Open MPI) 4.1.4", "mpirun (OpenRTE) 4.0.3". */
 static enum mpi_flavour open_mpi_of_version(const char *text)
 {
     static const char *const names[] = { "(Open MPI)", "(OpenRTE)" };
@@ -72,7 +75,7 @@ enum mpi_flavour mpi_flavour_of_version(const char *text)
 
     if (open_mpi)
         return open_mpi;
-    if (strstr(text, "Intel(R) MPI")) /* it is a Hydra, too */
+    if (strstr(text, "Intel(R) MPI")) /* a Hydra, too */
         return MPI_INTEL;
     if (strstr(text, "HYDRA build details") || strstr(text, "MPICH"))
         return MPI_MPICH;
@@ -81,7 +84,7 @@ enum mpi_flavour mpi_flavour_of_version(const char *text)
 
 /* ---- hosts ------------------------------------------------------------------------------------------------------- */
 
-static void add_pair(struct words *line, const char *option, const char *value)
+static void add_option(struct words *line, const char *option, const char *value)
 {
     words_add(line, option);
     words_add(line, value);
@@ -89,7 +92,7 @@ static void add_pair(struct words *line, const char *option, const char *value)
 
 enum list_style { NAMES, COUNTED, REPEATED }; /* "a,b"; "a:2,b:1"; "a,a,b" */
 
-static void print_hosts(FILE *out, enum list_style style, const struct host_list *hosts, const int *counts)
+static void print_host_list(FILE *out, enum list_style style, const struct host_list *hosts, const int *counts)
 {
     const char *comma = "";
 
@@ -102,7 +105,7 @@ static void print_hosts(FILE *out, enum list_style style, const struct host_list
         }
 }
 
-/* Behind an option that ends with '=', or as the next word. */
+/* Appended to an option that ends with '=', otherwise as the next word. */
 static void add_hosts(struct words *line, const char *option, enum list_style style, const struct host_list *hosts,
                       const int *counts)
 {
@@ -114,13 +117,13 @@ static void add_hosts(struct words *line, const char *option, enum list_style st
         line->has_failed = 1;
         return;
     }
-    print_hosts(out, style, hosts, counts);
+    print_host_list(out, style, hosts, counts);
     if (fclose(out) == EOF)
         line->has_failed = 1;
     else if (option[strlen(option) - 1] == '=')
         words_addf(line, "%s%s", option, text);
     else
-        add_pair(line, option, text);
+        add_option(line, option, text);
     free(text);
 }
 
@@ -138,7 +141,7 @@ static enum halay_status count_ranks(const struct mpi_job *job, int *counts, cha
     return status;
 }
 
-/* The most that one host gets. */
+/* The most ranks that one host gets. */
 static int fullest(const struct mpi_job *job, const int *counts)
 {
     int most = job->hosts ? 0 : job->ranks;
@@ -169,18 +172,22 @@ static void add_ranks(struct words *line, int ranks)
     words_addf(line, "%d", ranks);
 }
 
-/* "tag,timestamp,file=DIR/rank": what is not asked for is left out, the option too if that is all. */
+/* "tag,timestamp,file=DIR/rank", without what is not asked for. */
 static void add_open_mpi_5_output(const struct mpi_job *job, struct words *line)
 {
     const char *folder = job->output_folder;
     const int marks = job->prefix + job->timestamp;
+    char tags[32];
 
     if (!marks && !folder)
         return;
+    snprintf(tags, sizeof tags, "%s%s%s", job->prefix ? "tag" : "", marks == 2 ? "," : "",
+             job->timestamp ? "timestamp" : "");
     words_add(line, "--output");
-    words_addf(line, "%s%s%s%s%s%s%s", job->prefix ? "tag" : "", marks == 2 ? "," : "",
-               job->timestamp ? "timestamp" : "", marks && folder ? "," : "", folder ? "file=" : "",
-               folder ? folder : "", folder ? "/rank" : "");
+    if (folder)
+        words_addf(line, "%s%sfile=%s/rank", tags, marks ? "," : "", folder);
+    else
+        words_add(line, tags);
 }
 
 static void add_open_mpi_4_output(const struct mpi_job *job, struct words *line)
@@ -190,7 +197,7 @@ static void add_open_mpi_4_output(const struct mpi_job *job, struct words *line)
     if (job->timestamp)
         words_add(line, "--timestamp-output");
     if (job->output_folder)
-        add_pair(line, "--output-filename", job->output_folder);
+        add_option(line, "--output-filename", job->output_folder);
 }
 
 static void add_open_mpi_placement(const struct mpi_job *job, const int *counts, struct words *line)
@@ -217,30 +224,32 @@ static void add_open_mpi_network(const struct mpi_job *job, struct words *line)
     const char *const *names = job->flavour == MPI_OPEN_4 ? of_4 : of_5;
 
     if (job->hosts && job->hosts->count >= TREE_HOSTS) {
-        add_pair(line, names[0], names[1]);
+        add_option(line, names[0], names[1]);
         words_add(line, "1");
-        add_pair(line, names[0], names[2]);
+        add_option(line, names[0], names[2]);
         words_addf(line, "%zu", job->hosts->count);
     }
     if (job->interface) {
-        add_pair(line, job->flavour == MPI_OPEN_4 ? "-mca" : "--mca", "btl_tcp_if_include");
+        add_option(line, job->flavour == MPI_OPEN_4 ? "-mca" : "--mca", "btl_tcp_if_include");
         words_add(line, job->interface);
-        add_pair(line, names[0], names[3]);
+        add_option(line, names[0], names[3]);
         words_add(line, job->interface);
     }
 }
 
-/* How the launcher calls the other hosts. */
+/* How the launcher reaches other hosts. */
 static void add_open_mpi_ssh(const struct mpi_job *job, struct words *line)
 {
-    const int is_4 = job->flavour == MPI_OPEN_4;
+    static const char *const of_4[] = { "-mca", "plm_rsh_agent", "plm_rsh_args" };
+    static const char *const of_5[] = { "--prtemca", "plm_ssh_agent", "plm_ssh_args" };
+    const char *const *names = job->flavour == MPI_OPEN_4 ? of_4 : of_5;
 
     if (job->ssh) {
-        add_pair(line, is_4 ? "-mca" : "--prtemca", is_4 ? "plm_rsh_agent" : "plm_ssh_agent");
+        add_option(line, names[0], names[1]);
         words_add(line, job->ssh);
     }
     if (job->ssh_args) {
-        add_pair(line, is_4 ? "-mca" : "--prtemca", is_4 ? "plm_rsh_args" : "plm_ssh_args");
+        add_option(line, names[0], names[2]);
         words_add(line, job->ssh_args);
     }
 }
@@ -251,7 +260,7 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
     if (job->is_root)
         words_add(line, "--allow-run-as-root");
     if (job->installed)
-        add_pair(line, "--prefix", job->installed);
+        add_option(line, "--prefix", job->installed);
     add_ranks(line, job->ranks);
     if (job->hosts)
         add_hosts(line, "--host", COUNTED, job->hosts, counts);
@@ -262,18 +271,18 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
         add_open_mpi_4_output(job, line);
     else
         add_open_mpi_5_output(job, line);
-    add_pair(line, "--wdir", job->folder);
+    add_option(line, "--wdir", job->folder);
     for (char *const *name = job->variables; *name; name++)
-        add_pair(line, "-x", *name);
+        add_option(line, "-x", *name);
     words_add_all(line, job->more);
     words_add_all(line, job->command);
 }
 
-/* What MPICH's and Intel's Hydra have in common. */
+/* Options that MPICH's and Intel's Hydra share. */
 static void add_hydra_options(const struct mpi_job *job, struct words *line)
 {
     if (job->interface)
-        add_pair(line, "-iface", job->interface);
+        add_option(line, "-iface", job->interface);
     words_add(line, "-genvall");
     if (job->prefix)
         words_add(line, "-prepend-rank");
@@ -286,12 +295,12 @@ static void add_hydra_options(const struct mpi_job *job, struct words *line)
     words_add_all(line, job->more);
 }
 
-/* A set of arguments; options of its own, unlike those before the first, hold for this one alone. */
+/* A set of arguments. Its own options hold for it alone, unlike those before the first set. */
 static void add_set(const struct mpi_job *job, const char *host, int ranks, struct words *line)
 {
     if (host)
-        add_pair(line, "-host", host);
-    add_pair(line, "-wdir", job->folder);
+        add_option(line, "-host", host);
+    add_option(line, "-wdir", job->folder);
     add_ranks(line, ranks);
     words_add_all(line, job->command);
 }
@@ -304,9 +313,9 @@ static void add_mpich(const struct mpi_job *job, const int *counts, struct words
     }
     words_add(line, "mpirun");
     if (job->ssh || job->ssh_args)
-        add_pair(line, "-launcher", "ssh");
+        add_option(line, "-launcher", "ssh");
     if (job->ssh)
-        add_pair(line, "-launcher-exec", job->ssh);
+        add_option(line, "-launcher-exec", job->ssh);
     if (job->hosts)
         add_hosts(line, "-hosts", COUNTED, job->hosts, counts);
     words_add(line, "-bind-to");
@@ -318,7 +327,7 @@ static void add_mpich(const struct mpi_job *job, const int *counts, struct words
     add_set(job, NULL, job->ranks, line);
 }
 
-/* Hosts that get different numbers: a set of arguments for each. */
+/* Hosts with different numbers of ranks: a set of arguments for each. */
 static void add_sets(const struct mpi_job *job, const int *counts, struct words *line)
 {
     const char *colon = NULL;
@@ -333,13 +342,13 @@ static void add_sets(const struct mpi_job *job, const int *counts, struct words 
     }
 }
 
-/* As its mpirun would. */
+/* As Intel's mpirun would. */
 static void add_intel_batch(enum mpi_batch batch, struct words *line)
 {
     if (batch == MPI_BATCH_SLURM || batch == MPI_BATCH_PBS)
-        add_pair(line, "-bootstrap", batch == MPI_BATCH_SLURM ? "slurm" : "pbs");
+        add_option(line, "-bootstrap", batch == MPI_BATCH_SLURM ? "slurm" : "pbs");
     if (batch == MPI_BATCH_LSF || batch == MPI_BATCH_PBS)
-        add_pair(line, "-rmk", batch == MPI_BATCH_LSF ? "lsf" : "pbs");
+        add_option(line, "-rmk", batch == MPI_BATCH_LSF ? "lsf" : "pbs");
 }
 
 static void add_intel(const struct mpi_job *job, const int *counts, struct words *line)
@@ -348,19 +357,19 @@ static void add_intel(const struct mpi_job *job, const int *counts, struct words
 
     words_add(line, "mpiexec.hydra");
     if (job->ssh || job->ssh_args)
-        add_pair(line, "-bootstrap", "ssh");
+        add_option(line, "-bootstrap", "ssh");
     else
         add_intel_batch(job->batch, line);
     if (job->ssh)
-        add_pair(line, "-bootstrap-exec", job->ssh);
+        add_option(line, "-bootstrap-exec", job->ssh);
     if (job->ssh_args)
-        add_pair(line, "-bootstrap-exec-args", job->ssh_args);
+        add_option(line, "-bootstrap-exec-args", job->ssh_args);
     if (job->hosts && is_even) {
         words_add(line, "-ppn");
         words_addf(line, "%d", counts[0]);
         add_hosts(line, "-hosts", NAMES, job->hosts, counts);
     }
-    add_pair(line, "-genv", job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
+    add_option(line, "-genv", job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
     words_add(line, job->cores ? "auto" : "0");
     add_hydra_options(job, line);
     if (is_even)
@@ -397,7 +406,7 @@ static void add_srun(const struct mpi_job *job, const int *counts, struct words 
     words_add_all(line, job->command);
 }
 
-/* Their lists separate by ':', and know no brackets. */
+/* Their lists use ':' as a separator and know no brackets. */
 static enum halay_status check_hosts(const struct mpi_job *job, char *why, size_t size)
 {
     for (size_t i = 0; job->hosts && i < job->hosts->count; i++)

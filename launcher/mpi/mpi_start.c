@@ -3,11 +3,12 @@
  * Start by MPI. Hosts are put on the line only where MPI's launcher does not find them itself, as it does under SLURM,
  * LSF, PBS and the MPI Operator.
  *
- * Cleanup: struct making begins with zeros; what ends it accepts any state.
+ * Cleanup: struct mpi_making begins with zeros; making_free accepts any state.
  */
 #include "launcher/mpi/mpi_start.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/local/start.h"
 #include "launcher/mpi/mpi_line.h"
@@ -21,21 +22,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126 };
-
-struct making {
+struct mpi_making {
     struct allocation allocation;
     struct host_list named;                  /* by --hosts or --hostfile */
     struct words variables, more, line, ssh; /* ssh: its program and first arguments */
     char ssh_args[2048];
     char folder[PATH_MAX], installed[PATH_MAX];
-    struct mpi_job job; /* borrows of the others */
+    struct mpi_job job; /* borrows from the others */
 };
 
 /* ---- which MPI --------------------------------------------------------------------------------------------------- */
 
-/* The beginning of what the command writes, "" if it cannot be run. */
-static void ask(const char *command, char *text, size_t size)
+/* The beginning of the command's output, "" if it cannot be run. */
+static void ask_command(const char *command, char *text, size_t size)
 {
     FILE *pipe = popen(command, "re");
     char rest[512];
@@ -50,7 +49,7 @@ static void ask(const char *command, char *text, size_t size)
         *text = 0;
 }
 
-/* MPI_NONE: said. */
+/* MPI_NONE: reported. */
 static enum mpi_flavour find_flavour(const struct options *options)
 {
     char text[4096];
@@ -59,24 +58,30 @@ static enum mpi_flavour find_flavour(const struct options *options)
     if (options->mpi_flavour) {
         enum mpi_flavour named = mpi_flavour_parse(options->mpi_flavour);
         if (!named)
-            say("option --mpi-flavour: '%s' is none of openmpi4, openmpi5, mpich, intel, srun", options->mpi_flavour);
+            say("option --mpi-flavour: '%s' is not one of openmpi4, openmpi5, mpich, intel, srun",
+                options->mpi_flavour);
         return named;
     }
-    ask("mpirun --version 2>/dev/null", text, sizeof text);
+    ask_command("mpirun --version 2>/dev/null", text, sizeof text);
     if (!*text) {
         asked = "srun --version";
-        ask("srun --version 2>/dev/null", text, sizeof text);
+        ask_command("srun --version 2>/dev/null", text, sizeof text);
     }
     enum mpi_flavour flavour = mpi_flavour_of_version(text);
     if (!flavour && !*text)
         say("option --mpi: there is neither mpirun nor srun in PATH");
     else if (!flavour)
-        say("option --mpi: '%s' says '%.*s', which is no MPI known here; if it takes another's options, name that by "
+        say("option --mpi: '%s' prints '%.*s', which is not a known MPI; if it takes another's options, name that one: "
             "--mpi-flavour openmpi4, openmpi5, mpich, intel or srun",
             asked, (int)strcspn(text, "\n"), text);
     else if (options->verbose)
         say("%s, as '%s' says", mpi_flavour_name(flavour), asked);
     return flavour;
+}
+
+static int is_open_mpi(enum mpi_flavour flavour)
+{
+    return flavour == MPI_OPEN_4 || flavour == MPI_OPEN_5;
 }
 
 /* ---- what goes on the line --------------------------------------------------------------------------------------- */
@@ -89,7 +94,7 @@ static void add_once(struct words *names, const char *name, size_t length)
     words_addf(names, "%.*s", (int)length, name);
 }
 
-/* Those that -x and other options name, the engine's, and what a program needs to be found and loaded. */
+/* Variables that -x and other options name, those of halay, and what a program needs to be found and loaded. */
 static void name_variables(const struct options *options, struct words *names)
 {
     static const char *const always[] = { "LD_LIBRARY_PATH", "PATH", "PYTHONPATH" };
@@ -114,7 +119,7 @@ static int is_known_to_mpi(enum allocation_kind kind)
            kind == ALLOCATION_KUBERNETES;
 }
 
-static int find_allocation(const struct options *options, struct making *m)
+static int find_allocation(const struct options *options, struct mpi_making *m)
 {
     const struct surroundings here = surroundings_here();
     struct allocation *a = &m->allocation;
@@ -126,7 +131,7 @@ static int find_allocation(const struct options *options, struct making *m)
     }
     if (a->kind == ALLOCATION_TORCHRUN)
         say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), m->job.ranks);
-    int code = layout_name_hosts(options, &m->named);
+    int code = layout_read_hosts(options, &m->named);
     if (code)
         return code;
     if (!m->job.ranks && m->named.count)
@@ -154,8 +159,8 @@ static int most_slots(const struct host_list *hosts)
     return most;
 }
 
-/* With ranks on several hosts each is taken to have as many cores as this one, and only if binding is insisted on. */
-static int plan_binding(struct halay_log *log, const struct options *options, struct making *m)
+/* Other hosts are assumed to have as many cores as this one; their ranks are bound only with --bind cores. */
+static int plan_binding(struct halay_log *log, const struct options *options, struct mpi_making *m)
 {
     struct binding_map map;
     struct halay_thread *threads = NULL;
@@ -180,7 +185,7 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
     return code;
 }
 
-/* What halayrun does itself in a start of its own, and nobody does then. */
+/* Options for what halayrun does itself without --mpi; here nobody does it. */
 static void warn_of_unused(const struct options *options)
 {
     static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--remote-halayrun" };
@@ -192,9 +197,9 @@ static void warn_of_unused(const struct options *options)
                     names[j]);
 }
 
-/* What -p, -i and --ssh say, as launchers take it: a program, and words that they split at blanks. 0, or an exit
+/* -p, -i and --ssh in the form that launchers take: a program, and arguments that they split at blanks. 0, or an exit
  * code. */
-static int plan_ssh(const struct options *options, struct making *m)
+static int plan_ssh(const struct options *options, struct mpi_making *m)
 {
     size_t used = 0, size = sizeof m->ssh_args;
 
@@ -223,27 +228,27 @@ static int plan_ssh(const struct options *options, struct making *m)
     return 0;
 }
 
-/* Is it an option among the user's own words for the launcher? */
-static int is_given(const struct words *more, const char *option)
+/* Is this option among the user's own words for the launcher? */
+static int is_among_words(const struct words *more, const char *option)
 {
-    const char *word;
     size_t length = strlen(option);
 
-    for (size_t i = 0; i < more->count; i++)
-        if (!strncmp(word = more->at[i] + strspn(more->at[i], "-"), option, length) &&
-            (!word[length] || word[length] == '='))
+    for (size_t i = 0; i < more->count; i++) {
+        const char *word = more->at[i] + strspn(more->at[i], "-");
+        if (!strncmp(word, option, length) && (!word[length] || word[length] == '='))
             return 1;
+    }
     return 0;
 }
 
-/* Where an Open MPI is that other hosts' logins may not find, or take another for. */
-static void find_installation(struct making *m)
+/* An Open MPI in a folder that other hosts' logins may not find, or in which they may find another. */
+static void find_installation(struct mpi_making *m)
 {
     static const char *const usual[] = { "", "/usr", "/usr/local" };
     static const char bin[] = "/bin/mpirun";
 
-    if (!(m->named.count || m->allocation.hosts.count) || is_given(&m->more, "prefix") ||
-        is_given(&m->more, "noprefix") || !start_find_program("mpirun", m->installed, sizeof m->installed) ||
+    if (!(m->named.count || m->allocation.hosts.count) || is_among_words(&m->more, "prefix") ||
+        is_among_words(&m->more, "noprefix") || !start_find_program("mpirun", m->installed, sizeof m->installed) ||
         *m->installed != '/')
         return;
     size_t length = strlen(m->installed), bytes = strlen(bin);
@@ -256,7 +261,7 @@ static void find_installation(struct making *m)
     m->job.installed = m->installed;
 }
 
-/* What Intel's mpirun would tell its mpiexec.hydra, unless somebody has. */
+/* What Intel's mpirun would tell its mpiexec.hydra, unless the user's variables do. */
 static enum mpi_batch intel_batch(enum allocation_kind kind)
 {
     static const char *const told[] = { "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_RMK" };
@@ -264,25 +269,31 @@ static enum mpi_batch intel_batch(enum allocation_kind kind)
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         if (halay_environment_get(told[i]))
             return MPI_BATCH_NONE;
-    return kind == ALLOCATION_SLURM ? MPI_BATCH_SLURM
-           : kind == ALLOCATION_LSF ? MPI_BATCH_LSF
-           : kind == ALLOCATION_PBS ? MPI_BATCH_PBS
-                                    : MPI_BATCH_NONE;
+    switch (kind) {
+    case ALLOCATION_SLURM:
+        return MPI_BATCH_SLURM;
+    case ALLOCATION_LSF:
+        return MPI_BATCH_LSF;
+    case ALLOCATION_PBS:
+        return MPI_BATCH_PBS;
+    default:
+        return MPI_BATCH_NONE;
+    }
 }
 
-/* Without a plugin for MPI each of srun's ranks would be alone in its world. A site's own choice stands; where there is
- * none, PMIx, which Open MPI and new MPICHs speak, goes before PMI 2. */
+/* Without a plugin for MPI, each of srun's ranks would be alone in its world. A site's default stands; if there is
+ * none, prefer PMIx, which Open MPI and new MPICHs speak, to PMI 2. */
 static const char *find_plugin(const struct words *more)
 {
     static const char *const known[] = { "pmix", "pmi2" };
     char text[1024];
 
-    if (is_given(more, "mpi") || halay_environment_get("SLURM_MPI_TYPE"))
+    if (is_among_words(more, "mpi") || halay_environment_get("SLURM_MPI_TYPE"))
         return NULL;
-    ask("scontrol show config 2>/dev/null | grep '^MpiDefault.*none'", text, sizeof text);
+    ask_command("scontrol show config 2>/dev/null | grep '^MpiDefault.*none'", text, sizeof text);
     if (!*text)
         return NULL;
-    ask("srun --mpi=list 2>&1", text, sizeof text);
+    ask_command("srun --mpi=list 2>&1", text, sizeof text);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strstr(text, known[i]))
             return known[i];
@@ -292,36 +303,71 @@ static const char *find_plugin(const struct words *more)
     return NULL;
 }
 
-static int make(struct halay_log *log, const struct options *options, struct making *m)
+/* The folder that ranks start in. */
+static int plan_folder(const struct options *options, struct mpi_making *m)
 {
-    const char *text;
-    char why[512];
-    int code = find_allocation(options, m);
-
-    if (!code)
-        code = plan_binding(log, options, m);
-    if (!code)
-        code = plan_ssh(options, m);
-    if (code)
-        return code;
     if (options->folder) {
         snprintf(m->folder, sizeof m->folder, "%s", options->folder);
     } else if (!getcwd(m->folder, sizeof m->folder)) {
-        say("cannot tell which folder this is: %s", strerror(errno));
+        say("cannot find the current folder: %s", strerror(errno));
         return 1;
     }
+    m->job.folder = m->folder;
+    return 0;
+}
+
+/* The user's own words for the launcher, and what depends on them. */
+static int plan_words(const struct options *options, struct mpi_making *m)
+{
     if (options->mpi_args && !words_split(&m->more, options->mpi_args)) {
         say("option --mpi-args: a quote in '%s' is not closed", options->mpi_args);
         return EXIT_USAGE;
     }
-    if (m->job.flavour == MPI_OPEN_4 || m->job.flavour == MPI_OPEN_5)
+    if (is_open_mpi(m->job.flavour))
         find_installation(m);
-    m->job.batch = intel_batch(m->allocation.kind);
     if (m->job.flavour == MPI_SRUN)
         m->job.plugin = find_plugin(&m->more);
+    m->job.batch = intel_batch(m->allocation.kind);
     name_variables(options, &m->variables);
     m->job.more = m->more.at;
     m->job.variables = m->variables.at;
+    return 0;
+}
+
+static void warn(const struct options *options, const struct mpi_job *job)
+{
+    const char *text;
+
+    warn_of_unused(options);
+    for (size_t i = 0; (text = mpi_line_lacks(job, i)); i++)
+        say("warning: %s: %s", mpi_flavour_name(job->flavour), text);
+    if (job->is_root && options->verbose && is_open_mpi(job->flavour))
+        say("running as root: --allow-run-as-root is added, without which Open MPI refuses");
+}
+
+/* Fill in *m. 0, or an exit code (reported). */
+static int make_line(struct halay_log *log, const struct options *options, struct mpi_making *m)
+{
+    char why[512];
+
+    m->job = (struct mpi_job){ .flavour = find_flavour(options),
+                               .ranks = options->ranks,
+                               .is_root = geteuid() == 0,
+                               .prefix = !options->no_prefix,
+                               .timestamp = options->timestamp,
+                               .output_folder = options->output_folder,
+                               .command = options->command };
+    int code = m->job.flavour ? find_allocation(options, m) : EXIT_USAGE;
+    if (!code)
+        code = plan_binding(log, options, m);
+    if (!code)
+        code = plan_ssh(options, m);
+    if (!code)
+        code = plan_folder(options, m);
+    if (!code)
+        code = plan_words(options, m);
+    if (code)
+        return code;
     enum halay_status status = mpi_line_make(&m->job, &m->line, why, sizeof why);
     if (m->variables.has_failed || m->more.has_failed || m->ssh.has_failed || status == HALAY_ERR_NO_MEMORY)
         return say_no_memory();
@@ -329,17 +375,13 @@ static int make(struct halay_log *log, const struct options *options, struct mak
         say("%s", why);
         return EXIT_USAGE;
     }
-    warn_of_unused(options);
-    for (size_t i = 0; (text = mpi_line_lacks(&m->job, i)); i++)
-        say("warning: %s: %s", mpi_flavour_name(m->job.flavour), text);
-    if (m->job.is_root && options->verbose && (m->job.flavour == MPI_OPEN_4 || m->job.flavour == MPI_OPEN_5))
-        say("this is root: --allow-run-as-root is added, without which Open MPI refuses");
+    warn(options, &m->job);
     return 0;
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* With the variables that options set in front, so that the line alone does the same. */
+/* Preceded by the variables that options set, so that the line does the same by itself. */
 static void print_line(const struct options *options, const struct words *line)
 {
     if (options->assignment_count)
@@ -353,46 +395,45 @@ static void print_line(const struct options *options, const struct words *line)
     putchar('\n');
 }
 
-static int become_it(const struct options *options, const struct words *line)
+/* Returns only if that fails. */
+static int become_launcher(const struct options *options, const struct mpi_making *m)
 {
+    char **words = m->line.at;
+
+    int code = start_check_program(NULL, mpi_flavour_program(m->job.flavour));
+    if (code)
+        return code;
     if (options->output_folder && mkdir(options->output_folder, 0777) < 0 && errno != EEXIST) {
         say("cannot create folder '%s': %s", options->output_folder, strerror(errno));
         return 1;
     }
-    execvp(line->at[0], line->at);
-    say("cannot run '%s': %s", line->at[0], strerror(errno));
+    execvp(words[0], words);
+    say("cannot run '%s': %s", words[0], strerror(errno));
     return EXIT_CANNOT_RUN;
+}
+
+static void making_free(struct mpi_making *m)
+{
+    allocation_fini(&m->allocation);
+    hosts_fini(&m->named);
+    words_fini(&m->variables);
+    words_fini(&m->more);
+    words_fini(&m->line);
+    words_fini(&m->ssh);
+    free(m);
 }
 
 int mpi_start(struct halay_log *log, const struct options *options)
 {
-    struct making *m = calloc(1, sizeof *m);
-    enum mpi_flavour flavour = m ? find_flavour(options) : MPI_NONE;
-    int code = m ? EXIT_USAGE : say_no_memory();
+    struct mpi_making *m = calloc(1, sizeof *m);
 
-    if (flavour) {
-        m->job = (struct mpi_job){ .flavour = flavour,
-                                   .ranks = options->ranks,
-                                   .is_root = geteuid() == 0,
-                                   .prefix = !options->no_prefix,
-                                   .timestamp = options->timestamp,
-                                   .output_folder = options->output_folder,
-                                   .folder = m->folder,
-                                   .command = options->command };
-        code = make(log, options, m);
-    }
+    if (!m)
+        return say_no_memory();
+    int code = make_line(log, options, m);
     if (!code && options->dry_run)
         print_line(options, &m->line);
-    else if (!code && !(code = start_check_program(NULL, mpi_flavour_program(flavour))))
-        code = become_it(options, &m->line);
-    if (m) {
-        allocation_fini(&m->allocation);
-        hosts_fini(&m->named);
-        words_fini(&m->variables);
-        words_fini(&m->more);
-        words_fini(&m->line);
-        words_fini(&m->ssh);
-        free(m);
-    }
+    else if (!code)
+        code = become_launcher(options, m);
+    making_free(m);
     return code;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Agent: one loop, one poll, as the job's (job.c), but it judges nothing: it does as it is told and reports.
+ * Agent: one loop, one poll, like the job's (job.c), but it decides nothing: it does what it is told and reports.
  *
  *     halayrun -- ssh -- sshd -- front -- agent -- rank 2 -> ...
  *                                    \          \-- rank 3 -> ...
  *                                     lifeline
  *
- * It kills all that descends from it and ends when its standard input ends (halayrun or ssh has died, or the connection
- * is closed), when nothing has been heard for SILENCE_MS (the other host, or the network between, has gone), or when
- * its front has died; and its front does so if the agent dies. Ranks' output is read only while there is room to pass
- * it on.
+ * It kills all its descendants and ends when its standard input ends (halayrun or ssh has died, or the connection is
+ * closed), when it has heard nothing for SILENCE_MS (the other host or the network is gone), or when its front has
+ * died; and the front does the same if the agent dies. Ranks' output is read only while there is room to pass it on.
  *
  * Cleanup: agent_fini accepts any half-built state that began with zeros.
  */
@@ -18,7 +17,7 @@
 #include "base/store/store.h"
 #include "halay_types.h"
 #include "launcher/common/say.h"
-#include "launcher/local/crew.h"
+#include "launcher/local/local_ranks.h"
 #include "launcher/local/processes.h"
 #include "launcher/local/start.h"
 #include "launcher/remote/frame.h"
@@ -32,43 +31,44 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { PLAN_MS = 120000, REACH_MS = 5000, READ_BYTES = 1 << 16, FIXED_FDS = 5, EXIT_GONE = 1 };
-enum { LEAVE_MS = 50 };           /* what was asked to end says nothing when it does: looked for so often */
+enum { PLAN_MS = 120000, REACH_MS = 5000, READ_BYTES = 1 << 16, EXIT_GONE = 1 };
+enum { FD_SIGNALS, FD_LIFELINE, FD_STDIN, FD_STDOUT, FD_RANK0, FIXED_FDS }; /* of agent->fds; then streams */
+enum { LEAVE_MS = 50 };           /* there is no event when leftovers have ended: look this often */
 #define OUT_MAX ((size_t)1 << 20) /* what may wait to be sent before ranks have to wait */
 
-struct local {
-    int streams[2]; /* read ends of standard output and error; -1 at their end */
+struct rank_streams {
+    int fds[2]; /* read ends of standard output and error; -1 at their end */
 };
 
 struct agent {
     const struct job_setting *setting; /* borrowed */
-    struct plan plan;
+    struct host_plan plan;
     struct binding_map map;
-    struct crew crew;
-    struct local *ranks; /* owned: plan.count */
-    struct pollfd *fds;  /* owned */
+    struct local_ranks local_ranks;
+    struct rank_streams *ranks; /* owned: plan.count */
+    struct pollfd *fds;         /* owned */
     struct buffer in, out, typed;
     int started, running;
     int signal_fd, secret_fd;
-    int input; /* write end of rank 0's standard input; -1: it is not here, or reads no more */
+    int input; /* write end of rank 0's standard input; -1: rank 0 is not here, or reads no more */
     int input_ended;
-    int64_t leave_us; /* what ranks that have all ended left behind is asked to end, and killed then; 0 before */
-    int64_t heard_us, said_us;
-    int has_lost; /* nobody to report to */
+    int64_t leave_us; /* when leftovers of the ranks, which have ended, are killed; 0: not yet */
+    int64_t heard_us, sent_us;
+    int has_lost; /* nobody is left to report to */
 };
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-static void tell(struct agent *agent, enum frame_kind kind, int number, const void *bytes, size_t count)
+static void agent_send(struct agent *agent, enum frame_kind kind, int number, const void *bytes, size_t count)
 {
     if (!frame_put(&agent->out, kind, (uint32_t)number, bytes, count))
-        agent->has_lost = 1; /* halayrun cannot know what it has not been told */
-    agent->said_us = halay_now_us();
+        agent->has_lost = 1; /* halayrun must not miss a frame */
+    agent->sent_us = halay_now_us();
 }
 
-static void tell_text(struct agent *agent, enum frame_kind kind, int number, const char *text)
+static void agent_send_text(struct agent *agent, enum frame_kind kind, int number, const char *text)
 {
-    tell(agent, kind, number, text, strlen(text));
+    agent_send(agent, kind, number, text, strlen(text));
 }
 
 static void send_out(struct agent *agent)
@@ -79,25 +79,25 @@ static void send_out(struct agent *agent)
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-/* The rank meets SIGPIPE then, as it would in a pipe. */
+/* The rank then gets SIGPIPE, as with any pipe. */
 static void close_stream(struct agent *agent, int i, int which)
 {
-    if (i < 0 || i >= agent->started || agent->ranks[i].streams[which] < 0)
+    if (i < 0 || i >= agent->started || agent->ranks[i].fds[which] < 0)
         return;
-    close(agent->ranks[i].streams[which]);
-    agent->ranks[i].streams[which] = -1;
+    close(agent->ranks[i].fds[which]);
+    agent->ranks[i].fds[which] = -1;
 }
 
-/* To its end, or until there is nothing more for now. */
+/* Until its end, or until nothing is there for now. */
 static void pass_stream(struct agent *agent, int i, int which)
 {
-    int *fd = &agent->ranks[i].streams[which];
+    int *fd = &agent->ranks[i].fds[which];
     char bytes[READ_BYTES];
 
     while (*fd >= 0 && agent->out.count < OUT_MAX) {
         ssize_t n = read(*fd, bytes, sizeof bytes);
         if (n > 0) {
-            tell(agent, which ? FRAME_ERROR : FRAME_OUTPUT, agent->plan.first + i, bytes, (size_t)n);
+            agent_send(agent, which ? FRAME_ERROR : FRAME_OUTPUT, agent->plan.first + i, bytes, (size_t)n);
         } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
             close_stream(agent, i, which);
         } else if (errno == EAGAIN) {
@@ -113,29 +113,29 @@ static void pass_streams(struct agent *agent)
             pass_stream(agent, i, which);
 }
 
-static void reap(struct agent *agent)
+static void agent_reap(struct agent *agent)
 {
     char text[16];
     int i, status;
 
-    while (crew_reap(&agent->crew, &i, &status)) {
+    while (local_ranks_reap(&agent->local_ranks, &i, &status)) {
         if (i < 0)
             continue;
         agent->running--;
-        for (int which = 0; which < 2; which++) /* what it said comes before its end, if there is room for it */
+        for (int which = 0; which < 2; which++) /* its output comes before its end, if there is room for it */
             pass_stream(agent, i, which);
         snprintf(text, sizeof text, "%d", status);
-        tell_text(agent, FRAME_ENDED, agent->plan.first + i, text);
+        agent_send_text(agent, FRAME_ENDED, agent->plan.first + i, text);
     }
 }
 
-static void pump_input(struct agent *agent)
+static void feed_rank0(struct agent *agent)
 {
     size_t before = agent->typed.count;
     int is_read = agent->input < 0 || buffer_write(&agent->typed, agent->input);
 
     if (agent->typed.count < before)
-        tell(agent, FRAME_TAKEN, (int)(before - agent->typed.count), NULL, 0);
+        agent_send(agent, FRAME_TAKEN, (int)(before - agent->typed.count), NULL, 0);
     if (agent->input >= 0 && (!is_read || (agent->input_ended && !agent->typed.count))) {
         close(agent->input);
         agent->input = -1;
@@ -144,25 +144,25 @@ static void pump_input(struct agent *agent)
 
 /* ---- what it is told --------------------------------------------------------------------------------------------- */
 
-static void signal_ranks(struct agent *agent, const struct frame *frame)
+static void agent_signal_ranks(struct agent *agent, const struct frame *frame)
 {
     char text[16];
 
     if (!frame->count) {
-        crew_signal(&agent->crew, (int)frame->number);
+        local_ranks_signal(&agent->local_ranks, (int)frame->number);
         return;
     }
     snprintf(text, sizeof text, "%.*s", (int)(frame->count < 15 ? frame->count : 15), frame->bytes);
     int i = atoi(text) - agent->plan.first;
     if (i >= 0 && i < agent->plan.count)
-        crew_signal_one(&agent->crew, i, (int)frame->number);
+        local_ranks_signal_one(&agent->local_ranks, i, (int)frame->number);
 }
 
-static void obey(struct agent *agent, const struct frame *frame)
+static void obey_frame(struct agent *agent, const struct frame *frame)
 {
     switch (frame->kind) {
     case FRAME_SIGNAL:
-        signal_ranks(agent, frame);
+        agent_signal_ranks(agent, frame);
         break;
     case FRAME_KILL:
         processes_signal_descendants(SIGKILL);
@@ -172,18 +172,18 @@ static void obey(struct agent *agent, const struct frame *frame)
             agent->input_ended = 1;
         else if (agent->input >= 0 && !buffer_append(&agent->typed, frame->bytes, frame->count))
             agent->has_lost = 1;
-        pump_input(agent);
+        feed_rank0(agent);
         break;
     case FRAME_CLOSE:
         close_stream(agent, (int)frame->number - agent->plan.first, frame->count && *frame->bytes == '1');
         break;
-    default: /* alive; the plan, a second time, from a halayrun of another mind */
+    default: /* alive; or a second plan, which a sound halayrun does not send */
         break;
     }
 }
 
 /* 0 once standard input has ended. */
-static int hear(struct agent *agent)
+static int agent_read(struct agent *agent)
 {
     char bytes[READ_BYTES];
     ssize_t n;
@@ -196,47 +196,48 @@ static int hear(struct agent *agent)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* 0 if what has been heard is nonsense. */
-static int obey_all(struct agent *agent)
+/* 0 if halayrun sent an invalid frame. */
+static int obey_frames(struct agent *agent)
 {
     struct frame frame;
     size_t used = 0;
-    int taken;
+    enum frame_found found;
 
-    while ((taken = frame_take(&agent->in, &used, &frame)) > 0)
-        obey(agent, &frame);
+    while ((found = frame_take(&agent->in, &used, &frame)) == FRAME_FOUND)
+        obey_frame(agent, &frame);
     buffer_remove_front(&agent->in, used);
-    return taken >= 0;
+    return found != FRAME_INVALID;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static size_t watch(struct agent *agent)
+static size_t agent_watch(struct agent *agent)
 {
     int is_full = agent->out.count >= OUT_MAX;
     size_t n = FIXED_FDS;
 
-    agent->fds[0] = (struct pollfd){ .fd = agent->signal_fd, .events = POLLIN };
-    agent->fds[1] = (struct pollfd){ .fd = agent->setting->lifeline, .events = POLLIN };
-    agent->fds[2] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
-    agent->fds[3] = (struct pollfd){ .fd = agent->out.count ? STDOUT_FILENO : -1, .events = POLLOUT };
-    agent->fds[4] = (struct pollfd){ .fd = agent->typed.count ? agent->input : -1, .events = POLLOUT };
+    agent->fds[FD_SIGNALS] = (struct pollfd){ .fd = agent->signal_fd, .events = POLLIN };
+    agent->fds[FD_LIFELINE] = (struct pollfd){ .fd = agent->setting->lifeline, .events = POLLIN };
+    agent->fds[FD_STDIN] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
+    agent->fds[FD_STDOUT] = (struct pollfd){ .fd = agent->out.count ? STDOUT_FILENO : -1, .events = POLLOUT };
+    agent->fds[FD_RANK0] = (struct pollfd){ .fd = agent->typed.count ? agent->input : -1, .events = POLLOUT };
     for (int i = 0; !is_full && i < agent->started; i++)
         for (int which = 0; which < 2; which++)
-            if (agent->ranks[i].streams[which] >= 0)
-                agent->fds[n++] = (struct pollfd){ .fd = agent->ranks[i].streams[which], .events = POLLIN };
+            if (agent->ranks[i].fds[which] >= 0)
+                agent->fds[n++] = (struct pollfd){ .fd = agent->ranks[i].fds[which], .events = POLLIN };
     return n;
 }
 
-static void take_signals(struct agent *agent)
+static void agent_take_signals(struct agent *agent)
 {
     struct signalfd_siginfo info;
 
     while (read(agent->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (info.ssi_signo == SIGCHLD)
-            reap(agent);
+            agent_reap(agent);
         else if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP)
-            crew_signal(&agent->crew, (int)info.ssi_signo); /* this host is told to go: the ranks shall know */
+            local_ranks_signal(&agent->local_ranks,
+                               (int)info.ssi_signo); /* this host is shutting down: tell the ranks */
 }
 
 static int is_alone(const struct agent *agent)
@@ -244,81 +245,90 @@ static int is_alone(const struct agent *agent)
     return agent->has_lost || halay_now_us() - agent->heard_us > (int64_t)SILENCE_MS * 1000;
 }
 
-static void turn(struct agent *agent)
+static void agent_turn(struct agent *agent)
 {
-    size_t n = watch(agent);
+    size_t n = agent_watch(agent);
     int wait_ms = ALIVE_MS;
 
     if (agent->leave_us)
         wait_ms = LEAVE_MS;
     if (poll(agent->fds, (nfds_t)n, wait_ms) < 0 && errno != EINTR)
         agent->has_lost = 1;
-    if (agent->fds[1].revents || (agent->fds[2].revents && (!hear(agent) || !obey_all(agent))))
+    if (agent->fds[FD_LIFELINE].revents ||
+        (agent->fds[FD_STDIN].revents && (!agent_read(agent) || !obey_frames(agent))))
         agent->has_lost = 1;
-    pump_input(agent);
+    feed_rank0(agent);
     pass_streams(agent);
-    if (agent->fds[0].revents)
-        take_signals(agent);
-    if (halay_now_us() - agent->said_us >= (int64_t)ALIVE_MS * 1000 && !agent->out.count)
-        tell(agent, FRAME_ALIVE, 0, NULL, 0);
+    if (agent->fds[FD_SIGNALS].revents)
+        agent_take_signals(agent);
+    if (halay_now_us() - agent->sent_us >= (int64_t)ALIVE_MS * 1000 && !agent->out.count)
+        agent_send(agent, FRAME_ALIVE, 0, NULL, 0);
     send_out(agent);
 }
 
-static int leave_turn(void *context)
+static int agent_leave_turn(void *context)
 {
     struct agent *agent = context;
 
-    turn(agent);
+    agent_turn(agent);
     return !is_alone(agent) && !halay_deadline_passed(agent->leave_us);
 }
 
-static void end_leftovers(struct agent *agent)
+static void agent_end_leftovers(struct agent *agent)
 {
     agent->leave_us = halay_deadline_us(agent->plan.grace_ms);
-    int left = crew_end_leftovers(agent->has_lost ? NULL : leave_turn, agent);
+    int left = local_ranks_end_leftovers(agent->has_lost ? NULL : agent_leave_turn, agent);
     if (left > 0)
         say("%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
 
-/* All that is still to be said, to a halayrun that may be slow. */
-static void finish(struct agent *agent)
+/* Send what is left, to a halayrun that may be slow. */
+static void agent_send_rest(struct agent *agent)
 {
     for (pass_streams(agent); agent->out.count && !is_alone(agent); pass_streams(agent))
-        turn(agent);
+        agent_turn(agent);
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-/* The plan, the first that is said; 0 if it does not come. */
+/* The first frame that is no sign of life. 1 if it is a plan. */
+static int take_plan(struct agent *agent, const struct frame *frame, size_t used)
+{
+    int ok = frame->kind == FRAME_PLAN && host_plan_read(frame->bytes, frame->count, &agent->plan);
+
+    explicit_bzero(agent->in.bytes, used);
+    buffer_remove_front(&agent->in, used);
+    if (!ok)
+        say("halayrun did not send a plan");
+    return ok;
+}
+
+/* 0 if no plan comes in time. */
 static int await_plan(struct agent *agent)
 {
     int64_t deadline_us = halay_deadline_us(PLAN_MS);
+    struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+                            { .fd = agent->setting->lifeline, .events = POLLIN } };
     struct frame frame;
     size_t used = 0;
 
     while (!halay_deadline_passed(deadline_us)) {
-        struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-                                { .fd = agent->setting->lifeline, .events = POLLIN } };
-        if ((poll(fds, 2, halay_deadline_left_ms(deadline_us)) < 0 && errno != EINTR) || fds[1].revents || !hear(agent))
+        enum frame_found found;
+        if ((poll(fds, 2, halay_deadline_left_ms(deadline_us)) < 0 && errno != EINTR) || fds[1].revents ||
+            !agent_read(agent))
             return 0;
-        int taken = 1;
-        while ((taken = frame_take(&agent->in, &used, &frame)) > 0 && frame.kind == FRAME_ALIVE)
-            ;
-        if (taken < 0)
+        do
+            found = frame_take(&agent->in, &used, &frame);
+        while (found == FRAME_FOUND && frame.kind == FRAME_ALIVE);
+        if (found == FRAME_INVALID)
             return 0;
-        if (taken > 0) {
-            int ok = frame.kind == FRAME_PLAN && plan_read(frame.bytes, frame.count, &agent->plan);
-            explicit_bzero(agent->in.bytes, used);
-            buffer_remove_front(&agent->in, used);
-            if (!ok)
-                say("what halayrun says is no plan");
-            return ok;
-        }
+        if (found == FRAME_FOUND)
+            return take_plan(agent, &frame, used);
     }
     return 0;
 }
 
-static int greet(void)
+static int send_greeting(void)
 {
     char text[128];
 
@@ -327,10 +337,10 @@ static int greet(void)
            fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK) == 0;
 }
 
-/* 0 or an exit code, said. */
-static int prepare(struct agent *agent)
+/* 0 or an exit code (reported). */
+static int agent_prepare(struct agent *agent)
 {
-    struct plan *plan = &agent->plan;
+    struct host_plan *plan = &agent->plan;
     char why[1024], text[1200];
 
     for (char **variable = plan->environment; *variable; variable++) {
@@ -342,11 +352,11 @@ static int prepare(struct agent *agent)
             return say_no_memory();
     }
     if (chdir(plan->folder) < 0) {
-        say("cannot go to folder '%s': %s; halayrun starts all ranks in the folder that it is started in itself",
-            plan->folder, strerror(errno));
+        say("cannot go to folder '%s': %s; halayrun starts all ranks in the folder it was started in", plan->folder,
+            strerror(errno));
         return 1;
     }
-    if (setenv("PWD", plan->folder, 1) < 0) /* the login's says where that began */
+    if (setenv("PWD", plan->folder, 1) < 0) /* the login's PWD names the folder where that started */
         return say_no_memory();
     int code = start_check_program(NULL, plan->command[0]);
     if (!code)
@@ -355,14 +365,14 @@ static int prepare(struct agent *agent)
         return code;
     int reached = reach_first(agent->setting->log, plan->addresses, REACH_MS, why, sizeof why);
     if (reached < 0) {
-        say("cannot reach the store of halayrun: %s", why);
+        say("cannot reach halayrun's store: %s", why);
         return 1;
     }
-    snprintf(text, sizeof text, "the store by %s (%s)", plan->addresses[reached], why);
-    tell_text(agent, FRAME_NOTE, 0, text);
+    snprintf(text, sizeof text, "the store is reached at %s (%s)", plan->addresses[reached], why);
+    agent_send_text(agent, FRAME_NOTE, 0, text);
     if (!agent->map.is_bound) {
         snprintf(text, sizeof text, "ranks are not bound: %s", agent->map.why_not);
-        tell_text(agent, FRAME_NOTE, 0, text);
+        agent_send_text(agent, FRAME_NOTE, 0, text);
     }
     char *chosen = plan->addresses[reached];
     plan->addresses[reached] = plan->addresses[0];
@@ -370,15 +380,15 @@ static int prepare(struct agent *agent)
     return halay_store_keep_secret(agent->setting->log, plan->secret, &agent->secret_fd) == HALAY_OK ? 0 : 1;
 }
 
-static int start_one(struct agent *agent, int i, int stdin_fd)
+static int agent_start_rank(struct agent *agent, int i, int stdin_fd)
 {
-    const struct plan *plan = &agent->plan;
-    struct local *rank = &agent->ranks[i];
+    const struct host_plan *plan = &agent->plan;
+    struct rank_streams *rank = &agent->ranks[i];
     struct start start = { .rank = plan->first + i,
                            .size = plan->size,
                            .local_rank = i,
                            .local_size = plan->count,
-                           .elastic = -1, /* the plan's environment has it, if the job is elastic */
+                           .elastic = -1, /* if the job is elastic, the plan's environment has it */
                            .command = plan->command,
                            .map = &agent->map,
                            .store_address = plan->addresses[0],
@@ -388,26 +398,26 @@ static int start_one(struct agent *agent, int i, int stdin_fd)
     char cores[256], text[300];
     pid_t pid;
 
-    int code = start_rank(&start, &pid, rank->streams);
+    int code = start_rank(&start, &pid, rank->fds);
     if (code)
         return code;
     agent->started++;
     agent->running++;
-    crew_add(&agent->crew, i, pid);
+    local_ranks_add(&agent->local_ranks, i, pid);
     for (int which = 0; which < 2; which++)
-        if (fcntl(rank->streams[which], F_SETFL, O_NONBLOCK) < 0) {
+        if (fcntl(rank->fds[which], F_SETFL, O_NONBLOCK) < 0) {
             say("cannot prepare the output of rank %d: %s", start.rank, strerror(errno));
             return 1;
         }
     binding_text(&agent->map, i, cores, sizeof cores);
     snprintf(text, sizeof text, "%d %s", (int)pid, cores);
-    tell_text(agent, FRAME_STARTED, start.rank, text);
+    agent_send_text(agent, FRAME_STARTED, start.rank, text);
     return 0;
 }
 
-static int start_all(struct agent *agent)
+static int agent_start_ranks(struct agent *agent)
 {
-    const struct plan *plan = &agent->plan;
+    const struct host_plan *plan = &agent->plan;
     int pipe_ends[2] = { -1, -1 }, code = 0;
 
     if (plan->first == 0 && (pipe2(pipe_ends, O_CLOEXEC) < 0 || fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK) < 0)) {
@@ -416,7 +426,7 @@ static int start_all(struct agent *agent)
     }
     agent->input = pipe_ends[1];
     for (int i = 0; !code && i < plan->count; i++)
-        code = start_one(agent, i, i == 0 ? pipe_ends[0] : -1);
+        code = agent_start_rank(agent, i, i == 0 ? pipe_ends[0] : -1);
     if (pipe_ends[0] >= 0)
         close(pipe_ends[0]);
     return code;
@@ -426,29 +436,29 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
 {
     *agent =
         (struct agent){ .setting = setting, .signal_fd = -1, .secret_fd = -1, .input = -1, .heard_us = halay_now_us() };
-    agent->signal_fd = crew_open_signals();
-    if (agent->signal_fd < 0 || !greet()) {
-        say("the agent cannot begin: %s", strerror(errno));
+    agent->signal_fd = local_ranks_open_signals();
+    if (agent->signal_fd < 0 || !send_greeting()) {
+        say("cannot start the agent: %s", strerror(errno));
         return 1;
     }
     if (!await_plan(agent))
         return EXIT_GONE;
     agent->ranks = calloc((size_t)agent->plan.count, sizeof *agent->ranks);
+    for (int i = 0; agent->ranks && i < agent->plan.count; i++)
+        agent->ranks[i].fds[0] = agent->ranks[i].fds[1] = -1;
     agent->fds = calloc((size_t)agent->plan.count * 2 + FIXED_FDS, sizeof *agent->fds);
-    if (!agent->ranks || !agent->fds || !crew_init(&agent->crew, agent->plan.count))
+    if (!agent->ranks || !agent->fds || !local_ranks_init(&agent->local_ranks, agent->plan.count))
         return say_no_memory();
-    for (int i = 0; i < agent->plan.count; i++)
-        agent->ranks[i].streams[0] = agent->ranks[i].streams[1] = -1;
-    int code = prepare(agent);
-    return code ? code : start_all(agent);
+    int code = agent_prepare(agent);
+    return code ? code : agent_start_ranks(agent);
 }
 
 static void agent_fini(struct agent *agent)
 {
     for (int i = 0; agent->ranks && i < agent->plan.count; i++)
         for (int which = 0; which < 2; which++)
-            if (agent->ranks[i].streams[which] >= 0)
-                close(agent->ranks[i].streams[which]);
+            if (agent->ranks[i].fds[which] >= 0)
+                close(agent->ranks[i].fds[which]);
     const int fds[] = { agent->signal_fd, agent->secret_fd, agent->input };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
@@ -457,8 +467,8 @@ static void agent_fini(struct agent *agent)
     buffer_fini(&agent->out);
     buffer_fini(&agent->typed);
     binding_fini(&agent->map);
-    crew_fini(&agent->crew);
-    plan_fini(&agent->plan);
+    local_ranks_fini(&agent->local_ranks);
+    host_plan_fini(&agent->plan);
     free(agent->ranks);
     free(agent->fds);
 }
@@ -472,11 +482,11 @@ int agent_run(const struct job_setting *setting)
         processes_end_descendants();
     } else {
         agent.heard_us = halay_now_us();
-        agent.has_lost = !obey_all(&agent); /* what came together with the plan */
+        agent.has_lost = !obey_frames(&agent); /* frames that came together with the plan */
         while (agent.running && !is_alone(&agent))
-            turn(&agent);
-        end_leftovers(&agent);
-        finish(&agent);
+            agent_turn(&agent);
+        agent_end_leftovers(&agent);
+        agent_send_rest(&agent);
         code = is_alone(&agent) ? EXIT_GONE : 0;
     }
     agent_fini(&agent);

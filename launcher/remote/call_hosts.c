@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call hosts: all at once, since each takes a good part of a second, and all of their reasons, since whoever mends one
- * wants to know of the others.
+ * Call hosts: all at once, since each takes a good part of a second; and all their errors are reported, so that they
+ * can be mended together.
  */
 #include "launcher/remote/call_hosts.h"
 #include "base/clock.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/ssh.h"
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_SIGNAL = 128, EXIT_FAILED = 1, FIXED_FDS = 2 };
+enum { FD_SIGNALS, FD_LIFELINE, FIXED_FDS }; /* of calls->fds; then links */
 
 struct calls {
     const struct call_setting *setting;
@@ -52,7 +53,7 @@ static int call_next(struct calls *calls)
     return code;
 }
 
-static void reap(struct calls *calls)
+static void reap_calls(struct calls *calls)
 {
     int status;
     pid_t pid;
@@ -63,69 +64,75 @@ static void reap(struct calls *calls)
                 link_reaped(&calls->links[i], status);
 }
 
-/* 0, or the exit code that a signal to stop means. */
-static int take_signals(struct calls *calls)
+/* 0, or the exit code if a signal tells halayrun to stop. */
+static int take_stop_signal(struct calls *calls)
 {
     struct signalfd_siginfo info;
 
     while (read(calls->setting->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int signal = (int)info.ssi_signo;
         if (signal == SIGCHLD)
-            reap(calls);
+            reap_calls(calls);
         else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
             return EXIT_SIGNAL + signal;
     }
     return 0;
 }
 
-static int wait_a_turn(struct calls *calls, int64_t deadline_us)
+static int calls_turn(struct calls *calls, int64_t deadline_us)
 {
     struct pollfd *fds = calls->fds;
 
-    fds[0] = (struct pollfd){ .fd = calls->setting->signal_fd, .events = POLLIN };
-    fds[1] = (struct pollfd){ .fd = calls->setting->lifeline, .events = POLLIN };
+    fds[FD_SIGNALS] = (struct pollfd){ .fd = calls->setting->signal_fd, .events = POLLIN };
+    fds[FD_LIFELINE] = (struct pollfd){ .fd = calls->setting->lifeline, .events = POLLIN };
     for (size_t i = 0; i < calls->called; i++)
         link_watch(&calls->links[i], 1, fds + FIXED_FDS + i * LINK_FDS);
     int ms = halay_deadline_left_ms(deadline_us);
     if (poll(fds, (nfds_t)(FIXED_FDS + calls->called * LINK_FDS), ms < 0 || ms > 1000 ? 1000 : ms) < 0 &&
         errno != EINTR) {
         say("cannot wait for the hosts: %s", strerror(errno));
-        return EXIT_FAILED;
+        return EXIT_FAILURE;
     }
     for (size_t i = 0; i < calls->called; i++)
         link_progress(&calls->links[i], 1);
-    if (fds[1].revents)
-        return EXIT_FAILED;
-    return fds[0].revents ? take_signals(calls) : 0;
+    if (fds[FD_LIFELINE].revents)
+        return EXIT_FAILURE;
+    return fds[FD_SIGNALS].revents ? take_stop_signal(calls) : 0;
 }
 
-/* What helps, where it is known. */
+/* Advice, where there is some. */
 static const char *advice(const struct host_link *link)
 {
     static const struct {
-        const char *said, *advice;
+        const char *reason, *advice;
     } known[] = {
-        { "Host key verification failed", " (is its key known here, and still the same? 'ssh HOST' asks)" },
-        { "Permission denied (", " (it takes no key of ours: ssh-copy-id gives it one, -i names another)" },
+        { "Host key verification failed", " (is its key known here, and unchanged? try 'ssh HOST')" },
+        { "Permission denied (",
+          " (it accepts no key of ours: install one with ssh-copy-id, or name another with -i)" },
     };
     int code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0;
 
     for (size_t i = 0; link->reason && i < sizeof known / sizeof *known; i++)
-        if (strstr(link->reason, known[i].said))
+        if (strstr(link->reason, known[i].reason))
             return known[i].advice;
-    return code == 126 || code == 127 ? "; --remote-halayrun PATH says where halayrun is on the other hosts" : "";
+    return code == EXIT_CANNOT_RUN || code == EXIT_NOT_FOUND
+               ? "; --remote-halayrun PATH says where halayrun is on the other hosts"
+               : "";
 }
 
-static int judge(const struct calls *calls)
+static int report_failed_hosts(const struct calls *calls)
 {
     size_t failed = 0;
     char why[1024];
 
-    for (size_t i = 0; i < calls->called; i++) {
+    for (size_t i = 0; i < calls->count; i++) {
         const struct host_link *link = &calls->links[i];
-        if (link->state == LINK_READY)
+        if (i < calls->called && link->state == LINK_READY)
             continue;
-        link_explain(link, why, sizeof why);
+        if (i < calls->called)
+            link_explain(link, why, sizeof why);
+        else
+            snprintf(why, sizeof why, "the start timeout passed before it was called");
         say("host '%s': %s%s", link->host, why, advice(link));
         if (calls->setting->cause_fd)
             dprintf(calls->setting->cause_fd, "%s%shost '%s': %s\n", failed ? "" : link->host, failed ? "" : "\n",
@@ -133,8 +140,8 @@ static int judge(const struct calls *calls)
         failed++;
     }
     if (failed)
-        say("%zu of %zu hosts cannot be started: nothing is", failed, calls->count);
-    return failed ? EXIT_FAILED : 0;
+        say("%zu of %zu hosts cannot be started: no rank was started", failed, calls->count);
+    return failed ? EXIT_FAILURE : 0;
 }
 
 int call_hosts(const struct call_setting *setting, struct host_link *links, size_t count)
@@ -151,10 +158,10 @@ int call_hosts(const struct call_setting *setting, struct host_link *links, size
             code = call_next(&calls);
         if (code || count_settled(&calls) == count)
             break;
-        code = wait_a_turn(&calls, deadline_us);
+        code = calls_turn(&calls, deadline_us);
     }
     if (!code)
-        code = judge(&calls);
+        code = report_failed_hosts(&calls);
     free(calls.fds);
     return code;
 }

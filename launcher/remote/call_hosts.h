@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call hosts: the beginning of a job of several hosts, until an agent on each has answered.
+ * Call hosts: the beginning of a job on several hosts, until an agent on each has answered.
  */
 #ifndef HALAY_LAUNCHER_CALL_HOSTS_H
 #define HALAY_LAUNCHER_CALL_HOSTS_H
@@ -13,13 +13,12 @@ struct call_setting {
     const struct link_events *events;
     int timeout_ms;
     int signal_fd; /* a signalfd of all signals */
-    int lifeline;  /* readable when halayrun's front has died */
+    int lifeline;  /* at its end, halayrun's front has died */
     int cause_fd;  /* as in struct job_setting */
 };
 
-/* Call all at the same time, CALLS_MAX at once, and wait until all have answered or failed: 0 if all links are READY.
- * Otherwise an exit code; each host that failed has been named with its reason. Whatever was called is the caller's to
- * end. */
+/* Call all hosts, CALLS_MAX at a time, and wait until each has answered or failed. 0 if all links are READY, otherwise
+ * an exit code; each host that failed is reported with its reason. The caller ends whatever was called. */
 int call_hosts(const struct call_setting *setting, struct host_link *links, size_t count);
 
 enum { CALLS_MAX = 64 };

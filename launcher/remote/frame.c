@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frames into bytes and back. Whatever comes is checked before it is believed: a stream of ssh may carry other words.
+ * Frames into bytes and back. What arrives is checked before it is believed: ssh's stream may carry other output, too.
  */
 #include "launcher/remote/frame.h"
 
@@ -33,23 +33,23 @@ int frame_put(struct buffer *to, enum frame_kind kind, uint32_t number, const vo
     frame_store_number(head + 8, (uint32_t)count);
     if (buffer_append(to, head, sizeof head) && buffer_append(to, bytes, count))
         return 1;
-    to->count = before; /* half a frame would spoil all that follow */
+    to->count = before; /* half a frame would corrupt all that follow */
     return 0;
 }
 
-int frame_take(const struct buffer *from, size_t *used, struct frame *frame)
+enum frame_found frame_take(const struct buffer *from, size_t *used, struct frame *frame)
 {
     size_t left = from->count - *used;
 
     if (left < HEAD_BYTES)
-        return 0;
+        return FRAME_PARTIAL;
     const unsigned char *at = (const unsigned char *)from->bytes + *used;
     uint32_t kind = frame_load_number(at), count = frame_load_number(at + 8);
     if (kind < FRAME_PLAN || kind >= FRAME_KINDS || count > FRAME_MAX)
-        return -1;
+        return FRAME_INVALID;
     if (left - HEAD_BYTES < count)
-        return 0;
+        return FRAME_PARTIAL;
     *frame = (struct frame){ (enum frame_kind)kind, frame_load_number(at + 4), (const char *)at + HEAD_BYTES, count };
     *used += HEAD_BYTES + count;
-    return 1;
+    return FRAME_FOUND;
 }

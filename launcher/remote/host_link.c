@@ -2,15 +2,16 @@
  *
  * Host link: three pipes to an ssh, two buffers, and what its lines on standard error mean.
  *
- * Everything that the other host's login prints before the agent's greeting is skipped. ssh's own complaints and the
- * agent's come on standard error: lines are passed on as they come once ranks run; before that they are kept, the last
- * one being the reason of a call that failed.
+ * Whatever the other host's login prints before the agent's greeting is skipped. Errors of ssh and of the agent come on
+ * standard error. Once ranks run, these lines are passed on as they come; before that they are kept, and the last one
+ * is the reason of a call that failed.
  *
  * Cleanup: link_fini accepts any half-built state that began with zeros and a link_call.
  */
 #include "launcher/remote/host_link.h"
 #include "base/clock.h"
 #include "halay_types.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/frame.h"
 #include <errno.h>
@@ -23,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 1 << 16, LINE_BYTES = 4096, GREETING_BYTES = 1 << 16, EXIT_SSH = 255 };
+enum { READ_BYTES = 1 << 16, LINE_BYTES = 4096, GREETING_BYTES = 1 << 16 };
 #define TO_MAX ((size_t)1 << 20)
 
 /* ---- ssh --------------------------------------------------------------------------------------------------------- */
@@ -33,7 +34,7 @@ __attribute__((noreturn)) static void be_ssh(char *const *words, pid_t parent, c
     sigset_t none;
 
     sigemptyset(&none);
-    setpgid(0, 0); /* the terminal's signals are halayrun's to pass on */
+    setpgid(0, 0); /* halayrun passes the terminal's signals on */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(ends[0], STDIN_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0 ||
         dup2(ends[2], STDERR_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
@@ -49,6 +50,21 @@ static void close_fd(int *fd)
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+}
+
+/* The call failed: nothing is left of it. */
+static void give_up_call(struct host_link *link)
+{
+    link_end_ssh(link); /* it is reaped like any other */
+    close_fd(&link->in);
+    close_fd(&link->out);
+    close_fd(&link->err);
+}
+
+void link_end_ssh(const struct host_link *link)
+{
+    if (link->ssh > 0)
+        kill(link->ssh, SIGKILL);
 }
 
 int link_call(struct host_link *link, char *const *words, const struct link_events *events)
@@ -81,6 +97,8 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
     close_fd(&pipes[0][0]);
     close_fd(&pipes[1][1]);
     close_fd(&pipes[2][1]);
+    if (failed)
+        give_up_call(link);
     return failed;
 }
 
@@ -89,24 +107,24 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
 static void flush_to(struct host_link *link)
 {
     if (link->in >= 0 && !buffer_write(&link->to, link->in))
-        close_fd(&link->in); /* its end is told by waitpid */
+        close_fd(&link->in); /* waitpid reports its end */
 }
 
-static int tell(struct host_link *link, enum frame_kind kind, int number, const void *bytes, size_t count)
+static int link_send(struct host_link *link, enum frame_kind kind, int number, const void *bytes, size_t count)
 {
     if (link->in < 0 || (link->state != LINK_RUNNING && kind != FRAME_PLAN && kind != FRAME_ALIVE))
         return 1;
-    link->said_us = halay_now_us();
+    link->sent_us = halay_now_us();
     int ok = frame_put(&link->to, kind, (uint32_t)number, bytes, count);
     flush_to(link);
     return ok;
 }
 
-int link_start(struct host_link *link, const struct plan *plan)
+int link_start(struct host_link *link, const struct host_plan *plan)
 {
     struct buffer bytes = { 0 };
 
-    int ok = plan_write(plan, &bytes) && tell(link, FRAME_PLAN, 0, bytes.bytes, bytes.count);
+    int ok = host_plan_write(plan, &bytes) && link_send(link, FRAME_PLAN, 0, bytes.bytes, bytes.count);
     if (bytes.count)
         explicit_bzero(bytes.bytes, bytes.count); /* the secret */
     buffer_fini(&bytes);
@@ -117,8 +135,8 @@ int link_start(struct host_link *link, const struct plan *plan)
 
 void link_signal(struct host_link *link, int signal)
 {
-    if (!tell(link, FRAME_SIGNAL, signal, NULL, 0))
-        close_fd(&link->in); /* no memory: its end is a signal too, to the agent */
+    if (!link_send(link, FRAME_SIGNAL, signal, NULL, 0))
+        close_fd(&link->in); /* no memory: closing it stops the agent, too */
 }
 
 void link_signal_rank(struct host_link *link, int rank, int signal)
@@ -126,26 +144,26 @@ void link_signal_rank(struct host_link *link, int rank, int signal)
     char text[16];
 
     int n = snprintf(text, sizeof text, "%d", rank);
-    if (!tell(link, FRAME_SIGNAL, signal, text, (size_t)n))
+    if (!link_send(link, FRAME_SIGNAL, signal, text, (size_t)n))
         close_fd(&link->in);
 }
 
 void link_kill(struct host_link *link)
 {
-    if (!tell(link, FRAME_KILL, 0, NULL, 0))
+    if (!link_send(link, FRAME_KILL, 0, NULL, 0))
         close_fd(&link->in);
 }
 
 void link_input(struct host_link *link, const char *bytes, size_t count)
 {
-    if (!tell(link, FRAME_INPUT, 0, bytes, count))
+    if (!link_send(link, FRAME_INPUT, 0, bytes, count))
         close_fd(&link->in);
     link->untaken += count;
 }
 
 void link_close(struct host_link *link, int rank, int which)
 {
-    if (!tell(link, FRAME_CLOSE, rank, which ? "1" : "0", 1))
+    if (!link_send(link, FRAME_CLOSE, rank, which ? "1" : "0", 1))
         close_fd(&link->in);
 }
 
@@ -182,7 +200,7 @@ static void keep_reason(struct host_link *link, const char *line)
     link->reason = copy;
 }
 
-/* What ssh or the agent says. */
+/* A line from ssh or the agent. */
 static void take_line(struct host_link *link, char *line)
 {
     static const char own[] = "halayrun: ";
@@ -193,26 +211,26 @@ static void take_line(struct host_link *link, char *line)
     if (!*line)
         return;
     keep_reason(link, line);
-    link->events->said(link->events->context, link->host, line, link->state != LINK_RUNNING);
+    link->events->printed(link->events->context, link->host, line, link->state != LINK_RUNNING);
 }
 
-static void take_words(struct host_link *link)
+static void take_lines(struct host_link *link)
 {
     char line[LINE_BYTES], *newline;
 
-    while (link->words.count && ((newline = memchr(link->words.bytes, '\n', link->words.count)) ||
-                                 link->words.count >= sizeof line || link->err < 0)) {
-        size_t length = newline ? (size_t)(newline - link->words.bytes) + 1 : link->words.count;
+    while (link->errors.count && ((newline = memchr(link->errors.bytes, '\n', link->errors.count)) ||
+                                  link->errors.count >= sizeof line || link->err < 0)) {
+        size_t length = newline ? (size_t)(newline - link->errors.bytes) + 1 : link->errors.count;
         size_t kept = length < sizeof line ? length : sizeof line - 1;
-        memcpy(line, link->words.bytes, kept);
+        memcpy(line, link->errors.bytes, kept);
         line[kept] = 0;
-        buffer_remove_front(&link->words, kept == length ? length : kept);
+        buffer_remove_front(&link->errors, kept);
         take_line(link, line);
     }
 }
 
-/* Everything that is there; the descriptor is closed at its end. 1 if something came. */
-static int read_all(int *fd, struct buffer *to, size_t most)
+/* Read everything that is there, and close the descriptor at its end. 1 if something came. */
+static int read_available(int *fd, struct buffer *to, size_t most)
 {
     char bytes[READ_BYTES];
     int any = 0;
@@ -229,13 +247,13 @@ static int read_all(int *fd, struct buffer *to, size_t most)
     return any;
 }
 
-static int is_rank(const struct host_link *link, uint32_t number)
+static int is_rank_of_link(const struct host_link *link, uint32_t number)
 {
     return number >= (uint32_t)link->first && number < (uint32_t)(link->first + link->count);
 }
 
-/* "123 0-1": a number, and the rest. The frame's bytes end without a zero. */
-static int take_number(const struct frame *frame, char *rest, size_t size)
+/* "123 0-1": returns the number; rest is what follows it. The frame's bytes have no zero at the end. */
+static int read_number_and_rest(const struct frame *frame, char *rest, size_t size)
 {
     char text[512], *end;
 
@@ -245,17 +263,17 @@ static int take_number(const struct frame *frame, char *rest, size_t size)
     return (int)number;
 }
 
-static void deliver(struct host_link *link, const struct frame *frame)
+static void deliver_frame(struct host_link *link, const struct frame *frame)
 {
     const struct link_events *events = link->events;
     char text[512];
 
-    if (frame->kind >= FRAME_STARTED && frame->kind <= FRAME_ENDED && !is_rank(link, frame->number))
+    if (frame->kind >= FRAME_STARTED && frame->kind <= FRAME_ENDED && !is_rank_of_link(link, frame->number))
         return;
     int rank = (int)frame->number;
     switch (frame->kind) {
     case FRAME_STARTED:;
-        int pid = take_number(frame, text, sizeof text);
+        int pid = read_number_and_rest(frame, text, sizeof text);
         events->started(events->context, rank, pid, text);
         break;
     case FRAME_OUTPUT:
@@ -263,21 +281,21 @@ static void deliver(struct host_link *link, const struct frame *frame)
         events->wrote(events->context, rank, frame->kind == FRAME_ERROR, frame->bytes, frame->count);
         break;
     case FRAME_ENDED:
-        events->ended(events->context, rank, take_number(frame, text, sizeof text));
+        events->ended(events->context, rank, read_number_and_rest(frame, text, sizeof text));
         break;
     case FRAME_TAKEN:
         link->untaken -= frame->number < link->untaken ? frame->number : link->untaken;
         break;
     case FRAME_NOTE:
         snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);
-        events->said(events->context, link->host, text, 1);
+        events->printed(events->context, link->host, text, 1);
         break;
     default:
         break;
     }
 }
 
-/* The greeting's line, whatever stands before it. */
+/* Find the greeting's line, whatever precedes it. */
 static void look_for_greeting(struct host_link *link)
 {
     const struct buffer *from = &link->from;
@@ -288,14 +306,14 @@ static void look_for_greeting(struct host_link *link)
 
     if (!end) {
         if (from->count > GREETING_BYTES) {
-            keep_reason(link, "what it prints is no agent's greeting");
+            keep_reason(link, "its output is not an agent's greeting");
             close_fd(&link->in);
         }
         return;
     }
     int digits = (int)(end - line - (ptrdiff_t)length);
     if (digits != (int)strlen(halay_version()) || strncmp(line + length, halay_version(), (size_t)digits) != 0) {
-        snprintf(text, sizeof text, "halay %.*s is installed there, and %s here: install the same",
+        snprintf(text, sizeof text, "halay %.*s is installed there, and %s here: install the same version on both",
                  digits < 64 ? digits : 64, line + length, halay_version());
         keep_reason(link, text);
         close_fd(&link->in);
@@ -305,33 +323,33 @@ static void look_for_greeting(struct host_link *link)
     link->state = LINK_READY;
 }
 
-static void take_frames(struct host_link *link, int is_open)
+static void take_frames(struct host_link *link)
 {
+    enum frame_found found;
     struct frame frame;
     size_t used = 0;
-    int taken = 0;
 
-    while (is_open && (taken = frame_take(&link->from, &used, &frame)) > 0)
-        deliver(link, &frame);
+    while ((found = frame_take(&link->from, &used, &frame)) == FRAME_FOUND)
+        deliver_frame(link, &frame);
     buffer_remove_front(&link->from, used);
-    if (taken < 0 && link->in >= 0) {
-        keep_reason(link, "what it says is not understood");
+    if (found == FRAME_INVALID && link->in >= 0) {
+        keep_reason(link, "its output is not understood");
         close_fd(&link->in);
         link->from.count = 0;
     }
 }
 
-static void take_all(struct host_link *link, int is_open)
+static void take_what_came(struct host_link *link, int is_open)
 {
-    if (read_all(&link->err, &link->words, TO_MAX))
+    if (read_available(&link->err, &link->errors, TO_MAX))
         link->heard_us = halay_now_us();
-    take_words(link);
-    if (read_all(&link->out, &link->from, is_open ? SIZE_MAX : TO_MAX))
+    take_lines(link);
+    if (read_available(&link->out, &link->from, is_open ? SIZE_MAX : TO_MAX))
         link->heard_us = halay_now_us();
     if (link->state == LINK_CALLING && link->in >= 0)
         look_for_greeting(link);
-    if (link->state == LINK_RUNNING)
-        take_frames(link, is_open);
+    if (link->state == LINK_RUNNING && is_open)
+        take_frames(link);
 }
 
 /* ---- the loop's part --------------------------------------------------------------------------------------------- */
@@ -345,12 +363,10 @@ void link_watch(const struct host_link *link, int is_open, struct pollfd *fds)
     fds[2] = (struct pollfd){ .fd = is_there ? link->err : -1, .events = POLLIN };
 }
 
-static int is_silent(struct host_link *link, int64_t now_us)
+static int is_silent(const struct host_link *link, int64_t now_us)
 {
     int64_t silence_us = now_us - link->heard_us;
 
-    if (link->heard_us > link->doubted_us)
-        link->doubted_us = 0;
     if (!link->doubted_us)
         return silence_us > (int64_t)SILENCE_MS * 1000;
     return silence_us > (int64_t)DOUBT_MS * 1000 && now_us - link->doubted_us > (int64_t)DOUBT_LEAST_MS * 1000;
@@ -360,23 +376,26 @@ void link_progress(struct host_link *link, int is_open)
 {
     if (link->state == LINK_ENDED)
         return;
-    take_all(link, is_open);
+    take_what_came(link, is_open);
     int64_t now_us = halay_now_us();
-    if (link->state != LINK_CALLING && now_us - link->said_us >= (int64_t)ALIVE_MS * 1000 && !link->to.count &&
-        !tell(link, FRAME_ALIVE, 0, NULL, 0))
+    if (link->state != LINK_CALLING && now_us - link->sent_us >= (int64_t)ALIVE_MS * 1000 && !link->to.count &&
+        !link_send(link, FRAME_ALIVE, 0, NULL, 0))
         close_fd(&link->in);
     flush_to(link);
-    if (link->state == LINK_RUNNING && is_open)
-        link->is_silent |= is_silent(link, now_us);
+    if (link->state != LINK_RUNNING || !is_open)
+        return;
+    if (link->heard_us > link->doubted_us)
+        link->doubted_us = 0;
+    link->is_silent |= is_silent(link, now_us);
 }
 
 void link_reaped(struct host_link *link, int status)
 {
-    take_all(link, 1);
+    take_what_came(link, 1);
     close_fd(&link->in);
     close_fd(&link->out);
     close_fd(&link->err);
-    take_words(link);
+    take_lines(link);
     link->state = LINK_ENDED;
     link->status = status;
 }
@@ -386,11 +405,10 @@ void link_explain(const struct host_link *link, char *text, size_t size)
     int code = WIFEXITED(link->status) ? WEXITSTATUS(link->status) : -1;
 
     if (link->is_silent)
-        snprintf(text, size, "nothing has been heard of it for %d s%s",
-                 (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
+        snprintf(text, size, "it has been silent for %d s%s", (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
                  link->doubted_us ? ", and ranks elsewhere have lost it" : "");
     else if (link->state == LINK_CALLING)
-        snprintf(text, size, "it does not answer%s%s", link->reason ? "; the last it said: " : "",
+        snprintf(text, size, "it does not answer%s%s", link->reason ? "; its last line: " : "",
                  link->reason ? link->reason : "");
     else if (link->reason)
         snprintf(text, size, "%s", link->reason);
@@ -409,7 +427,7 @@ void link_fini(struct host_link *link)
     }
     buffer_fini(&link->to);
     buffer_fini(&link->from);
-    buffer_fini(&link->words);
+    buffer_fini(&link->errors);
     free(link->reason);
     link->reason = NULL;
 }

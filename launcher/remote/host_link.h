@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host link: halayrun's side of one other host: the ssh to it, and the frames with the agent there (frame.h, agent.h).
+ * Host link: halayrun's connection with one other host: the ssh to it, and the frames exchanged with the agent there
+ * (frame.h, agent.h).
  *
  *     CALLING -- the agent has greeted --> READY -- link_start --> RUNNING -- ssh has ended --> ENDED
  *
- * One thread; nothing blocks. What happens there comes back through the events, from within link_progress and
- * link_reaped.
+ * A dead host is noticed in three places: its ssh ends (job.c, link_ended); it stays silent (is_silent, which
+ * link_progress sets and job.c's progress_links checks); or it never answers (call_hosts.c, report_failed_hosts). The
+ * first two end in job.c's host_lost. The agent notices that it is cut off by itself (agent.c, is_alone).
+ *
+ * One thread; nothing blocks. Events are delivered from within link_progress and link_reaped.
  */
 #ifndef HALAY_LAUNCHER_HOST_LINK_H
 #define HALAY_LAUNCHER_HOST_LINK_H
@@ -21,8 +25,8 @@ enum link_state { LINK_CALLING, LINK_READY, LINK_RUNNING, LINK_ENDED };
 struct link_events {
     void (*started)(void *context, int rank, int pid, const char *processors);
     void (*wrote)(void *context, int rank, int which, const char *bytes, size_t count); /* which: 0 output, 1 error */
-    void (*ended)(void *context, int rank, int status);                                 /* of waitpid */
-    void (*said)(void *context, const char *host, const char *line, int is_detail);     /* is_detail: for --verbose */
+    void (*ended)(void *context, int rank, int status);                                 /* from waitpid */
+    void (*printed)(void *context, const char *host, const char *line, int is_detail);  /* is_detail: for --verbose */
     void *context;
 };
 
@@ -32,44 +36,45 @@ struct host_link {
     enum link_state state;
     const struct link_events *events; /* borrowed */
     pid_t ssh;
-    int in, out, err; /* ours: write end of its standard input, read ends of its output and error; -1 when closed */
-    struct buffer to, from, words; /* words: of a line of standard error that has not come whole */
-    char *reason;                  /* owned: the first line that explains why it failed; NULL */
-    int status;                    /* of waitpid, when ENDED */
-    int64_t heard_us, said_us;
-    size_t untaken; /* bytes of input that the agent has not passed to rank 0 yet */
-    int64_t
-        doubted_us; /* since then ranks elsewhere have lost one of it, or failed, and nothing has been heard; 0: not */
-    int is_silent;  /* nothing has been heard for SILENCE_MS, or DOUBT_MS */
+    int in, out, err;               /* our ends: of its standard input, output and error; -1 when closed */
+    struct buffer to, from, errors; /* errors: the beginning of a line of standard error whose end has not come yet */
+    char *reason;                   /* owned: the newest line that explains why it failed; NULL */
+    int status;                     /* from waitpid, when ENDED */
+    int64_t heard_us, sent_us;
+    size_t untaken;     /* bytes of input that the agent has not passed to rank 0 yet */
+    int64_t doubted_us; /* when ranks elsewhere lost one of its ranks, and it was not heard since; 0: not */
+    int is_silent;      /* not heard for SILENCE_MS, or DOUBT_MS */
 };
 
-/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (said): the system refuses. link says host, first and
- * count. */
+/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (reported): a system call failed. link->host, first and
+ * count are set. */
 int link_call(struct host_link *link, char *const *words, const struct link_events *events);
-/* READY to RUNNING: what the agent shall do. 0 if there is no memory. */
-int link_start(struct host_link *link, const struct plan *plan);
-/* Any time; nothing happens if the agent does not listen any more. */
+/* READY to RUNNING: send what to start. 0 if there is no memory. */
+int link_start(struct host_link *link, const struct host_plan *plan);
+/* At any time; ignored if the agent no longer listens. */
 void link_signal(struct host_link *link, int signal);
 void link_signal_rank(struct host_link *link, int rank, int signal);
 void link_kill(struct host_link *link);
+/* Kill its ssh, or what is in ssh's place, if there is one. It is reaped like any other. */
+void link_end_ssh(const struct host_link *link);
 void link_input(struct host_link *link, const char *bytes, size_t count); /* for rank 0; none: the end */
 void link_close(struct host_link *link, int rank, int which);             /* nobody reads that any more */
 int link_is_full(const struct host_link *link);                           /* give it no more input for now */
-/* Ranks of other hosts have lost one of its: if nothing is heard of it either it is silent sooner. */
+/* Ranks of other hosts have lost one of its ranks: if it is silent, too, it is given up sooner. */
 void link_doubt(struct host_link *link);
 int link_is_doubted(const struct host_link *link);
-/* How long the loop may wait until it calls progress. */
+/* How long the caller's loop may wait before it calls link_progress. */
 int link_patience_ms(const struct host_link *link);
 
 enum { LINK_FDS = 3 };
-/* What to poll for; is_open: its ranks' output can be taken now. Always LINK_FDS entries. */
+/* What to poll for, always LINK_FDS entries. is_open: its ranks' output can be taken now. */
 void link_watch(const struct host_link *link, int is_open, struct pollfd *fds);
-/* Read, deliver, write. is_open as above: nothing that ranks wrote is delivered otherwise. */
+/* Read, deliver, write. is_open as above: ranks' output is delivered only then. */
 void link_progress(struct host_link *link, int is_open);
-/* ssh has been waited for: delivers what it had said, then is ENDED. */
+/* ssh has been reaped: deliver the rest of what it wrote; then the link is ENDED. */
 void link_reaped(struct host_link *link, int status);
 /* Why it ended or does not answer, in one line. */
 void link_explain(const struct host_link *link, char *text, size_t size);
-void link_fini(struct host_link *link); /* begun with zeros; the process is the caller's to end */
+void link_fini(struct host_link *link); /* begun with zeros; does not end the process */
 
 #endif

@@ -3,7 +3,7 @@
  * A plan's bytes: five numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list
  * is its length and its strings, a string its length and its bytes.
  *
- * Cleanup: plan_fini accepts a half-read plan that began with zeros.
+ * Cleanup: host_plan_fini accepts a half-read plan that began with zeros.
  */
 #include "launcher/remote/host_plan.h"
 #include "launcher/remote/frame.h"
@@ -13,12 +13,12 @@
 
 enum { NUMBERS = 5 };
 
-struct reader {
+struct plan_reader {
     const char *at;
     size_t left;
 };
 
-static int write_number(struct buffer *to, uint32_t number)
+static int write_plan_number(struct buffer *to, uint32_t number)
 {
     unsigned char bytes[4];
 
@@ -26,33 +26,34 @@ static int write_number(struct buffer *to, uint32_t number)
     return buffer_append(to, bytes, sizeof bytes);
 }
 
-static int write_list(struct buffer *to, char *const *list)
+static int write_plan_list(struct buffer *to, char *const *list)
 {
     uint32_t count = 0;
 
     while (list[count])
         count++;
-    int ok = write_number(to, count);
+    int ok = write_plan_number(to, count);
     for (uint32_t i = 0; ok && i < count; i++) {
         size_t length = strlen(list[i]);
-        ok = length <= FRAME_MAX && write_number(to, (uint32_t)length) && buffer_append(to, list[i], length);
+        ok = length <= FRAME_MAX && write_plan_number(to, (uint32_t)length) && buffer_append(to, list[i], length);
     }
     return ok;
 }
 
-int plan_write(const struct plan *plan, struct buffer *to)
+int host_plan_write(const struct host_plan *plan, struct buffer *to)
 {
     const int numbers[NUMBERS] = { plan->first, plan->count, plan->size, plan->binding, plan->grace_ms };
     char *folder[] = { plan->folder, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
-        if (!write_number(to, (uint32_t)numbers[i]))
+        if (!write_plan_number(to, (uint32_t)numbers[i]))
             return 0;
-    return buffer_append(to, plan->secret, sizeof plan->secret) && write_list(to, folder) &&
-           write_list(to, plan->addresses) && write_list(to, plan->environment) && write_list(to, plan->command);
+    return buffer_append(to, plan->secret, sizeof plan->secret) && write_plan_list(to, folder) &&
+           write_plan_list(to, plan->addresses) && write_plan_list(to, plan->environment) &&
+           write_plan_list(to, plan->command);
 }
 
-static int take(struct reader *from, void *to, size_t count)
+static int take_bytes(struct plan_reader *from, void *to, size_t count)
 {
     if (from->left < count)
         return 0;
@@ -62,24 +63,24 @@ static int take(struct reader *from, void *to, size_t count)
     return 1;
 }
 
-static int read_number(struct reader *from, uint32_t *number)
+static int read_plan_number(struct plan_reader *from, uint32_t *number)
 {
     unsigned char bytes[4];
 
-    if (!take(from, bytes, sizeof bytes))
+    if (!take_bytes(from, bytes, sizeof bytes))
         return 0;
     *number = frame_load_number(bytes);
     return 1;
 }
 
-static char *read_string(struct reader *from)
+static char *read_plan_string(struct plan_reader *from)
 {
     uint32_t length;
 
-    if (!read_number(from, &length) || length > from->left)
+    if (!read_plan_number(from, &length) || length > from->left)
         return NULL;
     char *text = malloc((size_t)length + 1);
-    if (!text || !take(from, text, length) || memchr(text, 0, length)) {
+    if (!text || !take_bytes(from, text, length) || memchr(text, 0, length)) {
         free(text);
         return NULL;
     }
@@ -94,25 +95,25 @@ static void free_list(char **list)
     free(list);
 }
 
-static char **read_list(struct reader *from)
+static char **read_plan_list(struct plan_reader *from)
 {
     uint32_t count;
 
-    if (!read_number(from, &count) || count > from->left / 4)
+    if (!read_plan_number(from, &count) || count > from->left / 4)
         return NULL;
     char **list = calloc((size_t)count + 1, sizeof *list);
     for (uint32_t i = 0; list && i < count; i++)
-        if (!(list[i] = read_string(from))) {
+        if (!(list[i] = read_plan_string(from))) {
             free_list(list);
             return NULL;
         }
     return list;
 }
 
-/* A list of exactly one. */
-static char *read_folder(struct reader *from)
+/* A list of exactly one string. */
+static char *read_folder(struct plan_reader *from)
 {
-    char **list = read_list(from), *text = NULL;
+    char **list = read_plan_list(from), *text = NULL;
 
     if (list && list[0] && !list[1]) {
         text = list[0];
@@ -122,23 +123,23 @@ static char *read_folder(struct reader *from)
     return text;
 }
 
-static int is_sound(const struct plan *plan)
+static int is_sound_plan(const struct host_plan *plan)
 {
     return plan->folder && plan->addresses && plan->addresses[0] && plan->environment && plan->command &&
            plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 && plan->binding >= BIND_AUTO &&
            plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count && plan->grace_ms >= 0;
 }
 
-int plan_read(const char *bytes, size_t count, struct plan *plan)
+int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
 {
-    struct reader from = { bytes, count };
+    struct plan_reader from = { bytes, count };
     uint32_t numbers[NUMBERS];
 
-    *plan = (struct plan){ 0 };
+    *plan = (struct host_plan){ 0 };
     for (int i = 0; i < NUMBERS; i++)
-        if (!read_number(&from, &numbers[i]))
+        if (!read_plan_number(&from, &numbers[i]))
             return 0;
-    if (!take(&from, plan->secret, sizeof plan->secret))
+    if (!take_bytes(&from, plan->secret, sizeof plan->secret))
         return 0;
     plan->first = (int)numbers[0];
     plan->count = (int)numbers[1];
@@ -146,22 +147,22 @@ int plan_read(const char *bytes, size_t count, struct plan *plan)
     plan->binding = (int)numbers[3];
     plan->grace_ms = (int)numbers[4];
     plan->folder = read_folder(&from);
-    plan->addresses = read_list(&from);
-    plan->environment = read_list(&from);
-    plan->command = read_list(&from);
-    if (!is_sound(plan) || from.left) {
-        plan_fini(plan);
+    plan->addresses = read_plan_list(&from);
+    plan->environment = read_plan_list(&from);
+    plan->command = read_plan_list(&from);
+    if (!is_sound_plan(plan) || from.left) {
+        host_plan_fini(plan);
         return 0;
     }
     return 1;
 }
 
-void plan_fini(struct plan *plan)
+void host_plan_fini(struct host_plan *plan)
 {
     explicit_bzero(plan->secret, sizeof plan->secret);
     free(plan->folder);
     free_list(plan->addresses);
     free_list(plan->environment);
     free_list(plan->command);
-    *plan = (struct plan){ 0 };
+    *plan = (struct host_plan){ 0 };
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relay: one poll over all lines, none of which waits for another. A line reads only when all that it has read is
- * written, so it holds one record at most.
+ * Relay: one poll over all lines; none waits for another. A line reads only after writing everything it has read, so it
+ * holds one record at most.
  */
 #include "launcher/remote/relay.h"
 #include "launcher/common/say.h"
@@ -16,21 +16,21 @@
 struct direction {
     const struct relay_line *line; /* borrowed */
     int from, to;                  /* from: -1 once nothing more is read */
-    int is_finished;               /* all is written, too */
+    int is_finished;               /* and all is written */
     enum halay_status status;
-    size_t read;         /* bytes in in: of an incoming line, what is no whole record yet */
-    size_t first, count; /* of out: what is to be written */
+    size_t read;         /* bytes in `in`; of an incoming line, the beginning of a record */
+    size_t first, count; /* bytes in `out` still to be written */
     unsigned char in[HALAY_CIPHER_RECORD_MAX], out[HALAY_CIPHER_RECORD_MAX];
 };
 
-static void fail(struct direction *d, enum halay_status status)
+static void fail_direction(struct direction *d, enum halay_status status)
 {
     d->status = status;
     d->from = -1;
     d->count = 0;
 }
 
-/* The agent's exit code behind the zero; it is taken out of the text. */
+/* The agent's exit code after the zero byte; both are removed from the text. */
 static void take_code(struct direction *d)
 {
     unsigned char *zero = memchr(d->out, 0, d->count);
@@ -42,8 +42,8 @@ static void take_code(struct direction *d)
     d->count = (size_t)(zero - d->out);
 }
 
-/* What has been read becomes what is to be written, a record at a time. */
-static void translate(struct direction *d)
+/* Turn what was read into what is to be written, a record at a time. */
+static void translate_record(struct direction *d)
 {
     size_t used = 0;
 
@@ -55,7 +55,7 @@ static void translate(struct direction *d)
     }
     enum halay_status status = halay_cipher_open(d->line->cipher, d->in, d->read, &used, d->out, &d->count);
     if (status != HALAY_OK) {
-        fail(d, status);
+        fail_direction(d, status);
         return;
     }
     memmove(d->in, d->in + used, d->read - used);
@@ -76,11 +76,11 @@ static void read_some(struct direction *d)
     if (n > 0)
         d->read += (size_t)n;
     else if (d->line->is_outgoing)
-        d->from = -1; /* and the last record says so */
+        d->from = -1; /* the last record tells the other end */
     else
-        fail(d, HALAY_ERR_PEER);
+        fail_direction(d, HALAY_ERR_PEER);
     if (d->line->is_outgoing || d->from >= 0)
-        translate(d);
+        translate_record(d);
 }
 
 static void write_some(struct direction *d)
@@ -92,7 +92,7 @@ static void write_some(struct direction *d)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n < 0) { /* nobody reads it any more */
-            fail(d, HALAY_OK);
+            fail_direction(d, HALAY_OK);
             return;
         }
         d->first += (size_t)n;
@@ -100,8 +100,8 @@ static void write_some(struct direction *d)
     }
 }
 
-/* Once: the other side of the line learns that it has ended. */
-static void finish(struct direction *d)
+/* Once: tell the other end of the line that it has ended. */
+static void end_direction(struct direction *d)
 {
     d->is_finished = 1;
     if (d->line->is_outgoing)
@@ -110,58 +110,67 @@ static void finish(struct direction *d)
         close(d->to);
 }
 
-static void progress(struct direction *d, short revents)
+static void progress_direction(struct direction *d, short revents)
 {
     if (d->is_finished)
         return;
     if (revents && !d->count && d->from >= 0)
         read_some(d);
     write_some(d);
-    while (!d->count && d->from >= 0 && !d->line->is_outgoing && d->read) { /* more than one record has come at once */
+    while (!d->count && d->from >= 0 && !d->line->is_outgoing && d->read) { /* several records came at once */
         size_t before = d->read;
-        translate(d);
+        translate_record(d);
         write_some(d);
         if (d->read == before)
             break;
     }
     if (d->from < 0 && !d->count)
-        finish(d);
+        end_direction(d);
 }
 
-static int must_go_on(const struct direction *all, int *is_open)
+/* Has a leading line more to pass on? */
+static int must_go_on(const struct direction *all)
 {
-    int goes_on = 0;
-
-    *is_open = 0;
-    for (int i = 0; i < RELAY_LINES; i++) {
-        goes_on |= all[i].line->is_leading && !all[i].is_finished;
-        *is_open |= all[i].line->is_leading && all[i].from >= 0;
-    }
-    return goes_on;
+    for (int i = 0; i < RELAY_LINES; i++)
+        if (all[i].line->is_leading && !all[i].is_finished)
+            return 1;
+    return 0;
 }
 
-static enum halay_status turn(struct direction *all, int silence_ms)
+/* Does a leading line still read? */
+static int is_open(const struct direction *all)
+{
+    for (int i = 0; i < RELAY_LINES; i++)
+        if (all[i].line->is_leading && all[i].from >= 0)
+            return 1;
+    return 0;
+}
+
+static struct pollfd watch_direction(const struct direction *d)
+{
+    if (d->is_finished)
+        return (struct pollfd){ .fd = -1 };
+    if (d->count)
+        return (struct pollfd){ .fd = d->to, .events = POLLOUT };
+    return (struct pollfd){ .fd = d->from, .events = POLLIN };
+}
+
+static enum halay_status relay_loop(struct direction *all, int silence_ms)
 {
     struct pollfd fds[RELAY_LINES];
-    int is_open;
 
-    while (must_go_on(all, &is_open)) {
-        for (int i = 0; i < RELAY_LINES; i++) {
-            const struct direction *d = &all[i];
-            fds[i] = (struct pollfd){ .fd = d->is_finished ? -1
-                                            : d->count     ? d->to
-                                                           : d->from,
-                                      .events = d->count ? POLLOUT : POLLIN };
-        }
-        int n = poll(fds, RELAY_LINES, is_open ? -1 : silence_ms);
+    while (must_go_on(all)) {
+        for (int i = 0; i < RELAY_LINES; i++)
+            fds[i] = watch_direction(&all[i]);
+        int n = poll(fds, RELAY_LINES, is_open(all) ? -1 : silence_ms);
         if (n < 0 && errno != EINTR)
             return HALAY_ERR_SYSTEM;
         if (n == 0)
             return HALAY_ERR_TIMEOUT;
         for (int i = 0; i < RELAY_LINES; i++) {
-            progress(&all[i], n > 0 ? fds[i].revents : 0);
+            progress_direction(&all[i], n > 0 ? fds[i].revents : 0);
             if (all[i].status != HALAY_OK)
-                return all[i].status; /* nor are the other lines to be trusted */
+                return all[i].status; /* the other lines are not to be trusted either */
         }
     }
     return HALAY_OK;
@@ -183,17 +192,29 @@ enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int sile
             status = HALAY_ERR_SYSTEM;
     }
     if (status == HALAY_OK)
-        status = turn(all, silence_ms);
+        status = relay_loop(all, silence_ms);
     explicit_bzero(all, RELAY_LINES * sizeof *all);
     free(all);
     return status;
 }
 
+static const char *cause(enum halay_status status)
+{
+    switch (status) {
+    case HALAY_ERR_AUTH:
+        return "data were altered on their way";
+    case HALAY_ERR_PEER:
+        return "it ended in the middle";
+    case HALAY_ERR_TIMEOUT:
+        return "the other end takes no more data";
+    case HALAY_ERR_NO_MEMORY:
+        return "no memory";
+    default:
+        return strerror(errno);
+    }
+}
+
 void relay_say(enum halay_status status)
 {
-    say("the connection is given up: %s", status == HALAY_ERR_AUTH        ? "what came was changed on its way"
-                                          : status == HALAY_ERR_PEER      ? "it ended in the middle"
-                                          : status == HALAY_ERR_TIMEOUT   ? "the other end takes nothing any more"
-                                          : status == HALAY_ERR_NO_MEMORY ? "no memory"
-                                                                          : strerror(errno));
+    say("the connection is closed: %s", cause(status));
 }

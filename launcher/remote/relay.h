@@ -20,16 +20,17 @@ struct relay_line {
     struct halay_cipher *cipher; /* the socket's; borrowed */
     int is_outgoing;             /* from the stream to the socket */
     int is_leading;              /* the relay ends when all such lines have */
-    int *code; /* NULL, or: a zero and a byte behind it at the end of an incoming line are no text but go here */
+    /* NULL, or: a zero byte at the end of an incoming line and the byte after it are not text but this exit code. */
+    int *code;
 };
 
-/* Pass on what comes, each line as fast as it can go, until the leading lines have ended. An outgoing line ends with
- * its stream, an incoming one with the last record, when its stream is closed for it. What is wrong with one line ends
- * all: HALAY_ERR_AUTH: something was changed on its way; HALAY_ERR_PEER: a connection ended without its last record;
- * HALAY_ERR_TIMEOUT: all streams have ended, and the other end takes nothing for silence_ms (below 0: for ever);
- * HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM. SIGPIPE has to be ignored or blocked. */
+/* Pass everything on, each line as fast as it can, until the leading lines have ended. An outgoing line ends with its
+ * stream; an incoming one ends with the last record, and its stream is closed. An error on one line ends all:
+ * HALAY_ERR_AUTH: data were altered on their way; HALAY_ERR_PEER: a connection ended without its last record;
+ * HALAY_ERR_TIMEOUT: all streams have ended, and the other end takes nothing for silence_ms (below 0: forever);
+ * HALAY_ERR_NO_MEMORY; HALAY_ERR_SYSTEM. SIGPIPE must be ignored or blocked. */
 enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int silence_ms);
-/* What such an end means. */
+/* Report such an error. */
 void relay_say(enum halay_status status);
 
 #endif

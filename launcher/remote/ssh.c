@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ssh: nothing of the job is in these words, only where halayrun is on the other host; the rest follows through the
+ * Ssh: its command line has nothing of the job, only where halayrun is on the other host. The rest follows through the
  * connection.
  *
- * What is called in place of ssh is taken to give what follows the host to a shell there, as ssh, rsh and the MPI
- * Operator's kubexec.sh do; srun executes it as it is, and must not be told by the job's variables to mark lines, to
- * send streams elsewhere, or to give the agent, and with it all ranks of its host, the processors of one task.
+ * A program in place of ssh is assumed to give what follows the host to a shell there, as ssh, rsh and the MPI
+ * Operator's kubexec.sh do. srun executes it as it is. The job's variables must not make srun label lines, redirect
+ * streams, or give the agent, and with it all ranks of its host, the processors of one task only.
  *
- * Host keys are checked as the user's ssh is told to check them; nobody is there to be asked (BatchMode), so a new host
- * fails with ssh's own words instead of hanging. A connection that the user keeps open (ControlPath) is used; none is
- * left open for others, since it would end with the job, and ports that the user's ssh_config forwards are not this
- * connection's.
+ * Host keys are checked as the user's ssh is configured to. Nobody is there to answer questions (BatchMode), so a new
+ * host fails with ssh's own words instead of hanging. A connection that the user keeps open (ControlPath) is used; none
+ * is left open for others, since it would end with the job; and ports that the user's ssh_config forwards are not
+ * forwarded here.
  */
 #include "launcher/remote/ssh.h"
 #include "base/config.h"
@@ -20,7 +20,7 @@
 
 enum { CONNECT_S = 10 };
 
-/* "ssh -F file" into words, at blanks. */
+/* Split "ssh -F file" into words, at blanks. */
 static void add_split(struct words *words, const char *text)
 {
     while (*(text += strspn(text, " \t"))) {
@@ -30,8 +30,8 @@ static void add_split(struct words *words, const char *text)
     }
 }
 
-/* Is that the name of the command's program, wherever it is? */
-static int is_program(const char *command, const char *name)
+/* Does the command run the program of this name, in whichever folder? */
+static int runs_program(const char *command, const char *name)
 {
     size_t length = strcspn(command, " \t"), wanted = strlen(name);
 
@@ -39,17 +39,19 @@ static int is_program(const char *command, const char *name)
            (length == wanted || command[length - wanted - 1] == '/');
 }
 
-/* Where halayrun is there. */
+/* The path of halayrun on the other host. */
 static const char *agent_path(const struct options *options, char *own, size_t size)
 {
     if (options->remote_halayrun)
         return options->remote_halayrun;
     ssize_t n = readlink("/proc/self/exe", own, size - 1);
-    snprintf(own + (n > 0 ? n : 0), size - (size_t)(n > 0 ? n : 0), "%s", n > 0 ? "" : "halayrun");
+    if (n <= 0)
+        return "halayrun";
+    own[n] = 0;
     return own;
 }
 
-/* In quotes for any shell; a quote in a path cannot be carried through all of them, so none is looked for. */
+/* Quoted for any shell. No quoting survives all shells, so a path with a quote is not supported. */
 static void add_agent(struct words *words, const struct options *options, int is_shell)
 {
     char own[PATH_MAX];
@@ -81,12 +83,12 @@ int ssh_words(const struct options *options, const char *host, struct words *wor
 {
     const char *command = options->ssh ? options->ssh : "ssh";
 
-    const int is_srun = is_program(command, "srun");
+    const int is_srun = runs_program(command, "srun");
 
     if (is_srun)
         add_srun_variables(words);
     add_split(words, command);
-    if (is_program(command, "ssh")) {
+    if (runs_program(command, "ssh")) {
         static const char *const fixed[] = {
             "-T", "-x", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "BatchMode=yes", "-o"
         };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ssh: the command lines that start an agent on another host.
+ * Ssh: the command line that starts an agent on another host.
  */
 #ifndef HALAY_LAUNCHER_SSH_H
 #define HALAY_LAUNCHER_SSH_H
@@ -8,7 +8,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/common/command_line.h"
 
-/* Add the words of one call to words, which began with zeros and is the caller's to fini. 0: no memory. */
+/* Append the words of one call; words started with zeros and is the caller's to fini. 0: no memory. */
 int ssh_words(const struct options *options, const char *host, struct words *words);
 
 #endif

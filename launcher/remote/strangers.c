@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strangers: one poll; a stranger is read the moment he is accepted, since most often his hello has come with him, and
- * only then somebody has to go if there are too many.
+ * Strangers: one poll. A stranger is read as soon as it is accepted, since its hello has usually arrived with it; only
+ * then is one evicted if there are too many.
  *
- * A right hello that is heard for the first time comes from one who holds the secret, and there are few of those: they
- * are not let go for others. Who repeats it, having listened on the network, is let go at once.
+ * A right hello that was never heard before comes from a holder of the secret. There are few of those, and they are
+ * evicted last. A repeated hello was recorded on the network: its sender is dropped at once.
  */
 #include "launcher/remote/strangers.h"
 #include "base/clock.h"
@@ -16,23 +16,26 @@
 #include <unistd.h>
 
 enum { PATIENCE_MS = 2000, FIRST = STRANGERS_FIRST, ACCEPTS = 64 };
+enum { FD_LISTENER, FD_WATCHED }; /* the first two of fds */
+
+enum heard { UNPROVEN, PROVEN, REFUSED };
 
 void strangers_init(struct strangers *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
 {
     memset(s, 0, sizeof *s);
     s->count = FIRST;
     s->secret = secret;
-    s->fds[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
+    s->fds[FD_LISTENER] = (struct pollfd){ .fd = listener, .events = POLLIN };
     strangers_watch(s, -1);
 }
 
 void strangers_watch(struct strangers *s, int fd)
 {
-    s->fds[1] = (struct pollfd){ .fd = fd, .events = POLLIN };
+    s->fds[FD_WATCHED] = (struct pollfd){ .fd = fd, .events = POLLIN };
 }
 
-/* The descriptor, which is no longer ours; those behind it move up. */
-static int take(struct strangers *s, size_t i)
+/* Returns its descriptor, now the caller's; those behind it move up. */
+static int remove_stranger(struct strangers *s, size_t i)
 {
     int fd = s->fds[i].fd;
 
@@ -46,45 +49,53 @@ static int take(struct strangers *s, size_t i)
 void strangers_fini(struct strangers *s)
 {
     while (s->count > FIRST)
-        close(take(s, s->count - 1));
+        close(remove_stranger(s, s->count - 1));
 }
 
-/* Nonzero if this right hello has been heard before; it is remembered. */
-static int is_repeated(struct strangers *s, const struct halay_answer *answer)
+static const unsigned char *mark_of(const struct halay_answer *answer)
 {
-    const unsigned char *mark = answer->handshake.hello + STORE_HELLO_BYTES - STRANGERS_MARK;
+    return answer->handshake.hello + STORE_HELLO_BYTES - STRANGERS_MARK;
+}
+
+static int is_repeated(const struct strangers *s, const struct halay_answer *answer)
+{
     size_t known = s->heard < STRANGERS_HELLOS ? s->heard : STRANGERS_HELLOS;
 
     for (size_t i = 0; i < known; i++)
-        if (!memcmp(s->hellos[i], mark, STRANGERS_MARK))
+        if (!memcmp(s->hellos[i], mark_of(answer), STRANGERS_MARK))
             return 1;
-    memcpy(s->hellos[s->heard++ % STRANGERS_HELLOS], mark, STRANGERS_MARK);
     return 0;
 }
 
-/* Hear what there is: 1 if he is one of us, 0 if more has to come, -1 if he is to be let go. */
-static int hear(struct strangers *s, size_t i)
+/* Read what has arrived from this stranger. */
+static enum heard hear_stranger(struct strangers *s, size_t i)
 {
     struct halay_answer *answer = &s->at[i].answer;
     int was_known = answer->is_known;
 
-    if (halay_answer_progress(answer, s->fds[i].fd, s->secret) != HALAY_OK ||
-        (answer->is_known && !was_known && is_repeated(s, answer)))
-        return -1;
-    return answer->is_done;
+    if (answer->is_done)
+        return PROVEN;
+    if (halay_answer_progress(answer, s->fds[i].fd, s->secret) != HALAY_OK)
+        return REFUSED;
+    if (answer->is_known && !was_known) {
+        if (is_repeated(s, answer))
+            return REFUSED;
+        memcpy(s->hellos[s->heard++ % STRANGERS_HELLOS], mark_of(answer), STRANGERS_MARK);
+    }
+    return answer->is_done ? PROVEN : UNPROVEN;
 }
 
-/* The oldest who has said nothing right; if all have, the oldest. */
-static void let_one_go(struct strangers *s)
+/* The oldest whose hello is not right yet; if there is none, the oldest. */
+static void evict_one(struct strangers *s)
 {
     size_t i = FIRST;
 
     while (i < s->count && s->at[i].answer.is_known)
         i++;
-    close(take(s, i < s->count ? i : FIRST));
+    close(remove_stranger(s, i < s->count ? i : FIRST));
 }
 
-static void add(struct strangers *s, int fd)
+static void add_stranger(struct strangers *s, int fd)
 {
     int one = 1;
     size_t i = s->count++;
@@ -92,55 +103,57 @@ static void add(struct strangers *s, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     s->fds[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
     s->at[i] = (struct stranger){ .deadline_us = halay_deadline_us(PATIENCE_MS) };
-    if (hear(s, i) < 0)
-        close(take(s, i));
+    if (hear_stranger(s, i) == REFUSED)
+        close(remove_stranger(s, i));
     else if (s->count == STRANGERS_ROOM)
-        let_one_go(s);
+        evict_one(s);
 }
 
-static void accept_some(struct strangers *s)
+static void accept_strangers(struct strangers *s)
 {
     for (int i = 0; i < ACCEPTS; i++) {
-        int fd = accept4(s->fds[0].fd, NULL, NULL, SOCK_CLOEXEC);
+        int fd = accept4(s->fds[FD_LISTENER].fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
-            add(s, fd);
+            add_stranger(s, fd);
         else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) && s->count > FIRST)
-            let_one_go(s);
+            evict_one(s);
         else if (errno != ECONNABORTED && errno != EINTR)
             return;
     }
 }
 
-/* One who has shown that he holds the secret; 0 if none has. */
-static int take_one(struct strangers *s, struct call *call, unsigned char *purpose)
+/* 0 if nobody has proved the secret. */
+static int take_proven(struct strangers *s, struct tunnel *tunnel, unsigned char *purpose)
 {
     for (size_t i = FIRST; i < s->count;) {
-        int heard = s->at[i].answer.is_done ? 1 : s->fds[i].revents ? hear(s, i) : 0;
-        if (heard > 0) {
-            halay_answer_take(&s->at[i].answer, s->secret, &call->session, purpose);
-            call->fd = take(s, i);
+        enum heard heard = UNPROVEN;
+        if (s->at[i].answer.is_done || s->fds[i].revents)
+            heard = hear_stranger(s, i);
+        if (heard == PROVEN) {
+            halay_answer_take(&s->at[i].answer, s->secret, &tunnel->session, purpose);
+            tunnel->fd = remove_stranger(s, i);
             return 1;
         }
-        if (heard < 0)
-            close(take(s, i));
+        if (heard == REFUSED)
+            close(remove_stranger(s, i));
         else
             i++;
     }
     return 0;
 }
 
-int strangers_next(struct strangers *s, int timeout_ms, struct call *call, unsigned char *purpose)
+int strangers_next(struct strangers *s, int timeout_ms, struct tunnel *tunnel, unsigned char *purpose)
 {
     int left_ms = s->count > FIRST ? halay_deadline_left_ms(s->at[FIRST].deadline_us) : timeout_ms;
 
     if (poll(s->fds, (nfds_t)s->count, left_ms < timeout_ms ? left_ms : timeout_ms) < 0)
         return 0;
-    int has_callers = s->fds[0].revents;
-    if (take_one(s, call, purpose))
+    int has_callers = s->fds[FD_LISTENER].revents;
+    if (take_proven(s, tunnel, purpose))
         return 1;
     while (s->count > FIRST && halay_deadline_passed(s->at[FIRST].deadline_us))
-        close(take(s, FIRST));
+        close(remove_stranger(s, FIRST));
     if (has_callers)
-        accept_some(s);
-    return has_callers && take_one(s, call, purpose);
+        accept_strangers(s);
+    return has_callers && take_proven(s, tunnel, purpose);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strangers: who has called a port that listens and not yet shown that he holds the secret. All of them are heard at
- * once, none is waited for, and each has a short time. When there are too many, one who has said nothing right yet goes
- * first, and of those the oldest.
+ * Strangers: connections to a listening port that have not proved the secret yet. They are read side by side, none is
+ * waited for, and each has a short time. When there are too many, the oldest without a right hello is dropped first.
  */
 #ifndef HALAY_LAUNCHER_STRANGERS_H
 #define HALAY_LAUNCHER_STRANGERS_H
 
-#include "launcher/remote/call.h"
+#include "launcher/remote/tunnel.h"
 #include <poll.h>
 #include <stdint.h>
 
@@ -19,27 +18,25 @@ struct stranger {
 };
 
 struct strangers {
-    /* The port and what is watched (both borrowed); then, from STRANGERS_FIRST on, strangers in the order in which they
-     * came. */
+    /* The port and what is watched (both borrowed); from STRANGERS_FIRST on, strangers in order of arrival. */
     struct pollfd fds[STRANGERS_ROOM];
     struct stranger at[STRANGERS_ROOM];
-    size_t count;                /* with the first two */
+    size_t count;                /* including the first two */
     const unsigned char *secret; /* borrowed */
-    /* The last bytes of each right hello that has been heard: who repeats one is none who holds the secret. The newest
-     * are kept. */
+    /* The last bytes of the newest right hellos: whoever repeats one does not hold the secret. */
     unsigned char hellos[STRANGERS_HELLOS][STRANGERS_MARK];
     size_t heard;
 };
 
-/* listener does not block. */
+/* listener: non-blocking. */
 void strangers_init(struct strangers *strangers, int listener, const unsigned char secret[HALAY_SECRET_BYTES]);
 void strangers_fini(struct strangers *strangers);
 
-/* From here on what can be read from fd ends the wait, too. -1: nothing. */
+/* From now on the wait also ends when fd becomes readable. -1: no descriptor. */
 void strangers_watch(struct strangers *strangers, int fd);
 
-/* Wait, timeout_ms at most, for the next one who holds the secret: 1, call->fd, which is the caller's to close, and
- * what it is for. 0 if there is none for now, which may be said before the time is over. */
-int strangers_next(struct strangers *strangers, int timeout_ms, struct call *call, unsigned char *purpose);
+/* Wait, timeout_ms at most, for the next one that proves the secret: 1, its tunnel, whose fd is the caller's to close,
+ * and the purpose. 0 if there is none, perhaps before the time is over. */
+int strangers_next(struct strangers *strangers, int timeout_ms, struct tunnel *tunnel, unsigned char *purpose);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding: cores in the order of the machine's tree, cut into one contiguous piece a rank, so that neighbours share
- * caches.
+ * Binding: cores in the order of the machine's tree, cut into one contiguous piece for each rank, so that neighbours
+ * share caches.
  */
 #include "launcher/where/binding.h"
 #include "base/config.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Core `core` of `cores` goes to this rank: the first cores % ranks ranks have one more. */
+/* The rank that core `core` of `cores` goes to: the first cores % ranks ranks get one more. */
 static int rank_of_core(int core, int cores, int ranks)
 {
     int base = cores / ranks, longer = cores % ranks, border = longer * (base + 1);
@@ -20,7 +20,7 @@ static int rank_of_core(int core, int cores, int ranks)
     return core < border ? core / (base + 1) : longer + (core - border) / base;
 }
 
-/* An empty CUDA_VISIBLE_DEVICES has been set, too: it says that there shall be none. */
+/* CUDA_VISIBLE_DEVICES may be set and empty: then no GPU is wanted. */
 static int gpus_to_share(void)
 {
     const char *wanted = halay_environment_get("HALAY_GPUS");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding: which cores each rank gets, and which GPU.
+ * Binding: the cores that each rank gets, and its GPU.
  */
 #ifndef HALAY_LAUNCHER_BINDING_H
 #define HALAY_LAUNCHER_BINDING_H
@@ -9,7 +9,7 @@
 #include "launcher/cli/options.h"
 
 struct bound_thread {
-    int number; /* of the hardware thread, as the operating system counts */
+    int number; /* of the hardware thread, in the operating system's count */
     int rank;
 };
 
@@ -18,19 +18,18 @@ struct binding_map {
     const char *why_not;          /* static; if not bound */
     struct bound_thread *threads; /* owned: in order of rank */
     size_t count;
-    int gpus; /* of this host, for the ranks to share out; 0: CUDA_VISIBLE_DEVICES stays as it is */
+    int gpus; /* of this host, for the ranks to share; 0: leave CUDA_VISIBLE_DEVICES alone */
 };
 
-/* GPUs are shared out if HALAY_GPUS is auto and nobody has set CUDA_VISIBLE_DEVICES.
- * The map for so many ranks: contiguous cores for each, all ranks the same number or one more, if there are cores for
- * all and the control group allows as much time; else no binding, or with BIND_CORES an error (said). 0 or an exit
- * code. */
+/* The map for so many ranks. Each gets contiguous cores, all as many or one more, if there is a core for each rank and
+ * the control group allows as much time; otherwise ranks are not bound, or with BIND_CORES that is an error (reported).
+ * GPUs are shared if HALAY_GPUS is auto and CUDA_VISIBLE_DEVICES is not set. 0 or an exit code. */
 int binding_plan(struct halay_log *log, enum binding wanted, int ranks, struct binding_map *map);
 void binding_fini(struct binding_map *map);
 
 /* "0-1,4"; "any" if not bound. */
 void binding_text(const struct binding_map *map, int rank, char *text, size_t size);
-/* Bind the calling process as the map says, and name its GPU in its environment; 0 if the system refuses (errno). */
+/* Bind the calling process as the map says, and put its GPU into its environment; 0 if the system refuses (errno). */
 int binding_apply(const struct binding_map *map, int rank);
 
 #endif

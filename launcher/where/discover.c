@@ -6,6 +6,7 @@
  */
 #include "launcher/where/discover.h"
 #include "base/clock.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_NOT_RUN = 127, LINE_MAX_BYTES = 4096 };
+enum { LINE_MAX_BYTES = 4096 };
 #define TEXT_MAX ((size_t)4 << 20)
 
 /* ---- what it prints ---------------------------------------------------------------------------------------------- */
@@ -28,19 +29,27 @@ static int is_blank(const char *line)
     return !line[strspn(line, " \t\r")];
 }
 
-/* The lines as one list of -H. */
-static int join_lines(const char *text, int slots, char *list, char *why, size_t size)
+static int is_host_line(const char *line, int slots, char *why, size_t size)
+{
+    struct host_list one;
+
+    if (hosts_parse(line, slots, &one, why, size) != HALAY_OK)
+        return 0;
+    hosts_fini(&one);
+    return 1;
+}
+
+/* Appends the lines to list, separated by commas as -H wants them; each is checked, so that an error names its line. */
+static int join_lines(const char *text, int slots, struct buffer *list, char *why, size_t size)
 {
     char line[LINE_MAX_BYTES], reason[512];
-    struct host_list one;
     int number = 0;
 
-    *list = 0;
     for (const char *at = text; *at; at += *at == '\n') {
         size_t length = strcspn(at, "\n");
         number++;
         if (length >= sizeof line) {
-            snprintf(why, size, "line %d of what it prints is too long", number);
+            snprintf(why, size, "line %d of its output is too long", number);
             return 0;
         }
         memcpy(line, at, length);
@@ -50,31 +59,31 @@ static int join_lines(const char *text, int slots, char *list, char *why, size_t
         if (is_blank(line))
             continue;
         line[strcspn(line, "\r")] = 0;
-        if (hosts_parse(line, slots, &one, reason, sizeof reason) != HALAY_OK) {
-            snprintf(why, size, "line %d of what it prints: %s", number, reason);
+        if (!is_host_line(line, slots, reason, sizeof reason)) {
+            snprintf(why, size, "line %d of its output: %s", number, reason);
             return 0;
         }
-        hosts_fini(&one);
-        if (*list)
-            strcat(list, ",");
-        strcat(list, line);
+        if ((list->count && !buffer_append(list, ",", 1)) || !buffer_append(list, line, strlen(line))) {
+            snprintf(why, size, "no memory");
+            return 0;
+        }
     }
     return 1;
 }
 
 int discover_read(const char *text, int slots, struct host_list *hosts, char *why, size_t size)
 {
-    char *list = malloc(strlen(text) * 2 + 2);
+    struct buffer list = { 0 };
 
     *hosts = (struct host_list){ 0 };
-    if (!list) {
+    int ok = join_lines(text, slots, &list, why, size);
+    if (ok && list.count && !buffer_append(&list, "", 1)) {
         snprintf(why, size, "no memory");
-        return 0;
+        ok = 0;
     }
-    int ok = join_lines(text, slots, list, why, size);
-    if (ok && *list)
-        ok = hosts_parse(list, slots, hosts, why, size) == HALAY_OK;
-    free(list);
+    if (ok && list.count)
+        ok = hosts_parse(list.bytes, slots, hosts, why, size) == HALAY_OK;
+    buffer_fini(&list);
     return ok;
 }
 
@@ -95,7 +104,7 @@ static void close_out(struct discover *d)
 void discover_fini(struct discover *d)
 {
     if (d->pid)
-        kill(-d->pid, SIGKILL); /* reaped with all that is left */
+        kill(-d->pid, SIGKILL); /* reaped with everything that is left */
     close_out(d);
     buffer_fini(&d->text);
 }
@@ -111,14 +120,14 @@ __attribute__((noreturn)) static void be_script(const char *script, pid_t parent
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
         sigprocmask(SIG_SETMASK, &none, NULL) < 0)
-        _exit(EXIT_NOT_RUN);
+        _exit(EXIT_NOT_FOUND);
     execvp(script, words);
     fprintf(stderr, "halayrun: cannot run '%s': %s\n", script, strerror(errno));
     fflush(stderr);
-    _exit(EXIT_NOT_RUN);
+    _exit(EXIT_NOT_FOUND);
 }
 
-static void start(struct discover *d)
+static void start_script(struct discover *d)
 {
     int ends[2];
     pid_t parent = getpid();
@@ -126,7 +135,7 @@ static void start(struct discover *d)
     d->due_us = halay_deadline_us(DISCOVER_EVERY_MS);
     d->text.count = 0;
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return; /* out of descriptors: the next time */
+        return; /* out of descriptors: try again next time */
     pid_t pid = fork();
     if (pid == 0)
         be_script(d->script, parent, ends[1]);
@@ -135,7 +144,7 @@ static void start(struct discover *d)
         close(ends[0]);
         return;
     }
-    setpgid(pid, pid); /* the child does it too, whoever comes first */
+    setpgid(pid, pid); /* the child does it too, whichever comes first */
     d->pid = pid;
     d->out = ends[0];
     d->due_us = halay_deadline_us(DISCOVER_RUN_MS);
@@ -153,7 +162,7 @@ static void read_out(struct discover *d)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
-        close_out(d); /* its end; or far too much, and it meets SIGPIPE */
+        close_out(d); /* its end; or far too much, and it gets SIGPIPE */
     }
 }
 
@@ -165,7 +174,7 @@ void discover_progress(struct discover *d)
     if (!halay_deadline_passed(d->due_us))
         return;
     if (!d->pid) {
-        start(d);
+        start_script(d);
         return;
     }
     kill(-d->pid, SIGKILL);
@@ -177,7 +186,7 @@ int64_t discover_due(const struct discover *d)
     return d->script ? d->due_us : INT64_MAX;
 }
 
-static int take(struct discover *d, int status, struct host_list *hosts, char *why, size_t size)
+static int take_script_end(struct discover *d, int status, struct host_list *hosts, char *why, size_t size)
 {
     char text[600];
 
@@ -192,19 +201,20 @@ static int take(struct discover *d, int status, struct host_list *hosts, char *w
     return 0;
 }
 
-int discover_reaped(struct discover *d, pid_t pid, int status, struct host_list *hosts, char *why, size_t size)
+enum discover_end discover_reaped(struct discover *d, pid_t pid, int status, struct host_list *hosts, char *why,
+                                  size_t size)
 {
     if (!d->pid || d->pid != pid)
-        return 0;
+        return DISCOVER_NOT_IT;
     read_out(d);
     close_out(d);
     d->pid = 0;
     d->due_us = halay_deadline_us(DISCOVER_EVERY_MS);
-    int ok = take(d, status, hosts, why, size);
+    int ok = take_script_end(d, status, hosts, why, size);
     if (!ok && d->has_failed)
         *why = 0;
     d->has_failed = !ok;
-    return ok ? 1 : -1;
+    return ok ? DISCOVER_HOSTS : DISCOVER_FAILED;
 }
 
 int discover_wait(struct discover *d, struct host_list *hosts, char *why, size_t size)
@@ -225,5 +235,5 @@ int discover_wait(struct discover *d, struct host_list *hosts, char *why, size_t
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return discover_reaped(d, pid, status, hosts, why, size) > 0;
+    return discover_reaped(d, pid, status, hosts, why, size) == DISCOVER_HOSTS;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Discover: runs the script of --host-discovery-script, again and again, and reads the hosts that it prints: one a
- * line, as HOST or HOST:SLOTS, with blank lines and comments behind '#'.
+ * Discover: runs the script of --host-discovery-script again and again, and parses its output: one host a line, as HOST
+ * or HOST:SLOTS; blank lines and comments after '#' are skipped.
  *
- * Nothing blocks but discover_wait. The script is a child of this process, which waits for it (discover_reaped) like
- * for any other.
+ * Only discover_wait blocks. The script is a child of this process, which reaps it like any other and then calls
+ * discover_reaped.
  */
 #ifndef HALAY_LAUNCHER_DISCOVER_H
 #define HALAY_LAUNCHER_DISCOVER_H
@@ -19,28 +19,33 @@ enum { DISCOVER_EVERY_MS = 1000, DISCOVER_RUN_MS = 60000 };
 struct discover {
     const char *script; /* borrowed; NULL: there is none, and nothing happens */
     int slots;          /* of a host without a number */
-    pid_t pid;          /* of the script that runs; 0: none does */
+    pid_t pid;          /* of the running script; 0: none runs */
     int out;            /* its standard output, read end; -1: closed */
     struct buffer text;
-    int64_t due_us; /* when it is to be started, or has run for too long */
-    int has_failed; /* the last time; what is wrong is said once */
+    int64_t due_us; /* when to start it, or to end it because it runs too long */
+    int has_failed; /* the last time; an error is reported once */
 };
 
 void discover_init(struct discover *discover, const char *script, int slots);
 void discover_fini(struct discover *discover); /* ends a script that runs */
 
-/* Start what is due, read what has come; call it after poll. */
+/* Start or end what is due, and read what has come; call it after poll. */
 void discover_progress(struct discover *discover);
-/* When progress wants to be called though nothing has come; INT64_MAX: never. */
+/* When discover_progress must be called at the latest; INT64_MAX: never. */
 int64_t discover_due(const struct discover *discover);
-/* A child has ended. 0: it is not the script. 1: it is, and *hosts is what it has printed, the caller's to fini. -1: it
- * is, and has failed: why says how, or is empty if that has been said. */
-int discover_reaped(struct discover *discover, pid_t pid, int status, struct host_list *hosts, char *why, size_t size);
+enum discover_end {
+    DISCOVER_NOT_IT, /* another child has ended */
+    DISCOVER_HOSTS,  /* the script has: *hosts is what it printed, the caller's to fini */
+    DISCOVER_FAILED, /* the script has, and why says what is wrong; "" if that was reported before */
+};
+/* Call it for each child that ends. */
+enum discover_end discover_reaped(struct discover *discover, pid_t pid, int status, struct host_list *hosts, char *why,
+                                  size_t size);
 
-/* Run it once and wait for it. 0 if it has failed: why. */
+/* Run it once and wait for it. 0 if it failed: why. */
 int discover_wait(struct discover *discover, struct host_list *hosts, char *why, size_t size);
 
-/* What such a script prints. 0: a line that is wrong is named in why. */
+/* Parse the script's output. 0: why names the line that is wrong. */
 int discover_read(const char *text, int slots, struct host_list *hosts, char *why, size_t size);
 
 #endif

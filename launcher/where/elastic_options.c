@@ -4,14 +4,13 @@
  */
 #include "launcher/where/elastic_options.h"
 #include "base/clock.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/where/discover.h"
 #include <poll.h>
 #include <string.h>
 
-enum { EXIT_USAGE = 2 };
-
-/* An option that only an elastic job has; NULL: none is given. */
+/* An option for elastic jobs only; NULL: none is given. */
 static const char *stray_option(const struct options *options)
 {
     static const char *const names[] = { "--elastic-timeout", "--reset-limit", "--cooldown", "--slots-per-host" };
@@ -23,7 +22,7 @@ static const char *stray_option(const struct options *options)
     return NULL;
 }
 
-static int complain(const char *what, int number, const char *limit, int of)
+static int reject_number(const char *what, int number, const char *limit, int of)
 {
     say("option %s: %d is %s, which is %d", what, number, limit, of);
     return EXIT_USAGE;
@@ -44,11 +43,6 @@ int elastic_complete(struct options *options)
             "without --mpi halayrun starts the ranks itself");
         return EXIT_USAGE;
     }
-    if (options->sagemaker) {
-        say("an elastic job (--min-np, --max-np, --host-discovery-script) and --sagemaker: that start's hosts stay "
-            "what they are");
-        return EXIT_USAGE;
-    }
     if (options->discovery_script && (options->hosts || options->hostfile)) {
         say("option --host-discovery-script and option %s: give one of them",
             options->hosts ? "--hosts" : "--hostfile");
@@ -63,11 +57,11 @@ int elastic_complete(struct options *options)
     if (!options->least_ranks)
         options->least_ranks = options->ranks ? options->ranks : 1;
     if (options->ranks && options->least_ranks > options->ranks)
-        return complain("--min-np", options->least_ranks, "above -np", options->ranks);
+        return reject_number("--min-np", options->least_ranks, "above -np", options->ranks);
     if (options->ranks && options->ranks > options->most_ranks)
-        return complain("--max-np", options->most_ranks, "below -np", options->ranks);
+        return reject_number("--max-np", options->most_ranks, "below -np", options->ranks);
     if (options->most_ranks && options->least_ranks > options->most_ranks)
-        return complain("--min-np", options->least_ranks, "above --max-np", options->most_ranks);
+        return reject_number("--min-np", options->least_ranks, "above --max-np", options->most_ranks);
     if (!options->ranks)
         options->ranks = options->most_ranks;
     return 0;
@@ -78,21 +72,22 @@ int elastic_discover(const struct options *options, struct host_list *hosts)
     int64_t deadline_us = halay_deadline_us(options->elastic_timeout_ms);
     struct discover discover;
     char why[800];
-    int has_said = 0;
+    int is_waiting = 0;
 
     for (;;) {
         discover_init(&discover, options->discovery_script, options->slots);
         int ok = discover_wait(&discover, hosts, why, sizeof why);
         discover_fini(&discover);
-        if (!ok) { /* the first time nothing else is known */
+        if (!ok) { /* the first time, there are no hosts to fall back on */
             say("%s", why);
             return 1;
         }
         if (hosts_slots(hosts) >= (size_t)options->least_ranks)
             return 0;
-        if (!has_said++)
+        if (!is_waiting)
             say("host discovery script '%s': %zu slots, --min-np wants %d; waiting for more", options->discovery_script,
                 hosts_slots(hosts), options->least_ranks);
+        is_waiting = 1;
         hosts_fini(hosts);
         if (halay_deadline_passed(deadline_us)) {
             say("not enough slots after %g s (--elastic-timeout)", options->elastic_timeout_ms / 1000.0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic options: what the command line says of an elastic job, checked and completed.
+ * Elastic options: what the command line says about an elastic job, checked and completed.
  */
 #ifndef HALAY_LAUNCHER_ELASTIC_OPTIONS_H
 #define HALAY_LAUNCHER_ELASTIC_OPTIONS_H
@@ -9,22 +9,22 @@
 #include "launcher/where/hosts.h"
 #include "launcher/where/layout.h"
 
-/* Is an elastic job asked for? Then is_elastic and least_ranks are set; ranks and most_ranks, if nothing says them, by
- * elastic_size. 0, or an exit code (said): numbers that contradict each other, options that only such a job has, a
- * start by MPI or SageMaker's. */
+/* If an elastic job is asked for, set is_elastic and least_ranks; ranks and most_ranks that are not given are left to
+ * elastic_size. 0, or an exit code (reported): numbers that contradict each other, options for elastic jobs only, a
+ * start by MPI. */
 int elastic_complete(struct options *options);
 static inline int elastic_is_wanted(const struct options *options)
 {
     return options->is_elastic;
 }
 
-/* The hosts that the discovery script names, once they have slots for least_ranks; waits for that, --elastic-timeout at
- * most. 0 or an exit code (said). hosts is the caller's to fini. */
+/* The hosts that the discovery script names, once they have slots for least_ranks; waits --elastic-timeout at most. 0
+ * or an exit code (reported). hosts is the caller's to fini. */
 int elastic_discover(const struct options *options, struct host_list *hosts);
 
-/* How many ranks begin on these hosts (none: this one): options->ranks. 0 or an exit code (said). */
+/* How many ranks start on these hosts (none: on this one): options->ranks. 0 or an exit code (reported). */
 int elastic_size(struct options *options, const struct host_list *hosts);
-/* How many processes this host may have at a time, at the beginning. */
+/* How many processes this host may have at a time, when the job starts. */
 int elastic_local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPUs: the driver keeps a folder for each, named by its place on the bus.
+ * GPUs: the driver has a folder for each, named by its address on the bus.
  */
 #include "launcher/where/gpus.h"
 #include <dirent.h>

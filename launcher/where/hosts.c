@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hosts. Each place where a host is written, with its ranges expanded, first becomes a draft in the order of the text;
- * at the end the drafts of one name are merged. Words are cut out of a copy of the text, in place.
+ * Hosts. Each mention of a host, with its ranges expanded, first becomes a draft, in the order of the text; at the end
+ * drafts of the same name are merged. Words are cut out of a copy of the text, in place.
  */
 #include "launcher/where/hosts.h"
 #include <arpa/inet.h>
@@ -26,30 +26,31 @@ static const char blanks[] = " \t\r\v\f";
 struct draft {
     char *name; /* owned */
     int slots, max_slots;
-    int is_counted; /* the text gives its slots */
+    int is_counted; /* the text gives its number of slots */
     size_t line;
     size_t place; /* among all drafts */
 };
 
-struct reader {
+struct hosts_reader {
     struct draft *drafts; /* owned */
     size_t count, room;
     int default_slots;
-    const char *file; /* borrowed; NULL if the text is none */
+    const char *file; /* borrowed; NULL if the text is not from a file */
     size_t line;      /* from 1 */
     char *why;
     size_t size;
 };
 
-/* What is not to be seen becomes '?': the text goes to a terminal. */
-static void clean(char *text)
+/* Unprintable characters become '?': the text goes to a terminal. */
+static void mask_unprintable(char *text)
 {
     for (; *text; text++)
         if (!isprint((unsigned char)*text))
             *text = '?';
 }
 
-__attribute__((format(printf, 2, 3))) static enum halay_status wrong(const struct reader *r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static enum halay_status wrong_hosts(const struct hosts_reader *r,
+                                                                           const char *format, ...)
 {
     char text[512], place[320] = "";
     va_list args;
@@ -60,18 +61,18 @@ __attribute__((format(printf, 2, 3))) static enum halay_status wrong(const struc
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(r->why, r->size, "%s%s", place, text);
-    clean(r->why);
+    mask_unprintable(r->why);
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status no_memory(const struct reader *r)
+static enum halay_status no_memory(const struct hosts_reader *r)
 {
-    wrong(r, "no memory");
+    wrong_hosts(r, "no memory");
     return HALAY_ERR_NO_MEMORY;
 }
 
-/* Digits only, and nothing else; false if it isn't that or exceeds `most`. */
-static int read_number(const char *text, long most, long *number)
+/* Digits only; 0 if it is anything else or exceeds `most`. */
+static int read_digits(const char *text, long most, long *number)
 {
     long value = 0;
 
@@ -88,12 +89,12 @@ static int read_number(const char *text, long most, long *number)
     return 1;
 }
 
-static enum halay_status read_slots(const struct reader *r, const char *what, const char *text, int *slots)
+static enum halay_status read_slots(const struct hosts_reader *r, const char *what, const char *text, int *slots)
 {
     long number;
 
-    if (!read_number(text, HOSTS_MAX, &number) || number < 1)
-        return wrong(r, "%s'%.60s' is no number of slots from 1 to %d", what, text, HOSTS_MAX);
+    if (!read_digits(text, HOSTS_MAX, &number) || number < 1)
+        return wrong_hosts(r, "%s'%.60s' is not a number of slots from 1 to %d", what, text, HOSTS_MAX);
     *slots = (int)number;
     return HALAY_OK;
 }
@@ -108,7 +109,7 @@ static int is_word(const char *text, size_t length, size_t longest)
     return 1;
 }
 
-/* An address of IPv6, perhaps with a zone ("fe80::1%eth0"), in its shortest form. */
+/* An IPv6 address, perhaps with a zone ("fe80::1%eth0"), in its shortest form. */
 static int read_ipv6(const char *text, char *shortest, size_t size)
 {
     char bare[INET6_ADDRSTRLEN];
@@ -126,15 +127,15 @@ static int read_ipv6(const char *text, char *shortest, size_t size)
     return 1;
 }
 
-/* What a mention says besides the host's name. */
+/* The numbers that a mention gives. */
 struct counts {
-    int slots, max_slots; /* 0: not said */
+    int slots, max_slots; /* 0: not given */
 };
 
-static enum halay_status add(struct reader *r, const char *user, const char *host, struct counts counts)
+static enum halay_status add_draft(struct hosts_reader *r, const char *user, const char *host, struct counts counts)
 {
     if (r->count == HOSTS_MAX)
-        return wrong(r, "these are more than %d hosts", HOSTS_MAX);
+        return wrong_hosts(r, "there are more than %d hosts", HOSTS_MAX);
     if (r->count == r->room) {
         size_t room = r->room ? 2 * r->room : 16;
         struct draft *grown = realloc(r->drafts, room * sizeof *grown);
@@ -156,16 +157,16 @@ static enum halay_status add(struct reader *r, const char *user, const char *hos
     return HALAY_OK;
 }
 
-/* A name under expansion: "node" and what follows it, "[01-04]-ib[0,1]". */
+/* A name to expand: "node" followed by "[01-04]-ib[0,1]". */
 struct expansion {
-    struct reader *reader;
+    struct hosts_reader *reader;
     const char *user, *whole; /* for the list; for errors */
     struct counts counts;
 };
 
 static enum halay_status expand(const struct expansion *e, const char *head, const char *tail);
 
-/* One piece of a range, "01-04" or "7", each of its numbers between head and tail. */
+/* One piece of a range, "01-04" or "7": each of its numbers between head and tail. */
 static enum halay_status expand_piece(const struct expansion *e, const char *head, char *piece, const char *tail)
 {
     char *dash = strchr(piece, '-'), longer[NAME_BYTES];
@@ -176,24 +177,25 @@ static enum halay_status expand_piece(const struct expansion *e, const char *hea
     if (dash)
         *dash = 0;
     size_t width = strlen(piece);
-    if (width > DIGITS_MOST || strlen(last) > DIGITS_MOST || !read_number(piece, 999999999, &from) ||
-        !read_number(last, 999999999, &to))
-        return wrong(e->reader, "'%.60s': a range is numbers, like node[1-4,7]", e->whole);
+    if (width > DIGITS_MOST || strlen(last) > DIGITS_MOST || !read_digits(piece, 999999999, &from) ||
+        !read_digits(last, 999999999, &to))
+        return wrong_hosts(e->reader, "'%.60s': a range is numbers, like node[1-4,7]", e->whole);
     if (from > to)
-        return wrong(e->reader, "'%.60s': the range %ld-%ld runs backwards", e->whole, from, to);
+        return wrong_hosts(e->reader, "'%.60s': the range %ld-%ld runs backwards", e->whole, from, to);
     if ((piece[0] == '0' || last[0] == '0') && width != strlen(last))
-        return wrong(e->reader, "'%.60s': '%s' and '%s' have zeros in front and not as many digits; write node[01-04]",
-                     e->whole, piece, last);
+        return wrong_hosts(e->reader,
+                           "'%.60s': '%s' and '%s' have zeros in front and not as many digits; write node[01-04]",
+                           e->whole, piece, last);
     for (long n = from; status == HALAY_OK && n <= to; n++) {
         int length = snprintf(longer, sizeof longer, "%s%0*ld", head, piece[0] == '0' ? (int)width : 0, n);
         if (length < 0 || (size_t)length >= sizeof longer)
-            return wrong(e->reader, "'%.60s' is too long for a host's name", e->whole);
+            return wrong_hosts(e->reader, "'%.60s' is too long for a host's name", e->whole);
         status = expand(e, longer, tail);
     }
     return status;
 }
 
-/* Each combination of the ranges of tail, behind head. As deep as tail has brackets; each makes head longer. */
+/* Every combination of the ranges in tail, appended to head. Recursion is as deep as tail has brackets. */
 static enum halay_status expand(const struct expansion *e, const char *head, const char *tail)
 {
     char longer[NAME_BYTES];
@@ -201,21 +203,22 @@ static enum halay_status expand(const struct expansion *e, const char *head, con
     int length = snprintf(longer, sizeof longer, "%s%.*s", head, plain < NAME_BYTES ? (int)plain : NAME_BYTES, tail);
 
     if (length < 0 || (size_t)length >= sizeof longer)
-        return wrong(e->reader, "'%.60s' is too long for a host's name", e->whole);
+        return wrong_hosts(e->reader, "'%.60s' is too long for a host's name", e->whole);
     if (!tail[plain]) {
         if (!is_word(longer, strlen(longer), HOST_LONGEST))
-            return wrong(e->reader, "'%.60s' is no host's name; write a:4, user@a:4, [fd77::1]:4 or node[01-04]:4",
-                         *longer ? longer : e->whole);
-        return add(e->reader, e->user, longer, e->counts);
+            return wrong_hosts(e->reader,
+                               "'%.60s' is not a host's name; write a:4, user@a:4, [fd77::1]:4 or node[01-04]:4",
+                               *longer ? longer : e->whole);
+        return add_draft(e->reader, e->user, longer, e->counts);
     }
     const char *from = tail + plain + 1, *close = strchr(from, ']');
     if (!close)
-        return wrong(e->reader, "'%.60s': the bracket is not closed", e->whole);
+        return wrong_hosts(e->reader, "'%.60s': the bracket is not closed", e->whole);
     for (const char *at = from; at <= close; at += strcspn(at, ",]") + 1) {
         char piece[2 * DIGITS_MOST + 2];
         size_t bytes = strcspn(at, ",]");
         if (bytes >= sizeof piece)
-            return wrong(e->reader, "'%.60s': a range is numbers, like node[1-4,7]", e->whole);
+            return wrong_hosts(e->reader, "'%.60s': a range is numbers, like node[1-4,7]", e->whole);
         memcpy(piece, at, bytes);
         piece[bytes] = 0;
         enum halay_status status = expand_piece(e, longer, piece, close + 1);
@@ -225,8 +228,9 @@ static enum halay_status expand(const struct expansion *e, const char *head, con
     return HALAY_OK;
 }
 
-/* The colon in front of the slots, NULL if there is none; *shortest is the address if it is one of IPv6, else "". */
-static enum halay_status split(const struct reader *r, char *host, char **colon, char *shortest, size_t size)
+/* The colon before the slots, NULL if there is none. *shortest is the address if it is an IPv6 one, otherwise "". */
+static enum halay_status split_slots(const struct hosts_reader *r, char *host, char **colon, char *shortest,
+                                     size_t size)
 {
     char *close = strchr(host, ']'), *first = strchr(host, ':'), *last = strrchr(host, ':');
     char other[NAME_BYTES];
@@ -236,28 +240,28 @@ static enum halay_status split(const struct reader *r, char *host, char **colon,
     if (host[0] == '[' && close && first && first < close) {
         *close = 0;
         if (!read_ipv6(host + 1, shortest, size))
-            return wrong(r, "'%.60s' is no address of IPv6; write [fd77::1]:4", host + 1);
+            return wrong_hosts(r, "'%.60s' is not an IPv6 address; write [fd77::1]:4", host + 1);
         if (close[1] && close[1] != ':')
-            return wrong(r, "'%.60s' follows the address [%s]; write [%s]:4", close + 1, shortest, shortest);
+            return wrong_hosts(r, "'%.60s' follows the address [%s]; write [%s]:4", close + 1, shortest, shortest);
         *colon = close[1] ? close + 1 : NULL;
         return HALAY_OK;
     }
     if (host[0] == '[' && !close)
-        return wrong(r, "'%.60s': the bracket is not closed", host);
+        return wrong_hosts(r, "'%.60s': the bracket is not closed", host);
     if (first == last) {
         *colon = first && (!close || close < first) ? first : NULL;
         return HALAY_OK;
     }
-    /* Without brackets: is the last part the address's, or the slots? */
+    /* Without brackets: does the last part belong to the address, or is it the slots? */
     int is_whole = read_ipv6(host, shortest, size), is_number = last[1] && !last[1 + strspn(last + 1, "0123456789")];
     *last = 0;
     int is_part = is_number && read_ipv6(host, other, sizeof other);
     *last = ':';
     if (is_whole && is_part)
-        return wrong(r, "'%.60s' may be an address, or one with slots; write [%s] or [%s]:%.9s", host, shortest, other,
-                     last + 1);
+        return wrong_hosts(r, "'%.60s' may be an address, or one with slots; write [%s] or [%s]:%.9s", host, shortest,
+                           other, last + 1);
     if (!is_whole && !is_part)
-        return wrong(r, "'%.60s' is no host; write a:4, user@a:4, [fd77::1]:4 or node[01-04]:4", host);
+        return wrong_hosts(r, "'%.60s' is not a host; write a:4, user@a:4, [fd77::1]:4 or node[01-04]:4", host);
     if (is_part) {
         snprintf(shortest, size, "%s", other);
         *colon = last;
@@ -265,24 +269,24 @@ static enum halay_status split(const struct reader *r, char *host, char **colon,
     return HALAY_OK;
 }
 
-/* One mention, without blanks around it; cuts it up. */
-static enum halay_status read_host(struct reader *r, char *text, struct counts counts)
+/* One mention, without surrounding blanks; cuts it up. */
+static enum halay_status read_host(struct hosts_reader *r, char *text, struct counts counts)
 {
     char whole[64], shortest[NAME_BYTES], *at = strchr(text, '@'), *host = at ? at + 1 : text, *colon;
     struct expansion expansion = { r, at ? text : "", whole, counts };
 
     snprintf(whole, sizeof whole, "%.60s", text);
     if (!*text)
-        return wrong(r, "a host is missing between commas or at an end; write a:4,b:4");
+        return wrong_hosts(r, "a host is missing between commas or at an end; write a:4,b:4");
     if (at) {
         *at = 0;
         if (!is_word(text, strlen(text), USER_LONGEST))
-            return wrong(r, "'%s': '%.60s' is no user's name; write user@host", whole, text);
+            return wrong_hosts(r, "'%s': '%.60s' is not a user's name; write user@host", whole, text);
     }
-    enum halay_status status = split(r, host, &colon, shortest, sizeof shortest);
+    enum halay_status status = split_slots(r, host, &colon, shortest, sizeof shortest);
     if (status == HALAY_OK && colon) {
         if (counts.slots)
-            return wrong(r, "'%s': its slots are given twice", whole);
+            return wrong_hosts(r, "'%s': its slots are given twice", whole);
         *colon = 0;
         char what[80];
         snprintf(what, sizeof what, "'%s': ", whole);
@@ -291,8 +295,9 @@ static enum halay_status read_host(struct reader *r, char *text, struct counts c
     if (status != HALAY_OK)
         return status;
     if (expansion.counts.max_slots && expansion.counts.slots > expansion.counts.max_slots)
-        return wrong(r, "'%s': %d slots are more than max_slots=%d", whole, expansion.counts.slots, counts.max_slots);
-    return *shortest ? add(r, expansion.user, shortest, expansion.counts) : expand(&expansion, "", host);
+        return wrong_hosts(r, "'%s': %d slots are more than max_slots=%d", whole, expansion.counts.slots,
+                           counts.max_slots);
+    return *shortest ? add_draft(r, expansion.user, shortest, expansion.counts) : expand(&expansion, "", host);
 }
 
 /* ---- merging ---- */
@@ -312,8 +317,8 @@ static int compare_places(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* The drafts at[0 .. count) have one name: put all into the first, and free the others' names. */
-static enum halay_status merge_one(struct reader *r, struct draft *at, size_t count)
+/* The drafts at[0 .. count) have one name: merge all into the first, and free the others' names. */
+static enum halay_status merge_same_name(struct hosts_reader *r, struct draft *at, size_t count)
 {
     long long slots = 0, most = 0;
     const struct draft *counted = NULL;
@@ -321,7 +326,7 @@ static enum halay_status merge_one(struct reader *r, struct draft *at, size_t co
     for (size_t i = 0; i < count; i++) {
         r->line = at[i].line;
         if (r->file && counted && at[i].is_counted)
-            return wrong(
+            return wrong_hosts(
                 r, "'%s' has a number of slots in line %zu already; give one number, or list it once for each slot",
                 at[i].name, counted->line);
         counted = at[i].is_counted ? &at[i] : counted;
@@ -329,9 +334,10 @@ static enum halay_status merge_one(struct reader *r, struct draft *at, size_t co
         most += at[i].max_slots;
     }
     if (slots > HOSTS_MAX || most > HOSTS_MAX)
-        return wrong(r, "'%s' has %lld slots in all, more than %d", at->name, slots > most ? slots : most, HOSTS_MAX);
+        return wrong_hosts(r, "'%s' has %lld slots in all, more than %d", at->name, slots > most ? slots : most,
+                           HOSTS_MAX);
     if (most && slots > most)
-        return wrong(r, "'%s' has %lld slots in all, more than its max_slots=%lld", at->name, slots, most);
+        return wrong_hosts(r, "'%s' has %lld slots in all, more than its max_slots=%lld", at->name, slots, most);
     at->slots = (int)slots;
     at->max_slots = (int)most;
     for (size_t i = 1; i < count; i++) {
@@ -342,7 +348,7 @@ static enum halay_status merge_one(struct reader *r, struct draft *at, size_t co
 }
 
 /* The drafts become the list. */
-static enum halay_status merge(struct reader *r, struct host_list *list)
+static enum halay_status merge_drafts(struct hosts_reader *r, struct host_list *list)
 {
     size_t next;
 
@@ -352,7 +358,7 @@ static enum halay_status merge(struct reader *r, struct host_list *list)
     for (size_t first = 0; first < r->count; first = next) {
         for (next = first + 1; next < r->count && !strcmp(r->drafts[first].name, r->drafts[next].name); next++)
             ;
-        enum halay_status status = merge_one(r, r->drafts + first, next - first);
+        enum halay_status status = merge_same_name(r, r->drafts + first, next - first);
         if (status != HALAY_OK)
             return status;
     }
@@ -370,10 +376,10 @@ static enum halay_status merge(struct reader *r, struct host_list *list)
     return HALAY_OK;
 }
 
-static enum halay_status finish(struct reader *r, enum halay_status status, struct host_list *list)
+static enum halay_status finish_list(struct hosts_reader *r, enum halay_status status, struct host_list *list)
 {
     if (status == HALAY_OK)
-        status = merge(r, list);
+        status = merge_drafts(r, list);
     for (size_t i = 0; i < r->count; i++)
         free(r->drafts[i].name);
     free(r->drafts);
@@ -382,7 +388,7 @@ static enum halay_status finish(struct reader *r, enum halay_status status, stru
 
 /* ---- a command line's text ---- */
 
-/* Without the blanks at both ends. */
+/* Without blanks at both ends. */
 static char *trim(char *text)
 {
     text += strspn(text, blanks);
@@ -393,7 +399,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* Ends the text at the first comma outside of brackets and returns what follows; NULL if there is none. */
+/* Ends the text at the first comma outside brackets and returns what follows; NULL if there is none. */
 static char *cut_at_comma(char *text)
 {
     int depth = 0;
@@ -410,7 +416,7 @@ static char *cut_at_comma(char *text)
 
 enum halay_status hosts_parse(const char *text, int slots, struct host_list *list, char *why, size_t size)
 {
-    struct reader r = { .default_slots = slots, .why = why, .size = size };
+    struct hosts_reader r = { .default_slots = slots, .why = why, .size = size };
     char *copy = strdup(text);
     enum halay_status status = copy ? HALAY_OK : no_memory(&r);
 
@@ -420,7 +426,7 @@ enum halay_status hosts_parse(const char *text, int slots, struct host_list *lis
         status = read_host(&r, trim(at), (struct counts){ 0 });
     }
     free(copy);
-    return finish(&r, status, list);
+    return finish_list(&r, status, list);
 }
 
 /* ---- a file ---- */
@@ -443,7 +449,7 @@ static void close_up(char *line)
     *to = 0;
 }
 
-static enum halay_status read_property(const struct reader *r, const char *word, struct counts *counts)
+static enum halay_status read_property(const struct hosts_reader *r, const char *word, struct counts *counts)
 {
     static const struct {
         const char *key;
@@ -456,16 +462,16 @@ static enum halay_status read_property(const struct reader *r, const char *word,
         if (strncmp(word, keys[i].key, length) != 0)
             continue;
         if (*number)
-            return wrong(r, "'%.60s': it has been given before", word);
+            return wrong_hosts(r, "'%.60s' is given twice", word);
         return read_slots(r, keys[i].key, word + length, number);
     }
     if (word[strspn(word, "0123456789")] == 0)
-        return wrong(r, "'%.60s': write slots=%.60s", word, word);
-    return wrong(r, "'%.60s' behind the host is none of slots=N, max_slots=N; a line is HOST [slots=N] [max_slots=N]",
-                 word);
+        return wrong_hosts(r, "'%.60s': write slots=%.60s", word, word);
+    return wrong_hosts(
+        r, "'%.60s' after the host is neither slots=N nor max_slots=N; a line is HOST [slots=N] [max_slots=N]", word);
 }
 
-static enum halay_status read_line(struct reader *r, char *line)
+static enum halay_status read_line(struct hosts_reader *r, char *line)
 {
     struct counts counts = { 0 };
     char *rest, *host, *word;
@@ -476,21 +482,21 @@ static enum halay_status read_line(struct reader *r, char *line)
     if (!host)
         return HALAY_OK;
     if (strchr(host, '='))
-        return wrong(r, "'%.60s' where a host is expected; a line is HOST [slots=N] [max_slots=N]", host);
+        return wrong_hosts(r, "'%.60s' where a host is expected; a line is HOST [slots=N] [max_slots=N]", host);
     while ((word = strtok_r(NULL, blanks, &rest))) {
         enum halay_status status = read_property(r, word, &counts);
         if (status != HALAY_OK)
             return status;
     }
     if (counts.max_slots && counts.slots > counts.max_slots)
-        return wrong(r, "slots=%d is more than max_slots=%d", counts.slots, counts.max_slots);
+        return wrong_hosts(r, "slots=%d is more than max_slots=%d", counts.slots, counts.max_slots);
     if (cut_at_comma(host))
-        return wrong(r, "one host a line, not several with commas");
+        return wrong_hosts(r, "one host a line, not several with commas");
     return read_host(r, host, counts);
 }
 
-/* The whole file with a zero behind it. Stops at one that is too large, which may have no end. */
-static enum halay_status load(const struct reader *r, char **text, size_t *length)
+/* The whole file and a zero byte. Stops at a file that is too large, which may be endless. */
+static enum halay_status load_hostfile(const struct hosts_reader *r, char **text, size_t *length)
 {
     FILE *file = fopen(r->file, "re");
     char *bytes = NULL;
@@ -498,7 +504,7 @@ static enum halay_status load(const struct reader *r, char **text, size_t *lengt
     enum halay_status status = HALAY_OK;
 
     if (!file) {
-        wrong(r, "cannot open it: %s", strerror(errno));
+        wrong_hosts(r, "cannot open it: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
     do {
@@ -512,10 +518,10 @@ static enum halay_status load(const struct reader *r, char **text, size_t *lengt
         used += fread(bytes + used, 1, room - 1 - used, file);
     } while (used == room - 1 && used <= FILE_LARGEST);
     if (status == HALAY_OK && ferror(file)) {
-        wrong(r, "cannot read it: %s", strerror(errno));
+        wrong_hosts(r, "cannot read it: %s", strerror(errno));
         status = HALAY_ERR_SYSTEM;
     } else if (status == HALAY_OK && used > FILE_LARGEST)
-        status = wrong(r, "no hostfile: it is larger than %d MiB", FILE_LARGEST >> 20);
+        status = wrong_hosts(r, "not a hostfile: it is larger than %d MiB", FILE_LARGEST >> 20);
     fclose(file); /* nothing was written */
     if (status != HALAY_OK) {
         free(bytes);
@@ -527,7 +533,7 @@ static enum halay_status load(const struct reader *r, char **text, size_t *lengt
     return HALAY_OK;
 }
 
-static enum halay_status read_lines(struct reader *r, char *text, size_t length)
+static enum halay_status read_lines(struct hosts_reader *r, char *text, size_t length)
 {
     char *at = text;
 
@@ -536,31 +542,31 @@ static enum halay_status read_lines(struct reader *r, char *text, size_t length)
         end = end ? end : text + length;
         *end = 0;
         if (strlen(at) != (size_t)(end - at))
-            return wrong(r, "a zero byte; a hostfile is text");
+            return wrong_hosts(r, "a zero byte; a hostfile is text");
         enum halay_status status = read_line(r, at);
         if (status != HALAY_OK)
             return status;
         at = end + 1;
     }
     r->line = 0;
-    return r->count ? HALAY_OK : wrong(r, "it names no host; a line is HOST [slots=N] [max_slots=N]");
+    return r->count ? HALAY_OK : wrong_hosts(r, "it names no host; a line is HOST [slots=N] [max_slots=N]");
 }
 
 enum halay_status hosts_read(const char *path, int slots, struct host_list *list, char *why, size_t size)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* some editors begin a text so */
-    struct reader r = { .default_slots = slots, .file = path, .why = why, .size = size };
+    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, which some editors write */
+    struct hosts_reader r = { .default_slots = slots, .file = path, .why = why, .size = size };
     char *text = NULL;
     size_t length = 0, skipped = 0;
 
     *list = (struct host_list){ 0 };
-    enum halay_status status = load(&r, &text, &length);
+    enum halay_status status = load_hostfile(&r, &text, &length);
     if (status == HALAY_OK) {
         skipped = length >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
         status = read_lines(&r, text + skipped, length - skipped);
     }
     free(text);
-    return finish(&r, status, list);
+    return finish_list(&r, status, list);
 }
 
 void hosts_fini(struct host_list *list)
@@ -582,25 +588,40 @@ size_t hosts_slots(const struct host_list *list)
     return sum;
 }
 
-/* One rank more for each host in turn that may have one, until `more` are placed; how many are not. */
-static size_t spread(const struct host_list *list, size_t more, size_t *taken)
+/* One more rank for each host that has room, in turn, until `more` are placed or no host has room. Returns how many
+ * found no place. */
+static size_t place_surplus(const struct host_list *list, size_t more, size_t *taken)
 {
-    for (size_t before = more + 1; more && more < before;) {
-        before = more;
+    int has_placed = 1;
+
+    while (more && has_placed) {
+        has_placed = 0;
         for (size_t i = 0; more && i < list->count; i++)
             if (!list->at[i].max_slots || taken[i] < (size_t)list->at[i].max_slots) {
                 taken[i]++;
                 more--;
+                has_placed = 1;
             }
     }
     return more;
 }
 
+static void say_too_few_slots(const struct hosts_reader *r, const struct host_list *list, size_t wanted)
+{
+    const char *host = list->count ? list->at->name : "host", *plural = list->count == 1 ? "" : "s";
+    size_t slots = hosts_slots(list), each = list->count ? (wanted + list->count - 1) / list->count : wanted;
+
+    wrong_hosts(r,
+                "requested more processes (%zu) than there are slots (%zu) on %zu host%s; start at most %zu, or give "
+                "more slots, like %.80s:%zu",
+                wanted, slots, list->count, plural, slots, host, each);
+}
+
 enum halay_status hosts_assign(const struct host_list *list, int ranks, int oversubscribe, int *host_of_rank, char *why,
                                size_t size)
 {
-    struct reader r = { .why = why, .size = size };
-    size_t wanted = (size_t)ranks, slots = hosts_slots(list), left = wanted;
+    struct hosts_reader r = { .why = why, .size = size };
+    size_t wanted = (size_t)ranks, left = wanted;
     size_t *taken = calloc(list->count + 1, sizeof *taken);
     enum halay_status status = HALAY_OK;
 
@@ -610,15 +631,14 @@ enum halay_status hosts_assign(const struct host_list *list, int ranks, int over
         taken[i] = left < (size_t)list->at[i].slots ? left : (size_t)list->at[i].slots;
         left -= taken[i];
     }
-    if (left && !oversubscribe)
-        wrong(
-            &r,
-            "requested more processes (%zu) than there are slots (%zu) on %zu host%s; start at most %zu, or give more "
-            "slots, like %.80s:%zu",
-            wanted, slots, list->count, list->count == 1 ? "" : "s", slots, list->count ? list->at->name : "host",
-            list->count ? (wanted + list->count - 1) / list->count : wanted);
-    else if ((left = spread(list, left, taken)))
-        wrong(&r, "requested more processes (%zu) than the hosts' max_slots allow (%zu)", wanted, wanted - left);
+    if (left && !oversubscribe) {
+        say_too_few_slots(&r, list, wanted);
+    } else if (left) {
+        left = place_surplus(list, left, taken);
+        if (left)
+            wrong_hosts(&r, "requested more processes (%zu) than the hosts' max_slots allow (%zu)", wanted,
+                        wanted - left);
+    }
     if (left)
         status = HALAY_ERR_ARGUMENT;
     for (size_t i = 0, rank = 0; status == HALAY_OK && i < list->count; i++)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hosts: which there are, how many ranks each takes, and which rank goes where. Pure but for the reading of the file:
+ * Hosts: which there are, how many ranks each takes, and which rank goes where. Pure except for reading the file:
  * nothing is printed, no name is looked up.
  *
  * A host is written, on a command line and in a file,
  *
  *     HOST or HOST:SLOTS     with HOST   node1, node1.example.com, 10.0.0.1, user@node1
- *                                        [fd77::1]; without brackets where no ":SLOTS" could be meant by its end
+ *                                        [fd77::1]; without brackets where its end cannot be taken for ":SLOTS"
  *                                        node[01-04,7], several brackets too: every combination, the last fastest
  *
- * Names are checked for their characters only; none begins with '-', so that no program takes one for an option.
- * Addresses of IPv6 are kept without brackets and in their shortest form.
+ * Only the characters of names are checked; none begins with '-', so that no program takes one for an option. IPv6
+ * addresses are kept without brackets and in their shortest form.
  *
- * A host that is named twice is one host with the slots of both, as in Open MPI; in a file at most one of its lines may
- * give a number, as there.
+ * A host that is named twice is one host with the slots of both, as in Open MPI. In a file, at most one of its lines
+ * may give a number, as there.
  *
- * Errors: HALAY_ERR_FORMAT (HALAY_ERR_ARGUMENT from hosts_assign), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY; `why` then
- * has one line for people: what is wrong, in which line of which file, and what would be right. The list holds nothing
+ * Errors: HALAY_ERR_FORMAT (HALAY_ERR_ARGUMENT from hosts_assign), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. `why` then
+ * has one line for the user: what is wrong, in which line of which file, and what would be right. The list is empty
  * then.
  */
 #ifndef HALAY_LAUNCHER_HOSTS_H
@@ -30,18 +30,18 @@ enum {
 };
 
 struct host {
-    char *name;    /* owned; as ssh takes it: "user@node1", "fd77::1" */
-    int slots;     /* ranks it takes, from 1 */
-    int max_slots; /* ranks it takes with more ranks than slots; 0: as many as there are */
+    char *name;    /* owned; in the form that ssh takes: "user@node1", "fd77::1" */
+    int slots;     /* ranks it takes, at least 1 */
+    int max_slots; /* ranks it takes when there are more ranks than slots; 0: no limit */
 };
 
-/* Every name once, in the order in which they first appear. */
+/* Every name once, in order of first appearance. */
 struct host_list {
     struct host *at; /* owned */
     size_t count;
 };
 
-/* "a:4,b:2,c" with blanks around commas. slots: of a host that gives none. */
+/* "a:4,b:2,c", with blanks allowed around commas. slots: of a host without a number. */
 enum halay_status hosts_parse(const char *text, int slots, struct host_list *list, char *why, size_t size);
 
 /* A hostfile, as halay-hostfile(5) describes it. */
@@ -51,9 +51,9 @@ void hosts_fini(struct host_list *list); /* zeroed or filled */
 
 size_t hosts_slots(const struct host_list *list); /* of all hosts */
 
-/* Where each of so many ranks goes: host_of_rank[r] is an index into the list and never falls from one rank to the
- * next. Hosts are filled in their order, each to its slots. If there are more ranks than slots and `oversubscribe`, the
- * hosts take one more each in turn, up to their max_slots. */
+/* Place the ranks: host_of_rank[r] is an index into the list and never decreases with r. Hosts are filled in order,
+ * each up to its slots. If there are more ranks than slots and `oversubscribe`, hosts take one more each in turn, up to
+ * their max_slots. */
 enum halay_status hosts_assign(const struct host_list *list, int ranks, int oversubscribe, int *host_of_rank, char *why,
                                size_t size);
 

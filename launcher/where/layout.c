@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout: hosts as they were named become places of ranks. A host is this one if it is named so, or if an address of
- * its name is one of ours; "user@host" never is, since that user's ranks are not ours to fork.
+ * Layout: turns named hosts into places of ranks. A host is this one if it has its name, or if one of its addresses is
+ * ours. "user@host" never is, since we cannot fork that user's ranks.
  */
 #include "launcher/where/layout.h"
 #include "base/net/address.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2 };
-
-/* A name that cannot be resolved is not this host: ssh will say so, or know better by its configuration. */
+/* A name that does not resolve is not this host: ssh will report it, or knows it from its configuration. */
 int layout_is_here(struct halay_log *log, const char *name)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -36,7 +35,7 @@ int layout_is_here(struct halay_log *log, const char *name)
     return here;
 }
 
-int layout_name_hosts(const struct options *options, struct host_list *hosts)
+int layout_read_hosts(const struct options *options, struct host_list *hosts)
 {
     char why[512];
     enum halay_status status = HALAY_OK;
@@ -55,8 +54,8 @@ int layout_name_hosts(const struct options *options, struct host_list *hosts)
     return EXIT_USAGE;
 }
 
-static int place_ranks(struct halay_log *log, const struct host_list *hosts, const char *here, const int *host_of_rank,
-                       int ranks, struct layout *layout)
+static int place_ranks(struct halay_log *log, const struct host_list *hosts, const char *this_host,
+                       const int *host_of_rank, int ranks, struct layout *layout)
 {
     layout->at = calloc(hosts->count ? hosts->count : 1, sizeof *layout->at);
     if (!layout->at)
@@ -67,16 +66,16 @@ static int place_ranks(struct halay_log *log, const struct host_list *hosts, con
             continue;
         }
         const char *name = hosts->count ? hosts->at[host_of_rank[rank]].name : "localhost";
-        int is_ours = !hosts->count || (here && !strcmp(name, here)) || layout_is_here(log, name);
+        int is_ours = !hosts->count || (this_host && !strcmp(name, this_host)) || layout_is_here(log, name);
         layout->at[layout->count++] = (struct place){ name, rank, 1, is_ours };
     }
     for (size_t i = 0; i < layout->count; i++)
-        layout->here += layout->at[i].is_here ? layout->at[i].count : 0;
+        layout->ranks_here += layout->at[i].is_here ? layout->at[i].count : 0;
     return 0;
 }
 
-int layout_make(struct halay_log *log, const struct options *options, const struct host_list *hosts, const char *here,
-                struct layout *layout)
+int layout_make(struct halay_log *log, const struct options *options, const struct host_list *hosts,
+                const char *this_host, struct layout *layout)
 {
     char why[512];
     int code = 0;
@@ -91,7 +90,7 @@ int layout_make(struct halay_log *log, const struct options *options, const stru
         code = EXIT_USAGE;
     }
     if (!code)
-        code = place_ranks(log, hosts, here, host_of_rank, options->ranks, layout);
+        code = place_ranks(log, hosts, this_host, host_of_rank, options->ranks, layout);
     free(host_of_rank);
     if (code)
         layout_fini(layout);

@@ -17,13 +17,13 @@
 enum { ATTEMPTS_MAX = 32 };
 
 struct attempt {
-    int fd;   /* -1: it has failed */
+    int fd;   /* -1: it failed */
     int code; /* errno; EINPROGRESS: under way; 0: reached */
     int is_own;
 };
 
 /* "10.0.0.1:4000" or "[fd00::1]:4000", numbers only. */
-static struct addrinfo *parse(const char *text)
+static struct addrinfo *parse_numeric(const char *text)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
     const char *colon = strrchr(text, ':');
@@ -37,10 +37,10 @@ static struct addrinfo *parse(const char *text)
     return getaddrinfo(host, colon + 1, &hints, &found) ? NULL : found;
 }
 
-static struct attempt begin(const char *text, const struct halay_address *own, int own_count)
+static struct attempt begin_attempt(const char *text, const struct halay_address *own, int own_count)
 {
     struct attempt attempt = { -1, EINVAL, 0 };
-    struct addrinfo *to = parse(text);
+    struct addrinfo *to = parse_numeric(text);
 
     if (!to)
         return attempt;
@@ -51,7 +51,7 @@ static struct attempt begin(const char *text, const struct halay_address *own, i
     return attempt;
 }
 
-static void look(struct attempt *attempts, int count, const struct pollfd *fds)
+static void check_attempts(struct attempt *attempts, int count, const struct pollfd *fds)
 {
     for (int i = 0; i < count; i++) {
         socklen_t length = sizeof attempts[i].code;
@@ -61,7 +61,7 @@ static void look(struct attempt *attempts, int count, const struct pollfd *fds)
     }
 }
 
-/* The first that is reached, -1 if none is. */
+/* The first one reached, -1 if none is. */
 static int find_reached(const struct attempt *attempts, int count, int is_own)
 {
     for (int i = 0; i < count; i++)
@@ -70,25 +70,45 @@ static int find_reached(const struct attempt *attempts, int count, int is_own)
     return -1;
 }
 
-static int await(struct attempt *attempts, int count, int64_t deadline_us)
+/* Is an attempt at such an address still under way? is_own: this host has the address, too. */
+static int is_any_open(const struct attempt *attempts, int count, int is_own)
 {
-    int reached;
+    for (int i = 0; i < count; i++)
+        if (attempts[i].code == EINPROGRESS && attempts[i].is_own == is_own)
+            return 1;
+    return 0;
+}
 
-    while ((reached = find_reached(attempts, count, 0)) < 0 && !halay_deadline_passed(deadline_us)) {
+/* No open attempt can change the choice. */
+static int is_decided(const struct attempt *attempts, int count)
+{
+    if (find_reached(attempts, count, 0) >= 0)
+        return 1;
+    return !is_any_open(attempts, count, 0) &&
+           (!is_any_open(attempts, count, 1) || find_reached(attempts, count, 1) >= 0);
+}
+
+static int await_reached(struct attempt *attempts, int count, int64_t deadline_us)
+{
+    while (!is_decided(attempts, count) && !halay_deadline_passed(deadline_us)) {
         struct pollfd fds[ATTEMPTS_MAX];
-        int others = 0, own = 0;
-        for (int i = 0; i < count; i++) {
-            int is_open = attempts[i].code == EINPROGRESS;
-            fds[i] = (struct pollfd){ .fd = is_open ? attempts[i].fd : -1, .events = POLLOUT };
-            *(attempts[i].is_own ? &own : &others) += is_open;
-        }
-        if (!others && (!own || find_reached(attempts, count, 1) >= 0))
-            break;
+        for (int i = 0; i < count; i++)
+            fds[i] = (struct pollfd){ .fd = attempts[i].code == EINPROGRESS ? attempts[i].fd : -1, .events = POLLOUT };
         if (poll(fds, (nfds_t)count, halay_deadline_left_ms(deadline_us)) < 0 && errno != EINTR)
             break;
-        look(attempts, count, fds);
+        check_attempts(attempts, count, fds);
     }
+    int reached = find_reached(attempts, count, 0);
     return reached >= 0 ? reached : find_reached(attempts, count, 1);
+}
+
+static const char *outcome(const struct attempt *attempt, int is_chosen)
+{
+    if (attempt->code == EINPROGRESS)
+        return "no answer yet";
+    if (attempt->code)
+        return strerror(attempt->code);
+    return attempt->is_own && !is_chosen ? "reached, but this host has it too" : "reached";
 }
 
 int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, char *why, size_t size)
@@ -102,13 +122,10 @@ int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, c
     if (halay_own_addresses(log, NULL, 0, own, &own_count) != HALAY_OK)
         return -1;
     for (; addresses[count] && count < ATTEMPTS_MAX; count++)
-        attempts[count] = begin(addresses[count], own, own_count);
-    int reached = await(attempts, count, halay_deadline_us(timeout_ms));
+        attempts[count] = begin_attempt(addresses[count], own, own_count);
+    int reached = await_reached(attempts, count, halay_deadline_us(timeout_ms));
     for (int i = 0; i < count; i++) {
-        const char *what = !attempts[i].code
-                               ? i != reached && attempts[i].is_own ? "reached, but this host has it too" : "reached"
-                           : attempts[i].code == EINPROGRESS ? "no answer yet"
-                                                             : strerror(attempts[i].code);
+        const char *what = outcome(&attempts[i], i == reached);
         if (used < size)
             used += (size_t)snprintf(why + used, size - used, "%s%s %s", i ? ", " : "", addresses[i], what);
         if (attempts[i].fd >= 0)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reach: by which of its addresses another host can be reached from here. Found by trying: names of interfaces say
- * nothing of it.
+ * Reach: finds by trying which of another host's addresses can be reached from here. Names of interfaces do not tell.
  */
 #ifndef HALAY_LAUNCHER_REACH_H
 #define HALAY_LAUNCHER_REACH_H
@@ -9,11 +8,11 @@
 #include "base/log.h"
 #include <stddef.h>
 
-/* Connects to all addresses ("10.0.0.1:4000", "[fd00::1]:4000", NULL at the end) at once; the number of the first that
- * takes a connection, which is closed again, or -1 when none has within timeout_ms. One that this host has, too, as
- * hosts with containers have 172.17.0.1, counts only if no other can be reached: whoever listens there may be somebody
- * else. why: what came of each so far, "10.0.0.1:4000 reached, [fd00::1]:4000 Network is unreachable". Blocks for that
- * long. */
+/* Connect to all addresses ("10.0.0.1:4000", "[fd00::1]:4000", NULL at the end) at once. Returns the index of the first
+ * that accepts; the connection is closed again. -1 if none does within timeout_ms, which it blocks for at most. An
+ * address that this host has, too, like 172.17.0.1 on hosts with containers, counts only if no other is reached:
+ * another program may listen there. why: the outcome of each so far, "10.0.0.1:4000 reached, [fd00::1]:4000 Network is
+ * unreachable". */
 int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, char *why, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recognise: a table of marks, in order; the first allocation whose mark is there is read.
+ * Recognise: an ordered table of marks. The first allocation whose mark is found is read.
  */
 #include "base/config.h"
 #include "launcher/where/recognise_impl.h"
@@ -94,7 +94,7 @@ enum halay_status find_number(const struct finding *f, const char *name, int lea
     if (!text)
         return HALAY_OK;
     if (halay_parse_long(text, least, most, &value) != HALAY_OK)
-        return wrong_finding(f, "%s: '%.60s' is no whole number from %d to %d", name, text, least, most);
+        return wrong_finding(f, "%s: '%.60s' is not a whole number from %d to %d", name, text, least, most);
     *number = (int)value;
     return HALAY_OK;
 }
@@ -112,7 +112,7 @@ struct surroundings surroundings_here(void)
 
 /* ---- ranks that run already -------------------------------------------------------------------------------------- */
 
-/* Where launchers of MPI leave the number of ranks. */
+/* Variables in which MPI launchers leave the number of ranks. */
 static const char *const mpi_sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE" };
 
 static const char *mpi_size_variable(const struct finding *f)
@@ -128,12 +128,12 @@ static enum halay_status recognise_mpi(const struct finding *f)
     const char *name = mpi_size_variable(f);
 
     f->to->is_started = 1;
-    words_addf(&f->to->remarks, "%s=%s: an MPI launcher has started this process as one of so many ranks", name,
+    words_addf(&f->to->remarks, "%s=%s: an MPI launcher started this process as one of that many ranks", name,
                find_variable(f, name));
     return find_number(f, name, 1, RANKS_MAX, &f->to->ranks);
 }
 
-/* torchrun's, each of which it always sets. */
+/* torchrun always sets all of these. */
 static const char *const torch_variables[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR" };
 
 static int has_torch_variables(const struct finding *f)
@@ -154,7 +154,7 @@ static enum halay_status recognise_torchrun(const struct finding *f)
         status = find_number(f, "RANK", 0, f->to->ranks - 1, &rank);
     if (status == HALAY_OK)
         words_addf(&f->to->remarks,
-                   "RANK=%d, WORLD_SIZE=%d, LOCAL_RANK=%s, MASTER_ADDR=%s: torchrun, or one like it, has "
+                   "RANK=%d, WORLD_SIZE=%d, LOCAL_RANK=%s, MASTER_ADDR=%s: torchrun, or a similar launcher, "
                    "started this process",
                    rank, f->to->ranks, find_variable(f, "LOCAL_RANK"), find_variable(f, "MASTER_ADDR"));
     return status;
@@ -165,14 +165,6 @@ static enum halay_status recognise_torchrun(const struct finding *f)
 static int is_mpi(const struct finding *f)
 {
     return mpi_size_variable(f) != NULL;
-}
-
-static int is_sagemaker(const struct finding *f)
-{
-    char place[PATH_MAX];
-
-    return has_file(f, sagemaker_file(f, sagemaker_resources, place, sizeof place)) ||
-           (find_variable(f, "SM_HOSTS") && find_variable(f, "SM_CURRENT_HOST"));
 }
 
 static int is_kubernetes(const struct finding *f)
@@ -238,10 +230,10 @@ enum halay_status recognise(const struct surroundings *surroundings, struct allo
         return HALAY_OK;
     allocation->kind = kinds[i].kind;
     status = kinds[i].read(&f);
-    if (status == HALAY_OK && allocation->remarks.has_failed) {
+    if (status == HALAY_OK && allocation->remarks.has_failed)
         status = HALAY_ERR_NO_MEMORY;
+    if (status == HALAY_ERR_NO_MEMORY)
         snprintf(why, size, "no memory");
-    }
     if (status != HALAY_OK)
         allocation_fini(allocation);
     else if (!allocation->ranks)
@@ -254,8 +246,8 @@ void allocation_fini(struct allocation *allocation)
 {
     hosts_fini(&allocation->hosts);
     words_fini(&allocation->remarks);
-    free(allocation->here);
+    free(allocation->this_host);
     free(allocation->interface);
-    free(allocation->agent);
+    free(allocation->remote_shell);
     *allocation = (struct allocation){ 0 };
 }

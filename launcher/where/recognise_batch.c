@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batch systems: SLURM's compressed lists, LSF's and PBS's files with a line for each slot.
+ * Batch systems: SLURM's compressed lists, and the files of LSF and PBS with a line for each slot.
  */
 #include "launcher/where/recognise_impl.h"
 #include <ctype.h>
@@ -12,7 +12,7 @@ enum { SLOTS_MAX = 65536 };
 /* ---- SLURM ------------------------------------------------------------------------------------------------------- */
 
 /* A number from 1 on, at *text; 0 if there is none. */
-static long take_number(const char **text)
+static long take_count(const char **text)
 {
     char *end;
 
@@ -23,7 +23,7 @@ static long take_number(const char **text)
     return number >= 1 && number <= SLOTS_MAX ? number : 0;
 }
 
-/* "4(x2),1" is 4, 4, 1: fills the hosts' slots, divided by `by` (at least 1 each). */
+/* "4(x2),1" is 4, 4, 1: the hosts' slots, divided by `by` (at least 1 each). */
 static enum halay_status read_counts(const struct finding *f, const char *name, const char *text, int by)
 {
     struct host_list *hosts = &f->to->hosts;
@@ -31,16 +31,16 @@ static enum halay_status read_counts(const struct finding *f, const char *name, 
     size_t filled = 0;
 
     for (;;) {
-        long count = take_number(&at), times = 1;
+        long count = take_count(&at), times = 1;
         if (count && !strncmp(at, "(x", 2)) {
             at += 2;
-            times = take_number(&at);
+            times = take_count(&at);
             times = *at == ')' ? times : 0;
             at += *at == ')';
         }
         if (!count || !times || (*at && *at != ','))
-            return wrong_finding(f, "%s: '%.60s' is not understood at character %zu; '4(x2),1' would be", name, text,
-                                 (size_t)(at - text) + 1);
+            return wrong_finding(f, "%s: '%.60s' is not understood at character %zu; write it like '4(x2),1'", name,
+                                 text, (size_t)(at - text) + 1);
         for (; times > 0; times--, filled++)
             if (filled < hosts->count)
                 hosts->at[filled].slots = count / by > 0 ? (int)(count / by) : 1;
@@ -49,12 +49,12 @@ static enum halay_status read_counts(const struct finding *f, const char *name, 
         at++;
     }
     if (filled != hosts->count)
-        return wrong_finding(f, "%s: '%.60s' stands for %zu hosts, and the list of hosts has %zu", name, text, filled,
+        return wrong_finding(f, "%s: '%.60s' stands for %zu hosts, but the list of hosts has %zu", name, text, filled,
                              hosts->count);
     return HALAY_OK;
 }
 
-/* By the numbers of tasks, or else of processors and how many of these a task wants. */
+/* By the numbers of tasks, or else of processors and how many of these a task needs. */
 static enum halay_status read_slurm_slots(const struct finding *f)
 {
     const char *tasks = find_variable(f, "SLURM_TASKS_PER_NODE"), *cpus = find_variable(f, "SLURM_JOB_CPUS_PER_NODE");
@@ -72,8 +72,8 @@ static enum halay_status read_slurm_slots(const struct finding *f)
     return status == HALAY_OK ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, each) : status;
 }
 
-/* A step beside others, which may use all that the job has of the host; nothing of it is bound, since halayrun does
- * that. srun would hold back what an agent says until a line ends, its signs of life among it: unbuffered. */
+/* The step runs beside others and may use all that the job has of the host; halayrun itself binds ranks. --unbuffered,
+ * because srun would hold back an agent's output, signs of life included, until a line ends. */
 static const char srun[] = "srun --nodes=1 --ntasks=1 --overlap --unbuffered --cpu-bind=none --mpi=none --nodelist";
 
 enum halay_status recognise_slurm(const struct finding *f)
@@ -99,10 +99,10 @@ enum halay_status recognise_slurm(const struct finding *f)
                    "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself so many times; start it once, "
                    "in the batch script",
                    step);
-    if (here && !(f->to->here = strdup(here)))
+    if (here && !(f->to->this_host = strdup(here)))
         f->to->remarks.has_failed = 1;
     if (status == HALAY_OK && has_program(f, "srun")) {
-        if (!(f->to->agent = strdup(srun)))
+        if (!(f->to->remote_shell = strdup(srun)))
             f->to->remarks.has_failed = 1;
         words_add(&f->to->remarks, "srun is in PATH: called in place of ssh");
     }
@@ -111,7 +111,7 @@ enum halay_status recognise_slurm(const struct finding *f)
 
 /* ---- LSF and PBS ------------------------------------------------------------------------------------------------- */
 
-/* "h1 4 h2 4", as "h1:4,h2:4". */
+/* "h1 4 h2 4" becomes "h1:4,h2:4". */
 static enum halay_status read_pairs(const struct finding *f, const char *name, const char *text)
 {
     char *list = calloc(2, strlen(text) + 1);
@@ -127,12 +127,12 @@ static enum halay_status read_pairs(const struct finding *f, const char *name, c
         used += length;
         at += length;
     }
-    enum halay_status status = words % 2
-                                   ? wrong_finding(f,
-                                                   "%s: '%.60s' has %zu words; hosts and numbers in turn, like 'h1 4 "
-                                                   "h2 4', would be right",
-                                                   name, text, words)
-                                   : find_hosts(f, name, list, 1);
+    enum halay_status status;
+    if (words % 2)
+        status = wrong_finding(f, "%s: '%.60s' has %zu words; write hosts and numbers in turn, like 'h1 4 h2 4'", name,
+                               text, words);
+    else
+        status = find_hosts(f, name, list, 1);
     free(list);
     if (status == HALAY_OK)
         words_addf(&f->to->remarks, "%s=%s: hosts with slots", name, text);

@@ -4,7 +4,7 @@
 import os
 import sys
 
-from processes import can_import
+from bench import can_import
 
 
 def pythons():
@@ -15,8 +15,8 @@ def pythons():
 
 
 def need_matplotlib():
-    """Nothing if this Python has it. Otherwise the program starts anew in one that has; if none has, what is
-    missing."""
+    """None if this Python has it. Otherwise the program starts again in one that has it; if none has, a text about
+    it."""
     try:
         import matplotlib  # noqa: F401
         return None

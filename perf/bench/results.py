@@ -44,12 +44,18 @@ def commit():
 def new(columns, rows, command, conditions):
     """A result of now and here."""
     return {"machine": machine(), "commit": commit(), "date": datetime.date.today().isoformat(),
-            "command": command, "conditions": conditions, "origin": "measured", "columns": columns, "rows": rows}
+            "command": command, "conditions": conditions, "origin": "measured", "columns": columns,
+            "rows": [[typed(cell) for cell in row] for row in rows]}
+
+
+def typed(cell):
+    """A text or a number as it is in a file: Numeral if it is one."""
+    plain = str(cell).replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", str(cell)) else str(cell)
+    return Numeral(plain) if NUMERAL.match(plain) else plain
 
 
 def cell_to_json(cell):
-    plain = str(cell).replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", str(cell)) else str(cell)
-    return plain if NUMERAL.match(plain) else json.dumps(cell, ensure_ascii=False)
+    return cell if isinstance(cell, Numeral) else json.dumps(cell, ensure_ascii=False)
 
 
 def write(path, result):
@@ -75,19 +81,6 @@ def read(path):
             raise ValueError("%s: row %d has %d cells, and there are %d columns"
                              % (path, number, len(row), len(result["columns"])))
     return result
-
-
-def parse(lines):
-    """Columns and rows of the first Markdown table; ValueError if there is none."""
-    table = []
-    for line in lines:
-        if line.startswith("|"):
-            table.append([cell.strip() for cell in line.strip().strip("|").split("|")])
-        elif table:
-            break
-    if len(table) < 3:
-        raise ValueError("no table with rows")
-    return table[0], table[2:]
 
 
 def shown(cell):

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine beside Horovod and torch.distributed's gloo: the same gradients, in turn, in one run.
 
-Each model's gradients (those of perf/src/engine/models.c) are submitted at once, last layers first, and all waited for;
-a step is as long as its slowest rank's, and the median of the steps counts. "one" is a single tensor of 4 KB that all
-know, submitted and waited for. halay runs by halay-perf engine of a build folder, Horovod and gloo by this file again,
-as a rank of theirs. Every system has its turn in each round; of several rounds the best median counts, for everybody.
-What is not installed is left out and said.
+Each model's gradients (those of perf/src/engine/models.c) are submitted at once, last layers first, then waited for. A
+step is as long as its slowest rank's; the median of the steps counts. "one" is a single cached tensor of 4 KB,
+submitted and waited for. halay runs as halay-perf engine of a build folder, Horovod and gloo as this file again, once a
+rank. The systems take turns; each one's best round counts. A system that is not installed is left out and reported.
 
-Horovod 0.28.1 wants Python 3.10 (a virtual environment does) and Open MPI's compilers:
+Horovod 0.28.1 needs Python 3.10 (a virtual environment does) and Open MPI's compilers:
     pip install torch==1.13.1 'numpy<2' 'setuptools<70' 'cmake<3.28' wheel packaging cloudpickle psutil pyyaml cffi
     HOROVOD_WITH_MPI=1 HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_GLOO=1 HOROVOD_WITHOUT_TENSORFLOW=1 \\
         HOROVOD_WITHOUT_MXNET=1 pip install --no-build-isolation horovod==0.28.1
@@ -26,10 +25,12 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from processes import can_import, output_of  # noqa: E402 (beside this file)
+import bench  # noqa: E402 (beside this file)
+from bench import TOP  # noqa: E402
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODULES = {"horovod": "horovod.torch", "gloo": "torch.distributed"}
+PEERS = {"horovod": "Horovod", "gloo": "gloo"}
+OURS = {"shared": "`halay_alloc`", "private": "private"}
 WARMUP = 3
 STEPS_LEAST, STEPS_MOST = 5, 1000
 LIMIT_S = 300
@@ -164,7 +165,7 @@ def run_halay(options, name, buffers):
                "--idle", "0", "--json", "-"]
     if name != "one":
         command += ["--model", name, "-n", "1"]
-    report = json.loads(output_of(command, LIMIT_S))
+    report = json.loads(bench.run(command, limit_s=LIMIT_S))
     version = "halay " + report["versions"]["halay"]
     if name == "one":
         return {"step_ms": report["driven_latency_us"]["p50"] / 1e3, "version": version}
@@ -176,7 +177,7 @@ def run_horovod(options, name):
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [options.mpirun, "-np", str(options.ranks), options.horovod, os.path.abspath(__file__),
                "--rank-of", "horovod", "--models", name, "--seconds", str(options.seconds)]
-    return json.loads(output_of(command, LIMIT_S, environment).strip().splitlines()[-1])
+    return bench.last_object(bench.run(command, environment, LIMIT_S))
 
 
 def run_gloo(options, name):
@@ -193,11 +194,11 @@ def run_gloo(options, name):
             if rank.returncode:
                 raise RuntimeError("gloo: rank %d: exit status %d\n%s"
                                    % (number, rank.returncode, said[number][1][-2000:]))
-        return json.loads(said[0][0].strip().splitlines()[-1])
+        return bench.last_object(said[0][0])
 
 
 def is_installed(which, python):
-    if can_import(python, "torch, " + MODULES[which], LIMIT_S):
+    if bench.can_import(python, "torch, " + MODULES[which], LIMIT_S):
         return True
     how = __doc__[__doc__.index("Horovod 0.28.1"):__doc__.index("gloo comes")] if which == "horovod" else \
         __doc__[__doc__.index("gloo comes"):]
@@ -217,43 +218,32 @@ def measure(options, name, systems):
     return best
 
 
-def row_of(name, counts, best):
-    row = {"model": name, "tensors": len(counts), "bytes": 4 * sum(counts),
-           "step_ms": {system: result["step_ms"] for system, result in best.items()}, "ratios": []}
-    for peer in ("horovod", "gloo"):
-        for ours in ("shared", "private"):
-            if peer in best:
-                row["ratios"].append({"of": peer, "to": ours, "ratio": best[peer]["step_ms"] / best[ours]["step_ms"]})
-    return row
+def columns_of(peers):
+    """perf/bench/speedups reads them by their names."""
+    return (["model", "tensors", "MB"] + ["halay, " + OURS[ours] for ours in OURS] + [PEERS[peer] for peer in peers] +
+            ["%s / %s" % (PEERS[peer], OURS[ours]) for peer in peers for ours in OURS])
 
 
-def print_table(rows, systems):
-    peers = [peer for peer in ("horovod", "gloo") if peer in systems]
-    heads = ["model", "tensors", "MB"] + ["halay, halay_alloc", "halay, private"] + peers
-    heads += ["%s / %s" % (peer, ours) for peer in peers for ours in ("halay_alloc", "private")]
-    print("| " + " | ".join(heads) + " |\n|---|" + "--:|" * (len(heads) - 1))
-    for row in rows:
-        cells = ["`%s`" % row["model"], "{:,}".format(row["tensors"]), "%.1f" % (row["bytes"] / 1e6)]
-        cells += ["%.3g" % row["step_ms"][system] for system in ["shared", "private"] + peers]
-        cells += ["%.1f" % ratio["ratio"] for ratio in row["ratios"]]
-        print("| " + " | ".join(cells) + " |", flush=True)
+def row_of(name, counts, best, peers):
+    ms = {system: result["step_ms"] for system, result in best.items()}
+    return (["`%s`" % name, len(counts), bench.figure(4 * sum(counts) / 1e6, 2)] +
+            [bench.figure(ms[system]) for system in list(OURS) + peers] +
+            ["%.1f" % (ms[peer] / ms[ours]) for peer in peers for ours in OURS])
 
 
 def parse(models):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(TOP, "build"), help="build folder (build in the sources)")
+    parser = bench.parser(__doc__)
     parser.add_argument("--models", default="one,many-small,resnet50,bert-large",
-                        help="of %s, with commas (all but tft-electricity)" % ", ".join(models))
+                        help="from %s, with commas (all but tft-electricity)" % ", ".join(models))
     parser.add_argument("--ranks", type=int, default=2, help="(2)")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each system (2)")
-    parser.add_argument("--seconds", type=float, default=3, help="that a peer's steps take in a turn, about (3)")
-    parser.add_argument("--horovod", default=sys.executable, metavar="PYTHON", help="that has Horovod (this one)")
-    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="that has torch, for gloo (this one)")
+    parser.add_argument("--seconds", type=float, default=3, help="of a peer's turn, about (3)")
+    parser.add_argument("--horovod", default=sys.executable, metavar="PYTHON", help="with Horovod (this one)")
+    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="with torch, for gloo (this one)")
     parser.add_argument("--mpirun", default="mpirun", help="of the MPI that Horovod was built with (mpirun)")
-    parser.add_argument("--json", metavar="FILE", help="write the results there too")
     parser.add_argument("--list", action="store_true", help="print the models and end")
     parser.add_argument("--rank-of", choices=["horovod", "gloo"], help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = bench.read(parser)
     options.models = options.models.split(",")
     for name in options.models:
         if name not in models:
@@ -281,23 +271,16 @@ def main():
     if len(systems) == 2:
         print("skipped: neither Horovod nor torch to compare with", file=sys.stderr)
         return 77
-    rows, versions = [], {}
-    try:
-        for name in options.models:
-            best = measure(options, name, systems)
-            rows.append(row_of(name, models[name], best))
-            versions.update((system, result["version"]) for system, result in best.items())
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        print("versus_horovod.py: %s" % error, file=sys.stderr)
-        return 1
-    print("Milliseconds a step, %d ranks: %s\n" % (options.ranks, ", ".join(sorted(set(versions.values())))))
-    print_table(rows, systems)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"ranks": options.ranks, "versions": versions, "results": rows}, file, indent=1)
-            file.write("\n")
+    peers = [peer for peer in PEERS if peer in systems]
+    rows, versions = [], set()
+    for name in options.models:
+        best = measure(options, name, systems)
+        rows.append(row_of(name, models[name], best, peers))
+        versions.update(result["version"] for result in best.values())
+    bench.show(options, "versus-horovod", columns_of(peers), rows, "ms a step, %d ranks, in turn; %s."
+               % (options.ranks, ", ".join(sorted(versions))))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    bench.start(main)

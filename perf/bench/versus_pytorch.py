@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer beside PyTorch's TFTs: training samples a second on the CPU, in turn, in one run.
+"""The trainer beside PyTorch's TFTs: training samples per second on the CPU, in turn, in one run.
 
 Shapes of the Electricity configuration: 168 + 24 hours, batch of 64, 4 heads, dropout 0.1, hidden size 160 and 64;
-made-up samples, so that no reading of data counts. halay runs by halay-tft-bench of a build folder, the others by this
-file again, in a process of their own:
+synthetic samples, so that reading data does not count. halay runs as halay-tft-bench of a build folder, the others as
+this file again, in a process of their own:
 
     nvidia                NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT: modeling.py and configuration.py in a
                           folder that --nvidia names; f32, and bf16 by autocast
     pytorch-forecasting   its TFT of hidden size 64, hidden continuous size 32, f32
 
-Each system has its turn in each round; a turn's figure is that of its median step, and of several rounds the best
-counts, for everybody. What is not there is left out and said: pip install torch pytorch-forecasting. So is a row of
-bf16 on a processor without it.
+The systems take turns; a turn's figure is that of its median step, and each one's best round counts. A system that is
+not installed is left out and reported (pip install torch pytorch-forecasting); so is the row of bf16 on a processor
+without it.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,16 +30,17 @@ import types
 import warnings
 
 sys.dont_write_bytecode = True
-from processes import can_import, output_of  # noqa: E402 (beside this file)
+import bench  # noqa: E402 (beside this file)
+from bench import can_import  # noqa: E402
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NVIDIA_FILES = ("modeling.py", "configuration.py")
-NO_BF16 = "no matrix products in bf16 here"  # what halay-tft says (tft/model/network.c)
+NO_BF16 = "no matrix products in bf16 here"  # halay-tft's error (tft/model/network.c)
 ENCODER, HORIZON, BATCH, WARMUP, LIMIT_S = 168, 24, 64, 2, 600
 
 # What is compared: a name, hidden size, type of the products' factors, who has it.
-ROWS = [("hidden 160, f32", 160, "f32", ["nvidia"]), ("hidden 160, bf16", 160, "bf16", ["nvidia"]),
-        ("hidden 64, f32", 64, "f32", ["nvidia", "pytorch-forecasting"])]
+ROWS = [("hidden size 160, f32", 160, "f32", ["nvidia"]), ("hidden size 160, bf16", 160, "bf16", ["nvidia"]),
+        ("hidden size 64, f32", 64, "f32", ["nvidia", "pytorch-forecasting"])]
+PEERS = {"nvidia": "NVIDIA's TFT", "pytorch-forecasting": "pytorch-forecasting"}
 
 
 # ---- a peer's process ------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def run_halay(options, hidden, dtype):
     command = [os.path.join(options.build, "perf/halay-tft-bench"), "--threads", str(options.threads),
                "--hidden", str(hidden), "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps),
                "--json", "-"]
-    report = json.loads(output_of(command, LIMIT_S))
+    report = json.loads(bench.run(command, limit_s=LIMIT_S))
     return {"samples_per_second": BATCH / report["step_ms"] * 1e3, "version": "halay, " + report["matrix_products"]}
 
 
@@ -149,7 +149,7 @@ def run_peer(options, which, hidden, dtype):
                "--threads", str(options.threads), "--steps", str(options.steps)]
     if options.nvidia:
         command += ["--nvidia", options.nvidia]
-    return json.loads(output_of(command, LIMIT_S).strip().splitlines()[-1])
+    return bench.last_object(bench.run(command, limit_s=LIMIT_S))
 
 
 def peers_of(options):
@@ -171,7 +171,7 @@ def peers_of(options):
 
 def measure(options, row, peers):
     """System -> the best round."""
-    name, hidden, dtype, who = row
+    _, hidden, dtype, who = row
     best = {}
     for _ in range(options.rounds):
         for system in ["halay"] + [peer for peer in who if peer in peers]:
@@ -181,13 +181,11 @@ def measure(options, row, peers):
                 result = run_peer(options, system, hidden, dtype)
             if system not in best or result["samples_per_second"] > best[system]["samples_per_second"]:
                 best[system] = result
-    return {"row": name, "hidden_size": hidden, "dtype": dtype, "systems": best,
-            "ratios": {system: best["halay"]["samples_per_second"] / best[system]["samples_per_second"]
-                       for system in best if system != "halay"}}
+    return best
 
 
 def measure_if_possible(options, row, peers):
-    """None, and said, for a row of bf16 on a processor that has none."""
+    """None, after a line about it, for a row of bf16 on a processor without it."""
     try:
         return measure(options, row, peers)
     except RuntimeError as error:
@@ -198,27 +196,27 @@ def measure_if_possible(options, row, peers):
         return None
 
 
-def print_row(row, peers):
-    cells = [row["row"], "%.0f" % row["systems"]["halay"]["samples_per_second"]]
+def row_of(name, best, peers):
+    """perf/bench/speedups reads the ratios in brackets."""
+    ours = best["halay"]["samples_per_second"]
+    cells = [name, "%.0f" % ours]
     for peer in peers:
-        has = peer in row["systems"]
-        cells.append("%.0f (%.1f)" % (row["systems"][peer]["samples_per_second"], row["ratios"][peer]) if has else "")
-    print("| " + " | ".join(cells) + " |", flush=True)
+        theirs = best[peer]["samples_per_second"] if peer in best else 0
+        cells.append("%.0f (%.1f)" % (theirs, ours / theirs) if theirs else "")
+    return cells
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(TOP, "build"), help="build folder (build in the sources)")
+    parser = bench.parser(__doc__)
     parser.add_argument("--nvidia", metavar="FOLDER", help="with NVIDIA's modeling.py and configuration.py")
-    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="that has torch (this one)")
+    parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="with torch (this one)")
     parser.add_argument("--threads", type=int, default=2, help="of each system (2)")
     parser.add_argument("--steps", type=int, default=10, help="of a turn, after %d to warm up (10)" % WARMUP)
     parser.add_argument("--rounds", type=int, default=2, help="turns of each system (2)")
     parser.add_argument("--hidden", metavar="SIZES", default="160,64", help="hidden sizes, with commas (160,64)")
-    parser.add_argument("--json", metavar="FILE", help="write the results there too")
     parser.add_argument("--peer", choices=["nvidia", "pytorch-forecasting"], help=argparse.SUPPRESS)
     parser.add_argument("--dtype", choices=["f32", "bf16"], help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = bench.read(parser)
     if min(options.threads, options.steps, options.rounds) < 1:
         parser.error("threads, steps and rounds must be at least 1")
     if set(options.hidden.split(",")) - {"160", "64"}:
@@ -230,30 +228,21 @@ def main():
     options = parse()
     if options.peer:
         return be_peer(options)
-    rows = []
-    try:
-        peers = peers_of(options)
-        if not peers:
-            print("skipped: nothing of PyTorch to compare with", file=sys.stderr)
-            return 77
-        print("Training samples a second, %d threads (in brackets: halay's over theirs)\n" % options.threads)
-        print("| | halay | " + " | ".join(peers) + " |\n|---|--:|" + "--:|" * len(peers))
-        for row in ROWS:
-            if str(row[1]) in options.hidden.split(","):
-                result = measure_if_possible(options, row, peers)
-                if result:
-                    rows.append(result)
-                    print_row(result, peers)
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        print("versus_pytorch.py: %s" % error, file=sys.stderr)
-        return 1
-    print("\n" + ", ".join(sorted({result["version"] for row in rows for result in row["systems"].values()})))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"threads": options.threads, "results": rows}, file, indent=1)
-            file.write("\n")
+    peers = peers_of(options)
+    if not peers:
+        print("skipped: nothing of PyTorch to compare with", file=sys.stderr)
+        return 77
+    rows, versions = [], set()
+    for row in ROWS:
+        best = measure_if_possible(options, row, peers) if str(row[1]) in options.hidden.split(",") else None
+        if best:
+            rows.append(row_of(row[0], best, peers))
+            versions.update(result["version"] for result in best.values())
+    bench.show(options, "versus-pytorch", ["", "halay"] + [PEERS[peer] for peer in peers], rows,
+               "Training samples/s, %s, in turn; in brackets halay's over theirs; %s."
+               % (bench.plural(options.threads, "thread"), ", ".join(sorted(versions))))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    bench.start(main)

@@ -104,8 +104,8 @@ static int options_read(struct options *options, int argc, char **argv, int rank
 
 /* ---- driving ---- */
 
-/* A round that gets nothing further may still have made room for the next (parts handed out, transfers posted): waiting
- * is safe once PATIENCE rounds in a row were in vain. */
+/* A round without progress may still have made room for the next (parts handed out, transfers posted): waiting is safe
+ * after PATIENCE such rounds in a row. */
 static enum halay_status finish(struct job *job, struct halay_coll *coll)
 {
     unsigned long seen = halay_group_work(job->group) + simulated_node_rings();
@@ -123,7 +123,7 @@ static enum halay_status finish(struct job *job, struct halay_coll *coll)
     return status;
 }
 
-static enum halay_status allreduce(struct job *job, void *data, size_t count)
+static enum halay_status run_allreduce(struct job *job, void *data, size_t count)
 {
     struct halay_coll *coll;
 
@@ -146,7 +146,7 @@ static int has_algorithm(struct job *job, const char *name)
 /* Seconds of half a round trip between the first rank and another one, on both. */
 static double round_trip(const struct job *job, int other, void *data, size_t bytes)
 {
-    int partner = job->rank ? 0 : other, turn = job->rank ? 1 : 0;
+    int partner = job->rank ? 0 : other, turn = job->rank != 0;
     double start = MPI_Wtime();
 
     for (int i = 0; i < 2 && (job->rank == 0 || job->rank == other); i++) {
@@ -183,7 +183,7 @@ static double doubling_step(const struct job *job, void *data)
     return all;
 }
 
-/* A flag costs a look and, if the other one sleeps, a message inside the node. */
+/* A flag costs a look and, if the neighbour sleeps, a message inside the node. */
 static int tuning_write(const struct job *job, double step, double beta, double exchange)
 {
     const char *path = job->options.tuning;
@@ -230,7 +230,7 @@ static void print_choice(const struct job *job, size_t bytes)
 }
 
 /* The simulation is deterministic: once is enough. */
-static enum halay_status measure(struct job *job, const struct a_case *a, void *data)
+static enum halay_status measure_case(struct job *job, const struct a_case *a, void *data)
 {
     double mine[2], both[2]; /* the latest end; minus the earliest start */
 
@@ -245,7 +245,7 @@ static enum halay_status measure(struct job *job, const struct a_case *a, void *
     }
     MPI_Barrier(MPI_COMM_WORLD);
     mine[1] = -MPI_Wtime();
-    enum halay_status status = allreduce(job, data, a->bytes / sizeof(float));
+    enum halay_status status = run_allreduce(job, data, a->bytes / sizeof(float));
     if (status != HALAY_OK)
         return status;
     mine[0] = MPI_Wtime();
@@ -268,7 +268,7 @@ static int may_fold(const struct options *options)
     return 1;
 }
 
-static enum halay_status measure_all(struct job *job)
+static enum halay_status measure_cases(struct job *job)
 {
     const struct options *options = &job->options;
     size_t most = 1;
@@ -282,13 +282,13 @@ static enum halay_status measure_all(struct job *job)
     if (!data)
         return HALAY_ERR_NO_MEMORY;
     for (int i = 0; i < options->count && status == HALAY_OK; i++)
-        status = measure(job, &options->cases[i], data);
+        status = measure_case(job, &options->cases[i], data);
     return status;
 }
 
 /* ---- checking ---- */
 
-/* Small whole numbers: every order of adding gives the same float. */
+/* Small whole numbers: their sum is exact in any order. */
 static float value_of(int rank, size_t i)
 {
     return (float)((i * 7 + (size_t)rank * 3) % 64);
@@ -306,7 +306,7 @@ static int is_right(const struct job *job, const float *data, size_t count)
     return 1;
 }
 
-static enum halay_status check(struct job *job, const char *name, size_t count, int *wrong)
+static enum halay_status check_case(struct job *job, const char *name, size_t count, int *wrong)
 {
     float *data = malloc((count + 1) * sizeof *data);
 
@@ -314,7 +314,7 @@ static enum halay_status check(struct job *job, const char *name, size_t count, 
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++)
         data[i] = value_of(job->rank, i);
-    enum halay_status status = allreduce(job, data, count);
+    enum halay_status status = run_allreduce(job, data, count);
     if (status == HALAY_OK && !is_right(job, data, count)) {
         printf("wrong %s: %zu elements on rank %d of %d\n", name, count, job->rank, job->size);
         ++*wrong;
@@ -323,7 +323,7 @@ static enum halay_status check(struct job *job, const char *name, size_t count, 
     return status;
 }
 
-static enum halay_status check_all(struct job *job, int *wrong)
+static enum halay_status check_cases(struct job *job, int *wrong)
 {
     const struct options *options = &job->options;
     enum halay_status status = HALAY_OK;
@@ -336,7 +336,7 @@ static enum halay_status check_all(struct job *job, int *wrong)
                 printf("absent %s\n", a->algorithm);
             continue;
         }
-        status = check(job, a->algorithm, a->bytes / sizeof(float), wrong);
+        status = check_case(job, a->algorithm, a->bytes / sizeof(float), wrong);
         checked++;
     }
     if (job->rank == 0)
@@ -359,9 +359,9 @@ static enum halay_status run(struct job *job, int *wrong)
     if (status == HALAY_OK)
         job->group->reducer = simulated_node_reducer();
     if (status == HALAY_OK)
-        status = job->options.is_check ? check_all(job, wrong) : measure_all(job);
+        status = job->options.is_check ? check_cases(job, wrong) : measure_cases(job);
     MPI_Barrier(MPI_COMM_WORLD);
-    /* A million goodbyes among a thousand ranks say nothing about time: after a measurement they are spared. */
+    /* After a measurement a million goodbyes among a thousand ranks would only cost time. */
     if (job->options.is_check) {
         halay_group_destroy(job->group);
         MPI_Barrier(MPI_COMM_WORLD);

@@ -72,7 +72,7 @@ void halay_mpi_count_failure(void)
 {
 }
 
-/* Every rank closes before any ends: what is on its way arrives. */
+/* Every rank closes before any ends: whatever is in flight arrives. */
 void halay_mpi_leave_remains(struct halay_mpi_remains *remains)
 {
     do {
@@ -86,11 +86,11 @@ void halay_mpi_sweep(void)
 
 /* ---- bootstrap ---- */
 
-/* Ranks share memory: by messages a thousand of them would take a minute to start. */
+/* Through shared memory: with messages a thousand ranks would take a minute to start. */
 static enum halay_status boot_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
                                         int timeout_ms)
 {
-    static unsigned char *gathered; /* the first to come makes it, the last to leave frees it */
+    static unsigned char *gathered; /* the first rank makes it, the last frees it */
     static int readers;
     int is_last;
 
@@ -154,8 +154,8 @@ void simulated_block_next_look(void)
 
 int __wrap_MPI_Testsome(int count, MPI_Request *requests, int *done, int *indices, MPI_Status *statuses);
 
-/* A look in vain costs the simulator as much as one that waits: only those that may wait are made, and one request at a
- * time; the next look waits for nothing if more are done. */
+/* A futile test costs the simulator as much as a wait: test only where waiting is allowed, one request at a time; if
+ * more are done, the next test returns at once. */
 int __wrap_MPI_Testsome(int count, MPI_Request *requests, int *done, int *indices, MPI_Status *statuses)
 {
     unsigned char *flag = own_flag();
@@ -175,7 +175,7 @@ int __wrap_MPI_Testsome(int count, MPI_Request *requests, int *done, int *indice
 int __real_MPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *is_set);
 int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *is_set);
 
-/* SMPI promises 20 bits of tag and compares all: with 30 a thousand ranks need not make 32 communicators. */
+/* SMPI promises 20 bits of tag but compares all: with 30 a thousand ranks need not make 32 communicators. */
 int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *is_set)
 {
     static int all_bits = INT_MAX;
@@ -200,8 +200,8 @@ void *simulated_folded(size_t bytes)
     return smpi_shared_malloc(bytes, "halay", (int)(bytes / HALAY_PAGE));
 }
 
-/* Blocks that the library folds: one of each length, which all ranks are given as often as they ask. A mapping for each
- * of them would be more than the system allows a process. */
+/* Folded blocks: one of each length, given to every rank that asks. A mapping for each would exceed the system's limit
+ * for a process. */
 static struct {
     size_t bytes;
     void *ptr;
@@ -235,7 +235,7 @@ void *__wrap_halay_aligned_alloc(size_t alignment, size_t bytes);
 
 void *__wrap_halay_aligned_alloc(size_t alignment, size_t bytes)
 {
-    /* What is aligned to less than a page is an algorithm's state, not data. */
+    /* Blocks aligned to less than a page are an algorithm's state, not data. */
     if (!is_folding || bytes < FOLD_LEAST || alignment < HALAY_PAGE)
         return __real_halay_aligned_alloc(alignment, bytes);
     return fold(halay_round_up(bytes, HALAY_PAGE));
@@ -246,5 +246,5 @@ void __wrap_free(void *ptr);
 void __wrap_free(void *ptr)
 {
     if (!ptr || !is_fold(ptr))
-        smpi_shared_free(ptr); /* passes on what it does not know */
+        smpi_shared_free(ptr); /* passes on all other blocks */
 }

@@ -8,14 +8,13 @@
  *     a flag                          is seen at once by a rank that is awake; one that waits is woken by a message of
  *                                     no bytes inside the node, which takes that link's latency
  *
- * Neighbours' memory is known by address: their areas, and what of theirs was reached last. It is read by adding
- * (simulated_node_reducer) and by copying out of it, for which the linker puts a function here in place of the
- * library's:
+ * Neighbours' memory is known by address: their areas, and the range reached last. It is read by adding
+ * (simulated_node_reducer) and by copying, for which the linker replaces a function of the library by one of this file:
  *
  *     halay_vector_unpack
  *
- * A rank that waits says so before it does (is_asleep), and between its last look at the flags and that no other rank
- * runs: no ring is lost. One that comes too late wakes it once in vain.
+ * A rank sets is_asleep before it waits, and no other rank runs between its last look at the flags and that: no ring is
+ * lost. A late ring wakes it once in vain.
  *
  * Cleanup: zero-initialised, close accepts a half-built node. Ranks are never interrupted outside MPI: no lock.
  */
@@ -25,11 +24,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define AREAS_BYTES (HALAY_AREA_COUNT * HALAY_AREA_BYTES) /* address space; what is touched takes memory */
+#define AREAS_BYTES (HALAY_AREA_COUNT * HALAY_AREA_BYTES) /* address space; only touched pages take memory */
 
 enum { NODE_RANKS_MAX = 64, BELL_TAG = 1 };
 
-/* What one rank reads where. */
+/* What one rank reads. */
 struct range {
     const unsigned char *start;
     size_t bytes;
@@ -44,14 +43,14 @@ struct node {
     unsigned char *areas; /* owned */
     /* The bell: a receive that is always posted. */
     MPI_Request bell;
-    int is_asleep, is_ringing;        /* waits; somebody's ring is on its way here */
-    MPI_Request rang[NODE_RANKS_MAX]; /* the last ring of this rank at each neighbour's */
+    int is_asleep, is_ringing;        /* it waits; a ring is on its way */
+    MPI_Request rang[NODE_RANKS_MAX]; /* this rank's last ring to each neighbour */
     unsigned long rings;
-    MPI_Request *requests; /* owned: room for those that are waited for and the bell */
+    MPI_Request *requests; /* owned: room for the awaited requests and the bell */
     int capacity;
 };
 
-static struct node *nodes[SIMULATED_RANKS_MAX]; /* each rank its own; neighbours see it too */
+static struct node *nodes[SIMULATED_RANKS_MAX]; /* each rank's own; neighbours see it too */
 
 static struct node *own_node(void)
 {
@@ -92,7 +91,8 @@ static void take_time(const struct node *self, size_t bytes)
         smpi_execute_flops((double)bytes * self->memory_ns);
 }
 
-static void reduce(void *const *dst, int destinations, const void *const *src, int sources, size_t count, int divisor)
+static void reduce_in_time(void *const *dst, int destinations, const void *const *src, int sources, size_t count,
+                           int divisor)
 {
     struct node *self = own_node();
     size_t bytes = 0;
@@ -237,7 +237,7 @@ static void node_free(struct halay_transport *t, void *ptr)
     free(ptr);
 }
 
-/* All neighbours are done with this rank's areas: main.c lets them meet before. The bell's own ring ends its
+/* All neighbours are done with this rank's areas: main.c has a barrier before. A ring to itself ends the bell's
  * receive. */
 static void node_close(struct halay_transport *t)
 {
@@ -294,7 +294,7 @@ enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, dou
     };
     for (int i = 0; i < NODE_RANKS_MAX; i++)
         self->rang[i] = MPI_REQUEST_NULL;
-    self->reducer.reduce[HALAY_F32][HALAY_SUM] = reduce;
+    self->reducer.reduce[HALAY_F32][HALAY_SUM] = reduce_in_time;
     nodes[rank] = self;
     self->areas = mmap(NULL, AREAS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (self->areas == MAP_FAILED || bell_listen(self) != MPI_SUCCESS) {

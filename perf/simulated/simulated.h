@@ -3,13 +3,12 @@
  * Simulated: halay's groups over the mpi transport, in a cluster that does not exist.
  *
  * SimGrid's SMPI runs all ranks of an MPI program in one process, each on a stack of its own, one at a time, and
- * computes when each message would arrive on a given network. What runs here is the library's own code: groups,
- * algorithms, the mpi transport; only what finds the ranks (world.c), what the mpi module keeps once a process (mpi.c),
- * and the shared memory of a node (node.c) are others.
+ * computes when each message would arrive on a given network. The code that runs is the library's own: groups,
+ * algorithms, the mpi transport. Replaced are only how ranks find each other (world.c), the mpi module's state of a
+ * process (mpi.c), and the shared memory of a node (node.c).
  *
- * Time passes in a simulation only while every rank waits inside MPI. Whoever polls would stop the clock for ever, so
- * waiting is done by a loop of ours (main.c) that lets the transport's look at its requests block whenever the last
- * rounds of progress got nothing further.
+ * Simulated time passes only while every rank waits inside MPI: a rank that polls stops the clock. So main.c waits in a
+ * loop of its own, which lets the transport's test of its requests block after rounds without progress.
  */
 #ifndef HALAY_SIMULATED_H
 #define HALAY_SIMULATED_H
@@ -33,11 +32,11 @@ enum halay_status simulated_world_open(int node_ranks, double memory_ns, struct 
 /* Rank and size are MPI_COMM_WORLD's; blobs go through memory that all ranks share. */
 enum halay_status simulated_boot_create(struct halay_log *log, struct halay_boot **out);
 
-/* The calling rank's next look at the requests of its transport waits until one is done, or the rank's bell rings. */
+/* The calling rank's next test of its transport's requests waits until one is done or the rank's bell rings. */
 void simulated_block_next_look(void);
 
-/* From now on large blocks of the library's (staging, scratch, parts of messages) of one length are the same memory, in
- * all ranks: contents are lost, time is not, and thousands of ranks fit one machine. */
+/* From now on the library's large blocks (staging, scratch, parts of messages) of one length are the same memory in all
+ * ranks: contents are lost, times are right, and thousands of ranks fit one machine. */
 void simulated_fold_memory(void);
 /* Such a block for the program: NULL if there is none. Never freed. */
 void *simulated_folded(size_t bytes);
@@ -49,7 +48,7 @@ enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, dou
                                       struct halay_transport **out);
 /* How often the calling rank was notified. */
 unsigned long simulated_node_rings(void);
-/* Adds as the library does, and takes the time of what it reads from neighbours. */
+/* Adds as the library does, and takes simulated time for what it reads from neighbours. */
 const struct halay_reducer *simulated_node_reducer(void);
 /* MPI_Waitany, which a neighbour's notify ends too: *index is MPI_UNDEFINED then. */
 int simulated_node_wait(int count, MPI_Request *requests, int *index, MPI_Status *status);

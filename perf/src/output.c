@@ -94,8 +94,8 @@ static long parent_of(long process)
     return parent;
 }
 
-/* Where the launcher's standard error goes, if ours is a pipe to it and it runs at a terminal; else NULL. Some
- * launchers have a helper between, which is a pipe's end itself. */
+/* The launcher's terminal, if our standard error is a pipe to a launcher at a terminal; else NULL. Some launchers put a
+ * helper between, which reads a pipe itself. */
 static FILE *launchers_terminal(void)
 {
     enum { HELPERS_MAX = 3 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Statistics of halay-perf. A figure is the median over the iterations of the slowest rank's time: the median because
- * one interrupted iteration must not count, the slowest because a collective has ended when everybody has it.
+ * one interrupted iteration must not count, the slowest because a collective has ended when every rank has it.
  */
 #include "perf/src/stats.h"
 #include <stdlib.h>

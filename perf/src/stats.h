@@ -16,7 +16,7 @@ double perf_median(double *values, size_t count);
 /* Gigabytes (1e9) per second; 0 if no time was measured. */
 double perf_bandwidth_gbs(size_t bytes, double seconds);
 
-/* Seconds since some fixed point, the same for all processes of a host; to nanoseconds. */
+/* Seconds since a fixed moment, the same for all processes of a host, in steps of a nanosecond. */
 double perf_now(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Electricity configuration with made-up samples: the shapes of the published benchmark without its data.
+ * The Electricity configuration with synthetic samples: the shapes of the published benchmark without its data.
  */
 #ifndef TFT_SYNTHETIC_H
 #define TFT_SYNTHETIC_H
@@ -13,7 +13,7 @@ void tft_synthetic_electricity(struct tft_model_config *config);
 /* Fill a batch of any model (struct tft_model as arg): values depend on the sample's position and the column alone. The
  * target is a daily wave that depends on the id, so that training has something to learn. */
 enum halay_status tft_synthetic_fill(void *model, int thread, struct tft_batch *batch);
-/* The same of windows: neighbours among the samples are one step apart in one series. */
+/* The same for windows: neighbouring samples are one step apart in one series. */
 enum halay_status tft_synthetic_fill_windows(void *model, int thread, struct tft_batch *batch);
 
 #endif

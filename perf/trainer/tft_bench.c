@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-tft-bench: whole training steps (forward, backward, sums, clipping, Adam) on made-up samples of the Electricity
- * configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation. The speed is
- * the batch divided by rank 0's median step; rank 0 alone reports.
+ * halay-tft-bench: whole training steps (forward, backward, sums, clipping, Adam) on synthetic samples of the
+ * Electricity configuration, by all ranks together as in training; or forecasts and their loss, as in an evaluation.
+ * The speed is the batch divided by rank 0's median step; rank 0 alone reports.
  *
  * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
  * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured
@@ -10,44 +10,35 @@
  *
  * One exit; everything is undone by fini functions that accept what was never made.
  */
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "perf/trainer/arithmetic.h"
 #include "perf/trainer/synthetic.h"
-#include "tft/data/paths.h"
+#include "tft/data/output_file.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/model/gradients.h"
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { WARM_UP = 2, EXIT_USAGE = 2 };
+enum { WARM_UP = 2 };
 
-enum {                       /* options, as getopt_long returns them */
-       OPTION_THREADS = 256, /* above any character */
-       OPTION_BATCH,
-       OPTION_HIDDEN,
-       OPTION_STEPS,
-       OPTION_DROPOUT,
-       OPTION_EVALUATE,
-       OPTION_DTYPE,
-       OPTION_STRATEGY,
-       OPTION_DEVICE,
-       OPTION_JSON,
-       OPTION_HELP,
-};
+static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", NULL };
+static const char *const device_words[] = { "cpu", NULL };
+static const char *const strategy_words[] = { "allreduce", "zero1", "zero2", "parameter-server", NULL };
 
 struct bench_options {
-    long threads, batch, hidden, steps;
+    long threads, batch, hidden, steps; /* threads: 0: this rank's share of the cores */
     double dropout;
-    int bf16, evaluate;
-    enum tft_strategy strategy;
-    const char *json; /* NULL: a line for people */
+    int is_evaluation, device;
+    int dtype;        /* enum tft_dtype */
+    int strategy;     /* enum tft_strategy */
+    const char *json; /* NULL: a table for people */
 };
 
 struct bench {
@@ -73,143 +64,69 @@ struct bench {
     double footprint;              /* bytes of memory of a rank, the mean; 0: not known */
 };
 
-static void print_usage(FILE *out)
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int take_hidden(const struct halay_option *option, const char *value, void *at, char *why, size_t size)
 {
-    fprintf(out,
-            "usage: halay-tft-bench [options]\n"
-            "Training steps of the Electricity configuration on made-up samples.\n"
-            "  --evaluate    forecasts and their loss instead, of windows one step apart as in an evaluation\n"
-            "  --threads N   compute threads of a rank (its share of the cores)\n"
-            "  --batch N     samples of a step, of all ranks together (64)\n"
-            "  --hidden N    hidden size, a multiple of 4 (160)\n"
-            "  --dropout P   (0.1)\n"
-            "  --steps N     steps measured, after %d to warm up (10)\n"
-            "  --dtype T     f32 or bf16: the factors of matrix products (f32)\n"
-            "  --strategy S  allreduce, zero1, zero2 or parameter-server, as in training (allreduce)\n"
-            "  --device D    cpu\n"
-            "  --json FILE   write the result as JSON, - for standard output\n",
-            WARM_UP);
-}
+    long hidden;
 
-static int refuse(const char *option, const char *text, const char *right)
-{
-    fprintf(stderr, "halay-tft-bench: --%s '%s': %s\n", option, text, right);
-    return EXIT_USAGE;
-}
-
-static int take_long(const char *name, const char *text, long least, long most, long *value)
-{
-    char right[64];
-
-    if (!halay_parse_long(text, least, most, value))
-        return 0;
-    snprintf(right, sizeof right, "a number from %ld to %ld", least, most);
-    return refuse(name, text, right);
-}
-
-static int take_hidden(const char *name, const char *text, long *value)
-{
-    if (!halay_parse_long(text, 4, 4096, value) && *value % 4 == 0)
-        return 0;
-    return refuse(name, text, "a multiple of 4 from 4 to 4096");
-}
-
-static int take_dropout(const char *name, const char *text, double *value)
-{
-    return halay_parse_double(text, 0, 0.99, value) ? refuse(name, text, "a number from 0 to 0.99") : 0;
-}
-
-/* Which of the words, which end with NULL; *value is left alone if none. */
-static int take_word(const char *name, const char *text, const char *const *words, const char *right, int *value)
-{
-    for (int i = 0; words[i]; i++)
-        if (!strcmp(text, words[i])) {
-            *value = i;
-            return 0;
-        }
-    return refuse(name, text, right);
-}
-
-/* One option; 0 or EXIT_USAGE. */
-static int take_option(struct bench_options *options, int option, const char *name, const char *text)
-{
-    static const char *const dtypes[] = { "f32", "bf16", NULL }, *const devices[] = { "cpu", NULL };
-    static const char *const strategies[] = { "allreduce", "zero1", "zero2", "parameter-server", NULL };
-    int word = 0;
-
-    switch (option) {
-    case OPTION_THREADS:
-        return take_long(name, text, 1, 4096, &options->threads);
-    case OPTION_BATCH:
-        return take_long(name, text, 1, 1 << 20, &options->batch);
-    case OPTION_HIDDEN:
-        return take_hidden(name, text, &options->hidden);
-    case OPTION_STEPS:
-        return take_long(name, text, 1, 1000000, &options->steps);
-    case OPTION_DROPOUT:
-        return take_dropout(name, text, &options->dropout);
-    case OPTION_EVALUATE:
-        options->evaluate = 1;
-        return 0;
-    case OPTION_DTYPE:
-        return take_word(name, text, dtypes, "f32 or bf16", &options->bf16);
-    case OPTION_STRATEGY: {
-        int code = take_word(name, text, strategies, "allreduce, zero1, zero2 or parameter-server", &word);
-        options->strategy = (enum tft_strategy)word;
-        return code;
-    }
-    case OPTION_DEVICE:
-        return take_word(name, text, devices, "this version computes on the cpu only", &word);
-    default:
-        options->json = text;
+    (void)option;
+    if (halay_parse_long(value, 4, 4096, &hidden) || hidden % 4) {
+        snprintf(why, size, "'%s' is no multiple of 4 from 4 to 4096", value);
         return 0;
     }
+    *(long *)at = hidden;
+    return 1;
 }
+
+#define SETS(member) HALAY_OPTION_SETS(bench_options, member)
+
+static const struct halay_option bench_table[] = {
+    { "--evaluate", NULL, NULL, "forecasts and their loss instead, of windows one step apart as in an evaluation",
+      HALAY_OPTION_FLAG, SETS(is_evaluation) },
+    { "--threads", NULL, "N", "compute threads of a rank (its share of the cores)", HALAY_OPTION_NUMBER, SETS(threads),
+      .least = 1, .most = 4096 },
+    { "--batch", NULL, "N", "samples of a step, of all ranks together (64)", HALAY_OPTION_NUMBER, SETS(batch),
+      .least = 1, .most = 1 << 20 },
+    { "--hidden", NULL, "N", "hidden size, a multiple of 4 (160)", HALAY_OPTION_TAKEN, SETS(hidden),
+      .take = take_hidden },
+    { "--dropout", NULL, "P", "dropout rate (0.1)", HALAY_OPTION_REAL, SETS(dropout), .most = 0.99 },
+    { "--steps", NULL, "N", "steps measured, after two to warm up (10)", HALAY_OPTION_NUMBER, SETS(steps), .least = 1,
+      .most = 1000000 },
+    { "--dtype", NULL, NULL, "the factors of matrix products (f32)", HALAY_OPTION_WORD, SETS(dtype),
+      .words = dtype_words },
+    { "--strategy", NULL, NULL, "as in training (allreduce)", HALAY_OPTION_WORD, SETS(strategy),
+      .words = strategy_words },
+    { "--device", NULL, NULL, "where to compute: this version has only the CPU", HALAY_OPTION_WORD, SETS(device),
+      .words = device_words },
+    { "--json", NULL, "FILE", "write the result as JSON ('-': to standard output)", HALAY_OPTION_TEXT, SETS(json) },
+    { .name = NULL },
+};
 
 /* 0: go on; otherwise *code is the exit status. */
-static int parse(struct bench_options *options, int argc, char **argv, int *code)
+static int parse(struct bench_options *options, char **argv, int *code)
 {
-    static const struct option known[] = {
-        { "threads", required_argument, NULL, OPTION_THREADS },
-        { "batch", required_argument, NULL, OPTION_BATCH },
-        { "hidden", required_argument, NULL, OPTION_HIDDEN },
-        { "steps", required_argument, NULL, OPTION_STEPS },
-        { "dropout", required_argument, NULL, OPTION_DROPOUT },
-        { "evaluate", no_argument, NULL, OPTION_EVALUATE },
-        { "dtype", required_argument, NULL, OPTION_DTYPE },
-        { "device", required_argument, NULL, OPTION_DEVICE },
-        { "strategy", required_argument, NULL, OPTION_STRATEGY },
-        { "json", required_argument, NULL, OPTION_JSON },
-        { "help", no_argument, NULL, OPTION_HELP },
-        { NULL, 0, NULL, 0 },
+    static const struct halay_command_line line = {
+        .command = "halay-tft-bench",
+        .synopsis = "[OPTION]...",
+        .about = "Training steps of the Electricity configuration on synthetic samples.",
+        .table = bench_table,
     };
-    int index = 0, c;
+    char why[512];
 
     *options = (struct bench_options){ .batch = 64, .hidden = 160, .steps = 10, .dropout = 0.1 };
-    while ((c = getopt_long(argc, argv, "", known, &index)) != -1) {
-        if (c == OPTION_HELP) {
-            print_usage(stdout);
-            *code = 0;
-            return 1;
-        }
-        *code = c == '?' ? EXIT_USAGE : take_option(options, c, known[index].name, optarg);
-        if (*code)
-            return 1;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "halay-tft-bench: unexpected '%s'\n", argv[optind]);
-        *code = EXIT_USAGE;
-        return 1;
-    }
-    return 0;
+    enum halay_parsed parsed = halay_command_line_parse(&line, argv, options, stdout, why, sizeof why);
+    if (parsed == HALAY_PARSED_WRONG)
+        fprintf(stderr, "halay-tft-bench: %s\n", why);
+    *code = parsed == HALAY_PARSED_WRONG ? EXIT_USAGE : EXIT_SUCCESS;
+    return parsed != HALAY_PARSED;
 }
+
+/* ---- the measurement --------------------------------------------------------------------------------------------- */
 
 static double now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)halay_now_ns();
 }
 
 /* Parameters, gradients and moments: with several ranks as the strategy deals them out. */
@@ -220,8 +137,8 @@ static enum halay_status prepare_blocks(struct bench *bench)
     enum halay_status status = HALAY_OK;
 
     if (together)
-        status =
-            tft_shards_init(&bench->log, table, bench->options.strategy, bench->rank, bench->ranks, &bench->shards);
+        status = tft_shards_init(&bench->log, table, (enum tft_strategy)bench->options.strategy, bench->rank,
+                                 bench->ranks, &bench->shards);
     if (!status && together)
         status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, &bench->exchange);
     if (status)
@@ -237,20 +154,26 @@ static enum halay_status prepare_blocks(struct bench *bench)
     tft_adam_defaults(&bench->adam);
     bench->adam.m = bench->memory;
     bench->adam.v = bench->memory + own;
-    bench->adam.places = bench->shards.places;
+    bench->adam.offsets = bench->shards.offsets;
     bench->params = params ? bench->memory + 2 * own : bench->exchange.params;
     bench->gradients = together ? bench->exchange.gradients : bench->params + params;
     return tft_params_init(table, 1, bench->params);
+}
+
+/* Of a batch. */
+static size_t granules_of(const struct bench *bench)
+{
+    size_t granule = tft_model_config(bench->model)->granule;
+
+    return ((size_t)bench->options.batch + granule - 1) / granule;
 }
 
 static enum halay_status prepare(struct bench *bench)
 {
     struct tft_model_config config;
     const struct bench_options *options = &bench->options;
-    enum halay_status status;
-    size_t granules;
+    enum halay_status status = halay_init(NULL, &bench->ctx);
 
-    status = halay_init(NULL, &bench->ctx);
     if (status)
         return status;
     bench->rank = halay_rank(bench->ctx);
@@ -262,17 +185,16 @@ static enum halay_status prepare(struct bench *bench)
     tft_synthetic_electricity(&config);
     config.H = (size_t)options->hidden;
     config.dropout = options->dropout;
-    config.dtype = options->bf16 ? TFT_BF16 : TFT_F32;
-    granules = ((size_t)options->batch + config.granule - 1) / config.granule;
+    config.dtype = (enum tft_dtype)options->dtype;
     status = tft_model_create(&bench->log, &config, &bench->model);
     if (!status)
         status = tft_pool_create(&bench->log, (int)options->threads, &bench->pool);
     if (!status)
-        status = tft_workers_create(&bench->log, bench->model, bench->pool, granules, &bench->workers);
+        status = tft_workers_create(&bench->log, bench->model, bench->pool, granules_of(bench), &bench->workers);
     if (status)
         return status;
     bench->seconds = calloc((size_t)options->steps, sizeof *bench->seconds);
-    bench->losses = calloc(granules, sizeof *bench->losses);
+    bench->losses = calloc(granules_of(bench), sizeof *bench->losses);
     if (!bench->seconds || !bench->losses) {
         halay_error(&bench->log, "no memory for %ld steps' times", options->steps);
         return HALAY_ERR_NO_MEMORY;
@@ -313,16 +235,15 @@ static enum halay_status take_loss(void *arg, int thread, const struct tft_batch
 static enum halay_status one_evaluation(struct bench *bench, double *loss)
 {
     const struct tft_model_config *config = tft_model_config(bench->model);
-    size_t samples = (size_t)bench->options.batch, granules = (samples + config->granule - 1) / config->granule;
-    size_t first, count, end;
-    enum halay_status status = tft_granules_of_rank(granules, bench->rank, bench->ranks, 0, &first, &count);
+    size_t samples = (size_t)bench->options.batch, first, count, end;
+    enum halay_status status = tft_granules_of_rank(granules_of(bench), bench->rank, bench->ranks, 0, &first, &count);
 
     *loss = 0;
     if (status || !count)
         return status;
     end = (first + count) * config->granule;
     struct part part = { bench->model, first * config->granule, bench->losses };
-    const struct tft_evaluation evaluation = {
+    const struct tft_forward forward = {
         .params = bench->params,
         .samples = (end < samples ? end : samples) - part.first,
         .fill = fill_part,
@@ -331,16 +252,16 @@ static enum halay_status one_evaluation(struct bench *bench, double *loss)
         .take_arg = &part,
         .with_loss = 1,
     };
-    status = tft_evaluate_run(bench->workers, &evaluation);
+    status = tft_forward_run(bench->workers, &forward);
     for (size_t g = 0; g < count; g++)
         *loss += bench->losses[g] / (double)(samples * config->D);
     return status;
 }
 
-static enum halay_status one_step(struct bench *bench, uint32_t number, double *loss)
+static enum halay_status one_training_step(struct bench *bench, uint32_t number, double *loss)
 {
     const struct tft_model_config *config = tft_model_config(bench->model);
-    size_t samples = (size_t)bench->options.batch, granules = (samples + config->granule - 1) / config->granule;
+    size_t samples = (size_t)bench->options.batch;
     int together = bench->ranks > 1;
     struct tft_step step = {
         .params = bench->params,
@@ -354,7 +275,8 @@ static enum halay_status one_step(struct bench *bench, uint32_t number, double *
         .final = together ? tft_exchange_submit : NULL,
         .final_arg = &bench->exchange,
     };
-    enum halay_status status = tft_granules_of_rank(granules, bench->rank, bench->ranks, 0, &step.first, &step.count);
+    enum halay_status status =
+        tft_granules_of_rank(granules_of(bench), bench->rank, bench->ranks, 0, &step.first, &step.count);
 
     if (!status)
         status = tft_step_run(bench->workers, &step, loss);
@@ -383,12 +305,12 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The best of several runs of products of the model's most frequent shape. */
+/* The fastest of several runs of products of the model's most frequent shape. */
 static enum halay_status measure_rate(struct bench *bench)
 {
     enum { RUNS = 20, PRODUCTS = 20, ROWS = 96 };
     size_t H = (size_t)bench->options.hidden;
-    enum tft_bf16 means = bench->options.bf16 ? tft_bf16_here() : TFT_BF16_NONE;
+    enum tft_bf16 means = bench->options.dtype == TFT_BF16 ? tft_bf16_here() : TFT_BF16_NONE;
     real *x = calloc((2 * ROWS + H) * H, sizeof *x);
     uint16_t *room = halay_aligned_alloc(HALAY_CACHE_LINE, TFT_BF16_ROOM * sizeof *room);
     double best = 1e9;
@@ -412,7 +334,7 @@ static enum halay_status measure_rate(struct bench *bench)
     return status;
 }
 
-/* What the engine has done until now, with several ranks. */
+/* The engine's times so far; zero with one rank. */
 static enum halay_status read_communication(const struct bench *bench, double *communication, double *exposed)
 {
     struct halay_counters counters = { .struct_size = sizeof counters };
@@ -423,8 +345,7 @@ static enum halay_status read_communication(const struct bench *bench, double *c
     return status;
 }
 
-/* What the kernel counts for this process, a page that k processes share as the k-th part of one; 0: it does not
- * say. */
+/* This process's memory as the kernel counts it: a page that k processes share counts 1/k. 0: unknown. */
 static double footprint(void)
 {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
@@ -439,47 +360,74 @@ static double footprint(void)
     return bytes;
 }
 
-/* parts: seconds of all threads in each layer over the measured steps. */
-static enum halay_status measure(struct bench *bench, double *parts)
+/* Each rank has its part of the losses, and memory of its own: the sums, and the mean. */
+static enum halay_status join_ranks(struct bench *bench)
 {
-    long steps = bench->options.steps;
-    double before[TFT_PART_COUNT], communication = 0, exposed = 0, begin, loss = 0;
-    enum halay_status status = HALAY_OK;
+    double sums[] = { bench->loss_first, bench->loss_last, bench->footprint };
+    enum halay_status status = halay_allreduce(bench->ctx, "losses", sums, sums, 3, HALAY_F64, HALAY_SUM);
 
-    for (long i = -WARM_UP; i < steps; i++) {
-        if (i == 0) {
-            tft_workers_seconds(bench->workers, before);
-            bench->adam_seconds = 0;
-            status = read_communication(bench, &communication, &exposed);
-            if (status)
-                return status;
-        }
-        begin = now();
-        status =
-            bench->options.evaluate ? one_evaluation(bench, &loss) : one_step(bench, (uint32_t)(i + WARM_UP), &loss);
+    if (status)
+        return status;
+    bench->loss_first = sums[0];
+    bench->loss_last = sums[1];
+    bench->footprint = sums[2] / bench->ranks;
+    return HALAY_OK;
+}
+
+static enum halay_status run_one(struct bench *bench, uint32_t number, double *loss)
+{
+    return bench->options.is_evaluation ? one_evaluation(bench, loss) : one_training_step(bench, number, loss);
+}
+
+static enum halay_status warm_up(struct bench *bench)
+{
+    double loss;
+
+    for (uint32_t i = 0; i < WARM_UP; i++) {
+        enum halay_status status = run_one(bench, i, &loss);
         if (status)
             return status;
-        if (i >= 0)
-            bench->seconds[i] = now() - begin;
-        if (i == -WARM_UP)
+        if (i == 0)
             bench->loss_first = loss;
     }
-    bench->loss_last = loss;
-    status = read_communication(bench, &bench->communication, &bench->exposed);
+    return HALAY_OK;
+}
+
+static enum halay_status run_all(struct bench *bench)
+{
+    for (long i = 0; i < bench->options.steps; i++) {
+        double begin = now();
+        enum halay_status status = run_one(bench, (uint32_t)(i + WARM_UP), &bench->loss_last);
+        if (status)
+            return status;
+        bench->seconds[i] = now() - begin;
+    }
+    return HALAY_OK;
+}
+
+/* parts: seconds of all threads in each layer over the measured steps. */
+static enum halay_status measure_steps(struct bench *bench, double *parts)
+{
+    long steps = bench->options.steps;
+    double before[TFT_PART_COUNT], communication, exposed;
+    enum halay_status status = warm_up(bench);
+
+    tft_workers_seconds(bench->workers, before);
+    bench->adam_seconds = 0;
+    if (!status)
+        status = read_communication(bench, &communication, &exposed);
+    if (!status)
+        status = run_all(bench);
+    if (!status)
+        status = read_communication(bench, &bench->communication, &bench->exposed);
     if (status)
         return status;
     bench->communication -= communication;
     bench->exposed -= exposed;
     bench->footprint = footprint();
-    if (bench->ranks > 1) { /* each rank has its part of the loss */
-        double sums[] = { bench->loss_first, bench->loss_last, bench->footprint };
-        status = halay_allreduce(bench->ctx, "losses", sums, sums, 3, HALAY_F64, HALAY_SUM);
-        if (status)
-            return status;
-        bench->loss_first = sums[0];
-        bench->loss_last = sums[1];
-        bench->footprint = sums[2] / bench->ranks;
-    }
+    status = bench->ranks > 1 ? join_ranks(bench) : HALAY_OK;
+    if (status)
+        return status;
     tft_workers_seconds(bench->workers, parts);
     for (size_t part = 0; part < TFT_PART_COUNT; part++)
         parts[part] -= before[part];
@@ -492,7 +440,7 @@ static enum halay_status measure(struct bench *bench, double *parts)
 static void floors_of(const struct bench *bench, double *floor)
 {
     double samples = (double)bench->options.batch / bench->ranks;
-    double passes = bench->options.evaluate ? 1 : 3; /* backward has two products for each of forward's */
+    double passes = bench->options.is_evaluation ? 1 : 3; /* backward has two products for each of forward's */
 
     tft_model_products(bench->model, floor);
     for (int part = 0; part < TFT_PART_COUNT; part++)
@@ -506,8 +454,8 @@ static void print_result(const struct bench *bench, const double *parts)
 
     printf(
         "%.1f samples/s%s: H %ld, batch %ld, dropout %g, %s, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
-        (double)options->batch / bench->median, options->evaluate ? " forecast" : "", options->hidden, options->batch,
-        options->dropout, options->bf16 ? "bf16" : "f32", options->threads, bench->ranks, tft_gemm_name(),
+        (double)options->batch / bench->median, options->is_evaluation ? " forecast" : "", options->hidden,
+        options->batch, options->dropout, dtype_words[options->dtype], options->threads, bench->ranks, tft_gemm_name(),
         options->steps, 1e3 * bench->median);
     floors_of(bench, floor);
     printf("%-18s %8s %8s   (ms a step; floor: its products at %.0f GFLOP/s a thread)\n", "layer", "time", "floor",
@@ -537,14 +485,14 @@ static json_t *result_of(const struct bench *bench, const double *parts)
     return json_pack(
         "{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, "
         "s:o}",
-        "samples_per_second", (double)options->batch / bench->median, "evaluate", options->evaluate, "dtype",
-        bench->options.bf16 ? "bf16" : "f32", "threads", (json_int_t)options->threads, "ranks", bench->ranks,
-        "batch_size", (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout",
-        options->dropout, "steps", (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms",
-        1e3 * bench->seconds[0], "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products",
-        tft_gemm_name(), "loss_first", bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread",
-        bench->rate * 1e-9, "communication_ms", 1e3 * bench->communication / steps, "exposed_ms",
-        1e3 * bench->exposed / steps, "memory_bytes", (json_int_t)bench->footprint, "optimizer_bytes",
+        "samples_per_second", (double)options->batch / bench->median, "evaluate", options->is_evaluation, "dtype",
+        dtype_words[bench->options.dtype], "threads", (json_int_t)options->threads, "ranks", bench->ranks, "batch_size",
+        (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout", options->dropout, "steps",
+        (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms", 1e3 * bench->seconds[0],
+        "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products", tft_gemm_name(), "loss_first",
+        bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread", bench->rate * 1e-9, "communication_ms",
+        1e3 * bench->communication / steps, "exposed_ms", 1e3 * bench->exposed / steps, "memory_bytes",
+        (json_int_t)bench->footprint, "optimizer_bytes",
         (json_int_t)(2 * sizeof(real) * tft_shards_reals(&bench->shards, tft_model_params(bench->model))),
         "by_layer_ms", layers, "floor_ms", floors);
 }
@@ -575,13 +523,14 @@ int main(int argc, char **argv)
     enum halay_status status;
     int code;
 
-    if (parse(&bench.options, argc, argv, &code))
+    (void)argc;
+    if (parse(&bench.options, argv, &code))
         return code;
     halay_log_init(&bench.log, HALAY_LOG_WARNING);
     bench.log.rank = -1;
     status = prepare(&bench);
     if (!status)
-        status = measure(&bench, parts);
+        status = measure_steps(&bench, parts);
     if (!status)
         status = measure_rate(&bench);
     if (!status && bench.rank == 0)

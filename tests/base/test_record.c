@@ -212,6 +212,22 @@ static void check_names(void)
     }
 }
 
+static void check_parts(void)
+{
+    struct halay_record r;
+    char text[200];
+
+    CHECK(halay_record_set_part(&r, "short", 5) == 5 && r.name_length == 5 && !memcmp(r.name, "short", 6));
+    CHECK(halay_record_set_part(&r, "", 0) == 0 && r.name_length == 0);
+    for (size_t i = 0; i < 99; i += 3)
+        memcpy(text + i, "\xe2\x82\xac", 3);
+    CHECK(halay_record_set_part(&r, text, 99) == 54 && halay_record_set_part(&r, text + 54, 45) == 45);
+    text[0] = 'x';
+    CHECK(halay_record_set_part(&r, text + 2, 97) == 52 && r.name_length == 52, "whole characters");
+    memset(text, 0x80, sizeof text);
+    CHECK(halay_record_set_part(&r, text, sizeof text) == HALAY_RECORD_NAME, "no character begins there");
+}
+
 static void check_paths(void)
 {
     static const char *const cases[][2] = { { "t.json", "t.3.json" },          { "/a.b/t", "/a.b/t.3" },
@@ -225,7 +241,7 @@ static void check_paths(void)
         free(got);
     }
     char *got = halay_rank_path("/a/t.json", 3, 12);
-    CHECK(got && !strcmp(got, "/a/t.3-epoch12.json"), "'%s'", got ? got : "nothing");
+    CHECK(got && !strcmp(got, "/a/t.3-generation12.json"), "'%s'", got ? got : "nothing");
     free(got);
 }
 
@@ -241,6 +257,7 @@ int main(void)
     check_killed();
     check_damage();
     check_names();
+    check_parts();
     check_paths();
     REQUIRE(!rmdir(folder));
     halay_log_fini(&quiet);

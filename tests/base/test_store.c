@@ -87,9 +87,9 @@ static const char *address(const struct service *s)
 static struct halay_store_client *open_client(const char *where, int rank, struct halay_log *log)
 {
     struct halay_store_client *client;
-    unsigned generation;
+    unsigned reconnects;
 
-    REQUIRE(halay_store_client_open(log, where, secret, rank, PATIENCE_MS, &client, &generation) == HALAY_OK);
+    REQUIRE(halay_store_client_open(log, where, secret, rank, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
     return client;
 }
 
@@ -262,27 +262,27 @@ static void check_timeout(const struct service *s, struct halay_log *log)
 static void check_generations(const struct service *s, struct halay_log *log)
 {
     struct halay_store_client *client;
-    unsigned generation;
+    unsigned reconnects;
 
     for (unsigned i = 0; i < 3; i++) {
-        REQUIRE(halay_store_client_open(log, address(s), secret, 1000, PATIENCE_MS, &client, &generation) == HALAY_OK);
-        CHECK(generation == i, "%u", generation);
+        REQUIRE(halay_store_client_open(log, address(s), secret, 1000, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
+        CHECK(reconnects == i, "%u", reconnects);
         halay_store_client_close(client);
     }
-    REQUIRE(halay_store_client_open(log, address(s), secret, 1001, PATIENCE_MS, &client, &generation) == HALAY_OK);
-    CHECK(generation == 0);
+    REQUIRE(halay_store_client_open(log, address(s), secret, 1001, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
+    CHECK(reconnects == 0);
     halay_store_client_close(client);
-    CHECK(halay_store_client_open(log, address(s), secret, -1, 100, &client, &generation) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_store_client_open(log, address(s), secret, STORE_RANK_MAX + 1, 100, &client, &generation) ==
+    CHECK(halay_store_client_open(log, address(s), secret, -1, 100, &client, &reconnects) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_store_client_open(log, address(s), secret, STORE_RANK_MAX + 1, 100, &client, &reconnects) ==
           HALAY_ERR_ARGUMENT);
 }
 
 static void check_wrong_secret(const struct service *s, struct halay_log *log)
 {
     struct halay_store_client *client;
-    unsigned generation;
+    unsigned reconnects;
 
-    CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &generation) ==
+    CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &reconnects) ==
           HALAY_ERR_AUTH);
     CHECK(strstr(log->last_error, "refuses this process"), "%s", log->last_error);
 }
@@ -293,11 +293,11 @@ static void check_addresses(struct halay_log *log)
                                        ":1",     "somewhere:1", "127.0.0.1:x",       "[::1:1",
                                        "[::1]1", "::",          "127.0.0.1:99999999" };
     struct halay_store_client *client;
-    unsigned generation;
+    unsigned reconnects;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK(halay_store_client_open(log, bad[i], secret, 0, 100, &client, &generation) != HALAY_OK, "'%s'", bad[i]);
-    CHECK(halay_store_client_open(log, "127.0.0.1:1", secret, 0, 5000, &client, &generation) == HALAY_ERR_SYSTEM);
+        CHECK(halay_store_client_open(log, bad[i], secret, 0, 100, &client, &reconnects) != HALAY_OK, "'%s'", bad[i]);
+    CHECK(halay_store_client_open(log, "127.0.0.1:1", secret, 0, 5000, &client, &reconnects) == HALAY_ERR_SYSTEM);
     struct halay_store_server *server;
     CHECK(halay_store_server_create(log, "nowhere", secret, &server) == HALAY_ERR_ARGUMENT);
     if (halay_store_server_create(log, "::1", secret, &server) == HALAY_OK) { /* where there is IPv6 */
@@ -338,7 +338,7 @@ static void check_impostor(struct halay_log *log, const unsigned char *its_secre
     socklen_t length = sizeof bound;
     struct impostor i = { socket(AF_INET, SOCK_STREAM, 0), its_secret, version, is_silent };
     struct halay_store_client *client;
-    unsigned generation;
+    unsigned reconnects;
     pthread_t thread;
     char where[32];
 
@@ -347,7 +347,7 @@ static void check_impostor(struct halay_log *log, const unsigned char *its_secre
     snprintf(where, sizeof where, "127.0.0.1:%d", ntohs(bound.sin_port));
     REQUIRE(!pthread_create(&thread, NULL, impersonate, &i));
     enum halay_status status =
-        halay_store_client_open(log, where, secret, 0, is_silent ? 100 : PATIENCE_MS, &client, &generation);
+        halay_store_client_open(log, where, secret, 0, is_silent ? 100 : PATIENCE_MS, &client, &reconnects);
     CHECK(status == expected, "%s", halay_status_string(status));
     CHECK(strstr(log->last_error, text), "%s", log->last_error);
     REQUIRE(!pthread_join(thread, NULL));

@@ -158,7 +158,7 @@ static void check_nodes(struct halay_log *log, const char *machine, int size, co
     REQUIRE(!setenv("HWLOC_SYNTHETIC", machine, 1));
     REQUIRE(halay_topology_threads(log, &threads, &count) == HALAY_OK);
     for (int rank = 0; rank < size; rank++)
-        nodes[rank] = (char)('0' + halay_topology_node(threads, count, rank, size));
+        nodes[rank] = (char)('0' + halay_topology_numa_node(threads, count, rank, size));
     CHECK(!strcmp(nodes, expected), "%s, %d ranks: %s, expected %s", machine, size, nodes, expected);
     free(threads);
     REQUIRE(!unsetenv("HWLOC_SYNTHETIC"));
@@ -167,13 +167,13 @@ static void check_nodes(struct halay_log *log, const char *machine, int size, co
 
 static void check_placement(struct halay_log *log)
 {
-    const struct halay_thread bound[] = { { .number = 9, .core = 0, .node = 3 },
-                                          { .number = 25, .core = 0, .node = 3 } };
+    const struct halay_thread bound[] = { { .number = 9, .core = 0, .numa_node = 3 },
+                                          { .number = 25, .core = 0, .numa_node = 3 } };
 
     for (int rank = 0; rank < 4; rank++)
-        CHECK(halay_topology_node(bound, 2, rank, 4) == 3, "bound to one node: that one");
-    CHECK(halay_topology_node(bound, 0, 0, 1) == 0 && halay_topology_node(bound, 2, 4, 4) == 0 &&
-              halay_topology_node(bound, 2, 0, 0) == 0,
+        CHECK(halay_topology_numa_node(bound, 2, rank, 4) == 3, "bound to one node: that one");
+    CHECK(halay_topology_numa_node(bound, 0, 0, 1) == 0 && halay_topology_numa_node(bound, 2, 4, 4) == 0 &&
+              halay_topology_numa_node(bound, 2, 0, 0) == 0,
           "nothing known");
 #ifdef HALAY_HAVE_HWLOC
     check_nodes(log, "numa:1 core:4 pu:1", 4, "0000");

@@ -57,7 +57,7 @@ check_functions() {
             name = substr(text, RSTART, RLENGTH - 1)
             for (i = RSTART + RLENGTH; i <= length(text) && depth >= 0; i++) {
                 c = substr(text, i, 1)
-                depth += c == "(" ? 1 : c == ")" ? -1 : 0
+                depth += (c == "(") - (c == ")")
                 commas += c == "," && !depth
                 any = any || c ~ /[a-z]/
             }

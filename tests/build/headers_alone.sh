@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each header compiles alone, so that who includes it need not know what else to include: the public ones as C11 and as
+# Each header compiles alone: its user need not know what else to include: the public ones as C11 and as
 # C++17 with every warning an error, and without anything of this build (no config.h, no include path but their own);
 # the inner ones as the C that the build uses.
 . "${top_srcdir:?}/tests/build/build.sh"
@@ -38,16 +38,33 @@ for path in include/*.h; do
     alone "${path#include/}" "$cxx -std=c++17" "$strict" -Iinclude "$others"
 done
 
-source=$scratch/alone.c
-for path in base/*.h collectives/*.h collectives/*/*.h fusion/*.h launcher/*.h perf/*/*.h perf/*/*/*.h tft/*.h \
-    tests/*.h tests/*/*.h; do
-    [ -f "$path" ] || continue
-    # Without a guard it is a template: text that is included with macros set.
-    grep -q '^#ifndef' "$path" || continue
-    # What wraps a library that this build goes without cannot compile.
-    if grep -q '<mpi\.h>' "$path" && [ -z "$mpi_flags$(make_variable MPI_LIBS)" ]; then continue; fi
-    if grep -q '<ucp/' "$path" && [ -z "$(make_variable UCX_LIBS)" ]; then continue; fi
-    alone "$path" "$cc -std=gnu11" -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only \
-        -include "$top_builddir/config.h" -I. -Iinclude "-I${path%/*}" "$mpi_flags $other_flags"
+# folder_alone FOLDER: each of its headers in a translation unit of its own, all by one command.
+folder_alone() {
+    rm -rf "$scratch/units"
+    mkdir "$scratch/units"
+    for path in "$1"/*.h; do
+        # Without a guard it is a template: text that is included with macros set.
+        grep -q '^#ifndef' "$path" || continue
+        # What wraps a library that this build goes without cannot compile.
+        if grep -q '<mpi\.h>' "$path" && [ -z "$mpi_flags$(make_variable MPI_LIBS)" ]; then continue; fi
+        if grep -q '<ucp/' "$path" && [ -z "$(make_variable UCX_LIBS)" ]; then continue; fi
+        checks=$((checks + 1))
+        printf '#include "%s"\n#include "%s"\nint halay_not_empty;\n' "$path" "$path" \
+            >"$scratch/units/$(basename "$path" .h).c"
+    done
+    folder=$1
+    set -- "$scratch"/units/*.c
+    [ -f "$1" ] || return 0
+    # shellcheck disable=SC2086 # compilers and flags are lists of words
+    $cc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -include "$top_builddir/config.h" -I. \
+        -Iinclude "-I$folder" $mpi_flags $other_flags "$@" >"$scratch/said" 2>&1 || {
+        wrong "a header of $folder does not compile alone"
+        head -n 20 "$scratch/said"
+    }
+}
+
+folders=$(find base collectives fusion launcher perf tft contrib tests -name '*.h' | sed 's|/[^/]*$||' | sort -u)
+for path in $folders; do
+    folder_alone "$path"
 done
 build_end

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each program that is installed has a page in section 1 that names each of its options that --help names. All pages
+# Each program that is installed has a page in section 1 that names all its options and those of its commands. All pages
 # format without a warning.
 . "${top_srcdir:?}/tests/build/build.sh"
 
@@ -58,12 +58,23 @@ for program in $(plain_make print-programs | sed -n 's/^program: //p'); do
         grep -qE "^\.SH \"?$section\"?$" "$page" || wrong "$program.1 has no section $section"
     done
     [ -x "$path" ] || continue
-    # Options of --help that the page does not name.
-    "$path" --help >"$scratch/help" 2>&1 || wrong "$program --help fails"
-    grep -oE '(^|[ ,[])--[a-z][a-z0-9-]+' "$scratch/help" | grep -oE -e '--[a-z0-9-]+' | sort -u >"$scratch/options"
+    # Options of the program and of its commands that the page does not name. sm-entry has two, and no table of them.
+    if "$path" --list-options >"$scratch/list" 2>/dev/null; then
+        for command in $(sed -n 's/^\([a-z][a-z-]*\)\t.*/\1/p' "$scratch/list"); do
+            checks=$((checks + 1))
+            "$path" "$command" --list-options >>"$scratch/list" || wrong "$program $command --list-options fails"
+        done
+        cut -f 1 "$scratch/list" | tr ',' '\n' | grep -E '^-' | sort -u >"$scratch/options"
+    else
+        "$path" --help >"$scratch/help" 2>&1 || wrong "$program --help fails"
+        grep -oE '(^|[ ,[])--[a-z][a-z0-9-]+' "$scratch/help" | grep -oE -e '--[a-z0-9-]+' | sort -u >"$scratch/options"
+    fi
     sed 's/\\-/-/g; s/\\f[A-Z]//g' "$page" >"$scratch/text"
     while read -r option; do
-        grep -qF -e "$option" "$scratch/text" || wrong "$program.1 does not name '$option', --help does"
+        # A key of a configuration stands there in bold as in a file: hidden_size.
+        key=$(echo "${option#--}" | tr - _)
+        grep -qE -e "(^|[^a-z-])$option([^a-z-]|\$)|^\.B(R .*| |R )\\<$key( |\$)" "$scratch/text" ||
+            wrong "$program.1 does not name '$option', the program does"
     done <"$scratch/options"
 done
 build_end

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checking mode: the last rank calls something else than the others, in every way there is. Everybody gets the
+ * The checking mode: the last rank calls something else than the others, in every way there is. Every rank gets the
  * status and a text with the ranks and both values, nobody's data have changed, and the group goes on. Then overlapping
  * groups with everything in flight at once, where some calls differ and others don't.
  */
@@ -182,14 +182,14 @@ static void settings(struct run *run)
     EXPECT(run, halay_group_allgather(g, run->in, run->out, 5, HALAY_F32),
            ", allgather: rank %d has algorithm bruck, rank 0 has algorithm ring", last);
     CHECK(halay_group_set_algorithm(g, "allgather", "auto") == HALAY_OK);
-    size_t before = halay_group_world(g)->config.ring_segment_bytes;
+    size_t before = halay_group_world(g)->config.fragment_bytes;
     CHECK(halay_group_set_segment(g, 16384) == HALAY_OK);
     goes_on(run, "segments");
     if (run->odd)
         CHECK(halay_group_set_segment(g, 8192) == HALAY_OK);
     enum halay_status status = halay_group_allgather(g, run->in, run->out, 5, HALAY_F32);
     CHECK(halay_group_set_segment(g, before) == HALAY_OK);
-    EXPECT(run, status, ", allgather: rank %d has segments of 8192 bytes, rank 0 has segments of 16384 bytes", last);
+    EXPECT(run, status, ", allgather: rank %d has fragments of 8192 bytes, rank 0 has fragments of 16384 bytes", last);
     before = halay_group_world(g)->config.slot_bytes;
     halay_group_set_slot(g, run->odd ? 8192 : 16384);
     status = halay_group_allgather(g, run->in, run->out, 5, HALAY_F32);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The end of a group over the fake transport: a rank that dies, one that gives a collective up, one that leaves early,
- * one that times out; with shared memory and with messages only, for every algorithm. Nobody is left waiting, everybody
- * can name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that
+ * one that times out; with shared memory and with messages only, for every algorithm. Nobody is left waiting, all can
+ * name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that
  * gives up writes over its buffers at once.
  */
 #include "collectives/schedule/coll.h"

@@ -15,7 +15,7 @@ static void check_builtin(void)
     char why[256] = "";
 
     REQUIRE(halay_tuning_parse(halay_tuning_builtin, "the built-in table", &builtin, why, sizeof why) == HALAY_OK);
-    CHECK(halay_tuning_segment(&builtin, "ucx", HALAY_TUNING_REMOTE) == 256 << 10);
+    CHECK(halay_tuning_fragment(&builtin, "ucx", HALAY_TUNING_REMOTE) == 256 << 10);
     CHECK(builtin.cost_count > 0);
 }
 
@@ -42,19 +42,20 @@ static void check_values(void)
     const struct halay_tuning_cost *cost = &table.costs[0];
     CHECK(cost->a == 9 * 1e-6 && cost->o == 2.5 * 1e-6 && cost->b == 0.5 * 1e-9 && cost->g == 0 && cost->x == 1e-3 &&
           cost->m == 2);
-    CHECK(!strcmp(cost->scope.transport, "ucx") && cost->scope.places == HALAY_TUNING_REMOTE && cost->scope.line == 2);
+    CHECK(!strcmp(cost->scope.transport, "ucx") && cost->scope.localities == HALAY_TUNING_REMOTE &&
+          cost->scope.line == 2);
     CHECK(table.rule_count == 3 && table.rules[0].ranks_least == 2 && table.rules[0].ranks_most == 4 &&
           table.rules[0].bytes_most == 4096);
     CHECK(!strcmp(halay_algorithms[table.rules[0].algorithm].name, "one-shot"));
     CHECK(table.rules[1].ranks_least == 9 && table.rules[1].ranks_most == INT32_MAX &&
           table.rules[1].bytes_most == SIZE_MAX);
     CHECK(table.rules[2].ranks_least == 3 && table.rules[2].ranks_most == 3 && table.rules[2].bytes_most == 0);
-    CHECK(halay_tuning_segment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
+    CHECK(halay_tuning_fragment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
     CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_COLL_ALLREDUCE &&
           table.slots[0].bytes_most == 1 << 20 && table.slots[0].ranks_most == 4 && table.slots[0].bytes == 128 << 10 &&
           table.slots[1].operation == -1);
     table.next = &builtin;
-    CHECK(halay_tuning_segment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
+    CHECK(halay_tuning_fragment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
 
 static const struct {
@@ -68,7 +69,7 @@ static const struct {
     { "halay-tuning 1 2\n", "t:1: a tuning table of version" },
     { "halay-tuning 1\nwhat * *\n", "t:2: no row begins with 'what'" },
     { "halay-tuning 1\ncost *\n", "t:2: no row begins with 'cost'" },
-    { "halay-tuning 1\ncost * here latency=1us byte=1ns\n", "t:2: 'here' is not a place" },
+    { "halay-tuning 1\ncost * here latency=1us byte=1ns\n", "t:2: 'here' is not a locality" },
     { "halay-tuning 1\ncost * * latency=1us\n", "t:2: a row of costs gives the latency and the byte at least" },
     { "halay-tuning 1\ncost * * latency=1us byte\n", "t:2: 'byte' is not a cost" },
     { "halay-tuning 1\ncost * * latency=1us bite=1ns\n", "t:2: unknown cost 'bite'" },
@@ -138,7 +139,7 @@ static void check_order(void)
                                     .size = 4,
                                     .is_local = 1,
                                     .transport = "ucx",
-                                    .segment = 1 << 18,
+                                    .fragment = 1 << 18,
                                     .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
@@ -179,7 +180,7 @@ static void check_costs(void)
                                     .bytes = 4,
                                     .size = 16,
                                     .transport = "net",
-                                    .segment = 1 << 18,
+                                    .fragment = 1 << 18,
                                     .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
@@ -248,7 +249,7 @@ static void check_hosts(void)
                                     .size = 64,
                                     .transport = "net",
                                     .hosts = 64,
-                                    .segment = 1 << 18,
+                                    .fragment = 1 << 18,
                                     .tuning = &table };
     const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "recursive-doubling");
     const struct halay_algorithm *ring = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "ring");
@@ -295,7 +296,7 @@ static void check_all(void)
                                                     .is_local = bits & 1,
                                                     .is_half = bits >> 1 & 1,
                                                     .caps = bits & 4 ? HALAY_TRANSPORT_SHARED : 0,
-                                                    .segment = 1 << 18,
+                                                    .fragment = 1 << 18,
                                                     .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
                                                     .transport = "anything",
                                                     .tuning = &builtin };

@@ -3,7 +3,7 @@
  * One rank of a job of processes with an engine, for the scripts beside it:
  * usage: job [--spawn N [--nodes LAYOUT]] WHAT [SEED]
  *
- * schedules: random programs (schedule.h). deterministic: the same bits for several orders of arrival. die: the last
+ * programs: random programs (program.h). deterministic: the same bits for several orders of arrival. die: the last
  * rank is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank
  * is killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall
@@ -14,12 +14,12 @@
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
-#include "fusion/rank/link.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
 #include "fusion/state/context.h"
+#include "tests/fusion/program.h"
 #include "tests/fusion/random.h"
-#include "tests/fusion/schedule.h"
 #include "tests/spawn.h"
 #include "tests/test.h"
 #include <dirent.h>
@@ -234,7 +234,9 @@ static void start_unlike(int rank, const struct unlike *u)
         REQUIRE(!setenv(u->variable, value, 1));
     enum halay_status status = halay_init(&options, &ctx);
     CHECK(status == u->status, "rank %d, %s: %s\n%s", rank, u->variable, halay_status_string(status), text);
-    const char *wanted = is_unreadable ? "" : rank == u->speaker ? u->variable : u->text;
+    const char *wanted = rank == u->speaker ? u->variable : u->text;
+    if (is_unreadable)
+        wanted = "";
     CHECK(strstr(text, wanted), "rank %d, %s:\n%s", rank, u->variable, text);
     if (status == HALAY_OK)
         halay_fini(ctx);
@@ -308,7 +310,7 @@ static void run_again(uint64_t seed)
         struct halay_context *ctx;
         if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
             return;
-        CHECK(schedule_run(ctx, seed + (uint64_t)i, 2, 1) == 0);
+        CHECK(program_run(ctx, seed + (uint64_t)i, 2, 1) == 0);
         leave_at_last(ctx);
     }
 }
@@ -418,7 +420,7 @@ static void die_making(struct halay_context *ctx)
         sched_yield();
     CHECK(halay_submit_named(ctx, &info, rank == 1 ? block_until_dead : NULL, &pid, &request) == HALAY_OK);
     while (rank == victim) {
-        if (__atomic_load_n(&ctx->execution.making, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&ctx->driven.execution.making, __ATOMIC_RELAXED))
             raise(SIGKILL);
         sched_yield();
     }
@@ -467,7 +469,7 @@ static void *run_program(void *arg)
 {
     struct program_of *p = arg;
 
-    CHECK(schedule_run(p->ctx, p->seed, 3, 1) == 0);
+    CHECK(program_run(p->ctx, p->seed, 3, 1) == 0);
     return NULL;
 }
 
@@ -584,14 +586,14 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
     int rank = halay_rank(ctx), size = halay_size(ctx);
     if (layout)
         check_place(ctx, layout);
-    if (!strcmp(what, "schedules")) {
+    if (!strcmp(what, "programs")) {
         for (uint64_t i = 0; i < 6; i++)
-            CHECK(schedule_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
+            CHECK(program_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
     } else if (!strcmp(what, "deterministic")) {
-        uint64_t first = schedule_bits(ctx, seed, 1, 0);
+        uint64_t first = program_bits(ctx, seed, 1, 0);
         CHECK(first);
         for (uint64_t i = 2; i < 6; i++)
-            CHECK(schedule_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
+            CHECK(program_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
     } else if (!strcmp(what, "fork")) {
         run_fork(ctx);
     } else if (!strcmp(what, "endless") || !strcmp(what, "idle")) {
@@ -651,12 +653,16 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     at += layout ? 2 : 0;
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
-        fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] schedules | deterministic | die | leave | again | "
+        fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] programs | deterministic | die | leave | again | "
                         "often | two | fork | "
                         "flight | stop | observe | unlike | making | endless | idle [SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */
-    uint64_t seed = n && argc == at + 1 ? random_seed(1, argv) : argc > at + 1 ? strtoull(argv[at + 1], NULL, 0) : 1;
+    uint64_t seed = 1;
+    if (n && argc == at + 1)
+        seed = random_seed(1, argv);
+    else if (argc > at + 1)
+        seed = strtoull(argv[at + 1], NULL, 0);
     return n ? spawn(n, layout, argv[at], seed) : be_rank(argv[at], NULL, seed);
 }

@@ -6,7 +6,7 @@
 #define HALAY_TEST_RANKS_H
 
 #include "fusion/api/open.h"
-#include "fusion/rank/link.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
 #include "fusion/state/context.h"

@@ -7,22 +7,22 @@
  *
  *     Horovod's row                                          case
  *     rank, size, is_initialized, reinit                     test_engine.c basics; job.c again, often
- *     allreduce: plain, average, min, max, product,          test_engine.c basics, scaling; schedule.c (all types
+ *     allreduce: plain, average, min, max, product,          test_engine.c basics, scaling; program.c (all types
  *       inplace, async_fused, prescale, postscale              and reductions, in and out of place, several orders)
  *     allreduce: error, type_error                           test_engine.c mismatch
  *     duplicate_name_error (each operation), duplicate_names test_engine.c arguments; refuse() here
  *     process_sets (each operation)                          test_sets.c
- *     grouped_allreduce: plain, average, inplace             test_operations.c group; schedule.c
- *     allgather: plain, variable_size, async_fused           test_operations.c allgather; schedule.c
+ *     grouped_allreduce: plain, average, inplace             test_operations.c group; program.c
+ *     allgather: plain, variable_size, async_fused           test_operations.c allgather; program.c
  *     allgather: error, type_error                           test_operations.c mismatch
- *     broadcast: plain, inplace                              test_engine.c basics; schedule.c
+ *     broadcast: plain, inplace                              test_engine.c basics; program.c
  *     broadcast: error, type_error                           test_engine.c mismatch
  *     broadcast, alltoall: rank_error                        test_engine.c mismatch (roots differ); refuse() here (no
  *                                                            such root)
- *     alltoall: plain, equal_split                           test_operations.c alltoall; schedule.c
+ *     alltoall: plain, equal_split                           test_operations.c alltoall; program.c
  *     alltoall: equal_split_length_error, splits_error       refuse() here
  *     alltoall: type_error                                   test_operations.c mismatch
- *     reducescatter: plain, average, prescale, postscale     test_operations.c reduce_scatter; schedule.c
+ *     reducescatter: plain, average, prescale, postscale     test_operations.c reduce_scatter; program.c
  *     reducescatter: scalar_error, adasum                    refuse() here
  *     reducescatter: error, type_error                       test_operations.c mismatch
  *     join: allreduce                                        test_operations.c join, join_bits
@@ -35,7 +35,7 @@
  * and reduce-scatter are submissions that fuse.
  */
 #include "base/clock.h"
-#include "fusion/coordinator/coordinator_impl.h"
+#include "fusion/coordinator/rolls.h"
 #include "tests/fusion/ranks.h"
 #include "tests/test.h"
 #include <string.h>
@@ -225,9 +225,9 @@ static void ten_thousand(struct rank_run *run)
 
 /* ---- what rank 0 keeps of a name ---- */
 
-static struct entry *entry_of(struct rank_run *run, const char *name)
+static struct halay_roll *entry_of(struct rank_run *run, const char *name)
 {
-    return halay_coordinator_entry(run->ctx->negotiation.coordinator, name, strlen(name));
+    return halay_coordinator_roll(run->ctx->driven.negotiation.coordinator, name, strlen(name));
 }
 
 /* What each rank has announced is only kept for a name that is announced again, as its rows change. */

@@ -29,9 +29,8 @@ struct training {
     struct halay_tensor *gradient;
     float *values; /* of halay_alloc */
     double *weights;
-    int64_t *
-        /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
-        large;
+    /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
+    int64_t *large;
     int64_t step;
     struct halay_tensor *parts,
         *pieces;        /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
@@ -261,7 +260,7 @@ static int run(struct training *t)
 struct seat {
     pid_t pid; /* 0: free */
     int start;
-    int is_ready, is_member; /* of the newest epoch */
+    int is_ready, is_member; /* of the newest generation */
     int is_dismissed;
     int code; /* of its end, -1: killed by a signal */
     struct halay_seat waits;
@@ -274,8 +273,8 @@ struct launcher {
     unsigned char secret[HALAY_SECRET_BYTES];
     int secret_fd, heard[2];
     struct seat seats[SEATS];
-    int starts, order[SEATS], members; /* of the newest epoch: [rank], its seat */
-    unsigned epoch;
+    int starts, order[SEATS], members; /* of the newest generation: [rank], its seat */
+    unsigned generation;
     int steps, begun, waiting; /* heard in all */
     volatile int64_t
         *large;          /* [SEATS][LARGE], shared with the processes, which have it as state; NULL: they have not */
@@ -353,7 +352,7 @@ static void say_over(struct launcher *l)
 {
     char key[HALAY_STORE_KEY_MAX];
 
-    halay_elastic_over_key(l->epoch, key);
+    halay_elastic_over_key(l->generation, key);
     CHECK(halay_store_server_set(l->store, key, NULL, 0) == HALAY_OK);
 }
 
@@ -361,13 +360,13 @@ static void want_change(struct launcher *l)
 {
     char key[HALAY_STORE_KEY_MAX];
 
-    halay_elastic_change_key(l->epoch, key);
+    halay_elastic_change_key(l->generation, key);
     CHECK(halay_store_server_set(l->store, key, NULL, 0) == HALAY_OK);
 }
 
 static void answer(struct launcher *l, struct seat *seat, enum halay_verdict verdict, int rank, int size)
 {
-    struct halay_place place = { verdict, l->epoch, rank, size };
+    struct halay_place place = { verdict, l->generation, rank, size };
     unsigned char bytes[HALAY_PLACE_BYTES];
     char key[HALAY_STORE_KEY_MAX];
 
@@ -382,7 +381,7 @@ static void form(struct launcher *l)
 {
     int order[SEATS], n = 0;
 
-    l->epoch++;
+    l->generation++;
     for (int r = 0; r < l->members; r++) {
         struct seat *seat = &l->seats[l->order[r]];
         if (seat->pid && seat->is_member && !seat->is_dismissed)
@@ -556,7 +555,7 @@ static void test_join_and_leave(void)
     kill_seat(&l, 0);
     start(&l, 0);
     l.holds = 0;
-    UNTIL(&l, l.members == 2 && l.epoch == 2);
+    UNTIL(&l, l.members == 2 && l.generation == 2);
     CHECK(l.order[0] == 1 && l.order[1] == 0);
     run_some_steps(&l);
     l.holds = 1;

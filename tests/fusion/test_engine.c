@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The engine over the fake transport: operations, completion, names, mismatches and their texts, leaving, dying,
- * stalls, idleness. Random schedules are in test_schedules.c.
+ * stalls, idleness. Random programs are in test_programs.c.
  */
+#include "fusion/coordinator/coordinator.h"
 #include "tests/fusion/ranks.h"
 #include <math.h>
 #include <unistd.h>
@@ -439,8 +440,8 @@ static void body_mismatch(struct rank_run *run)
 
 static void shrink_ids(struct rank_run *run)
 {
-    if (run->ctx->negotiation.coordinator)
-        halay_coordinator_set_ids_max(run->ctx->negotiation.coordinator, 10);
+    if (run->ctx->driven.negotiation.coordinator)
+        halay_coordinator_set_ids_max(run->ctx->driven.negotiation.coordinator, 10);
 }
 
 static void body_names(struct rank_run *run)
@@ -715,10 +716,10 @@ static void body_idle(struct rank_run *run)
     int spells = 0;
     uint64_t sent;
     do {
-        sent = halay_link_sent(run->ctx->negotiation.link);
+        sent = halay_messenger_sent(run->ctx->driven.negotiation.messenger);
         REQUIRE(!clock_gettime(clock, &cpu));
         usleep(2000000);
-    } while (halay_link_sent(run->ctx->negotiation.link) != sent && ++spells < 10);
+    } while (halay_messenger_sent(run->ctx->driven.negotiation.messenger) != sent && ++spells < 10);
     CHECK(spells < 10, "messages were sent while nothing was submitted");
     REQUIRE(!clock_gettime(clock, &later));
     atomic_fetch_add((_Atomic int *)run->arg, 1);
@@ -757,11 +758,11 @@ static void body_many(struct rank_run *run)
         }
         CHECK(is_sum(data, TENSORS * COUNT, run->size));
         if (step == 0) {
-            messages = halay_link_sent(run->ctx->negotiation.link);
+            messages = halay_messenger_sent(run->ctx->driven.negotiation.messenger);
             buckets = run->ctx->observers.tally.collectives;
         }
     }
-    messages = halay_link_sent(run->ctx->negotiation.link) - messages;
+    messages = halay_messenger_sent(run->ctx->driven.negotiation.messenger) - messages;
     buckets = run->ctx->observers.tally.collectives - buckets;
     if (run->rank == 0)
         printf("%d ranks, %d tensors a step: %.1f messages, %.1f buckets a step\n", run->size, TENSORS,

@@ -46,7 +46,7 @@ static int64_t rounds_of(struct rank_run *run, const char *name)
     pthread_mutex_lock(&run->ctx->lock);
     const struct halay_entry *e = (const struct halay_entry *)halay_table_find(&run->ctx->all.names, name, length,
                                                                                halay_table_hash(name, length));
-    if (e && e->enrolment.place)
+    if (e && e->enrolment.pair)
         rounds = (int64_t)e->enrolment.round;
     pthread_mutex_unlock(&run->ctx->lock);
     return rounds;

@@ -71,7 +71,6 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         for (size_t i = 0; i < item.range_count; i++)
             ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
         item.ranges = ranges;
-        item.chunk_shift = (int)random_below(r, 7) - 3;
         item.absent = (int)random_below(r, SIZE);
         break;
     case HALAY_ITEM_ERROR:
@@ -108,8 +107,7 @@ static int same(const struct halay_item *a, const struct halay_item *b)
            a->status == b->status && a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first &&
            a->range.count == b->range.count && a->word_count == b->word_count &&
            (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) && a->absent == b->absent &&
-           a->chunk_shift == b->chunk_shift && a->range_count == b->range_count &&
-           !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
+           a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 
 static void check_round_trip(struct random *r)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The engine under mpirun, data over MPI: random schedules, the deterministic modes, contexts one after the other, an
+# The engine under mpirun, data over MPI: random programs, the deterministic modes, contexts one after the other, an
 # early end; and a death where mpirun lets the others live.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
@@ -8,15 +8,15 @@ job=$top_builddir/tests/fusion/job
 export HALAY_PROCESS_SETS="0;0-1" HALAY_TRANSPORT=mpi HALAY_MODULE_PATH="$top_builddir/.libs"
 seed=$(date +%s); echo "seed $seed"
 for n in 2 3; do
-    out=$(mpi_run $n "$job" schedules $seed 2>&1) || { echo "$out"; exit 1; }
+    out=$(mpi_run $n "$job" programs $seed 2>&1) || { echo "$out"; exit 1; }
     # Under another MPI's mpirun each rank would be alone.
-    [ "$(echo "$out" | grep -c "of $n: schedules passed")" = $n ] || { echo "$out"; echo "not $n ranks"; exit 1; }
+    [ "$(echo "$out" | grep -c "of $n: programs passed")" = $n ] || { echo "$out"; echo "not $n ranks"; exit 1; }
 done
 # Two nodes: the address and the key of the engine's connections travel by MPI.
 if [ $mpi_flavour = openmpi ]; then
-    out=$(timeout 120 "$mpirun" --oversubscribe --bind-to none -np 2 -x HALAY_NODE=a "$job" schedules $seed : \
-        -np 1 -x HALAY_NODE=b "$job" schedules $seed 2>&1) || { echo "$out"; echo "two nodes"; exit 1; }
-    [ "$(echo "$out" | grep -c "of 3: schedules passed")" = 3 ] || { echo "$out"; echo "not 3 ranks"; exit 1; }
+    out=$(timeout 120 "$mpirun" --oversubscribe --bind-to none -np 2 -x HALAY_NODE=a "$job" programs $seed : \
+        -np 1 -x HALAY_NODE=b "$job" programs $seed 2>&1) || { echo "$out"; echo "two nodes"; exit 1; }
+    [ "$(echo "$out" | grep -c "of 3: programs passed")" = 3 ] || { echo "$out"; echo "not 3 ranks"; exit 1; }
 fi
 HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministic $seed || exit $?
 mpi_run 2 "$job" again $seed || exit $?

@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX. Random
-# schedules (seeds printed), the deterministic modes, a rank that is killed, one that leaves early, contexts one after
+# programs (seeds printed), the deterministic modes, a rank that is killed, one that leaves early, contexts one after
 # the other and two at once.
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+# The labs of other tests come and go as interfaces, and UCX would listen on one.
+export UCX_NET_DEVICES=lo
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=ucx HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH ASAN_OPTIONS
 for layout in 01 0011 00101; do
-    "$job" --spawn ${#layout} --nodes $layout schedules || exit $?
+    "$job" --spawn ${#layout} --nodes $layout programs || exit $?
 done
 for mode in run ranks; do
     HALAY_DETERMINISTIC=$mode HALAY_FUSION_THRESHOLD=20K "$job" --spawn 3 --nodes 011 deterministic || exit $?

@@ -4,6 +4,9 @@
  * alone with a clock of the test's, and by engines over the fake transport; timelines that start and stop.
  */
 #include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/decide.h"
+#include "fusion/coordinator/stalls.h"
+#include "fusion/coordinator/stragglers.h"
 #include "tests/fusion/ranks.h"
 #include <jansson.h>
 #include <unistd.h>
@@ -286,13 +289,13 @@ static void check_stragglers(void)
     struct halay_straggler s;
 
     bench_open(&b, 3, HALAY_LOG_INFO);
-    for (int64_t i = 1; i <= 10;
-         i++) { /* rank 2 is last by 3 ms, once by 7; rank 0 once by 1; the others come together */
-        int last = i == 4 ? 0 : 2;
+    /* Rank 2 is last by 3 ms, once by 7; rank 0 once by 1; the others come together. */
+    for (int64_t i = 1; i <= 10; i++) {
+        int last = i == 4 ? 0 : 2, late_us = i == 7 ? 7000 : 3000;
         for (int r = 0; r < 3; r++)
             if (r != last)
                 submit(&b, r, i % 2 ? "a" : "b", i * SECOND);
-        submit(&b, last, i % 2 ? "a" : "b", i * SECOND + (last == 0 ? 1000 : i == 7 ? 7000 : 3000));
+        submit(&b, last, i % 2 ? "a" : "b", i * SECOND + (last == 0 ? 1000 : late_us));
     }
     for (int r = 0; r < 3; r++) /* together: nobody was last */
         for (int k = 0; k < 8; k++)
@@ -470,78 +473,6 @@ static void body_timeline(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "final", NULL, data[run->rank][0], COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
 }
 
-/* ---- autotune ---- */
-
-static _Atomic int tuned;
-static char tuned_line[256];
-
-static void note_tuned(struct rank_run *run, const char *line)
-{
-    (void)run;
-    if (strstr(line, "autotune: ")) {
-        snprintf(tuned_line, sizeof tuned_line, "%s", line);
-        tuned = 1;
-    } else if (!strstr(line, "straggler")) {
-        fprintf(stderr, "%s\n", line);
-    }
-}
-
-static void configure_autotune(struct halay_config *config, void *arg)
-{
-    config->autotune = 1;
-    config->autotune_file = strdup(arg);
-    config->log_level = HALAY_LOG_INFO;
-}
-
-/* Steps until rank 0 has said what it found, or the program has had enough. */
-static void tune(struct rank_run *run, int stops)
-{
-    static float data[RANKS_MAX][TENSORS][COUNT];
-    float go = 1;
-
-    if (stops)
-        halay_autotune_stop(run->ctx);
-    while (go == 1) {
-        work(run->ctx, data[run->rank]);
-        go = run->rank == 0 && !tuned;
-        CHECK(halay_broadcast(run->ctx, "go", &go, 1, HALAY_F32, 0) == HALAY_OK);
-    }
-}
-
-static void body_autotune(struct rank_run *run)
-{
-    tune(run, 0);
-}
-
-static void body_autotune_stopped(struct rank_run *run)
-{
-    tune(run, 1);
-}
-
-static void check_autotune(void)
-{
-    char file[64];
-
-    snprintf(file, sizeof file, "%s/tuned", folder);
-    ranks_run(2, 0,
-              &(struct rank_run){
-                  .body = body_autotune_stopped, .arg = file, .configure = configure_autotune, .sink = note_tuned },
-              NULL, NULL);
-    CHECK(strstr(tuned_line, "threshold 67108864") && strstr(tuned_line, "as configured"), "'%s'", tuned_line);
-    CHECK(access(file, F_OK), "nothing to keep");
-    static const char *const wanted[] = { "measured", "found earlier" };
-    for (int job = 0; job < 2; job++) {
-        tuned = 0;
-        ranks_run(2, 0,
-                  &(struct rank_run){
-                      .body = body_autotune, .arg = file, .configure = configure_autotune, .sink = note_tuned },
-                  NULL, NULL);
-        CHECK(strstr(tuned_line, wanted[job]) || (job && strstr(tuned_line, "67108864 for 2 ranks")), "'%s'",
-              tuned_line);
-    }
-    REQUIRE(!unlink(file));
-}
-
 int main(void)
 {
     REQUIRE(mkdtemp(folder));
@@ -550,7 +481,6 @@ int main(void)
         CHECK(count_events("last", r, "tensor", "final") == 1 && count_events("last", r, "collective", "final") == 1);
         drop_file("last", r);
     }
-    check_autotune();
     REQUIRE(!rmdir(folder));
     check_stall_report();
     check_stall_bounds();

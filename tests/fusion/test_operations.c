@@ -2,8 +2,11 @@
  *
  * The operations that go by rows, and the barrier, over the fake transport: results, sizes that differ between ranks
  * and change, results in the request's memory, what is refused on one rank, what is found by negotiation on every rank,
- * and that a steady step negotiates nothing. Random schedules are in test_schedules.c.
+ * and that a steady step negotiates nothing. Random programs are in test_programs.c.
  */
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/decide.h"
+#include "fusion/coordinator/stalls.h"
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
 
@@ -167,9 +170,11 @@ static void body_reduce_scatter(struct rank_run *run)
                                               .operation = HALAY_REDUCE_SCATTER,
                                               .shape = { rows, COLUMNS },
                                               .in = in,
-                                              .out = kind == 2   ? in + first * COLUMNS
-                                                     : kind == 3 ? NULL
-                                                                 : out };
+                                              .out = out };
+            if (kind == 2)
+                info.out = in + first * COLUMNS;
+            if (kind == 3)
+                info.out = NULL;
             fill_rows(in, rows, COLUMNS, run->rank);
             if (kind == 1) {
                 info.op = HALAY_AVERAGE;
@@ -547,7 +552,9 @@ static void body_join_bits(struct rank_run *run)
     }
     for (int step = 0; step < 2 * run->rank + 2; step++) {
         int is_last = step == 2 * run->rank + 1;
-        size_t submits = !is_last ? TENSORS : run->rank < run->size - 1 ? 3 : 0, order[TENSORS];
+        size_t submits = run->rank < run->size - 1 ? 3 : 0, order[TENSORS];
+        if (!is_last)
+            submits = TENSORS;
         for (size_t i = 0; i < TENSORS; i++) /* those three are the same in every run */
             put_into_order(order, i, is_last ? i : random_below(&random, i + 1));
         for (size_t i = 0; i < TENSORS * MOST; i++)

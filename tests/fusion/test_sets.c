@@ -2,9 +2,13 @@
  *
  * Process sets over the fake transport: every operation within them, the same name in several at once, what is refused
  * and with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
- * Horovod's parallel tests that concern process sets are among them. Random schedules have sets too (schedule.c).
+ * Horovod's parallel tests that concern process sets are among them. Random programs have sets too (program.c).
  */
 #include "fusion/api/sets.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/decide.h"
+#include "fusion/coordinator/stalls.h"
+#include "fusion/coordinator/stragglers.h"
 #include "fusion/rank/negotiate.h"
 #include "fusion/rank/sets.h"
 #include "fusion/values/set_words.h"
@@ -427,7 +431,7 @@ static void body_numbers(struct rank_run *run)
     CHECK(halay_negotiate_receive(ctx, 0, &late) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &never) == HALAY_ERR_FORMAT);
     pthread_mutex_lock(&ctx->lock);
-    ctx->execution.sets_made = UINT16_MAX - 1;
+    ctx->driven.execution.sets_made = UINT16_MAX - 1;
     pthread_mutex_unlock(&ctx->lock);
     CHECK(halay_process_set_number(create(ctx, &zero, 1)) == UINT16_MAX);
     run->expected_lines = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The engine in processes over shared memory: random schedules (seeds printed), the deterministic modes, a rank that is
+# The engine in processes over shared memory: random programs (seeds printed), the deterministic modes, a rank that is
 # killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork, what the
 # engine tells about itself; ranks that are configured unlike, one that is killed while a process set is made.
 # HALAY_TRANSPORT may name another transport (test_ucx.sh).
@@ -8,9 +8,9 @@ job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH
 for n in $([ -n "${TEST_BRIEF-}" ] && echo 3 || echo 1 2 3 4); do
-    "$job" --spawn $n schedules || exit $?
+    "$job" --spawn $n programs || exit $?
 done
-HALAY_PROCESS_SETS="0,2;1-2" HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 schedules || exit $?
+HALAY_PROCESS_SETS="0,2;1-2" HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 programs || exit $?
 for mode in run ranks; do
     HALAY_DETERMINISTIC=$mode HALAY_FUSION_THRESHOLD=20K "$job" --spawn 3 deterministic || exit $?
 done

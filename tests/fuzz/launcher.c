@@ -6,6 +6,7 @@
  */
 #include "base/secure/cipher.h"
 #include "launcher/cli/settings_file.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/host_plan.h"
@@ -16,7 +17,6 @@
 #include <string.h>
 
 enum { FRAMES, PLAN, SETTINGS, RECORDS, READERS };
-enum { EXIT_USAGE = 2 };
 
 /* In place of say.c: complaints are counted. */
 static int complaints;
@@ -46,10 +46,9 @@ static void read_frames(const uint8_t *bytes, size_t length)
     struct buffer from = { 0 }, again = { 0 };
     struct frame frame;
     size_t used = 0, before = 0;
-    int taken;
 
     require(buffer_append(&from, bytes, length), "no memory");
-    while ((taken = frame_take(&from, &used, &frame)) > 0) {
+    while (frame_take(&from, &used, &frame) == FRAME_FOUND) {
         require(used > before && used <= length, "a frame of nothing, or beyond the end");
         require(frame.bytes + frame.count == from.bytes + used, "it is not where it was");
         require(frame_put(&again, frame.kind, frame.number, frame.bytes, frame.count), "no memory");
@@ -64,15 +63,15 @@ static void read_frames(const uint8_t *bytes, size_t length)
 static void read_plan(const uint8_t *bytes, size_t length)
 {
     struct buffer again = { 0 };
-    struct plan plan;
+    struct host_plan plan;
 
-    if (plan_read((const char *)bytes, length, &plan)) {
+    if (host_plan_read((const char *)bytes, length, &plan)) {
         require(plan.count > 0 && plan.first >= 0 && plan.first + plan.count <= plan.size, "ranks that are none");
-        require(plan_write(&plan, &again), "no memory");
+        require(host_plan_write(&plan, &again), "no memory");
         require(again.count == length && !memcmp(again.bytes, bytes, length), "a plan says something else");
         buffer_fini(&again);
     }
-    plan_fini(&plan);
+    host_plan_fini(&plan);
 }
 
 static void read_settings(const uint8_t *bytes, size_t length)
@@ -142,18 +141,18 @@ static void add_plan(fuzz_add_seed *add)
 {
     char *addresses[] = { "10.0.0.1:4000", "[fd00::1]:4000", NULL }, *environment[] = { "PATH=/bin", "A=", NULL };
     char *command[] = { "train", "--lr", "0.1", NULL };
-    struct plan plan = { .first = 2,
-                         .count = 2,
-                         .size = 4,
-                         .grace_ms = 5000,
-                         .secret = "thirty-one bytes of a secret...",
-                         .folder = "/home/me",
-                         .addresses = addresses,
-                         .environment = environment,
-                         .command = command };
+    struct host_plan plan = { .first = 2,
+                              .count = 2,
+                              .size = 4,
+                              .grace_ms = 5000,
+                              .secret = "thirty-one bytes of a secret...",
+                              .folder = "/home/me",
+                              .addresses = addresses,
+                              .environment = environment,
+                              .command = command };
     struct buffer bytes = { 0 };
 
-    require(plan_write(&plan, &bytes), "no memory");
+    require(host_plan_write(&plan, &bytes), "no memory");
     add(PLAN, bytes.bytes, bytes.count);
     buffer_fini(&bytes);
 }

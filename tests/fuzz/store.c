@@ -313,7 +313,7 @@ static void try_client(struct halay_log *log, const uint8_t *at, const uint8_t *
     struct sockaddr_in bound = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct halay_store_client *client;
     char where[32], value[16];
-    unsigned generation;
+    unsigned reconnects;
     pthread_t thread;
 
     if (listener < 0) {
@@ -327,7 +327,7 @@ static void try_client(struct halay_log *log, const uint8_t *at, const uint8_t *
     struct impostor impostor = { listener, at, end };
     require(!pthread_create(&thread, NULL, impersonate, &impostor), "no thread");
     snprintf(where, sizeof where, "127.0.0.1:%d", port);
-    if (halay_store_client_open(log, where, secret, 0, PATIENCE_MS, &client, &generation) == HALAY_OK) {
+    if (halay_store_client_open(log, where, secret, 0, PATIENCE_MS, &client, &reconnects) == HALAY_OK) {
         (void)halay_store_set(client, "key", "value", 5);
         (void)halay_store_get(client, "key", value, 5, PATIENCE_MS);
         (void)halay_store_get(client, "more", value, sizeof value, PATIENCE_MS);

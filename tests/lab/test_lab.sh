@@ -84,7 +84,7 @@ fi
 
 before=$(sh "$what" bytes $lab 1)
 run 1,2 "$top_builddir/tests/coll/job" quick
-run 1,1,2 "$top_builddir/tests/fusion/job" schedules
+run 1,1,2 "$top_builddir/tests/fusion/job" programs
 [ "${before% *}" -lt "$(sh "$what" bytes $lab 1 | cut -d' ' -f1)" ] || give_up "nothing went over the link"
 run 1,2,2 "$top_builddir/tests/fusion/job" die
 lose endless link $lab 2 down

@@ -46,8 +46,8 @@ check "somebody else listens" wait_for test -s "$scratch/squats"
 sysctl_of_1 "40000 40063" # the store will have one of them
 run_on_1 0 -np 2 --verbose -H "$name-[1-2]" "$(realpath "$probe")" meet
 check "ranks meet all the same" test "$(grep -c 'met 2' "$dir/out")" = 2
-check "by the address that only one of them has" grep -qE "host '$name-2': the store by (10.77.$lab.1:|\[fd77)" \
-    "$dir/err"
+check "by the address that only one of them has" grep -qE \
+    "host '$name-2': the store is reached at (10.77.$lab.1:|\[fd77)" "$dir/err"
 sysctl_of_1 "$usual"
 on 1 ip address delete 172.17.0.1/16 dev eth0
 on 2 sh -c "kill $(cat "$scratch/squats"); ip address delete 172.17.0.1/16 dev lo"
@@ -160,10 +160,10 @@ if test -z "${TEST_BRIEF-}"; then
     other=$!
     check "it begins on host 4" wait_for eval 'on 4 pgrep -f "^sleep 200[0]" >/dev/null'
     on 4 sh -c "kill -STOP \$(pgrep -f '[-]-agent\$' | tail -n 1)"
-    lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 10 s" sh "$lab_script" link $lab 3 down
+    lose 1 "host '$name-3' (rank 2) is lost: it has been silent for 10 s" sh "$lab_script" link $lab 3 down
     wait $other
     check "exit code of a job whose agent is stopped" test $? = 1
-    check "which is said" grep -qF "host '$name-4' (rank 0) is lost: nothing has been heard of it for 10 s" \
+    check "which is said" grep -qF "host '$name-4' (rank 0) is lost: it has been silent for 10 s" \
         "$scratch/stopped"
     check "and nothing is left of it" wait_for eval '! on 4 pgrep -f "^sleep 200[0]|[-]-agent\$" >/dev/null'
     # Ranks that have lost those of a host end sooner than that; the host is named all the same.
@@ -172,7 +172,7 @@ if test -z "${TEST_BRIEF-}"; then
         -c 'sleep 1000 & test $HALAY_RANK = 2 || { until test -e "$0"; do sleep 0.1; done; sleep 3; exit 5; }; wait' \
         "$scratch/cut")
     cut() { sh "$lab_script" link $lab 3 down && : >"$scratch/cut"; }
-    lose 1 "host '$name-3' (rank 2) is lost: nothing has been heard of it for 3 s, and ranks elsewhere have lost it" cut
+    lose 1 "host '$name-3' (rank 2) is lost: it has been silent for 3 s, and ranks elsewhere have lost it" cut
 fi
 sh "$lab_script" link $lab 3 up
 
@@ -180,8 +180,8 @@ sh "$lab_script" link $lab 3 up
 on 3 sh -c ': >/etc/ssh/lab_key.pub'
 run_on_1 1 -np 2 -H "$name-[2-3]" true
 check "which host, and ssh's reason" grep -qE "host '$name-3': .*Permission denied \(publickey" "$dir/err"
-check "what helps" err_has "ssh-copy-id gives it one"
-check "the other would have come" err_has "1 of 2 hosts cannot be started: nothing is"
+check "what helps" err_has "install one with ssh-copy-id"
+check "the other would have come" err_has "1 of 2 hosts cannot be started: no rank was started"
 
 # --- who does not answer ---------------------------------------------------------------------------------------------
 sh "$lab_script" kill $lab 4
@@ -190,9 +190,9 @@ on 1 sed -i "/^$name-2,/s/ AAAA[^ ]*/ AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAA
     /etc/ssh/ssh_known_hosts
 run_on_1 1 -np 5 --start-timeout 2 -H "$name-[1-4],nobody" true
 check "another host's key" err_has \
-    "host '$name-2': Host key verification failed. (is its key known here, and still the same?"
+    "host '$name-2': Host key verification failed. (is its key known here, and unchanged?"
 check "no server" err_has "host '$name-3': ssh: connect to host $name-3 port 22: Connection refused"
 check "a host that is gone" grep -qE "host '$name-4': (it does not answer|ssh: connect to host $name-4 port 22: )" \
     "$dir/err"
 check "a name that is none" err_has "host 'nobody': ssh: Could not resolve hostname nobody"
-check "how many" err_has "4 of 4 hosts cannot be started: nothing is"
+check "how many" err_has "4 of 4 hosts cannot be started: no rank was started"

@@ -31,7 +31,7 @@ done
 
 hosts="-H $name-1:2,$name-2:2,$name-3"
 run_on_1 1 $hosts "$(realpath "$probe")" meet
-check "the firewall holds" err_has 'cannot reach the store'
+check "the firewall holds" err_has "cannot reach halayrun's store"
 allowed="--network-interface eth0 --ports 21000-21019"
 run_on_1 0 $hosts $allowed "$(realpath "$probe")" meet
 check "all meet" test "$(grep -c 'met 5' "$dir/out")" = 5

@@ -51,7 +51,7 @@ run() {
 out_has() { grep -qF -e "$1" "$dir/out"; }
 err_has() { grep -qF -e "$1" "$dir/err"; }
 
-# wait_for CONDITION...: until it holds; false after half a minute, which is a failure and not a measure.
+# wait_for CONDITION...: until it holds; false after half a minute, which is a failure, not a measurement.
 wait_for() {
     local i
     for i in $(seq 600); do

@@ -2,10 +2,10 @@
  *
  * Meddler: somebody on the network between two hosts of a job.
  *
- *   meddler pass ADDRESS PORT TO RECORD         whoever connects to the port reaches port TO; all that passes is
- *                                               written to the file, what callers say first of all to RECORD.hello
- *   meddler flip ADDRESS PORT TO RECORD P AT    the same, but one bit of byte AT of what callers with purpose P say is
- *                                               changed; AT below 0: of what they are told, counted from -1
+ *   meddler pass ADDRESS PORT TO RECORD         connects callers of the port with port TO; records all data in the
+ *                                               file, and the first bytes from callers in RECORD.hello
+ *   meddler flip ADDRESS PORT TO RECORD P AT    the same, but flips a bit of byte AT of what callers with purpose P
+ *                                               send; AT below 0: of what they receive, counted from -1
  *   meddler cut ADDRESS PORT TO RECORD P AT     the same, but the connection ends before that byte
  *   meddler flood ADDRESS PORT HELLOS           connects without end: silent, with nonsense, with each hello of the
  *                                               file
@@ -55,7 +55,7 @@ struct meddling {
     const char *what;
     FILE *record, *hellos;
     unsigned char purpose;
-    int way; /* 0: what callers say */
+    int way; /* 0: what callers send */
     long at;
 };
 

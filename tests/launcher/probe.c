@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the launcher's tests run as ranks. The first argument says what to do:
+ * What the launcher's tests run as ranks. The first argument selects what it does:
  *   meet            all ranks exchange a value through the store; prints "met N"
  *   hide FILE       start a process in a session of its own, orphaned, that ignores all signals; both write their
  *                   numbers to FILE; then sleep
  *   leave FILE      the same, but end with 0
- *   secret          is the job's secret in anybody's command line or environment? ends with 1 if so
- *   descriptors     prints the open descriptors above 2 but the secret's
- *   squat ADDRESS PORT COUNT FILE   take connections on COUNT ports of that address, from PORT on, and say nothing;
- *                                   FILE is made when it can be connected to
+ *   secret          ends with 1 if the job's secret is in any process's command line or environment
+ *   descriptors     prints the open descriptors above 2 except the secret's
+ *   squat ADDRESS PORT COUNT FILE   accepts connections on COUNT ports of that address, from PORT on, and stays silent;
+ *                                   FILE is created when it is ready
  */
 #include "base/config.h"
 #include "base/store/store.h"
@@ -44,12 +44,12 @@ static int meet(void)
     struct halay_config config;
     struct halay_store_client *client;
     unsigned char secret[HALAY_SECRET_BYTES];
-    unsigned generation;
+    unsigned reconnects;
     char key[32];
     int sum = 0;
 
     load(&log, &config, secret);
-    if (halay_store_client_open(&log, config.store_address, secret, config.rank, 30000, &client, &generation) !=
+    if (halay_store_client_open(&log, config.store_address, secret, config.rank, 30000, &client, &reconnects) !=
         HALAY_OK)
         die("cannot open the store");
     snprintf(key, sizeof key, "rank %d", config.rank);
@@ -204,5 +204,5 @@ int main(int argc, char **argv)
         return list_descriptors();
     if (!strcmp(what, "squat") && argc > 5)
         squat(argv[2], atoi(argv[3]), atoi(argv[4]), argv[5]);
-    die("what shall I do?");
+    die("no such action");
 }

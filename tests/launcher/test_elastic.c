@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What halayrun decides in an elastic job: stories of events, each with what must follow. A story is a text: words that
- * happen, and after '>' the acts that next gives until it waits.
+ * The decisions of elastic_policy.h: stories of events, each with what must follow. A story is a text: events, and
+ * after '>' the acts that elastic_next returns until it waits.
  *
  *     @N      it is second N                        hosts=a:2,b:1   these are listed
- *     rN      the process on seat N is ready         rN!M           it left the epoch because of rank M
- *     rN-     it is, and has no state; others have one once there has been an epoch
+ *     rN      the process on seat N is ready         rN!M           it left the generation because of rank M
+ *     rN-     it is ready and has no state; otherwise one has it once there has been a generation
  *     xN      it has failed                          oN  it has ended with 0         lN  its host is lost
  */
 #include "launcher/job/elastic_policy.h"
@@ -44,10 +44,10 @@ static const struct story {
     { "a stopped one", 1, 3, 0,
       "hosts=a:3 > S0a S1a S2a W r0 r1 r2 > F3 W  @40 r0!2 > O W  r1!2 > W  @44 > W @46 > K2 W  x2 > S2a W  r2 > F3 "
       "W" },
-    { "who was named has only left first", 1, 3, 0,
+    { "the accused had only left first", 1, 3, 0,
       "hosts=a:3 > S0a S1a S2a W r0 r1 r2 > F3 W  @40 x0 > O S0a W  r1!2 > W  r2!0 > W  @46 > F2 W" },
     { "one that never comes", 1, 2, 0, "hosts=a:2 > S0a S1a W r0 r1 > F2 W  @10 r0 > O W  @109 > W  @111 > K1 W" },
-    { "an epoch that fails at once", 1, 2, 0, "hosts=a:2 > S0a S1a W r0 r1 > F2 W  r0 > O W  r1 > F2 W" },
+    { "a generation that fails at once", 1, 2, 0, "hosts=a:2 > S0a S1a W r0 r1 > F2 W  r0 > O W  r1 > F2 W" },
     { "new slots", 1, 4, 0, "hosts=a:1 > S0a W r0 > F1 W  hosts=a:1,b:2 > S1b S2b W r1 > C W r2 > W r0 > F3 W" },
     { "a host goes", 1, 4, 0,
       "hosts=a:1,b:1 > S0a S1b W r0 r1 > F2 W  hosts=a:1 > C W r0 > W r1 > D1 W  @10 > W @12 > K1 W x1 > F1 W" },
@@ -75,7 +75,7 @@ static const struct story {
       "hosts=a:2 > S0a S1a W r0 r1 > F2 W  hosts=b:2 > S2b C W  r0 r1 > D1 W x1 > S1b W r1- > W r2- > F3 W  "
       "hosts=b:2 > C W r1 r2 r0 > D0 W x0 > F2 W" },
     { "and nobody can come in their place", 1, 1, 0, "hosts=a:1 > S0a W r0 > F1 W  hosts=b:1 > W" },
-    { "lost before the first epoch", 1, 2, 0, "hosts=a:2 > S0a S1a W  x0 > W  r1 > N1 W" },
+    { "lost before the first generation", 1, 2, 0, "hosts=a:2 > S0a S1a W  x0 > W  r1 > N1 W" },
 };
 
 static char letter(enum elastic_act act)
@@ -112,7 +112,7 @@ static void happen(struct elastic *e, const char *word, int64_t *now_us)
         REQUIRE(hosts_parse(word + 6, 1, &hosts, why, sizeof why) == HALAY_OK && elastic_list(e, &hosts, *now_us));
         hosts_fini(&hosts);
     } else if (word[0] == 'r') {
-        const struct halay_ready ready = { .epoch = e->epoch,
+        const struct halay_ready ready = { .generation = e->generation,
                                            .lost = word[2] == '!' ? word[3] - '0' : -1,
                                            .has_state = word[2] != '-' && e->seats[seat].state != SEAT_STARTING };
         elastic_ready(e, seat, &ready, *now_us);

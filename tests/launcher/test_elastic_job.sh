@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Elastic jobs of halayrun: ranks that are lost, stop, fail again and again, join and leave; hosts that come and go.
-# What the ranks train comes out as if nobody had been lost: examples/elastic.c looks at its sum itself.
+# Training gives the same result as without losses: examples/elastic.c checks its sum itself.
 . "$top_srcdir/tests/launcher/lib.sh"
 elastic=$top_builddir/examples/elastic
 export HALAY_LOG=error
@@ -10,7 +10,7 @@ export HALAY_LOG=error
 # begin ARGS...: halayrun in the background, with --verbose so that pids are known.
 begin() {
     : >"$dir/pids"
-    : >"$dir/out" # or what the job before has said is taken for this one's: it is opened a moment later
+    : >"$dir/out" # or the previous job's messages would be taken for this one's
     : >"$dir/err"
     "$halayrun" --verbose "$@" >"$dir/out" 2>"$dir/err" </dev/null &
     job=$!
@@ -33,7 +33,7 @@ ends() {
 right() { test "$(grep -c 'as if nobody had been lost' "$dir/out")" = "$1"; }
 members() { grep '^halayrun: re-formed' "$dir/err" | tail -1 | grep -q ": $1 rank"; }
 
-# What is wrong is said before anything is started.
+# Errors are reported before anything starts.
 run 2 -np 2 --min-np 3 true
 check "the least above -np" err_has 'option --min-np: 3 is above -np, which is 2'
 run 2 -np 2 --max-np 1 true
@@ -45,7 +45,7 @@ check "not by MPI" err_has 'MPI ends the whole job when a rank is lost'
 run 2 --host-discovery-script ./none true
 check "how many" err_has 'how many ranks at most?'
 run 2 -np 2 --min-np 1 --cooldown 10 true
-check "a range" err_has "option --cooldown: '10' is no range of seconds"
+check "a range" err_has "option --cooldown: '10' is not a range of seconds"
 run 2 -np 2 --min-np 1 --blacklist-cooldown-range 100 10 true
 check "a range the wrong way round" err_has "'100:10' begins above its end"
 run 1 -np 2 --host-discovery-script "$dir/none" true
@@ -53,18 +53,18 @@ check "no script" err_has "host discovery script '$dir/none': it ended with exit
 printf '#!/bin/sh\necho good:1\necho bad:x\n' >"$dir/discover"
 chmod +x "$dir/discover"
 run 1 -np 2 --host-discovery-script "$dir/discover" true
-check "a bad line" err_has "line 2 of what it prints: 'bad:x'"
+check "a bad line" err_has "line 2 of its output: 'bad:x'"
 printf '#!/bin/sh\necho here:1\n' >"$dir/discover"
 run 1 -np 2 --host-discovery-script "$dir/discover" --elastic-timeout 0.1 true
 check "too few hosts" err_has 'not enough slots after 0.1 s'
 
-# A program that knows nothing of all this: the job ends as it did, with the first failure.
+# A program that is not elastic: the job ends with the first failure, as always.
 run 3 -np 2 --min-np 1 sh -c 'exit 3'
 run 0 -np 2 --min-np 1 --max-np 4 sh -c 'echo $HALAY_SIZE'
 check "this machine has as many slots as ranks" test "$(tr '\n' ' ' <"$dir/out")" = "[0] 2 [1] 2 " \
     -o "$(tr '\n' ' ' <"$dir/out")" = "[1] 2 [0] 2 "
 
-# One is killed in mid-step and replaced at once; then rank 0; then two at once.
+# A rank is killed in mid-step and replaced at once; then rank 0; then two at once.
 begin -np 3 --min-np 1 --cooldown 0:1 "$elastic" 100000 2
 check "it runs" wait_for ranks_begun 3
 kill -9 "$(pid 1)"
@@ -79,7 +79,7 @@ check "they go on" wait_for ranks_begun 7
 kill -TERM $job
 ends 143
 
-# To the end: nothing but the uncommitted step is lost.
+# Up to the end, only the uncommitted step is lost.
 begin -H localhost:3 --min-np 1 --flight "$dir/flight.%r" "$elastic" 400 2
 check "it runs" wait_for ranks_begun 3
 kill -9 "$(pid 2)"
@@ -87,11 +87,11 @@ ends 0
 check "it was re-formed" reformed 1
 check "the answer is right" right 3
 check "it says who was killed" err_has 'was killed by SIGKILL'
-check "what led to the loss is still there" test -s "$dir/flight.2" -a -s "$dir/flight.2-epoch2"
+check "what led to the loss is still there" test -s "$dir/flight.2" -a -s "$dir/flight.2-generation2"
 
 test -z "${TEST_BRIEF-}" || exit 0 # what follows waits for seconds; it has run whole in the plain phase
 
-# One that is stopped is lost for the others, and killed.
+# A stopped rank is lost for the others, and killed.
 begin -np 3 --min-np 2 --peer-timeout 1 "$elastic" 600 2
 check "it runs" wait_for ranks_begun 3
 kill -STOP "$(pid 1)"
@@ -108,11 +108,11 @@ check "it begins" wait_for ranks_begun 2
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "the last one goes" wait_for err_has "seat 0 leaves: host 'localhost' is not part of the job any more"
+check "the last one goes" wait_for err_has "seat 0 leaves: host 'localhost' is no longer part of the job"
 ends 0
 check "the answer is right" right 2
 
-# One that fails whenever it is started again: its host is left out, twice as long each time; the others go on.
+# A rank that fails at every start: its host is left out, twice as long each time; the others go on.
 cat >"$dir/fails" <<END
 #!/bin/sh
 test "\$HALAY_ELASTIC" = 0 || exit 9
@@ -127,7 +127,7 @@ check "left out" wait_for err_has "host 'localhost' is left out for 0.4 s: it ha
 ends 0
 check "the answer is right" right 1
 
-# Told to stop while a rank waits for a place: it is told so, and ends by itself; and while a host is called that never
+# A stop while a rank waits for a place: it is told, and ends by itself. A stop while a host is called that never
 # answers.
 begin -np 2 --min-np 2 --cooldown 60:60 sh -c 'trap "" TERM; exec "$@"' sh "$dir/fails" 100000 2
 check "it runs" wait_for ranks_begun 2
@@ -145,11 +145,11 @@ chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
 check "a host is called" wait_for err_has "starting a process on host 'mute'"
 kill -TERM $job
-check "nobody waits for who has not been started" wait_for is_gone $job
+check "nobody waits for a process that was not started" wait_for is_gone $job
 kill -9 $job 2>/dev/null
 ends 143
 
-# Too few for too long; none left; too often.
+# Too few ranks for too long; none left; too many resets.
 begin -np 2 --min-np 2 --cooldown 60:60 --elastic-timeout 1 "$dir/fails" 100000 2
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 1)"
@@ -159,7 +159,7 @@ begin -np 2 --min-np 1 "$elastic" 100000 2
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 0)" "$(pid 1)"
 ends 137
-check "why" err_has 'the job ends: no rank is left that has the state'
+check "why" err_has "the job ends: no rank with the job's state is left"
 begin -np 2 --min-np 1 --reset-limit 1 "$elastic" 100000 2
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 1)"
@@ -183,11 +183,11 @@ check "one of the other host is replaced" wait_for ranks_begun 4
 printf '#!/bin/sh\nexit 5\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "a script that fails is named" wait_for err_has 'it ended with exit code 5; the hosts stay as they were'
+check "a script that fails is named" wait_for err_has 'it ended with exit code 5; the list of hosts stays as it was'
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "the first one goes" wait_for err_has "seat 0 leaves: host 'localhost' is not part of the job any more"
+check "the first one goes" wait_for err_has "seat 0 leaves: host 'localhost' is no longer part of the job"
 check "the other goes on" wait_for members 2
 kill -TERM $job
 ends 143

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halayrun: signals, and that nothing is left however it ends: neither processes that hide, nor files. $where: options
-# that say where the ranks run; test_other_hosts_end.sh sets them.
+# for where the ranks run; test_other_hosts_end.sh sets them.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 where=${where-}
 
@@ -11,14 +11,14 @@ files() { ls /dev/shm /tmp 2>/dev/null | grep -i halay | grep -v '^halay-test'; 
 files >"$dir/files"
 
 # start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs
-# ignore SIGINT and SIGQUIT; this one shall not.
+# ignore SIGINT and SIGQUIT; this one must not.
 start() {
     : >"$dir/pids"
     env --default-signal=INT,QUIT "$halayrun" $where "$@" >"$dir/out" 2>"$dir/err" </dev/null &
     front=$!
 }
 job_of() { cat /proc/"$1"/task/*/children 2>/dev/null | awk '{print $1}'; }
-# ended CODE TEXT: halayrun has ended so, and all that wrote its number has too.
+# ended CODE TEXT: halayrun has ended like this, and so has every process that wrote its number.
 ended() {
     wait $front
     local code=$?
@@ -46,7 +46,7 @@ for pair in INT:130 TERM:143 HUP:129 QUIT:131; do
     wait_for has_lines 2 "$dir/pids"
     kill -$signal $front
     ended "${pair#*:}" "SIG$signal"
-    check "SIG$signal is said" err_has "SIG$signal: passed on to the ranks"
+    check "SIG$signal is reported" err_has "SIG$signal: passed on to the ranks"
     check "no rank is blamed" test "$(grep -c 'was killed by' "$dir/err")" = 0
 done
 trap '' HUP
@@ -72,7 +72,7 @@ wait_for eval 'test $(grep -c heard "$dir/out") = 2'
 check "still there" test "$(grep -c heard "$dir/out")" = 2
 kill -TERM $front
 ended 143 "told twice"
-check "told twice is said" err_has 'SIGTERM: SIGKILL to all ranks'
+check "a second signal is reported" err_has 'SIGTERM: SIGKILL to all ranks'
 start -np 2 bash -c "trap 'echo heard; sleep 0.3; exit 0' TERM; echo \$\$ >>$dir/pids; while :; do sleep 0.05; done"
 wait_for has_lines 2 "$dir/pids"
 kill -TERM "$(job_of $front)" $front

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of hosts: what is written on a command line and in a file, as tables of text and meaning; every complaint says
- * what would be right; texts made of the grammar's own characters at random do no harm; ranks fill hosts in their
- * order.
+ * Lists of hosts as they are written on a command line and in a file: tables of text and meaning. Every error names
+ * what would be right; random texts of the grammar's own characters do no harm; ranks fill hosts in order.
  */
 #include "launcher/where/hosts.h"
 #include "tests/test.h"
@@ -61,25 +60,25 @@ static void check_text(void)
     parses("a,b:2,a", "a 2,b 2");
     parses("b:2,a:1,b", "b 3,a 1");
     refuses("a:65536,a", "'a' has 65537 slots in all");
-    refuses("a:0", "'0' is no number of slots from 1 to 65536");
-    refuses("a:65537", "'65537' is no number of slots");
-    refuses("a:", "'' is no number of slots");
-    refuses("a:-1", "'-1' is no number");
-    refuses("a:+1", "'+1' is no number");
-    refuses("a:1x", "'1x' is no number");
-    refuses("a:99999999999999999999", "is no number of slots");
+    refuses("a:0", "'0' is not a number of slots from 1 to 65536");
+    refuses("a:65537", "'65537' is not a number of slots");
+    refuses("a:", "'' is not a number of slots");
+    refuses("a:-1", "'-1' is not a number");
+    refuses("a:+1", "'+1' is not a number");
+    refuses("a:1x", "'1x' is not a number");
+    refuses("a:99999999999999999999", "is not a number of slots");
     refuses("", "write a:4,b:4");
     refuses("a,,b", "a host is missing");
     refuses("a,", "a host is missing");
-    refuses(":4", "':4' is no host's name");
-    refuses("a b", "'a b' is no host's name; write a:4");
-    refuses("-oProxyCommand=x", "is no host's name");
-    refuses("-l@a", "'-l' is no user's name");
-    refuses("@a", "is no user's name");
-    refuses("a@b@c", "'b@c' is no host's name");
-    refuses("a;reboot", "is no host's name");
+    refuses(":4", "':4' is not a host's name");
+    refuses("a b", "'a b' is not a host's name; write a:4");
+    refuses("-oProxyCommand=x", "is not a host's name");
+    refuses("-l@a", "'-l' is not a user's name");
+    refuses("@a", "is not a user's name");
+    refuses("a@b@c", "'b@c' is not a host's name");
+    refuses("a;reboot", "is not a host's name");
     refuses("a\033[2J", "'a?[2J'");
-    refuses("$(id)", "is no host's name");
+    refuses("$(id)", "is not a host's name");
 }
 
 static void check_addresses(void)
@@ -94,10 +93,10 @@ static void check_addresses(void)
     parses("::ffff:10.0.0.1:3", "::ffff:10.0.0.1 3");
     parses("fe80::1%eth0,[fe80::2%eth0]:2,fe80::3%eth0:4", "fe80::1%eth0 1,fe80::2%eth0 2,fe80::3%eth0 4");
     refuses("fd77::1:2", "write [fd77::1:2] or [fd77::1]:2");
-    refuses("fe80::1%-x", "is no host");
-    refuses("a:b:2", "'a:b:2' is no host");
+    refuses("fe80::1%-x", "is not a host");
+    refuses("a:b:2", "'a:b:2' is not a host");
     refuses("[fd77::1", "the bracket is not closed");
-    refuses("[fd77::g]:2", "'fd77::g' is no address of IPv6");
+    refuses("[fd77::g]:2", "'fd77::g' is not an IPv6 address");
     refuses("[fd77::1]2", "write [fd77::1]:4");
     refuses("[]", "is numbers");
 }
@@ -119,7 +118,7 @@ static void check_ranges(void)
     refuses("n[01-4]", "not as many digits; write node[01-04]");
     refuses("n[1-04]", "not as many digits");
     refuses("n[1-2", "the bracket is not closed");
-    refuses("n1-2]", "is no host's name");
+    refuses("n1-2]", "is not a host's name");
     refuses("n[[1-2]]", "is numbers");
     refuses("n[1-99999999]", "more than 65536 hosts");
     refuses("n[1-9999][1-9999]", "more than 65536 hosts");
@@ -132,7 +131,7 @@ static void check_long(void)
     struct host_list list;
 
     memset(text, 'a', 254);
-    refuses(text, "is no host's name");
+    refuses(text, "is not a host's name");
     text[253] = 0;
     CHECK(hosts_parse(text, 1, &list, why, sizeof why) == HALAY_OK && list.count == 1, "%s", why);
     hosts_fini(&list);
@@ -144,9 +143,9 @@ static void check_long(void)
         memcpy(text + i, "[1]", 3);
     refuses(text, "too long");
     memset(text, ':', sizeof text - 1);
-    refuses(text, "is no host");
+    refuses(text, "is not a host");
     memset(text, '@', sizeof text - 1);
-    refuses(text, "is no user's name");
+    refuses(text, "is not a user's name");
     /* What a bare host gets. */
     CHECK(hosts_parse("a,b:2", 8, &list, why, sizeof why) == HALAY_OK && !strcmp(describe(&list), "a 8,b 2"));
     CHECK(hosts_slots(&list) == 10);
@@ -180,7 +179,7 @@ static void reads(const char *text, const char *wanted)
     hosts_fini(&list);
 }
 
-/* wanted begins behind the file's name. */
+/* wanted follows the file's name. */
 static void rejects(const char *text, const char *wanted)
 {
     struct host_list list;
@@ -212,18 +211,18 @@ static void check_file(void)
     rejects("a slots=2 max_slots=2\na\n", ":2: 'a' has 3 slots in all, more than its max_slots=2");
     rejects("", ": it names no host; a line is HOST [slots=N] [max_slots=N]");
     rejects("# nothing\n", ": it names no host");
-    rejects("a\nb slot=4\n", ":2: 'slot=4' behind the host is none of slots=N, max_slots=N");
+    rejects("a\nb slot=4\n", ":2: 'slot=4' after the host is neither slots=N nor max_slots=N");
     rejects("a 4\n", ":1: '4': write slots=4");
-    rejects("a b\n", ":1: 'b' behind the host");
+    rejects("a b\n", ":1: 'b' after the host");
     rejects("a,b\n", ":1: one host a line");
     rejects("slots=4\n", ":1: 'slots=4' where a host is expected");
-    rejects("a slots=\n", ":1: slots='' is no number of slots from 1 to 65536");
-    rejects("a slots=four\n", ":1: slots='four' is no number");
+    rejects("a slots=\n", ":1: slots='' is not a number of slots from 1 to 65536");
+    rejects("a slots=four\n", ":1: slots='four' is not a number");
     rejects("a slots=4 max_slots=2\n", ":1: slots=4 is more than max_slots=2");
     rejects("a:4 max_slots=2\n", ":1: 'a:4': 4 slots are more than max_slots=2");
     rejects("a:4 slots=2\n", ":1: 'a:4': its slots are given twice");
-    rejects("a slots=2 slots=2\n", ":1: 'slots=2': it has been given before");
-    rejects("a\n\n-x\n", ":3: '-x' is no host's name");
+    rejects("a slots=2 slots=2\n", ":1: 'slots=2' is given twice");
+    rejects("a\n\n-x\n", ":3: '-x' is not a host's name");
     CHECK(read_text("a\0b\n", 4, &list) == HALAY_ERR_FORMAT && strstr(why, ":1: a zero byte"), "%s", why);
     CHECK(hosts_read("/nowhere/hosts", 1, &list, why, sizeof why) == HALAY_ERR_SYSTEM &&
               strstr(why, "/nowhere/hosts: cannot open it: No such file"),
@@ -237,7 +236,7 @@ static void check_file(void)
           strlen(little) == sizeof little - 1);
 }
 
-/* Texts of what the grammar is made of: whatever comes is a list with sense or a complaint. */
+/* Random texts of the grammar's characters give a valid list or an error. */
 static void check_noise(void)
 {
     static const char *const pieces[] = { "a",          "node", "1", "04", "[",  "]",    "-",     ",",

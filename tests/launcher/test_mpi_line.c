@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines of mpirun and srun, to the letter, and whose --version text is whose.
+ * Command lines of mpirun and srun, to the letter, and which MPI prints which --version.
  */
 #include "launcher/mpi/mpi_line.h"
 #include "tests/test.h"
@@ -17,7 +17,7 @@ static struct mpi_job plain_job(enum mpi_flavour flavour)
     };
 }
 
-/* All that can be asked for. */
+/* With every option. */
 static struct mpi_job full_job(enum mpi_flavour flavour, const struct host_list *hosts)
 {
     static char *const more[] = { "--more", "a b", NULL };
@@ -196,8 +196,8 @@ static void check_variants(void)
     hosts_fini(&hosts);
 }
 
-/* Intel's mpirun looks for batch systems, its mpiexec.hydra wants to be told; who says how hosts are called goes
- * before. */
+/* Intel's mpirun looks for batch systems, but its mpiexec.hydra has to be told. The user's choice of how to reach hosts
+ * comes first. */
 static void check_batches(void)
 {
     struct mpi_job job = plain_job(MPI_INTEL);
@@ -249,7 +249,7 @@ static void check_ssh(void)
     CHECK(strstr(mpi_line_lacks(&job, 0), "it calls no ssh") && !mpi_line_lacks(&job, 1));
 }
 
-/* What the programs write, but for copyright lines. */
+/* What the programs print, without copyright lines. */
 static void check_versions(void)
 {
     static const struct {

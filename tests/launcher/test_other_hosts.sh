@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# halayrun with other hosts, which fake_ssh plays on this one: who runs where, what travels, what is said when one
+# halayrun with other hosts, which fake_ssh plays on this one: placement, what travels, errors when a host
 # cannot be reached. (test_halayrun_end.sh runs a second time over it; tests/lab has real hosts.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
@@ -9,7 +9,7 @@ fake=$top_srcdir/tests/launcher/fake_ssh
 case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
 has_line() { grep -qxF -e "$1" "$dir/out"; }
 
-# --- who runs where --------------------------------------------------------------------------------------------------
+# --- placement -------------------------------------------------------------------------------------------------------
 here=$(hostname)
 cat >"$dir/where" <<'END'
 #!/bin/bash
@@ -24,11 +24,12 @@ check "rank 2 here" has_line "[2] 2 of 5, local 0 of 1, here in $PWD"
 check "rank 4 on the third host" has_line "[4] 4 of 5, local 1 of 2, there in $PWD"
 check "a login's words are nobody's" test "$(grep -c -e Welcome -e 'Last login' "$dir/out" "$dir/err" |
     grep -v ':0$')" = ""
+HALAY_START_TIMEOUT=0 run 1 -np 2 --ssh "$fake" -H one:1,two:1 true
+check "a host that there was no time to call" err_has "host 'one': the start timeout passed before it was called"
 run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
 check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
-# The end that explains the others' is heard of later than theirs, which no clock decides here: while both come to pass
-# the process that runs the job is stopped, and the other host's agent has said all that it knows when it sleeps again
-# or is gone.
+# News of the end that explains the others comes after them. No clock decides that here: the process that runs the job
+# is stopped while both happen, and the other host's agent has reported everything when it sleeps again or is gone.
 "$halayrun" -np 2 --ssh "$fake" -H "$here:1,one:1" sh \
     -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"
     test $HALAY_RANK = 0 || exec sleep 1000; until test -e "$0.go"; do sleep 0.01; done; exit 3' "$dir/rank" \
@@ -52,7 +53,7 @@ check "nobody else is" grep -q "rank 0 (pid [0-9]*) ended with exit code 3" "$di
 printf '# all of them\n\none slots=1\n%s\n' "$here" >"$dir/hosts"
 run 0 -np 2 --verbose --ssh "$fake" --hostfile "$dir/hosts" true
 check "where, for those who ask" grep -qE "rank 0: pid [0-9]+ on host 'one', processors" "$dir/err"
-check "by which address, too" grep -qE "host 'one': the store by [^ ]+:[0-9]+ \(.*reached" "$dir/err"
+check "by which address, too" grep -qE "host 'one': the store is reached at [^ ]+:[0-9]+ \(.*reached" "$dir/err"
 run 2 -np 4 --ssh "$fake" -H one:2,two:1 true
 check "more ranks than slots" err_has 4
 run 0 -np 4 --ssh "$fake" -H one:2,two:1 --oversubscribe true
@@ -88,7 +89,8 @@ in_slurm run 0 --dry-run true
 check "srun's line, for those who ask" grep \
     -qE 'by: env -u SLURM_LABELIO .* srun --nodes=1 .* --nodelist n2 /[^ ]*halayrun --agent$' "$dir/out"
 in_slurm run 0 --explain
-check "and explained" grep -qE '^  start: halayrun starts them on these hosts, by srun .*--nodelist where' "$dir/out"
+check "and explained" grep -qE \
+    '^  start: halayrun starts the ranks on these hosts, through srun .*--nodelist on' "$dir/out"
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 in_slurm run 2 true
 check "srun halayrun" err_has 'SLURM has started halayrun itself 3 times'
 in_slurm run 0 -np 2 "$halayrun" -np 1 "$dir/where"
@@ -107,7 +109,8 @@ check "TF_CONFIG's, where this host has another name" has_line "[1] 1 of 2, loca
 SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 SM_NETWORK_INTERFACE_NAME=lo run 0 --verbose --ssh "$fake" \
     "$dir/where"
 check "SageMaker's" has_line "[1] 1 of 2, local 0 of 1, there in $PWD"
-check "by its interface" grep -q "host 'algo-2': the store by 127.0.0.1:[0-9]* (127.0.0.1:[0-9]* reached" "$dir/err"
+check "by its interface" grep -q \
+    "host 'algo-2': the store is reached at 127.0.0.1:[0-9]* (127.0.0.1:[0-9]* reached" "$dir/err"
 run 0 --ssh "$fake" -H one:2,two:1 "$dir/where"
 check "without -np as many as there are slots" has_line "[2] 2 of 3, local 0 of 1, there in $PWD"
 
@@ -121,7 +124,7 @@ check "unless it is asked for" has_line "[0] [:7]"
 head -c 3000000 /dev/zero | tr '\0' x | fold -w 99 >"$dir/long"
 "$halayrun" -np 2 --no-prefix --ssh "$fake" -H one:2 bash -c 'test $HALAY_RANK = 1 || cat' <"$dir/long" >"$dir/out"
 check "rank 0's standard input, three megabytes of it, and its output" cmp "$dir/long" "$dir/out"
-# Rank 0 reads nothing until its agent takes no more of it.
+# Rank 0 reads nothing until its agent takes no more input.
 cat >"$dir/lazy" <<'END'
 #!/bin/bash
 size() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' /proc/$PPID/status; }
@@ -161,7 +164,7 @@ run 1 -np 4 --start-timeout 10 --ssh "$fake" -H refused,old,mute,good true
 check "refused" err_has "host 'refused': ssh: connect to host refused port 22: Connection refused"
 check "another version" err_has "host 'old': halay 0.0.9 is installed there"
 check "no answer" err_has "host 'mute': it does not answer"
-check "how many" err_has "3 of 4 hosts cannot be started: nothing is"
+check "how many" err_has "3 of 4 hosts cannot be started: no rank was started"
 run 1 -np 1 --ssh "$fake" --remote-halayrun /nowhere/halayrun -H one true
 check "it is not there" err_has "--remote-halayrun PATH says where"
 run 1 -np 1 --ssh "$dir/no-ssh" -H one true

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is recognised of environments and files that batch systems, platforms and launchers leave: given as text here,
- * so that none of them is needed.
+ * What is recognised in environments and files that batch systems, platforms and launchers leave. They are given as
+ * text, so that none of these systems is needed.
  */
 #include "launcher/where/gpus.h"
 #include "launcher/where/recognise.h"
@@ -14,7 +14,7 @@
 
 static char root[] = "/tmp/halay-recognise-XXXXXX";
 
-/* arg: "NAME=value", separated by newlines. The newest values are kept, more than anybody holds at a time. */
+/* arg: "NAME=value", separated by newlines. The newest values stay valid, more than any caller holds at a time. */
 static const char *variable(void *arg, const char *name)
 {
     static char values[64][1024];
@@ -70,7 +70,7 @@ static struct surroundings surroundings_of(const char *environment)
     return (struct surroundings){ .variable = variable, .arg = (void *)(uintptr_t)environment, .root = root };
 }
 
-/* wanted: "a:2 b:1 np 3", with what the allocation calls this host behind '@' and the interface behind '%'. */
+/* wanted: "a:2 b:1 np 3", then the allocation's name for this host after '@' and the interface after '%'. */
 static void check(enum allocation_kind kind, const char *environment, const char *wanted)
 {
     const struct surroundings from = surroundings_of(environment);
@@ -81,9 +81,9 @@ static void check(enum allocation_kind kind, const char *environment, const char
     enum halay_status status = recognise(&from, &a, why, sizeof why);
     for (size_t i = 0; i < a.hosts.count; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s:%d ", a.hosts.at[i].name, a.hosts.at[i].slots);
-    snprintf(text + n, sizeof text - n, "np %d%s%s%s%s%s%s%s", a.ranks, a.here ? " @" : "", a.here ? a.here : "",
-             a.interface ? " %" : "", a.interface ? a.interface : "", a.agent ? " !" : "", a.agent ? a.agent : "",
-             a.is_started ? " started" : "");
+    snprintf(text + n, sizeof text - n, "np %d%s%s%s%s%s%s%s", a.ranks, a.this_host ? " @" : "",
+             a.this_host ? a.this_host : "", a.interface ? " %" : "", a.interface ? a.interface : "",
+             a.remote_shell ? " !" : "", a.remote_shell ? a.remote_shell : "", a.is_started ? " started" : "");
     CHECK(status == HALAY_OK && a.kind == kind && !strcmp(text, wanted), "%s: kind %d, '%s' not '%s', %s", environment,
           (int)a.kind, text, wanted, why);
     CHECK(!a.kind || a.remarks.count, "%s", environment);
@@ -137,9 +137,9 @@ static void check_batch(void)
     check_wrong("SLURM_JOB_NODELIST=a\nSLURM_TASKS_PER_NODE=4(y2)",
                 "SLURM_TASKS_PER_NODE: '4(y2)' is not understood at character 2");
     check_wrong("SLURM_JOB_NODELIST=a,b\nSLURM_TASKS_PER_NODE=4(x3)",
-                "stands for 3 hosts, and the list of hosts has 2");
+                "stands for 3 hosts, but the list of hosts has 2");
     check_wrong("SLURM_JOB_NODELIST=a\nSLURM_TASKS_PER_NODE=0", "is not understood at character 2");
-    check_wrong("SLURM_JOB_NODELIST=a\nSLURM_NTASKS=many", "SLURM_NTASKS: 'many' is no whole number");
+    check_wrong("SLURM_JOB_NODELIST=a\nSLURM_NTASKS=many", "SLURM_NTASKS: 'many' is not a whole number");
 
     write_file("/lsf", "h1\nh1\nh2\n");
     check(ALLOCATION_LSF, "LSB_DJOB_HOSTFILE=/lsf\nLSB_MCPU_HOSTS=h9 9", "h1:2 h2:1 np 3");
@@ -158,7 +158,7 @@ static void check_started(void)
 {
     check(ALLOCATION_TORCHRUN, "RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nMASTER_ADDR=10.0.0.1", "np 4 started");
     check(ALLOCATION_NONE, "RANK=1\nWORLD_SIZE=4", "np 0");
-    check_wrong("RANK=4\nWORLD_SIZE=4\nLOCAL_RANK=1\nMASTER_ADDR=a", "RANK: '4' is no whole number from 0 to 3");
+    check_wrong("RANK=4\nWORLD_SIZE=4\nLOCAL_RANK=1\nMASTER_ADDR=a", "RANK: '4' is not a whole number from 0 to 3");
     check(ALLOCATION_MPI, "OMPI_COMM_WORLD_SIZE=3\nSLURM_JOB_NODELIST=a", "np 3 started");
     check(ALLOCATION_MPI, "PMI_SIZE=2", "np 2 started");
     check_wrong("PMI_SIZE=two", "PMI_SIZE: 'two'");
@@ -202,7 +202,7 @@ static void check_sagemaker(void)
     write_file(HYPERPARAMETERS, "{\"sagemaker_mpi_num_of_processes_per_host\": 3}");
     check(ALLOCATION_SAGEMAKER, "", "algo-1:3 algo-2:3 np 6 @algo-2 %eth0");
     write_file(HYPERPARAMETERS, "{\"sagemaker_mpi_num_of_processes_per_host\": \"many\"}");
-    check_wrong("", "sagemaker_mpi_num_of_processes_per_host: 'many' is no number");
+    check_wrong("", "sagemaker_mpi_num_of_processes_per_host: 'many' is not a number");
     write_file(HYPERPARAMETERS, "{\"sagemaker_distribution_instance_groups\": \"[\\\"gpu\\\"]\"}");
     write_file(RESOURCES,
                "{\"current_host\": \"algo-3\", \"hosts\": [\"algo-1\", \"algo-2\", \"algo-3\"], \"instance_groups\": "
@@ -224,11 +224,11 @@ static void check_sagemaker(void)
     write_file(RESOURCES, "{\"current_host\": \"algo-9\", \"hosts\": [\"algo-1\"]}");
     check_wrong("", "current_host: 'algo-9' is none of hosts");
     write_file(RESOURCES, "{\"current_host\": \"algo-1\", \"hosts\": [\"algo-1\", 2]}");
-    check_wrong("", "hosts: item 2 is no host");
+    check_wrong("", "hosts: item 2 is not a host");
     write_file(RESOURCES, "{\"current_host\": \"algo-1\"}");
     check_wrong("", "hosts: not a list of hosts");
     write_file(RESOURCES, "[1]");
-    check_wrong("", "no object");
+    check_wrong("", "not an object");
     remove_files();
     check(ALLOCATION_SAGEMAKER,
           "SM_HOSTS=[\"algo-1\",\"algo-2\"]\nSM_CURRENT_HOST=algo-2\nSM_NETWORK_INTERFACE_NAME=eth1",
@@ -249,6 +249,8 @@ static void check_tf_config(void)
           "TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"evaluator\", \"index\": 0}}",
           "a:1 np 1");
     check_wrong("TF_CONFIG={cluster", "TF_CONFIG, line 1, column 8: not JSON");
+    check_wrong("TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": \"x\"}}",
+                "TF_CONFIG: task: index: 'x' is no number");
     check_wrong("TF_CONFIG={}", "TF_CONFIG: cluster: worker: not a list of hosts");
     check_wrong("TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
                 "task: index: there are 1 hosts");

@@ -4,7 +4,7 @@
 # halayrun --sagemaker and sm-entry on this machine: two addresses of loopback are two hosts, each with a folder that
 # stands for /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
-entry=$top_builddir/launcher/sm-entry
+entry=$top_builddir/contrib/sagemaker/sm-entry
 # Addresses that no other process has, so that whoever runs this test, too, is no stranger here; the port is the one
 # that is used unless another is said, outside of the range from which the system gives ports away.
 host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))
@@ -83,7 +83,7 @@ pid1=$!
 ends 0
 check "all four meet without being told how" test "$(grep -c 'met 4' "$dir/out1")" = 4
 HALAY_OPT_ML=$dir/1 run 0 --explain
-check "and it is explained" out_has 'start: halayrun, started on every host'
+check "and it is explained" out_has 'start: halayrun on every host'
 HALAY_OPT_ML=$dir/1 run 0 -H localhost:2 "$probe" meet
 check "-H overrides it" test "$(grep -c 'met 2' "$dir/out")" = 2
 HALAY_OPT_ML=$dir/1 HALAY_RANK=0 HALAY_SIZE=1 run 0 -np 2 "$probe" meet
@@ -164,8 +164,8 @@ lose_first() {
 lose_first
 both "$two"
 on 2
-on 1 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids"
-wait_for has_lines 4 "$dir/pids"
+on 1 sh -c 'echo $$ >>"$0"; echo "runs"; exec sleep 1000' "$dir/pids"
+wait_for has_lines 4 "$dir/out1" # the first host knows then that they run
 kill -9 $pid2
 wait $pid2
 wait $pid1
@@ -235,16 +235,16 @@ refused() {
     unmeddle
 }
 refused 1 flip a 150
-check "it is said" grep -q 'was changed on its way' "$dir/err2"
+check "it is said" grep -q 'altered on their way' "$dir/err2"
 refused 1 flip a 1000
 refused 1 cut a 1000
 refused 1 flip a -150
-check "it is said" grep -q 'was changed on its way' "$dir/err1"
+check "it is said" grep -q 'altered on their way' "$dir/err1"
 refused 1 cut a -200
 between flip e -150
 wait $pid1
 wait $pid2
-check "complaints that were changed are none" grep -q 'was changed on its way' "$dir/err1"
+check "complaints that were changed are none" grep -q 'altered on their way' "$dir/err1"
 unmeddle
 between flip r 130
 wait $pid1
@@ -345,15 +345,17 @@ both "$two"
 on 2 --start-timeout 0.3
 wait $last
 check "nobody calls" test $? = 1
-check "it says so" grep -q "'$host1' has not called" "$dir/2/output/failure"
+check "it says so" grep -q "'$host1' did not connect" "$dir/2/output/failure"
 on 1 --start-timeout 0.3 true
 wait $last
 check "nobody listens" test $? = 1
 check "the reason" grep -q "host '$host2' cannot be reached after" "$dir/err1"
 HALAY_OPT_ML=$dir/none run 2 --sagemaker true
-check "no container" err_has 'this is no SageMaker container'
+check "no container" err_has 'this is not a SageMaker container'
 HALAY_OPT_ML=$dir/1 run 2 --sagemaker -H a:1 true
 check "hosts are found" err_has 'finds the hosts itself'
+HALAY_OPT_ML=$dir/1 run 2 --sagemaker --min-np 2 true
+check "not elastic" err_has 'stay the same'
 OMPI_COMM_WORLD_SIZE=2 HALAY_OPT_ML=$dir/1 run 2 --sagemaker true
 check "not under mpirun" err_has 'start the program itself'
 echo "{\"current_host\": \"$host1\", \"hosts\": [" >"$dir/1/input/config/resourceconfig.json"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the world under halayrun and prints what the rank believes: "rank R of N, processors P", P being what the ranks
- * of this host can use together.
+ * Opens the world under halayrun and prints what the rank sees: "rank R of N, processors P", P being those that the
+ * ranks of this host can use together.
  */
 #include "collectives/group/world.h"
 #include <stdio.h>

@@ -1,10 +1,10 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the tests of halay-perf share; they read it with `. perf.sh`. Sets scratch, perf, halayrun, check_json.
+# Shared by the tests of halay-perf, which read it with `. perf.sh`. Sets scratch, perf, halayrun, check_json.
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
-# shellcheck disable=SC2034 # who reads this file uses them
+# shellcheck disable=SC2034 # used by the tests
 perf=$top_builddir/perf/halay-perf
 # shellcheck disable=SC2034
 halayrun=$top_builddir/launcher/halayrun
@@ -16,7 +16,7 @@ trap 'exit 1' HUP INT TERM
 faults=0
 checks=0
 
-# An outer job, or settings of who runs the tests, must not reach the programs under test.
+# The settings of an outer job or of the user must not reach the programs under test.
 for name in $(env | sed -n 's/^\(\(HALAY\|HOROVOD\)_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-perf doctor: every part of it is there, alone and in a job, and a module that does not load is named with its
+# halay-perf doctor: every part is printed, alone and in a job, and a module that does not load is named with the
 # reason.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 expect 0 "$perf" doctor
 for line in '^halay$' 'version [0-9]' '^machine' '^memory$' 'memlock' 'shared segments +yes' '^transports$' \
     '^  shm +built in' \
-    '^job$' 'started by no launcher' '^choices' 'allreduce +shared +4 B to' '^  barrier +[a-z]' '^configuration$' \
+    '^job$' 'started without a launcher' '^choices' 'allreduce +shared +4 B to' '^  barrier +[a-z]' '^configuration$' \
     'HALAY_FUSION_THRESHOLD'; do
     says out "$line"
 done
@@ -19,7 +19,7 @@ says out 'rank 1: host .*, processors'
 checks=$((checks + 1))
 [ "$(grep -c 'started by halayrun' "$scratch/out")" -eq 1 ] || wrong "more than one rank prints"
 
-# A machine that hwloc makes up: where the segments of its ranks lie.
+# A synthetic machine of hwloc's: where its ranks' segments lie.
 if grep -q '^#define HALAY_HAVE_HWLOC 1' "$top_builddir/config.h"; then
     expect 0 env HWLOC_SYNTHETIC='numa:2 core:2 pu:1' "$halayrun" -np 2 --bind none "$perf" doctor
     says out 'rank 0: .*segment on NUMA node 0'
@@ -29,7 +29,7 @@ fi
 for name in mpi ucx; do
     capital=$(echo $name | tr '[:lower:]' '[:upper:]')
     if grep -q "^#define HALAY_HAVE_$capital 1" "$top_builddir/config.h"; then
-        # A file of that name that is no shared object: loaded first, and the reason is told.
+        # A file of that name that is no shared object comes first: the reason is printed.
         mkdir -p "$scratch/modules"
         echo 'no shared object' >"$scratch/modules/libhalay-$name.so"
         expect 0 env HALAY_MODULE_PATH="$scratch/modules" "$perf" doctor
@@ -40,7 +40,7 @@ for name in mpi ucx; do
     fi
 done
 
-# A job that cannot start: all else is told all the same.
+# A job that cannot start: all else is printed.
 expect 1 "$perf" doctor --transport no-such
 says out 'cannot start'
 says out '^configuration$'

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halay-perf engine, small: alone and with two ranks, both kinds of buffers, with and without a model; text and JSON. It
-# compares every sum itself. Of its times no test can say how long they are, but how they lie to each other: what goes
-# on beside a step is part of it, and a high percentile is not below a low one.
+# compares every sum itself. No test can tell how long its times must be, but they must be consistent: a part of a step
+# is not longer than the step, and a high percentile is not below a low one.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 json=$scratch/report.json
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The flight recorder and halay-perf flight: a job in which a rank is killed while the others wait for a tensor that it
-# did not submit is explained by the files that are left; one that went well has no difference.
+# The flight recorder and halay-perf flight: the files explain a job in which a rank was killed while the others waited
+# for a tensor that it did not submit; a job that succeeded has no difference.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 job=$top_builddir/tests/fusion/job
 
@@ -12,9 +12,15 @@ says out "^first difference: tensor 'w', submission 1: submitted by ranks 0, 1; 
 says out "^rank 2 \(.*, process [0-9]+\): waits for nothing, submitted 'go' last; [0-9]+ records, the last "
 says out "^rank 1 .*submitted '(w|go)' last; failed: rank 2 has died; "
 expect 1 "$perf" flight show "$scratch/killed.2" "$scratch/killed.0"
-says out '^2 of 3 ranks: what the others did is not known$'
+says out '^2 of 3 ranks: the others. files are missing$'
 expect 0 "$perf" flight dump "$scratch/killed.2"
 says out "submitted 'go' submission 1 broadcast f32 4 bytes$"
+
+# The cause of a failure is kept whole, however long it is.
+expect 0 env HALAY_STALL_CHECK_TIME=0.5 HALAY_STALL_SHUTDOWN_TIME=1 HALAY_FLIGHT="$scratch/stalled.%r" "$job" \
+    --spawn 3 stop
+expect 1 "$perf" flight show "$scratch"/stalled.*
+says out "^rank 0 .*; failed: stalled for .* s: tensor 'w': submitted by ranks 0, 1, missing: ranks 2; [0-9]+ records"
 
 expect 0 "$halayrun" -np 2 --flight "$scratch/well.dat" --flight-bytes 64K "$perf" engine -n 2 --idle 0 \
     --model many-small -s 1

@@ -27,11 +27,11 @@ holds "$json" ranks=3 reduction=max results.0.dtype=bf16 results.0.wrong=0 resul
 expect 0 "$halayrun" -np 2 "$perf" allreduce -b 24 -e 200 -f 2 -n 3 -d f64 -o average
 says out ' 192 '
 
-# An algorithm by its name is what the table then shows.
+# The table shows an algorithm that was forced.
 expect 0 "$halayrun" -np 2 "$perf" allreduce -b 64K -e 64K -n 3 --algorithm ring --json "$json"
 holds "$json" results.0.algorithm=ring results.0.wrong=0
 
-# The plain loop beside each operation, its results checked as ours are.
+# The plain loop beside each operation, with its results checked too.
 for operation in allreduce reduce reduce-scatter broadcast all-gather alltoall; do
     expect 0 "$halayrun" -np 3 "$perf" $operation -b 4 -e 4K -f 100 -n 3 -w 1 --versus naive --json "$json"
     says out ' naive +ratio$'
@@ -43,7 +43,7 @@ holds "$json" results.1.versus.0.name=naive results.1.versus.0.wrong=0
 expect 0 "$halayrun" -np 2 "$perf" barrier -n 3 --versus naive --json "$json"
 holds "$json" results.0.versus.0.name=naive
 
-# On standard output there is the object and nothing else.
+# Standard output has the object and nothing else.
 expect 0 "$perf" allreduce -b 4 -e 4 -n 2 --json -
 holds "$scratch/out" op=allreduce
 
@@ -73,7 +73,7 @@ says out '^\[0\] # roofline of reduce-scatter f32, 2 ranks'
 holds "$json" op=roofline of=reduce-scatter results.0.bytes=65536 results.0.time_us=positive \
     results.0.algbw_gbs=positive results.0.wrong=absent results.0.algorithm=absent results.0.roofline_percent=absent
 
-# How far it has come, on a terminal, which under a launcher is the launcher's; nowhere else.
+# Progress is shown on a terminal, under a launcher on the launcher's, and nowhere else.
 if command -v script >/dev/null 2>&1; then
     for launcher in '' "$halayrun -np 2"; do
         expect 0 script -qec "$launcher $perf broadcast -b 4K -e 4K -n 3" "$scratch/typescript"

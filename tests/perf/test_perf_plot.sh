@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/bench/plot: a PNG and an SVG from several reports, the same bytes from the same figures; what is no report is
-# refused.
+# perf/bench/plot: a PNG and an SVG from several reports, the same bytes from the same figures; it refuses other files.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 
@@ -37,7 +36,7 @@ expect 1 "$plot" -o "$scratch/a.png" "$scratch/barrier.json"
 says err "op 'barrier' cannot be drawn"
 [ ! -e "$scratch/a.png" ] || wrong "a picture of nothing"
 
-# Where no Python has it the end is as clear.
+# If no Python has it, the error names what is missing.
 MPLCONFIGDIR=$scratch
 export MPLCONFIGDIR
 mkdir -p "$scratch/none/matplotlib"
@@ -45,7 +44,7 @@ echo 'raise ImportError' >"$scratch/none/matplotlib/__init__.py"
 PYTHONPATH=$scratch/none expect 1 "$plot" -o "$scratch/a.png" "$scratch/one.json"
 says err 'needs .*python3-matplotlib.*not installed: asked were .*python3'
 
-# The interpreter that has it need not be the first one: the program finds it.
+# The program finds an interpreter that has it, even if it is not the first one.
 if ! python3 -c 'import matplotlib' >/dev/null 2>&1 && ! /usr/bin/python3 -c 'import matplotlib' >/dev/null 2>&1; then
     [ "$faults" -eq 0 ] || perf_end
     skip "no matplotlib: nothing was drawn"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What halay-perf makes of records: where ranks differ, in the files of jobs that never were; and how far two clocks
- * are apart, in timelines whose clocks are known.
+ * What halay-perf makes of records: where ranks differ, in the files of invented jobs; and how far two clocks are
+ * apart, in timelines with known clocks.
  */
 #include "base/trace.h"
 #include "perf/src/records/flight.h"
@@ -15,7 +15,7 @@ enum { RANKS = 3, CAPACITY = 64 };
 
 static char folder[] = "/tmp/halay-flight.XXXXXX";
 static struct halay_ring *rings[RANKS];
-static int64_t now_ns = 1000000000; /* of the job that never was */
+static int64_t now_ns = 1000000000; /* of the invented job */
 
 static const char *path_of(int rank)
 {
@@ -67,7 +67,7 @@ static void collective(int rank, enum halay_record_kind kind, const char *name, 
     halay_ring_add(rings[rank], &r);
 }
 
-/* A step of one tensor that went well on all ranks. */
+/* A step of one tensor that succeeded on all ranks. */
 static void step(const char *name, uint64_t ordinal, uint64_t number)
 {
     for (int r = 0; r < RANKS; r++)
@@ -127,7 +127,7 @@ static void check_differences(void)
     EXPECT("crosswise", "tensor 'x', submission 1: submitted by ranks 1, 2; not by rank 0",
            "tensor 'y', submission 1: submitted by rank 0; not by ranks 1, 2");
 
-    begin_job(); /* as something else; that it ended with an error everywhere is no excuse */
+    begin_job(); /* as something else, even though it ended with an error everywhere */
     struct halay_record other = tensor(HALAY_RECORD_SUBMITTED, "w", 1, 800);
     other.dtype = HALAY_F64;
     halay_ring_add(rings[1], &other);
@@ -166,7 +166,7 @@ static void check_collectives(void)
            "collective 1, 'b' (allreduce of f32): started and not finished by ranks 0, 2; it is 'c' (allreduce "
            "of f32) on rank 1");
 
-    begin_job(); /* everybody is in it: no rank differs */
+    begin_job(); /* all ranks are in it: none differs */
     for (int r = 0; r < RANKS; r++)
         collective(r, HALAY_RECORD_STARTED, "b", 1);
     EXPECT("together", NULL);
@@ -191,7 +191,7 @@ static void in_set(int rank, enum halay_record_kind kind, const char *name, uint
     halay_ring_add(rings[rank], &r);
 }
 
-/* Ranks 0 and 2 are process set 3; its collectives and names have nothing to do with those of all ranks. */
+/* Ranks 0 and 2 are process set 3; its collectives and names are apart from those of all ranks. */
 static void check_sets(void)
 {
     begin_job();
@@ -217,28 +217,46 @@ static void check_sets(void)
            "tensor 'c' of process set 3, submission 1: submitted by rank 0; not by rank 2");
 }
 
+static void fail(int rank, const char *cause)
+{
+    struct halay_record r = tensor(HALAY_RECORD_FAILED, "", 0, 0);
+
+    for (size_t length = strlen(cause); r.bytes < length;) {
+        size_t part = halay_record_set_part(&r, cause + r.bytes, length - r.bytes);
+        halay_ring_add(rings[rank], &r);
+        submit(rank, "another thread's", r.bytes + 1);
+        r.bytes += part;
+    }
+}
+
+#define STALL                                                                                                          \
+    "tensor 'encoder.layers.11.attention.output.dense.weight' stalled for 60 s: ranks 0 to 6 have submitted it, rank " \
+    "7 has not"
+
 static void check_last(void)
 {
     struct perf_flight flight;
     struct halay_record r;
-    char text[256];
+    char text[512];
 
     begin_job();
     submit(0, "a", 1);
     r = tensor(HALAY_RECORD_WAITS, "a", 1, 0);
     halay_ring_add(rings[0], &r);
-    r = tensor(HALAY_RECORD_FAILED, "rank 2 has died", 0, 0);
-    halay_ring_add(rings[0], &r);
+    fail(0, "rank 2 has died");
     submit(1, "b", 1);
     r = tensor(HALAY_RECORD_WAITS, "b", 1, 0);
     halay_ring_add(rings[1], &r);
     r.kind = HALAY_RECORD_WAITED;
     r.begin_ns = r.time_ns;
     halay_ring_add(rings[1], &r);
+    fail(1, STALL);
     r = tensor(HALAY_RECORD_LEFT, "", 0, 0);
     halay_ring_add(rings[2], &r);
-    static const char *const wanted[RANKS] = { "waits for 'a', submitted 'a' last; failed: rank 2 has died",
-                                               "waits for nothing, submitted 'b' last", "has left" };
+    static const char *const wanted[RANKS] = {
+        "waits for 'a', submitted 'another thread's' last; failed: rank 2 has died",
+        "waits for nothing, submitted 'another thread's' last; failed: " STALL, "has left"
+    };
     for (int k = 0; k < RANKS; k++) {
         halay_ring_destroy(rings[k]);
         REQUIRE(perf_flight_read(NULL, path_of(k), &flight) == HALAY_OK);
@@ -264,7 +282,7 @@ static void check_bounds(void)
     CHECK(perf_timeline_bounds(&a, &b, &least, &most) == 0 && least == 990 && most == 1006);
 }
 
-/* A timeline of what the ring has is one object, whatever the names are, and comes back with its collectives. */
+/* A ring's timeline is one object, whatever the names are, and is read back with its collectives. */
 static void check_trace(void)
 {
     struct perf_timeline timeline;
@@ -275,10 +293,11 @@ static void check_trace(void)
     step("w \xc3\xbc", 1, 2);
     r = tensor(HALAY_RECORD_FINISHED, "from a root", 0, 400);
     r.collective = 3;
-    r.operation = 1; /* a broadcast says nothing about clocks */
+    r.operation = 1; /* a broadcast does not bound clocks */
     halay_ring_add(rings[1], &r);
     r = tensor(HALAY_RECORD_FAILED, "a \x01 broken file", 0, 0);
     halay_ring_add(rings[1], &r);
+    fail(1, STALL);
     for (int k = 0; k < RANKS; k++)
         halay_ring_destroy(rings[k]);
     if (!CHECK(perf_timeline_read(NULL, path_of(1), &timeline) == HALAY_OK))
@@ -289,6 +308,9 @@ static void check_trace(void)
     perf_timeline_shift(&timeline, 100);
     double after =
         json_number_value(json_object_get(json_array_get(json_object_get(timeline.root, "traceEvents"), 4), "ts"));
+    char *written = json_dumps(timeline.root, 0);
+    CHECK(written && strstr(written, "\"" STALL "\""), "the cause is whole");
+    free(written);
     CHECK(before > 0 && before - after == 100, "%f, %f", before, after);
     perf_timeline_fini(&timeline);
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Timelines: each rank's file is one JSON object with what it did, by either name of the variable; halay-perf
-# timeline-merge makes one of them, and of flight recorders' files, and moves ranks of other clocks.
+# Timelines: each rank writes one JSON object, by either name of the variable; halay-perf timeline-merge joins them and
+# flight recorders' files, and shifts ranks with other clocks.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 expect 0 "$halayrun" -np 2 --timeline "$scratch/t.json" --flight "$scratch/f" "$perf" engine -n 2 --idle 0 \
@@ -21,14 +21,14 @@ holds "$scratch/all.json" traceEvents.0.pid=0 otherData.ranks.0.aligned_by=clock
 expect 0 "$perf" timeline-merge "$scratch/t.0.json" "$scratch/f.1"
 holds "$scratch/out" otherData.ranks.1.rank=1 otherData.ranks.1.aligned_by=clock
 
-# The same file as if another host had written it: by the collectives of both it is not far off.
+# The same file as if from another host: the common collectives bring it close.
 sed 's/"boot_id":"[^"]*"/"boot_id":"another"/' "$scratch/t.1.json" >"$scratch/other.json"
 expect 0 "$perf" timeline-merge -o "$scratch/all.json" "$scratch/t.0.json" "$scratch/other.json"
-says err "other.json' is moved by -?[0-9.]+ ms, by collectives$"
+says err "other.json' is shifted by -?[0-9.]+ ms, by collectives$"
 holds "$scratch/all.json" otherData.ranks.1.aligned_by=collectives otherData.ranks.1.within_us=positive
 
-# Bounded: little memory keeps the newest records and says how many it dropped. Horovod's name is accepted, and its
-# word.
+# Bounded: little memory keeps the newest records and counts the dropped ones. Horovod's variable and its value are
+# accepted.
 expect 0 env HOROVOD_TIMELINE="$scratch/small.json" HALAY_TIMELINE_BYTES=16K "$perf" engine -n 200 --idle 0
 holds "$scratch/small.0.json" otherData.dropped=positive otherData.size=1
 [ "$(wc -c <"$scratch/small.0.json")" -lt 65536 ] || wrong "a timeline of 128 records is too long"
@@ -42,5 +42,5 @@ expect 1 "$perf" timeline-merge "$0"
 expect 1 "$perf" timeline-merge "$scratch/absent"
 echo '{"traceEvents": []}' >"$scratch/foreign.json"
 expect 1 "$perf" timeline-merge "$scratch/foreign.json"
-says err 'is no timeline of one rank of halay'
+says err 'is not the timeline of a halay rank'
 perf_end

@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-perf tune: what it writes is a table that halay takes; runs add to it and replace their own rows only; what
-# cannot be written is found before anything is measured, and nothing half-written is left.
+# halay-perf tune: it writes a table that halay reads; runs add to it and replace only their own rows; a file that
+# cannot be written fails before anything is measured, and nothing half-written is left.
 . "${top_srcdir:?}/tests/perf/perf.sh"
+# The labs of other tests come and go as interfaces, and UCX would listen on one.
+export UCX_NET_DEVICES=lo
 table=$scratch/new/folder/table
 
 # tune RANKS OPTION...: small and short.
@@ -37,8 +39,7 @@ says out "allreduce +shared .*because: $table, line [0-9]+, says so"
 expect 0 env HALAY_TUNING="$table" "$halayrun" -np 3 "$perf" doctor
 says out "allreduce +shared .*by the costs of $table, line [0-9]+"
 
-# Another number of ranks adds rows; the same one again replaces its own; what somebody wrote stays, and where it
-# stands.
+# Another number of ranks adds rows; the same number again replaces its own; rows that a user wrote stay in their place.
 sed -i '1a use * * barrier 64- * dissemination # mine' "$table"
 tune 3 --only barrier
 count 6 '^slot +shm local [a-z-]+ 2 '
@@ -58,7 +59,7 @@ says out "barrier .*because: $table, line"
 expect 0 "$halayrun" -np 2 --no-prefix "$perf" tune -b 4 -e 4 -n 1 --only broadcast -o -
 says out '^use +shm local broadcast 2 \* '
 
-# Without a name: where halay looks for it.
+# Without --output: where halay looks for it.
 expect 0 env XDG_CONFIG_HOME="$scratch/config" "$halayrun" -np 2 "$perf" tune -b 4 -e 4 -n 1 --only barrier
 expect 0 env XDG_CONFIG_HOME="$scratch/config" "$halayrun" -np 2 "$perf" doctor
 says out "barrier .*because: $scratch/config/halay/tuning, line"
@@ -69,7 +70,7 @@ says err "cannot write '$scratch/file/table'"
 checks=$((checks + 1))
 [ -z "$(find "$scratch" -name '*.tmp')" ] || wrong "a temporary file is left"
 
-# By messages: segments are measured too.
+# Over messages segments are measured too.
 if grep -q '^#define HALAY_HAVE_UCX 1' "$top_builddir/config.h"; then
     export HALAY_MODULE_PATH="$top_builddir/.libs"
     expect 0 "$halayrun" -np 2 "$perf" tune --transport ucx --only allreduce -b 4 -e 256K -f 1024 -n 2 -o "$table"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The tuning table in a job: rank 0's holds for all ranks, whatever the others have; what is wrong with it ends the
-# start of all; where it is looked for; and the choice is explained.
+# The tuning table in a job: rank 0's holds for all ranks, whatever the others have; an error in it ends the start on
+# all; where halay looks for it; how it explains a choice.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 printf '%s\n' 'halay-tuning 1' 'use * * allreduce * 32K direct' 'use * * allreduce * * halving-doubling' \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pure parts of halay-perf: options, statistics, the pattern that is moved and reduced, the table of operations.
+ * The pure parts of halay-perf: statistics, the pattern that is moved and reduced, the table of operations.
  */
-#include "perf/src/cli/options.h"
 #include "perf/src/engine/models.h"
 #include "perf/src/operation/operation.h"
 #include "perf/src/operation/pattern.h"
@@ -13,104 +12,6 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-/* ---- options ----------------------------------------------------------------------------------------------------- */
-
-struct values {
-    size_t size;
-    long number;
-    double real;
-    const char *text;
-    int word, flag;
-    enum halay_dtype dtype;
-    enum halay_op op;
-};
-
-static const char *const words[] = { "shared", "private", NULL };
-
-/* Parse one to four arguments; says is what was written about an error. */
-static enum perf_parsed parse(struct values *v, char *says, size_t size, const char *a, const char *b, const char *c)
-{
-    const struct perf_option table[] = {
-        { 'b', "begin", PERF_SIZE, &v->size, "size", "SIZE", 0, 0, NULL },
-        { 'n', NULL, PERF_LONG, &v->number, "number", "N", 1, 10, NULL },
-        { 0, "real", PERF_REAL, &v->real, "real", "X", 0, 5, NULL },
-        { 0, "json", PERF_TEXT, &v->text, "text", "FILE", 0, 0, NULL },
-        { 0, "buffers", PERF_WORD, &v->word, "word", "KIND", 0, 0, words },
-        { 0, "flag", PERF_FLAG, &v->flag, "flag", NULL, 0, 0, NULL },
-        { 'd', "dtype", PERF_DTYPE, &v->dtype, "type", "TYPE", 0, 0, NULL },
-        { 'o', "op", PERF_OP, &v->op, "op", "OP", 0, 0, NULL },
-        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
-    };
-    char command[] = "test", first[64], second[64], third[64];
-    char *argv[] = { command, first, second, third };
-    int argc = 1 + !!a + !!b + !!c;
-    FILE *errors = fmemopen(says, size, "w");
-
-    REQUIRE(errors);
-    snprintf(first, sizeof first, "%s", a ? a : "");
-    snprintf(second, sizeof second, "%s", b ? b : "");
-    snprintf(third, sizeof third, "%s", c ? c : "");
-    *v = (struct values){ .word = -1 };
-    enum perf_parsed parsed = perf_options_parse(table, command, argc, argv, errors);
-    fclose(errors);
-    v->text = v->text ? "given" : NULL; /* it pointed into this frame */
-    return parsed;
-}
-
-static void accepts(void)
-{
-    struct values v;
-    char says[512] = "";
-
-    CHECK(parse(&v, says, sizeof says, NULL, NULL, NULL) == PERF_PARSED);
-    CHECK(parse(&v, says, sizeof says, "-b", "64K", NULL) == PERF_PARSED && v.size == 65536);
-    CHECK(parse(&v, says, sizeof says, "-b64K", NULL, NULL) == PERF_PARSED && v.size == 65536);
-    CHECK(parse(&v, says, sizeof says, "--begin=1M", "-n", "10") == PERF_PARSED && v.size == 1 << 20 && v.number == 10);
-    CHECK(parse(&v, says, sizeof says, "--begin", "4", "--flag") == PERF_PARSED && v.size == 4 && v.flag);
-    CHECK(parse(&v, says, sizeof says, "--buffers", "private", NULL) == PERF_PARSED && v.word == 1);
-    CHECK(parse(&v, says, sizeof says, "-dbf16", "-o", "max") == PERF_PARSED && v.dtype == HALAY_BF16 &&
-          v.op == HALAY_MAX);
-    CHECK(parse(&v, says, sizeof says, "--json", "-", NULL) == PERF_PARSED && v.text);
-    CHECK(parse(&v, says, sizeof says, "--real", "2.5", NULL) == PERF_PARSED && v.real == 2.5);
-    CHECK(parse(&v, says, sizeof says, "--help", NULL, NULL) == PERF_PARSED_HELP);
-    CHECK(parse(&v, says, sizeof says, "-n", "1", "-h") == PERF_PARSED_HELP);
-    CHECK(!*says, "said '%s'", says);
-}
-
-/* Refused, and the message has both texts. */
-static void refuse(const char *a, const char *b, const char *expected, const char *also)
-{
-    struct values v;
-    char says[512] = "";
-
-    CHECK(parse(&v, says, sizeof says, a, b, NULL) == PERF_PARSED_WRONG, "'%s'", a);
-    CHECK(strstr(says, expected) && strstr(says, also), "'%s': said '%s'", a, says);
-    CHECK(strchr(says, '\n') == says + strlen(says) - 1, "more or less than one line: '%s'", says);
-    CHECK(v.size == 0 && v.number == 0 && !v.flag && v.word == -1 && !v.text);
-}
-
-static void refuses(void)
-{
-    refuse("--bufers", "shared", "'--bufers'", "did you mean '--buffers'?");
-    refuse("--begn=4", NULL, "'--begn=4'", "'--begin'");
-    refuse("-x", NULL, "unknown option '-x'", "--help");
-    refuse("begin", NULL, "unknown argument 'begin'", "'--begin'");
-    refuse("", NULL, "unknown argument ''", "--help");
-    refuse("-", NULL, "'-'", "--help");
-    refuse("-b", NULL, "'-b'", "a size such as");
-    refuse("-b", "4X", "'4X'", "a size such as");
-    refuse("-b", "-4", "'-4'", "'-b'");
-    refuse("-n", "0", "'0'", "from 1 to 10");
-    refuse("-n11", NULL, "'11' of option '-n'", "from 1 to 10");
-    refuse("--real", "nan", "'nan'", "from 0 to 5");
-    refuse("--buffers=both", NULL, "'both'", "one of shared, private");
-    refuse("--dtype", "f8", "'f8'", "bf16");
-    refuse("--op", "mean", "'mean'", "average");
-    refuse("--flag=1", NULL, "'--flag=1'", "no value");
-    refuse("--json", "", "''", "not empty");
-    refuse("--beg", "4", "unknown option '--beg'", "--help");
-}
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
@@ -280,7 +181,7 @@ static void perform(const struct ranks *ranks, enum perf_collective collective)
     }
 }
 
-/* The check accepts what comes out and nothing else: not what was there before, not one changed element. */
+/* The check accepts the right result only: not the earlier contents, not one changed element. */
 static void operation_of(const struct perf_operation *operation, enum halay_op op, int size, size_t count, int root)
 {
     struct ranks ranks;
@@ -297,7 +198,7 @@ static void operation_of(const struct perf_operation *operation, enum halay_op o
         out_of(&ranks, last)[0] = NAN;
         CHECK(ranks_wrong(&ranks, operation) == 1, "%s: %d ranks, %zu elements", operation->command, size, count);
     }
-    /* What memory alone is measured with stays within the buffers: the sanitizer sees to that. */
+    /* The loops of the roofline stay within the buffers, as the sanitizer checks. */
     for (int r = 0; r < size && operation->touch; r++)
         operation->touch(&ranks.place[r]);
     ranks_fini(&ranks);
@@ -420,7 +321,7 @@ static void tune_rules(void)
     fclose(file);
 }
 
-/* Times that the formulas give are turned back into the costs that they were made of. */
+/* From times that the formulas give, the costs behind them are found again. */
 static void tune_costs(void)
 {
     const double n = 4, a = 10e-6, o = 3e-6, b = 0.5e-9, g = 0.25e-9, s = 1e6, segment = 65536;
@@ -515,8 +416,6 @@ int main(void)
     tune_rules();
     tune_costs();
     tune_copy();
-    accepts();
-    refuses();
     statistics();
     patterns();
     table();

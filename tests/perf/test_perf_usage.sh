@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-perf used wrongly: exit status 2, one line that names what is wrong and what would be right, nothing
-# half-written.
+# Wrong use of halay-perf: exit status 2, one line with the error and its cure, nothing half-written.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 expect 2 "$perf"
@@ -27,7 +26,7 @@ done
 expect 2 "$perf" allreduce --bufers shared
 says err "did you mean '--buffers'\?"
 expect 2 "$perf" allreduce --buffers=both
-says err 'one of shared, private'
+says err "option --buffers: 'both' is none of shared, private"
 expect 2 "$perf" allreduce -b 64M -e 4
 says err 'the last size, 4, is less than the first'
 expect 2 "$perf" allreduce -d f64 -b 4
@@ -41,7 +40,7 @@ says err 'the last size, 16777216, is less than the first'
 expect 2 "$perf" tune --only allgather
 says err "no operation 'allgather'"
 expect 2 "$perf" allreduce -n 0
-says err "value '0' of option '-n'"
+says err "option -n: '0' is not a whole number from 1"
 expect 2 "$perf" allreduce --algorithm no-such
 says err "no-such"
 expect 2 "$perf" allreduce --transport no-such
@@ -51,11 +50,11 @@ says err "unknown option '-o'"
 expect 2 "$perf" barrier -b 4
 says err "unknown option '-b'"
 expect 2 "$perf" roofline --of barrier
-says err 'one of allreduce, reduce, reduce-scatter, broadcast, all-gather, alltoall$'
+says err 'none of allreduce, reduce, reduce-scatter, broadcast, all-gather, alltoall$'
 expect 2 "$halayrun" -np 2 "$perf" broadcast --root 2
-says err 'there is no rank 2 for the root: there are 2, from 0 on'
-# One of several that another launcher has started is no job of one rank, but what a batch script starts is one, and so
-# is what halayrun starts below torchrun.
+says err 'root 2 is no rank: there are 2, from 0 on'
+# One of several processes of another launcher is no job of one rank. A program that a batch script starts is one, and
+# so is one that halayrun starts below torchrun.
 for command in 1:doctor 2:allreduce 1:engine; do
     expect "${command%:*}" env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=localhost "$perf" "${command#*:}"
     says err \
@@ -71,17 +70,17 @@ says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
 expect 2 "$halayrun" -np 2 "$perf" allreduce --versus mpi
 says err 'mpirun -np 2 halay-perf allreduce --versus mpi'
 expect 2 "$halayrun" -np 2 "$perf" allreduce -d f64 -b 8 -e 8 --versus naive
-says err 'cannot compare with the naive loop: the naive loop adds f32 and nothing else'
+says err 'cannot compare with the naive loop: the naive loop adds only f32'
 expect 2 env HALAY_RING_SEGMENT=much "$perf" allreduce
 says err 'HALAY_RING_SEGMENT'
 
-# A file that cannot be written is found before anything is measured, and leaves nothing behind.
+# A file that cannot be written fails before anything is measured, and leaves nothing behind.
 expect 1 "$perf" allreduce -n 1 -e 4 --json "$scratch/absent/report.json"
 says err "cannot write '$scratch/absent/report.json'"
 expect 1 "$halayrun" -np 2 "$perf" engine -n 1 --idle 0 --json "$scratch/absent/report.json"
 says err "cannot write"
 
-# In a job, too, whichever rank gives up first.
+# In a job too, whichever rank gives up first.
 expect 2 "$halayrun" -np 2 "$perf" allreduce --bufers shared
 says err "did you mean '--buffers'"
 perf_end

@@ -29,11 +29,11 @@ expect 0 mpirun -np 2 "$perf" barrier -n 10 --versus mpi --json "$json"
 holds "$json" op=barrier results.0.versus.0.time_us=positive
 expect 0 mpirun -np 2 "$perf" allreduce -b 1K -e 1K -n 3 --versus both --json "$json"
 holds "$json" results.0.versus.0.wrong=0 results.0.versus.1.name=naive results.0.versus.1.wrong=0
-# What is only moved may be of any type.
+# Data that are only moved may have any type.
 expect 0 mpirun -np 2 "$perf" broadcast -b 4K -e 4K -n 3 -d f16 --versus mpi --json "$json"
 holds "$json" results.0.dtype=f16 results.0.versus.0.wrong=0
 
-# What MPI has not is said, not skipped.
+# A type or reduction that MPI lacks is an error, not skipped.
 expect 2 mpirun -np 2 "$perf" allreduce -e 4K -n 3 -d bf16 --versus mpi
 says err 'MPI has no 16-bit floating type'
 expect 2 mpirun -np 2 "$perf" allreduce -e 4K -n 3 -o average --versus mpi
@@ -43,5 +43,5 @@ expect 0 mpirun -np 2 "$perf" engine -n 3 --idle 0.1 --model tft-electricity -s 
 says out 'one call a bucket'
 holds "$json" ranks=2 latency_us.p50=positive versus.0.name=string versus.0.step_ms=positive versus.1.ratio=positive
 expect 0 mpirun -np 2 "$perf" doctor
-says out 'started by an MPI launcher: 2 in all'
+says out 'started by an MPI launcher: 2 ranks'
 perf_end

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The simulated cluster: right sums with 8 and 13 ranks on each network, times that a network can give, the same in
-# every run, and the choice that the model makes from its own numbers.
+# The simulated cluster: correct sums with 8 and 13 ranks on each network, plausible times, the same in every run, and
+# the choice that the model makes from its own numbers.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
 grep -q '^#define HALAY_HAVE_SIMGRID 1' "$top_builddir/config.h" || skip "halay was configured without SimGrid"
@@ -19,7 +19,7 @@ expect 0 "$simulate" --built --build "$top_builddir" --check --networks fat-tree
 says out '^fat-tree 16 checked [1-9]'
 says out '^nodes 16 checked [1-9]'
 
-# Two steps of each neighbour's link can't be beaten, and a ring does not take much longer.
+# No all-reduce beats two passes over each link, and a ring does not take much longer.
 expect 0 "$simulate" --built --build "$top_builddir" --networks flat --ranks 8 --sizes 8M --algorithms ring \
     --json "$scratch/results"
 says out '^\| 8 \| 8 MB \| .* \| (0\.9[5-9]|1\.0[0-9]) \| '
@@ -30,12 +30,13 @@ for run in one two; do
 done
 checks=$((checks + 1))
 cmp -s "$scratch/one" "$scratch/two" || wrong "two simulations of the same take different times"
-# What takes few steps is faster for little, what sends few bytes is faster for much; neither is chosen where it is the
-# slower one.
+# Few steps win for small data, few bytes for large; the slower algorithm is never chosen.
 holds "$scratch/one" 'results.0.seconds.recursive-doubling<=results.0.seconds.ring' \
     results.0.choice=recursive-doubling \
     'results.1.seconds.ring<=results.1.seconds.recursive-doubling' results.1.choice=ring
 
 expect 1 "$simulate" --built --build "$top_builddir" --networks torus
 says err "no network 'torus'; there are flat"
+expect 1 "$simulate" --built --build "$top_builddir" --algorithms ring,rings
+says err "no algorithm 'rings'; there are ring, halving-doubling, "
 perf_end

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 and says what would be right.
+# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 with the cure.
 set -u
 bench=$top_builddir/perf/halay-tft-bench
 failed=0

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/bench/versus_horovod.py: it reads the models that halay-perf has, says what is not installed and how to install
-# it, and with torch at hand puts gloo beside the engine.
+# perf/bench/versus_horovod.py: it reads halay-perf's models, tells what is not installed and how to install it, and
+# with torch puts gloo beside the engine.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 versus=$top_srcdir/perf/bench/versus_horovod.py
@@ -22,8 +22,7 @@ expect 2 "$versus" --models resnet
 says err "no model 'resnet': there are one, many-small, "
 expect 2 "$versus" --ranks 1
 
-# All systems played by scripts: who is asked for what, that of two rounds the better one counts, and every figure of
-# the table.
+# Scripts play all systems: which one runs what, that the better of two rounds counts, and every figure of the table.
 mkdir -p "$scratch/build/launcher" "$scratch/build/perf"
 cat >"$scratch/build/launcher/halayrun" <<'END'
 #!/bin/sh
@@ -48,20 +47,19 @@ END
 printf '#!/bin/sh\nshift 2\nexec "$@"\n' >"$scratch/mpirun"
 chmod +x "$scratch/build/launcher/halayrun" "$scratch/python" "$scratch/mpirun"
 COUNT=$scratch/turns expect 0 "$versus" --build "$scratch/build" --models many-small --mpirun "$scratch/mpirun" \
-    --horovod "$scratch/python" --torch "$scratch/python" --json "$scratch/v.json"
-says out '^Milliseconds a step, 2 ranks: halay 7, peer$'
-says out '^\| .many-small. \| 1,000 \| 4.1 \| 2 \| 4 \| 40 \| 20 \| 20.0 \| 10.0 \| 10.0 \| 5.0 \|$'
-holds "$scratch/v.json" results.0.bytes=4096000 results.0.step_ms.horovod=40 results.0.ratios.1.to=private \
-    results.0.ratios.2.of=gloo
+    --horovod "$scratch/python" --torch "$scratch/python" --record "$scratch"
+says out '^ms a step, 2 ranks, in turn; halay 7, peer.$'
+says out '^\| .many-small. \| 1,000 \| 4.1 \| 2.00 \| 4.00 \| 40.0 \| 20.0 \| 20.0 \| 10.0 \| 10.0 \| 5.0 \|$'
+holds "$scratch/versus-horovod.json" rows.0.1=1000 'columns.7=Horovod / `halay_alloc`' rows.0.7=positive \
+    'columns.10=gloo / private' rows.0.10=positive
 checks=$((checks + 1))
 [ "$(cat "$scratch/turns.horovod" "$scratch/turns.gloo" | wc -l)" -eq 4 ] || wrong "not two rounds of each"
 
 if python3 -c 'import torch.distributed' 2>/dev/null; then
     expect 0 "$versus" --build "$top_builddir" --models one --rounds 1 --seconds 0.1 --horovod false \
-        --json "$scratch/v.json"
-    says out '^\| .one. \| 1 \| 0.0 \|'
-    holds "$scratch/v.json" ranks=2 results.0.model=one results.0.bytes=4096 results.0.step_ms.gloo=positive \
-        results.0.step_ms.shared=positive results.0.ratios.1.to=private results.0.ratios.1.ratio=positive
+        --record "$scratch"
+    says out '^\| .one. \| 1 \| 0.0041 \|'
+    holds "$scratch/versus-horovod.json" 'rows.0.0=`one`' rows.0.3=positive rows.0.5=positive rows.0.7=positive
 else
     echo "skipped: no torch to measure beside"
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# perf/bench/versus_pytorch.py: it says what is not there, and puts what is there beside the trainer.
+# perf/bench/versus_pytorch.py: it reports what is missing, and puts the rest beside the trainer.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 versus=$top_srcdir/perf/bench/versus_pytorch.py
@@ -17,7 +17,7 @@ says err 'hidden sizes are of 160, 64'
 expect 2 "$versus" --steps 0
 says err 'must be at least 1'
 
-# A processor without bf16, played by scripts: that row is left out, the others come; any other failure ends it.
+# Scripts play a processor without bf16: that row is left out, the others stay; any other failure ends the script.
 mkdir -p "$scratch/build/perf" "$scratch/nvidia"
 touch "$scratch/nvidia/modeling.py" "$scratch/nvidia/configuration.py"
 cat >"$scratch/build/perf/halay-tft-bench" <<'END'
@@ -34,13 +34,13 @@ cat >"$scratch/python" <<'END'
 END
 chmod +x "$scratch/build/perf/halay-tft-bench" "$scratch/python"
 played() { BROKEN=$1 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" \
-    --json "$scratch/v.json"; }
+    --record "$scratch"; }
 expect 0 played none
-says err "^versus_pytorch.py: 'hidden 160, bf16' is left out: .*no matrix products in bf16 here"
-says out '^\| hidden 160, f32 \| 6400 \| 1000 \(6.4\) \|  \|$'
-says out '^\| hidden 64, f32 \| 6400 \| 1000 \(6.4\) \| 1000 \(6.4\) \|$'
-says out '^a peer, halay, by hand$'
-holds "$scratch/v.json" results.0.dtype=f32 results.1.hidden_size=64 results.2=absent
+says err "^versus_pytorch.py: 'hidden size 160, bf16' is left out: .*no matrix products in bf16 here"
+says out '^\| hidden size 160, f32 \| 6,400 \| 1000 \(6.4\) \|  \|$'
+says out '^\| hidden size 64, f32 \| 6,400 \| 1000 \(6.4\) \| 1000 \(6.4\) \|$'
+says out '; a peer, halay, by hand.$'
+holds "$scratch/versus-pytorch.json" rows.0.1=6400 'rows.1.0=hidden size 64, f32' rows.2=absent
 expect 1 played 64
 says err 'out of memory'
 checks=$((checks + 1))
@@ -48,10 +48,9 @@ grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/model/network.c" |
     wrong "halay-tft says it in other words"
 
 if python3 -c 'import pytorch_forecasting' 2>/dev/null; then
-    expect 0 "$versus" --build "$top_builddir" --hidden 64 --rounds 1 --steps 1 --json "$scratch/v.json"
-    says out '^\| hidden 64, f32 \| [0-9]* \| [0-9]* \([0-9.]*\) \|'
-    holds "$scratch/v.json" threads=2 results.0.hidden_size=64 results.0.ratios.pytorch-forecasting=positive \
-        results.0.systems.halay.samples_per_second=positive
+    expect 0 "$versus" --build "$top_builddir" --hidden 64 --rounds 1 --steps 1 --record "$scratch"
+    says out '^\| hidden size 64, f32 \| [0-9]* \| [0-9]* \([0-9.]*\) \|'
+    holds "$scratch/versus-pytorch.json" rows.0.1=positive
 else
     echo "skipped: no pytorch_forecasting to measure beside"
 fi

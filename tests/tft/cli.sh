@@ -9,8 +9,10 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare convert train evaluate backtest predict report export import; do
+for command in prepare train evaluate backtest predict report export import; do
     check "$command --help" "$tft" $command --help
+    # shellcheck disable=SC2016 # the inner shell expands
+    refused 1 "cannot write to standard output" sh -c '"$tft" "$1" --help >/dev/full' sh $command
 done
 refused 2 "usage: halay-tft COMMAND" "$tft"
 refused 2 "unknown command 'trian'; did you mean 'train'?" "$tft" trian
@@ -18,17 +20,17 @@ refused 2 "did you mean '--schema'?" "$tft" prepare --shcema x
 refused 2 "--schema is missing" "$tft" prepare -o x y
 refused 2 "-o is missing" "$tft" prepare --schema "$schema" y
 refused 2 "a FILE to read is missing" "$tft" prepare --schema "$schema" -o x
-refused 2 "needs a value" "$tft" prepare --schema
+refused 2 "option --schema wants a value: --schema FILE" "$tft" prepare --schema
 refused 2 "--data is missing" "$tft" train --out x
-refused 2 "unknown key 'hiden-size'; did you mean 'hidden_size'?" "$tft" train --data x --out y --hiden-size 3
+refused 2 "unknown option '--hiden-size'; did you mean '--hidden-size'?" "$tft" train --hiden-size 3
 refused 2 "not offered by this version" "$tft" train --data x --out y --device cuda
 refused 2 "unknown key 'speed'" env HALAY_TFT_SPEED=1 "$tft" train --data x --out y
 refused 2 "must be a whole number" env HALAY_TFT_SEED=x "$tft" train --data x --out y
 refused 1 "cannot open 'x'" "$tft" train --data x --out "$scratch/y"
-refused 2 "unknown split 'tset'" "$tft" evaluate --checkpoint x --data y --split tset
-refused 2 "'--stride' must be" "$tft" evaluate --checkpoint x --data y --stride 0
+refused 2 "option --split: 'tset' is none of train, valid, test" "$tft" evaluate --checkpoint x --data y --split tset
+refused 2 "option --stride: '0' is not a whole number from 1" "$tft" evaluate --checkpoint x --data y --stride 0
 refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
-refused 2 "'--future' is for forecasts behind the end" "$tft" predict --checkpoint x --future f --split test y -o z
+refused 2 "'--future' is for forecasts beyond the end" "$tft" predict --checkpoint x --future f --split test y -o z
 refused 2 "'--format' must be" "$tft" predict --checkpoint x --format xml y -o z
 refused 2 "--format is missing" "$tft" export --checkpoint x -o y
 refused 2 "unknown format 'keras'" "$tft" export --checkpoint x --format keras -o y

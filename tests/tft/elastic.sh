@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training whose ranks are killed ends with the same bits as one that nobody has disturbed: rank 0, which writes the
-# files; two of four at once; a rank that is not replaced, so that three go on. Nothing is said or written twice.
+# A training whose ranks are killed ends with the same bits as an undisturbed one: rank 0, which writes the
+# files; two of four at once; a rank that is not replaced, so that three continue. Nothing is printed or written twice.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd
@@ -17,7 +17,7 @@ train="train --data $data --hidden-size 8 --heads 2 --batch-size 32 --learning-r
 refused 1 "this job is not elastic" "$tft" $train --elastic --out "$scratch/none"
 refused 2 "prepare the data first" "$tft" train --elastic --schema "$top_srcdir/data/pjm.yaml" --data "$data" \
     --out "$scratch/none"
-refused 1 "wants 'strategy: allreduce'" "$halayrun" -np 2 --min-np 1 "$tft" $train --elastic --strategy zero1 \
+refused 1 "needs 'strategy: allreduce'" "$halayrun" -np 2 --min-np 1 "$tft" $train --elastic --strategy zero1 \
     --out "$scratch/none"
 
 check "undisturbed" "$tft" $train --out "$scratch/alone"
@@ -70,6 +70,6 @@ END
     tft=$scratch/once
     disturb three 4 3 --cooldown 60:60
     tft=$whole
-    check "three: one was not replaced" grep -q 're-formed, epoch 2: 3 ranks' "$scratch/three.log"
+    check "three: one was not replaced" grep -q 're-formed, generation 2: 3 ranks' "$scratch/three.log"
 fi
 finish

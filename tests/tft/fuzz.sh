@@ -5,10 +5,10 @@
 set -eu
 : "${top_srcdir:?}"
 sources="tests/tft/fuzz_data.c"
-for part in calendar csv data dictionary document document_reader encoding fill fit holidays htd htd_sections inflate \
-    number paths rows schema schema_inputs series_grid table view windows; do
+for part in calendar csv data dictionary document_reader encoding fill fit holidays htd htd_sections inflate \
+    number output_file paths rows schema schema_inputs series_grid table view windows; do
     sources="$sources tft/data/$part.c"
 done
-sources="$sources tft/kernels/thread.c base/config.c base/log.c base/memory.c base/parse.c"
+sources="$sources tft/kernels/thread.c base/config.c base/document.c base/log.c base/memory.c base/parse.c"
 # shellcheck disable=SC2086 # words are meant
 exec "$top_srcdir/tests/fuzz/with_clang" tests/tft/test_fuzz $sources -- -ljansson -lyaml -lz -lm

@@ -5,8 +5,8 @@
  * first byte says who reads the rest. Seeds: tests/tft/test_fuzz.c.
  */
 #include "tests/tft/fuzz_data.h"
+#include "base/document.h"
 #include "tft/data/csv.h"
-#include "tft/data/document.h"
 #include "tft/data/htd.h"
 #include "tft/data/number.h"
 #include "tft/data/windows.h"
@@ -69,7 +69,7 @@ static void read_schema(struct halay_log *log, const char *text, size_t length, 
     struct tft_schema schema, again;
     json_t *document;
 
-    if (tft_document_parse(log, "fuzz", text, length, is_json, &document))
+    if (halay_document_parse(log, "fuzz", text, length, is_json, NULL, &document))
         return;
     if (!tft_schema_init(log, "fuzz", document, &schema)) {
         if (tft_schema_init(log, "fuzz", schema.document, &again) || again.input_count != schema.input_count)
@@ -136,7 +136,7 @@ static void read_table(struct halay_log *log, const char *path)
     struct tft_data data;
     json_t *document;
 
-    if (tft_document_parse(log, "fuzz", schema_text, sizeof schema_text - 1, 0, &document) ||
+    if (halay_document_parse(log, "fuzz", schema_text, sizeof schema_text - 1, 0, NULL, &document) ||
         tft_schema_init(log, "fuzz", document, &schema))
         wrong("the schema is not read");
     json_decref(document);

@@ -3,8 +3,8 @@
 #
 # What the scripts that test halay-tft share: where things are, a scratch folder, and a counter of checks.
 #   check NAME COMMAND...         the command succeeds
-#   refused STATUS TEXT COMMAND...  the command exits with STATUS and says TEXT, and nothing that it should write is
-#   there needs_halayrun                the test is skipped where halayrun is not built
+#   refused STATUS TEXT COMMAND...  the command exits with STATUS, says TEXT and writes nothing
+#   needs_halayrun                the test is skipped where halayrun is not built
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tft=${TFT_PROGRAM:-$top_builddir/halay-tft}

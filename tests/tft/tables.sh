@@ -118,7 +118,7 @@ sed 's/season: 24/season: 200/' "$scratch/schema.yaml" >"$scratch/other.yaml"
 check "prepare with a long season" "$tft" prepare --schema "$scratch/other.yaml" "$scratch/table.csv" \
     -o "$scratch/other.htd"
 check "evaluate with a long season" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
-grep -q "^mase  *-   no value of the training span has one 200 steps before; 'season' sets another" "$scratch/said" ||
+grep -q "^mase  *-   no value of the training span has one 200 steps before; set another 'season'" "$scratch/said" ||
     wrong "no reason without MASE: $(cat "$scratch/said")"
 check "report with a long season" "$tft" report --run "$run" --data "$scratch/other.htd" -o "$scratch/page.html"
 
@@ -155,7 +155,7 @@ sed '/^253,b,/d' "$scratch/price.csv" >"$scratch/some.csv"
 refused 1 "'b' has no value for input 'price' (column 'price') at 253" \
     "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
 sed '/^25[34],/d' "$scratch/price.csv" >"$scratch/some.csv"
-refused 1 "some.csv' has no row of 'a' for 253; 4 steps behind its last row are needed" \
+refused 1 "some.csv' has no row of 'a' for 253; 4 steps after its last row are needed" \
     "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
 sed 's/price/cost/' "$scratch/price.csv" >"$scratch/some.csv"
 refused 1 "has no column 'price'" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" \
@@ -215,7 +215,7 @@ check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start -
 grep -q '"init_from": ".*fit-0001"' "$scratch/warm/fit-0002/run.json" || wrong "a warm start begins anew"
 grep -q '"actual":null,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of a backtest"
 refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none" --split train
-refused 2 "'--refit' must be" backtest --out "$scratch/none" --refit x
+refused 2 "option --refit: 'x' is not a whole number" backtest --out "$scratch/none" --refit x
 if [ -x "$halayrun" ]; then
     check "backtest on two ranks" "$halayrun" -np 2 "$tft" backtest --data "$data" --stride 8 --refit 3 \
         --hidden-size 8 --heads 2 --batch-size 32 \
@@ -264,7 +264,7 @@ paste -d, "$scratch/seven" "$scratch/seventh" |
     wrong "what stands before a shorter encoder is looked at: $(paste "$scratch/seven" "$scratch/seventh")"
 { head -n 1 "$scratch/table.csv"; rows 0 2 | sed -n '/,a,/s/,a,/,d,/p'; rows 0 30 | grep ',a,'; } >"$scratch/two.csv"
 check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
-grep -q "'d' is not forecast: it has 2 rows, the model looks back over 3 at least" "$scratch/said" ||
+grep -q "'d' is not forecast: it has 2 rows, the model looks back over at least 3" "$scratch/said" ||
     wrong "what is left out is not said"
 
 # Without a schema: steps of hours, days, business days, months and of no unit are found out.

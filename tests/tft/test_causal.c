@@ -193,19 +193,25 @@ struct rows {
     struct row list[ROWS];
 };
 
-static int new_value(const struct column *c)
+/* What a row has in a column; -1: nothing. Values of complete columns are never 7. */
+static int draw_cell(const struct row *row, const struct column *c, int may_miss)
 {
-    return (int)below(c->is_category ? 4 : 90);
+    int value;
+
+    if (may_miss && !c->complete)
+        return -1;
+    if (!strcmp(c->role, "static"))
+        value = row->id[0] % 4;
+    else
+        value = (int)below(c->is_category ? 4 : 90);
+    return c->complete && value == 7 ? 8 : value;
 }
 
 static void set_cells(const struct plan *p, struct row *row, const int open[COLUMNS])
 {
     for (size_t k = 0; k < p->column_count; k++) {
         const struct column *c = &p->columns[k];
-        int fixed = !strcmp(c->role, "static");
-        row->cells[k] = open[k] && !c->complete ? -1 : fixed ? row->id[0] % 4 : new_value(c);
-        if (c->complete && row->cells[k] == 7)
-            row->cells[k] = 8;
+        row->cells[k] = draw_cell(row, c, open[k]);
     }
 }
 
@@ -249,8 +255,9 @@ static const char *write_rows(const struct plan *p, const char *name, const stru
         for (size_t k = 0; k < p->column_count; k++) {
             if (known_only && strcmp(p->columns[k].role, "known"))
                 continue;
-            at += row->cells[k] < 0 ? sprintf(at, ",")
-                                    : sprintf(at, p->columns[k].is_category ? ",k%d" : ",%d", row->cells[k]);
+            at += sprintf(at, p->columns[k].is_category && row->cells[k] >= 0 ? ",k" : ",");
+            if (row->cells[k] >= 0)
+                at += sprintf(at, "%d", row->cells[k]);
         }
         at += sprintf(at, "\n");
     }
@@ -380,9 +387,9 @@ static const char *differs(const struct tft_data *d, const struct inputs *a, con
             if (a->cats[*row * d->cat_count + k] != b->cats[*row * d->cat_count + k])
                 return d->schema.inputs[d->cats[k]].name;
     }
-    return memcmp(a->static_reals, b->static_reals, sizeof a->static_reals) ? "a static real"
-           : memcmp(a->static_cats, b->static_cats, sizeof a->static_cats)  ? "a static category"
-                                                                            : NULL;
+    if (memcmp(a->static_reals, b->static_reals, sizeof a->static_reals) != 0)
+        return "a static real";
+    return memcmp(a->static_cats, b->static_cats, sizeof a->static_cats) ? "a static category" : NULL;
 }
 
 /* The window of an entity with that origin; SIZE_MAX: none. */
@@ -434,12 +441,9 @@ static void change(const struct plan *p, const struct rows *from, int slot, int 
         *row = from->list[i];
         for (size_t k = 0; k < p->column_count; k++) {
             const struct column *c = &p->columns[k];
-            int fixed = !strcmp(c->role, "static");
             if (row->slot < (strcmp(c->role, "known") ? slot : known_slot) || one_in(2))
                 continue;
-            row->cells[k] = one_in(2) && !c->complete ? -1 : fixed ? row->id[0] % 4 : new_value(c);
-            if (c->complete && row->cells[k] == 7)
-                row->cells[k] = 8;
+            row->cells[k] = draw_cell(row, c, one_in(2));
         }
         if (row->slot >= known_slot && may_miss_rows(p) && one_in(4))
             to->count--;

@@ -98,7 +98,7 @@ static void members(const char *member, size_t length)
     CHECK(count_rows(write_bytes("padded.csv.gz", twice, 2 * length)) == 200);
     twice[2 * length - 1] = 'x';
     CHECK(count_rows(write_bytes("more.csv.gz", twice, 2 * length)) < 0 &&
-          error_says("more.csv.gz' is damaged: there is something else behind its compressed data"));
+          error_says("more.csv.gz' is damaged: something else follows its compressed data"));
     memcpy(twice + length, member, length);
     CHECK(count_rows(write_bytes("two.csv.gz", twice, 2 * length)) == 401); /* the second header is a row here */
     CHECK(count_rows(write_bytes("two.csv.gz", twice, 2 * length - 1)) < 0 && error_says("is truncated"));

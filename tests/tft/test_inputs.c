@@ -377,12 +377,12 @@ static void categories(void)
     CHECK(prepare(CATEGORIES(""), "id,t,y,wind,kind\na,1,1,\xfc,p\n", &d) &&
           error_says("row 2, column 'wind': '\xfc' is not text in UTF-8"));
     CHECK(prepare(CATEGORIES(", fill: forward"), rows, &d) &&
-          error_says("input 'wind' (column 'wind') is 'S' at 4, which the training span does not have"));
+          error_says("input 'wind' (column 'wind') is 'S' at 4, which does not occur in the training span"));
     REQUIRE(!prepare(CATEGORIES(", fill: {constant: S}"), rows, &d));
     SAME(codes(&d, 0, "wind"), "1 0 2 2");
     tft_data_fini(&d);
     CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\nx,1,1,E,p\nx,2,1,E,p\n", &d) &&
-          error_says("the map of input 'land' has nothing"));
+          error_says("the map of input 'land' does not have it"));
     CHECK(prepare(CATEGORIES(", unknown: true"), "id,t,y,wind,kind\na,1,1,E,p\na,2,1,E,q\n", &d) &&
           error_says("changes from p to q"));
 }
@@ -421,9 +421,9 @@ static void derived(void)
         json_object_get(json_object_get(json_object_get(d.schema.document, "inputs"), "day"), "holiday")));
     CHECK(d.schema.longest_lag == 2 && d.entities[0].start == tft_time_from_date(2020, 1, 1, 18, 0, 0));
     tft_data_fini(&d);
-    CHECK(prepare(schema, "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\n", &d) &&
-          error_says(
-              "no entity has a measured target in the training span behind its first 2 rows, which the lags need"));
+    CHECK(
+        prepare(schema, "id,t,y\na,2020-01-01 06:00,1\na,2020-01-01 12:00,2\n", &d) &&
+        error_says("no entity has a measured target in the training span after its first 2 rows, which the lags need"));
     write_text("days.csv", "date,name\n2020-13-02,x\n");
     CHECK(prepare(schema, "id,t,y\n", &d) && error_says("row 2, column 'date': '2020-13-02' is not a day"));
 }
@@ -577,8 +577,8 @@ static void counted(void)
     tft_data_fini(&d);
 }
 
-/* A gap: a line to who stands behind it, the value before to who stands on it; what is known ahead is known to the
- * window's end. */
+/* A gap is a line to a window that begins after it, the value before it to one that ends on it; a known input is known
+ * to the window's end. */
 static void bridges(void)
 {
     static const char schema[] =
@@ -658,8 +658,8 @@ static void future(void)
         "id: {column: id}\nactive: trim\ninputs:\n  y: {column: y, role: target, scale: none}\n" KNOWN;
     struct tft_data d;
 
-    /* Another order of columns and rows, one doubled, one missing, one behind what is asked for, which nobody looks at;
-     * a kind that is new. */
+    /* Another order of columns and rows, one duplicate, one missing, one beyond the horizon, which is ignored; a new
+     * kind. */
     REQUIRE(!prepare_future(wide, "t,m1,m2,temp,kind\n1,1,2,5,a\n2,3,4,6,b\n3,5,6,7,a\n",
                             "kind,t,temp\nc,6,20\na,5,\nb,4,9\nb,4,11\nc,2,100\n", &d));
     CHECK(d.entity_count == 2);
@@ -680,7 +680,7 @@ static void future(void)
     tft_data_fini(&d);
     CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\na,2,q\n", &d) ==
               HALAY_ERR_FORMAT &&
-          error_says("has no row of 'a' for 3; 2 steps behind its last row are needed"));
+          error_says("has no row of 'a' for 3; 2 steps after its last row are needed"));
     CHECK(prepare_future(counted, "id,y,temp,kind\na,1,5,p\na,2,6,q\n", "id,temp,kind\nb,2,q\n", &d) ==
               HALAY_ERR_FORMAT &&
           error_says("has no row of any entity"));

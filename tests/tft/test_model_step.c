@@ -377,21 +377,21 @@ static void train_steps(struct trainer *t, struct tft_adam *adam, real *gradient
 static void check_evaluation(struct trainer *t, double first)
 {
     struct taken taken = { .lock = PTHREAD_MUTEX_INITIALIZER };
-    struct tft_evaluation evaluation = { .params = t->params,
-                                         .samples = 31,
-                                         .fill = tft_synthetic_fill,
-                                         .fill_arg = t->model,
-                                         .take = take,
-                                         .take_arg = &taken,
-                                         .with_loss = 1 };
+    struct tft_forward forward = { .params = t->params,
+                                   .samples = 31,
+                                   .fill = tft_synthetic_fill,
+                                   .fill_arg = t->model,
+                                   .take = take,
+                                   .take_arg = &taken,
+                                   .with_loss = 1 };
 
-    CHECK(tft_evaluate_run(t->workers, &evaluation) == HALAY_OK);
+    CHECK(tft_forward_run(t->workers, &forward) == HALAY_OK);
     for (size_t i = 0; i < 31; i++)
         CHECK(taken.sample[i] == 1, "sample %zu was taken %d times", i, taken.sample[i]);
     CHECK(taken.loss / (31 * 3) < first, "evaluation's loss %g", taken.loss / (31 * 3));
     CHECK(isfinite(taken.forecasts[31 * 9 - 1]));
-    evaluation.fill = failing_fill;
-    CHECK(tft_evaluate_run(t->workers, &evaluation) == HALAY_ERR_FORMAT);
+    forward.fill = failing_fill;
+    CHECK(tft_forward_run(t->workers, &forward) == HALAY_ERR_FORMAT);
 }
 
 /* It learns, and asks the allocator for nothing once it has made its first steps; an evaluation sees each sample once
@@ -458,14 +458,14 @@ static void check_future(enum tft_conformance conformance)
     config.conformance = conformance;
     trainer_init(&t, &config, 1, 8);
     for (int i = 0; i < 3; i++) {
-        struct tft_evaluation evaluation = { .params = t.params,
-                                             .samples = 16,
-                                             .fill = fills[i],
-                                             .fill_arg = t.model,
-                                             .take = take,
-                                             .take_arg = &taken[i] };
+        struct tft_forward forward = { .params = t.params,
+                                       .samples = 16,
+                                       .fill = fills[i],
+                                       .fill_arg = t.model,
+                                       .take = take,
+                                       .take_arg = &taken[i] };
         pthread_mutex_init(&taken[i].lock, NULL);
-        REQUIRE(tft_evaluate_run(t.workers, &evaluation) == HALAY_OK);
+        REQUIRE(tft_forward_run(t.workers, &forward) == HALAY_OK);
     }
     CHECK(!memcmp(taken[0].forecasts, taken[1].forecasts, 16 * 9 * sizeof(real)), "the future is read, conformance %d",
           conformance);

@@ -49,7 +49,9 @@ static void make_data(const char *season, struct tft_data *d)
 
 static int first_of(int entity)
 {
-    return entity == 1 ? 3 : entity == 3 ? TRAIN - 3 : 0;
+    static const int firsts[] = { 0, 3, 0, TRAIN - 3 };
+
+    return entity < 4 ? firsts[entity] : 0;
 }
 
 /* The row so many seasons before that was measured; -1: none. */
@@ -66,16 +68,16 @@ static int ascending(const void *a, const void *b)
     return *(const double *)a < *(const double *)b ? -1 : 1;
 }
 
-/* The quantile of an entity's residuals against `lag` before, of the steps that `place` (-1: all) of a season `places`
+/* The quantile of an entity's residuals against `lag` before, of the steps that `phase` (-1: all) of a season `phases`
  * long has. */
-static double quantile(int entity, int lag, int season, int place, int places, double q, int *count)
+static double quantile(int entity, int lag, int season, int phase, int phases, double q, int *count)
 {
     double residuals[ROWS];
     int n = 0;
 
     for (int t = first_of(entity); t < TRAIN; t++) {
         int before = row_before(entity, t, lag, season);
-        if (has_row(entity, t) && before >= 0 && (place < 0 || (t - first_of(entity)) % places == place))
+        if (has_row(entity, t) && before >= 0 && (phase < 0 || (t - first_of(entity)) % phases == phase))
             residuals[n++] = value(entity, t) - value(entity, before);
     }
     qsort(residuals, (size_t)n, sizeof *residuals, ascending);
@@ -85,7 +87,7 @@ static double quantile(int entity, int lag, int season, int place, int places, d
     return n ? residuals[below] + (residuals[above] - residuals[below]) * (k - below) : 0;
 }
 
-static void check_forecasts(const struct tft_data *d, int season, int places)
+static void check_forecasts(const struct tft_data *d, int season, int phases)
 {
     static const double quantiles[] = { 0.1, 0.5, 0.9 };
     struct tft_naive naive;
@@ -101,9 +103,9 @@ static void check_forecasts(const struct tft_data *d, int season, int places)
                                              (size_t)h, p, &plain);
                 CHECK(has == (before >= 0));
                 for (int q = 0; has && q < 3; q++) {
-                    double missed = quantile(e, lag, season, (origin + h - first) % places, places, quantiles[q], &n);
+                    double missed = quantile(e, lag, season, (origin + h - first) % phases, phases, quantiles[q], &n);
                     if (n < 10)
-                        missed = quantile(e, lag, season, -1, places, quantiles[q], &n);
+                        missed = quantile(e, lag, season, -1, phases, quantiles[q], &n);
                     CHECK(plain == value(e, before) && fabs(p[q] - plain - missed) < 1e-12,
                           "%d from %d, %d ahead: %g, %g", e, origin, h, p[q] - plain, missed);
                 }
@@ -124,7 +126,7 @@ static void forecasts(void)
     CHECK(d.schema.season_count == 1 && d.schema.seasons[0] == 1);
     check_forecasts(&d, 1, 1);
     tft_data_fini(&d);
-    make_data("season: 12\n", &d); /* less than ten residuals a place */
+    make_data("season: 12\n", &d); /* less than ten residuals a phase */
     check_forecasts(&d, 12, 12);
     tft_data_fini(&d);
 }

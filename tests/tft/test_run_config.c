@@ -2,14 +2,14 @@
  *
  * Configuration of a run: the published defaults, the three sources one over the other, and every refusal.
  */
+#include "base/document.h"
 #include "tests/tft/files.h"
-#include "tft/data/document.h"
 #include "tft/run/run_config.h"
 
 static enum halay_status take(const char *yaml, struct tft_run_config *c)
 {
     json_t *d;
-    REQUIRE(!tft_document_parse(&test_log, "'c'", yaml, strlen(yaml), 0, &d));
+    REQUIRE(!halay_document_parse(&test_log, "c", yaml, strlen(yaml), 0, NULL, &d));
     enum halay_status status = tft_run_config_take(&test_log, "configuration 'c'", d, c);
     json_decref(d);
     return status;
@@ -37,19 +37,19 @@ static void sources(void)
     CHECK(!take("hidden_size: 32\nheads: \"2\"\nquantiles: [0.05, 0.5, 0.95]\nschedule: cosine\nlearning_rate: "
                 "\"3e-3\"\nseed: 7\n",
                 &c));
-    CHECK(c.hidden_size == 32 && c.heads == 2 && c.quantiles.values[0] == 0.05 && c.schedule == TFT_SCHEDULE_COSINE &&
+    CHECK(c.hidden_size == 32 && c.heads == 2 && c.quantiles.values[0] == 0.05 && c.schedule == TFT_LR_COSINE &&
           c.learning_rate == 3e-3);
     setenv("HALAY_TFT_SEED", "8", 1);
     setenv("HALAY_TFT_DROPOUT", "0.3", 1);
     CHECK(!tft_run_config_take_environment(&test_log, &c) && c.seed == 8 && c.dropout == 0.3);
     unsetenv("HALAY_TFT_SEED");
-    CHECK(!tft_run_config_take_option(&test_log, "batch-size", "16", &c) && c.batch_size == 16);
-    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "0.1,0.9", &c) && c.quantiles.count == 2);
-    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "[0.25, 0.5]", &c) && c.quantiles.values[0] == 0.25);
-    CHECK(!tft_run_config_take_option(&test_log, "quantiles", "1e-6,0.999998,0.999999", &c) &&
+    CHECK(!tft_run_config_take_option(&test_log, "--batch-size", "16", &c) && c.batch_size == 16);
+    CHECK(!tft_run_config_take_option(&test_log, "--quantiles", "0.1,0.9", &c) && c.quantiles.count == 2);
+    CHECK(!tft_run_config_take_option(&test_log, "--quantiles", "[0.25, 0.5]", &c) && c.quantiles.values[0] == 0.25);
+    CHECK(!tft_run_config_take_option(&test_log, "--quantiles", "1e-6,0.999998,0.999999", &c) &&
           c.quantiles.values[2] == 0.999999);
-    CHECK(!tft_run_config_take_option(&test_log, "max-steps", "0", &c) && !c.max_steps);
-    CHECK(!tft_run_config_take_option(&test_log, "deterministic", "ranks", &c) && c.deterministic == 2);
+    CHECK(!tft_run_config_take_option(&test_log, "--max-steps", "0", &c) && !c.max_steps);
+    CHECK(!tft_run_config_take_option(&test_log, "--deterministic", "ranks", &c) && c.deterministic == 2);
     json_t *json = tft_run_config_json(&c);
     tft_run_config_defaults(&d);
     CHECK(json && !tft_run_config_take(&test_log, "again", json, &d) && !memcmp(&c, &d, sizeof c));

@@ -66,7 +66,7 @@ static void hostile(void)
     } cases[] = {
         { "{" A "," BIAS "}", "tensor 'b' is missing", 40 },
         { "{" A "," BIAS "," B ",\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[40,44]}}",
-          "tensors that the model has not", 44 },
+          "tensors that the model does not have", 44 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[36,40]}}", "not of type F32", 40 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[36,40]}}", "another shape", 40 },
         { "{" A "," BIAS ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[36,44]}}", "makes no sense", 44 },

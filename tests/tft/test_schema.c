@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schema and documents: the full-size example is understood, YAML and JSON say the same, and whatever is wrong, unknown
+ * Schema: the full-size example is understood, YAML and JSON say the same, and whatever is wrong, unknown
  * or not offered is refused with the place and what would be right.
  */
 #include "tests/tft/files.h"
-#include "tft/data/document.h"
 #include "tft/data/schema.h"
 
 #define HEAD "id: {from: filename, pattern: \"^(.*)_x\"}\ntime: {column: t}\nevery: 1h\n"
@@ -70,7 +69,7 @@ static void seasons(void)
     tft_schema_fini(&s);
 }
 
-/* What a schema says that is refused, and what is said of it. */
+/* Schemas that are refused, and their errors. */
 static const struct {
     const char *text, *says;
 } refused_cases[] = {
@@ -96,7 +95,7 @@ static const struct {
     { "id: {column: z}\ntime: {column: t, integer: true, format: \"%Y\"}\nevery: 1\n" INPUTS WINDOW SPLIT,
       "'integer' must be" },
     { "id: {column: z}\ntime: {column: t, integer: true}\nevery: 1h\n" INPUTS WINDOW SPLIT, "a whole number of steps" },
-    { "id: {column: z}\ntime: {column: t, integer: true}\n" INPUTS WINDOW SPLIT, "the calendar says nothing of it" },
+    { "id: {column: z}\ntime: {column: t, integer: true}\n" INPUTS WINDOW SPLIT, "is the only calendar input" },
     { "id: {column: z}\ntime: {column: t, format: \"%H\"}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'format' must be" },
     { "id: {column: z}\ntime: {column: t}\nevery: 1\n" INPUTS WINDOW SPLIT, "'every' must be" },
     { "id: {column: z}\ntime: {column: t}\n" INPUTS WINDOW SPLIT, "'every' must be given" },
@@ -179,47 +178,12 @@ static void refused(void)
     }
 }
 
-static void documents(void)
-{
-    static const struct {
-        const char *text, *says;
-    } cases[] = {
-        { "", "nothing in it" },
-        { "- a\n- b\n", "not a list of keys" },
-        { "a: 1\na: 2\n", "key 'a' is given twice" },
-        { "a: [1, 2\n", "not YAML" },
-        { "a: &x 1\nb: *x\n", "aliases" },
-        { "a: 1\n---\nb: 2\n", "more than one document" },
-        { "? [a]\n: 1\n", "a key must be a word" },
-    };
-    char deep[200] = "a: ";
-    json_t *d;
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK(tft_document_parse(&test_log, "'x'", cases[i].text, strlen(cases[i].text), 0, &d) == HALAY_ERR_FORMAT &&
-                  error_says(cases[i].says),
-              "%s", cases[i].says);
-    for (int i = 0; i < 40; i++)
-        strcat(deep, "[");
-    CHECK(tft_document_parse(&test_log, "'x'", deep, strlen(deep), 0, &d) == HALAY_ERR_FORMAT);
-    CHECK(tft_document_parse(&test_log, "'x'", "{\"a\":1,\"a\":2}", 13, 1, &d) == HALAY_ERR_FORMAT &&
-          error_says("not JSON"));
-    static const char types[] = "a: 12\nb: -1.5e3\nc: true\nd: ~\ne: \"0\"\nf: 1h\ng: 2013-06-01 01:00\nh: 1.2.3\n";
-    REQUIRE(!tft_document_parse(&test_log, "'x'", types, strlen(types), 0, &d));
-    CHECK(json_integer_value(json_object_get(d, "a")) == 12 && json_real_value(json_object_get(d, "b")) == -1500);
-    CHECK(json_is_true(json_object_get(d, "c")) && json_is_null(json_object_get(d, "d")));
-    CHECK(!strcmp(json_string_value(json_object_get(d, "e")), "0") && json_is_string(json_object_get(d, "f")));
-    CHECK(json_is_string(json_object_get(d, "g")) && json_is_string(json_object_get(d, "h")));
-    json_decref(d);
-}
-
 int main(void)
 {
     begin_scratch();
     example();
     seasons();
     refused();
-    documents();
     end_scratch();
     return test_end();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, schedule, plan and sampler against numbers worked out by hand, and the properties that a shuffle must have.
+ * Scores, learning rate, length of a run and sampler against numbers worked out by hand, and what a shuffle must hold.
  */
 #include "tests/test.h"
+#include "tft/run/learning_rate.h"
 #include "tft/run/run_length.h"
-#include "tft/run/schedule.h"
 #include "tft/score/scores.h"
 #include "tft/train/sampler.h"
 #include <math.h>
@@ -128,20 +128,20 @@ static void zeros(void)
 
 static void schedule(void)
 {
-    CHECK(tft_schedule_rate(TFT_SCHEDULE_CONSTANT, 2, 7, 100, 3) == 2);
-    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 0, 100, 0), 2.0 / 5) &&
-          tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 4, 100, 0) == 2 &&
-          tft_schedule_rate(TFT_SCHEDULE_WARMUP, 2, 99, 100, 0) == 2);
-    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 0, 100, 0), 2.0 / 5) &&
-          tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 4, 100, 0) == 2);
-    CHECK(near(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0), 1.0), "%g",
-          tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 52, 100, 0));
-    double last = tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 99, 100, 0);
+    CHECK(tft_learning_rate_at(TFT_LR_CONSTANT, 2, 7, 100, 3) == 2);
+    CHECK(near(tft_learning_rate_at(TFT_LR_WARMUP, 2, 0, 100, 0), 2.0 / 5) &&
+          tft_learning_rate_at(TFT_LR_WARMUP, 2, 4, 100, 0) == 2 &&
+          tft_learning_rate_at(TFT_LR_WARMUP, 2, 99, 100, 0) == 2);
+    CHECK(near(tft_learning_rate_at(TFT_LR_COSINE, 2, 0, 100, 0), 2.0 / 5) &&
+          tft_learning_rate_at(TFT_LR_COSINE, 2, 4, 100, 0) == 2);
+    CHECK(near(tft_learning_rate_at(TFT_LR_COSINE, 2, 52, 100, 0), 1.0), "%g",
+          tft_learning_rate_at(TFT_LR_COSINE, 2, 52, 100, 0));
+    double last = tft_learning_rate_at(TFT_LR_COSINE, 2, 99, 100, 0);
     CHECK(last >= 0 && last < 0.01, "%g", last);
-    CHECK(tft_schedule_rate(TFT_SCHEDULE_COSINE, 2, 1000, 100, 0) < 1e-12);
-    CHECK(tft_schedule_rate(TFT_SCHEDULE_PLATEAU, 2, 50, 100, 2) == 0.5);
-    CHECK(tft_schedule_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_schedule_scale(TFT_LR_SQRT, 1, 4) == 2 &&
-          tft_schedule_scale(TFT_LR_UNSCALED, 1, 4) == 1);
+    CHECK(tft_learning_rate_at(TFT_LR_COSINE, 2, 1000, 100, 0) < 1e-12);
+    CHECK(tft_learning_rate_at(TFT_LR_PLATEAU, 2, 50, 100, 2) == 0.5);
+    CHECK(tft_learning_rate_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_learning_rate_scale(TFT_LR_SQRT, 1, 4) == 2 &&
+          tft_learning_rate_scale(TFT_LR_UNSCALED, 1, 4) == 1);
 }
 
 /*
@@ -155,32 +155,32 @@ struct run {
     uint64_t resumed;
     double resumed_limit;
     /* what came of it */
-    struct tft_plan plan;
+    struct tft_run_length length;
     struct tft_moment end;
     double highest, last; /* rates */
 };
 
 static void make_run(struct run *r)
 {
-    r->plan = (struct tft_plan){ 0 };
+    r->length = (struct tft_run_length){ 0 };
     r->end = (struct tft_moment){ 0 };
     r->highest = 0;
     int falls = 0;
-    while (!tft_plan_is_over(&r->limits, &r->plan, &r->end)) {
+    while (!tft_run_length_is_over(&r->limits, &r->length, &r->end)) {
         double before = falls ? r->last : 1;
-        r->last = tft_plan_rate(&r->limits, &r->plan, &r->end, 1, 0);
-        CHECK(r->last <= before || r->limits.schedule != TFT_SCHEDULE_COSINE, "step %d: %g after %g", (int)r->end.step,
+        r->last = tft_run_length_rate(&r->limits, &r->length, &r->end, 1, 0);
+        CHECK(r->last <= before || r->limits.schedule != TFT_LR_COSINE, "step %d: %g after %g", (int)r->end.step,
               r->last, before);
-        falls = r->plan.steps && r->end.step > r->plan.steps / 10 && !r->resumed;
+        falls = r->length.steps && r->end.step > r->length.steps / 10 && !r->resumed;
         r->highest = fmax(r->highest, r->last);
         r->end.step++;
         r->end.seconds += (r->end.step == 1 ? r->first : 0) +
                           r->step_seconds * (r->end.seconds > 0.125 * r->limits.seconds ? r->slowed : 1) +
                           (r->end.step % 100 ? 0 : r->pause);
-        tft_plan_update(&r->limits, &r->end, &r->plan);
+        tft_run_length_fix(&r->limits, &r->end, &r->length);
         if (r->resumed && r->end.step == r->resumed) {
             r->limits.seconds = r->resumed_limit;
-            tft_plan_resume(&r->limits, &r->plan);
+            tft_run_length_resume(&r->limits, &r->length);
         }
     }
 }
@@ -188,10 +188,10 @@ static void make_run(struct run *r)
 /* Whichever limit ends a run, its rate has risen to the highest and fallen to nothing. */
 static void limits(void)
 {
-    struct run steady = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    struct run steady = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&steady);
-    CHECK(steady.plan.steps >= 949 && steady.plan.steps <= 951 && steady.end.step == steady.plan.steps,
-          "planned %d, ended after %d", (int)steady.plan.steps, (int)steady.end.step);
+    CHECK(steady.length.steps >= 949 && steady.length.steps <= 951 && steady.end.step == steady.length.steps,
+          "planned %d, ended after %d", (int)steady.length.steps, (int)steady.end.step);
     CHECK(steady.highest > 0.99 && steady.last < 1e-4 && steady.end.seconds < 100, "%g %g %g", steady.highest,
           steady.last, steady.end.seconds);
 
@@ -199,18 +199,18 @@ static void limits(void)
     again.resumed = 300;
     again.resumed_limit = 100;
     make_run(&again);
-    CHECK(again.plan.steps == steady.plan.steps && again.last == steady.last && again.end.step == steady.end.step);
+    CHECK(again.length.steps == steady.length.steps && again.last == steady.last && again.end.step == steady.end.step);
     again.resumed_limit = 200; /* with twice the time: twice the steps */
     again.limits.seconds = 100;
     again.highest = 0;
     make_run(&again);
-    CHECK(again.plan.steps + 1 >= 2 * steady.plan.steps && again.plan.steps <= 2 * steady.plan.steps + 1 &&
-          again.end.step == again.plan.steps && again.last < 1e-4);
+    CHECK(again.length.steps + 1 >= 2 * steady.length.steps && again.length.steps <= 2 * steady.length.steps + 1 &&
+          again.end.step == again.length.steps && again.last < 1e-4);
 
     static const double slower[] = { 0.3, 1.04, 1.5, 2, 10 };
     for (size_t i = 0; i < sizeof slower / sizeof *slower; i++) {
         struct run r = {
-            .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2
+            .limits = { TFT_LR_COSINE, 1000000, 100 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2
         };
         make_run(&r);
         CHECK(r.highest > 0.99 && r.last < 1e-3, "%g times as slow: from %g to %g", slower[i], r.highest, r.last);
@@ -218,32 +218,30 @@ static void limits(void)
     }
 }
 
-/* A slow beginning, few steps, a limit of steps, and the schedules that have nothing to plan. */
+/* A slow beginning, few steps, a limit of steps, and the schedules that need no length. */
 static void limits_of_other_runs(void)
 {
-    struct run cold = {
-        .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1
-    };
+    struct run cold = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1 };
     make_run(&cold); /* a first step that takes a fifth of the time says nothing of the others */
-    CHECK(cold.plan.steps >= 745 && cold.plan.steps <= 755 && cold.end.step == cold.plan.steps && cold.highest > 0.99 &&
-              cold.last < 1e-4,
-          "planned %d, ended after %d, from %g to %g", (int)cold.plan.steps, (int)cold.end.step, cold.highest,
+    CHECK(cold.length.steps >= 745 && cold.length.steps <= 755 && cold.end.step == cold.length.steps &&
+              cold.highest > 0.99 && cold.last < 1e-4,
+          "planned %d, ended after %d, from %g to %g", (int)cold.length.steps, (int)cold.end.step, cold.highest,
           cold.last);
-    struct run few = { .limits = { TFT_SCHEDULE_COSINE, 1000000, 100 }, .step_seconds = 8, .slowed = 1 };
+    struct run few = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .step_seconds = 8, .slowed = 1 };
     make_run(&few); /* twelve steps of the time */
     CHECK(few.end.step >= 11 && few.end.step <= 13 && few.last < 0.05, "%d steps, %g", (int)few.end.step, few.last);
-    struct run by_steps = { .limits = { TFT_SCHEDULE_COSINE, 400, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    struct run by_steps = { .limits = { TFT_LR_COSINE, 400, 100 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&by_steps);
     CHECK(by_steps.end.step == 400 && by_steps.highest > 0.99 && by_steps.last < 1e-4);
     by_steps.limits.seconds = 0; /* no limit of time: nothing is planned */
     make_run(&by_steps);
-    CHECK(by_steps.end.step == 400 && by_steps.last < 1e-4 && !by_steps.plan.steps);
-    struct run warm = { .limits = { TFT_SCHEDULE_WARMUP, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    CHECK(by_steps.end.step == 400 && by_steps.last < 1e-4 && !by_steps.length.steps);
+    struct run warm = { .limits = { TFT_LR_WARMUP, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&warm);
-    CHECK(warm.highest == 1 && warm.last == 1 && warm.end.step == warm.plan.steps);
-    struct run constant = { .limits = { TFT_SCHEDULE_CONSTANT, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    CHECK(warm.highest == 1 && warm.last == 1 && warm.end.step == warm.length.steps);
+    struct run constant = { .limits = { TFT_LR_CONSTANT, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&constant);
-    CHECK(!constant.plan.steps && constant.end.seconds >= 100);
+    CHECK(!constant.length.steps && constant.end.seconds >= 100);
 }
 
 /* Every window once; the same for the same seed and epoch, another order for another; no order preferred. */
@@ -314,21 +312,22 @@ static void weighted_sampler(void)
 /* Losses that fall fastest at 1e-3, are lowest at 1e-2 or so, and explode after it. */
 static void rate_finder(void)
 {
-    double rates[TFT_SCHEDULE_STEPS], losses[TFT_SCHEDULE_STEPS];
+    double rates[TFT_RATE_FINDER_STEPS], losses[TFT_RATE_FINDER_STEPS];
 
-    for (size_t i = 0; i < TFT_SCHEDULE_STEPS; i++) {
-        double x = -6 + 6.0 * (double)i / (TFT_SCHEDULE_STEPS - 1);
+    for (size_t i = 0; i < TFT_RATE_FINDER_STEPS; i++) {
+        double x = -6 + 6.0 * (double)i / (TFT_RATE_FINDER_STEPS - 1);
         rates[i] = pow(10, x);
         losses[i] = 1 - 0.8 / (1 + exp(-6 * (x + 3))) + (x > -1 ? pow(10, 3 * (x + 1)) : 0);
     }
-    double rate = tft_schedule_suggest(rates, losses, TFT_SCHEDULE_STEPS);
+    double rate = tft_learning_rate_suggest(rates, losses, TFT_RATE_FINDER_STEPS);
     CHECK(rate > 5e-4 && rate < 1e-2, "%g", rate);
     losses[70] = NAN; /* what comes after it does not count */
-    CHECK(tft_schedule_suggest(rates, losses, TFT_SCHEDULE_STEPS) == tft_schedule_suggest(rates, losses, 70));
-    for (size_t i = 0; i < TFT_SCHEDULE_STEPS; i++)
+    CHECK(tft_learning_rate_suggest(rates, losses, TFT_RATE_FINDER_STEPS) ==
+          tft_learning_rate_suggest(rates, losses, 70));
+    for (size_t i = 0; i < TFT_RATE_FINDER_STEPS; i++)
         losses[i] = 1 + (double)i;
-    CHECK(tft_schedule_suggest(rates, losses, TFT_SCHEDULE_STEPS) == 0, "it never falls");
-    CHECK(tft_schedule_suggest(rates, losses, 0) == 0 && tft_schedule_suggest(rates, losses, 1) == 0);
+    CHECK(tft_learning_rate_suggest(rates, losses, TFT_RATE_FINDER_STEPS) == 0, "it never falls");
+    CHECK(tft_learning_rate_suggest(rates, losses, 0) == 0 && tft_learning_rate_suggest(rates, losses, 1) == 0);
 }
 
 int main(void)

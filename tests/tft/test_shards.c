@@ -34,9 +34,9 @@ static void check_buckets(const struct tft_param_table *table, const struct tft_
         for (size_t i = b->first; i < b->end; i++) {
             const struct tft_param *p = &table->params[i];
             int in_part = p->offset >= b->own_offset && p->offset < b->own_offset + b->splits[rank];
-            CHECK(!p->dead && s->bucket_of[i] == k && in_part == (s->places[i] != SIZE_MAX));
+            CHECK(!p->dead && s->bucket_of[i] == k && in_part == (s->offsets[i] != SIZE_MAX));
             CHECK(!in_part || p->offset + p->count <= b->own_offset + b->splits[rank], "a tensor is cut");
-            CHECK(!in_part || s->places[i] == own, "places have gaps");
+            CHECK(!in_part || s->offsets[i] == own, "places have gaps");
             own += in_part ? p->count : 0;
             mine += in_part;
             living++;
@@ -46,7 +46,7 @@ static void check_buckets(const struct tft_param_table *table, const struct tft_
     }
     CHECK(own == s->table.reals);
     for (size_t i = 0; i < table->count; i++)
-        living += table->params[i].dead && s->bucket_of[i] == SIZE_MAX && s->places[i] == SIZE_MAX;
+        living += table->params[i].dead && s->bucket_of[i] == SIZE_MAX && s->offsets[i] == SIZE_MAX;
     CHECK(living == table->count, "%zu of %zu tensors are dealt out", living, table->count);
 }
 

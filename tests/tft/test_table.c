@@ -319,7 +319,7 @@ static void *check_all(void *arg)
     return (void *)wrong;
 }
 
-/* Whoever reads first finds the damage; it is said once. */
+/* The first reader finds the damage; it is logged once. */
 static void check_by_threads(const struct tft_data *d)
 {
     pthread_t threads[CHECKERS];

@@ -3,8 +3,8 @@
  * Another run's parameters as a beginning: rows of embeddings go by the category's name, whatever stands before it in
  * either list; new ones begin as the row for unknown ones, or as the mean; all else has to have the same shape.
  */
+#include "base/document.h"
 #include "tests/tft/files.h"
-#include "tft/data/document.h"
 #include "tft/train/transfer.h"
 #include <math.h>
 
@@ -12,19 +12,19 @@
 static const char *const plain = "  w:   {column: w, role: known, type: category, unknown: true}\n"
                                  "  day: {calendar: day_of_week, role: known, type: category}\n";
 
-static void make(const char *inputs, const char *ids, double category_dropout, int hidden, struct tft_checkpoint *c)
+static void make(const char *inputs, const char *ids, double category_dropout, int hidden, struct tft_run *c)
 {
     char text[2000];
     struct tft_table table;
     struct tft_model_config model;
     json_t *document;
 
-    *c = (struct tft_checkpoint){ 0 };
+    *c = (struct tft_run){ 0 };
     snprintf(text, sizeof text,
              "id: {column: id}\ntime: {column: t}\nevery: 1d\ninputs:\n  y:   {column: y, role: target, per: all}\n%s"
              "window: {encoder: 2, horizon: 1}\nsplit: {train: \"< 2020-02-01\"}\n",
              inputs);
-    REQUIRE(!tft_document_parse(&test_log, "'s'", text, strlen(text), 0, &document));
+    REQUIRE(!halay_document_parse(&test_log, "s", text, strlen(text), 0, NULL, &document));
     REQUIRE(!tft_schema_init(&test_log, "'s'", document, &c->schema));
     json_decref(document);
     int n = snprintf(text, sizeof text, "id,t,y,w\n");
@@ -47,7 +47,7 @@ static void make(const char *inputs, const char *ids, double category_dropout, i
         c->params[i] = (float)i;
 }
 
-static enum halay_status transfer(const struct tft_checkpoint *from, struct tft_checkpoint *to)
+static enum halay_status transfer(const struct tft_run *from, struct tft_run *to)
 {
     const struct tft_transfer_to what = { &to->schema, &to->encoding, tft_model_params(to->model) };
 
@@ -57,7 +57,7 @@ static enum halay_status transfer(const struct tft_checkpoint *from, struct tft_
 }
 
 /* Row r of an embedding, and how many there are. */
-static const float *row(const struct tft_checkpoint *c, const char *tensor, size_t r, size_t *rows)
+static const float *row(const struct tft_run *c, const char *tensor, size_t r, size_t *rows)
 {
     const struct tft_param_table *table = tft_model_params(c->model);
     size_t i = 0;
@@ -70,8 +70,7 @@ static const float *row(const struct tft_checkpoint *c, const char *tensor, size
 }
 
 /* Row r there is row s here. */
-static int same(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t s,
-                const char *tensor)
+static int same(const struct tft_run *to, size_t r, const struct tft_run *from, size_t s, const char *tensor)
 {
     size_t rows;
 
@@ -80,8 +79,7 @@ static int same(const struct tft_checkpoint *to, size_t r, const struct tft_chec
 }
 
 /* Row r there is the mean of rows [0, n) here. */
-static int is_mean(const struct tft_checkpoint *to, size_t r, const struct tft_checkpoint *from, size_t n,
-                   const char *tensor)
+static int is_mean(const struct tft_run *to, size_t r, const struct tft_run *from, size_t n, const char *tensor)
 {
     size_t rows;
 
@@ -109,7 +107,7 @@ static const char *join(const char *a, const char *b)
 
 static void by_name(void)
 {
-    struct tft_checkpoint from, to;
+    struct tft_run from, to;
     size_t rows;
 
     make(join(plain, known_id), "bdm", 0.1, 8, &from);
@@ -128,33 +126,33 @@ static void by_name(void)
     const struct tft_param_table *table = tft_model_params(to.model);
     for (size_t i = 0; i < table->reals; i++)
         CHECK(to.params[i] >= 0, "%zu", i);
-    tft_checkpoint_fini(&to);
+    tft_run_fini(&to);
 
     make(join(plain, known_id), "bdm", 0.1, 8, &to); /* the same lists: the same numbers */
     REQUIRE(!transfer(&from, &to));
     table = tft_model_params(to.model);
     CHECK(!memcmp(to.params, from.params, table->reals * sizeof *to.params));
-    tft_checkpoint_fini(&to);
-    tft_checkpoint_fini(&from);
+    tft_run_fini(&to);
+    tft_run_fini(&from);
 }
 
 /* A row that was never trained is none to begin with. */
 static void without_unknown(void)
 {
-    struct tft_checkpoint from, to;
+    struct tft_run from, to;
 
     make(join(plain, known_id), "bd", 0, 8, &from);
     make(join(plain, known_id), "cd", 0.1, 8, &to);
     REQUIRE(!transfer(&from, &to));
     CHECK(is_mean(&to, 0, &from, 2, "input.id.table") && same(&to, 1, &from, 1, "input.id.table") &&
           is_mean(&to, 2, &from, 2, "input.id.table"));
-    tft_checkpoint_fini(&from);
+    tft_run_fini(&from);
     make(join(plain, "  id:  {from: id, role: static, type: category}\n"), "bcx", 0.1, 8, &from);
     REQUIRE(!transfer(&from, &to)); /* it had no such row */
     CHECK(same(&to, 0, &from, 1, "input.id.table") && is_mean(&to, 1, &from, 3, "input.id.table") &&
           is_mean(&to, 2, &from, 3, "input.id.table"));
-    tft_checkpoint_fini(&from);
-    tft_checkpoint_fini(&to);
+    tft_run_fini(&from);
+    tft_run_fini(&to);
 }
 
 static void mapped_and_holidays(void)
@@ -165,7 +163,7 @@ static void mapped_and_holidays(void)
     static const char *const here =
         "  area: {from: id, role: static, type: category, unknown: true, map: {b: south, d: east, e: north}}\n"
         "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-02\": Day after}, role: known, type: category}\n";
-    struct tft_checkpoint from, to;
+    struct tft_run from, to;
 
     make(there, "bd", 0.1, 8, &from); /* north, south; none, Epiphany, New Year */
     make(here, "bde", 0.1, 8, &to);   /* east, north, south; none, Day after, New Year */
@@ -174,24 +172,24 @@ static void mapped_and_holidays(void)
           same(&to, 0, &from, 2, "input.area.table"));
     CHECK(same(&to, 0, &from, 0, "input.off.table") && same(&to, 2, &from, 2, "input.off.table") &&
           is_mean(&to, 1, &from, 3, "input.off.table"));
-    tft_checkpoint_fini(&from);
-    tft_checkpoint_fini(&to);
+    tft_run_fini(&from);
+    tft_run_fini(&to);
 }
 
 static void refused(void)
 {
-    struct tft_checkpoint from, to;
+    struct tft_run from, to;
 
     make(plain, "bd", 0.1, 8, &from);
     make(plain, "bd", 0.1, 16, &to);
     CHECK(transfer(&from, &to) == HALAY_ERR_CONFIG &&
           error_says("tensor 'input.w.table' is [3, 8] in 'there', this model's is [3, 16]"));
-    tft_checkpoint_fini(&to);
+    tft_run_fini(&to);
     make(join(plain, known_id), "bd", 0.1, 8,
          &to); /* an input more: no tensor of it there, and selections of another width */
     CHECK(!transfer(&from, &to) && to.params[0] == -1, "a new static input has tensors of its own alone");
-    tft_checkpoint_fini(&to);
-    tft_checkpoint_fini(&from);
+    tft_run_fini(&to);
+    tft_run_fini(&from);
 }
 
 int main(void)

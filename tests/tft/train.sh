@@ -77,6 +77,11 @@ for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mas
     grep -q "^ \"$key\":" "$scratch/scores.json" || wrong "evaluate --json has no key '$key'"
 done
 grep -q '^ "windows": 732,' "$scratch/scores.json" || wrong "evaluate has not 732 windows"
+# Who forecasts quantiles out of order is told what prevents it, and nobody else.
+crossing=$(sed -n 's/^ "crossing": \([^,]*\),*$/\1/p' "$scratch/scores.json")
+hints=$(grep -c "'crossing: forbid' in training prevents it" "$scratch/said" || :)
+test "$hints" = "$(awk -v crossing="$crossing" 'BEGIN { print (crossing > .01) ? 1 : 0 }')" ||
+    wrong "$hints hints for crossing $crossing: $(cat "$scratch/said")"
 check "evaluate to standard output" "$tft" evaluate --checkpoint "$run" --data "$data" --stride 240 --json -
 head -n 1 "$scratch/said" | grep -q '^{' || wrong "evaluate --json - prints something else than JSON"
 
@@ -145,7 +150,7 @@ printf '\377' | dd of="$scratch/again/model.safetensors" bs=1 seek=$(($(wc -c <"
     conv=notrunc 2>/dev/null
 refused 1 "its parameters have another checksum" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 head -c 3000 "$run/model.safetensors" >"$scratch/again/model.safetensors"
-refused 1 "no checkpoint that can be read" "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
+refused 1 "cannot be read: " "$tft" evaluate --checkpoint "$scratch/again" --data "$data"
 
 # Values that no float holds are refused. Those that it just holds give a loss that is not finite: training stops and
 # says so, leaves nothing behind, and may be tried again in the same folder.

@@ -85,7 +85,7 @@ static void fill(struct pair *p)
 
     memset(p, 0, sizeof *p);
     p->t.ops = &ops;
-    p->context = (struct halay_shm_context){ .t = &p->t, .fragment = FRAGMENT };
+    p->context = (struct halay_shm_context){ .t = &p->t, .record_max = FRAGMENT };
     p->peer = (struct halay_shm_peer){ .rank = 1,
                                        .header = &p->header,
                                        .in = { .fifo = fifo_create(), .bytes = RING },

@@ -83,7 +83,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     struct halay_shm_options options = {
         .segment_bytes = job->segment_bytes ? job->segment_bytes : (size_t)2 << 30,
         .timeout_ms = 60000,
-        .node = rank % 2 ? -1 : 0,
+        .numa_node = rank % 2 ? -1 : 0,
         .without_barrier = job->without_barrier && rank == 0, /* one is enough: all have to do without */
     };
 

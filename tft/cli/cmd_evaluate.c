@@ -1,69 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-tft evaluate: scores of a checkpoint on a split, beside the naive forecasts'; a table for people, JSON for
+ * halay-tft evaluate: scores of a run on a split, beside the naive forecasts'; a table for people, JSON for
  * programs.
  */
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
 #include "tft/run/interrupt.h"
-#include "tft/score/score_table.h"
-#include "tft/score/scoring.h"
+#include "tft/score/inference.h"
+#include "tft/score/score_output.h"
 
-static const char help[] =
-    "usage: halay-tft evaluate --checkpoint RUN --data DATA.htd [--split test] [--stride N] [--json FILE]\n"
-    "\n"
-    "Forecasts every window of a split (or every N-th of each entity) and scores the forecasts in the target's own "
-    "unit,\n"
-    "beside naive forecasts, which repeat the last season. Under halayrun or mpirun the ranks share the windows.\n"
-    "\n"
-    "  --checkpoint FOLDER  the run's folder\n"
-    "  --data FILE          data prepared by the same schema\n"
-    "  --split NAME         train, valid or test (test)\n"
-    "  --stride N           steps from one window to the next (the schema's)\n"
-    "  --json FILE          write all numbers as one JSON object; - is standard output\n";
+struct request {
+    const char *checkpoint, *data, *json;
+    struct tft_window_choice windows;
+};
 
-static enum halay_status evaluate(struct halay_log *log, const char *checkpoint, const char *data,
-                                  const struct tft_selection *windows, const char *json)
+#define SETS(member) HALAY_OPTION_SETS(request, member)
+
+static const struct halay_option option_rows[] = {
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
+    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
+    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(windows.split), .words = tft_split_names },
+    { "--stride", NULL, "N", "steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
+      SETS(windows.stride), .least = 1, .most = TFT_STEPS_MAX },
+    { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
+      SETS(json) },
+    { .name = NULL },
+};
+
+static const struct halay_command_line command_line = {
+    .command = "halay-tft evaluate",
+    .synopsis = "--checkpoint RUN --data DATA.htd [OPTION]...",
+    .about =
+        "Forecasts every window of a split (or every N-th of each entity) and scores the forecasts in the target's "
+        "own unit, beside naive forecasts, which repeat the last season. Under halayrun or mpirun the ranks share "
+        "the windows.",
+    .table = option_rows,
+    .is_lenient = 1,
+};
+
+static enum halay_status evaluate(struct halay_log *log, const struct request *r)
 {
-    struct tft_scoring s = { 0 };
+    struct tft_inference s = { 0 };
     struct tft_output out = { 0 };
     json_t *result = NULL;
-    enum halay_status status = tft_scoring_init(log, checkpoint, data, &s);
+    enum halay_status status = tft_inference_init(log, r->checkpoint, r->data, &s);
 
-    tft_interrupt_watch(); /* so that no rank is left by another that dies */
+    tft_interrupt_watch(); /* or another rank's death would leave this one waiting */
     if (!status && s.rank == 0)
-        status = tft_scores_open(log, json, &out);
+        status = tft_score_output_open(log, r->json, &out);
     if (!status)
-        status =
-            tft_scoring_evaluate(&s, windows->split, windows->stride ? windows->stride : s.data.schema.stride, &result);
+        status = tft_inference_evaluate(&s, r->windows.split,
+                                        r->windows.stride ? r->windows.stride : s.data.schema.stride, &result);
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there are no scores");
     if (!status && s.rank == 0)
-        status = tft_scores_say(log, &s.checkpoint.config.quantiles, &out, result);
+        status = tft_score_output_write(log, &s.run.config.quantiles, &out, result);
     tft_output_abort(&out);
     json_decref(result);
-    tft_scoring_fini(&s);
+    tft_inference_fini(&s);
     return status;
 }
 
-int tft_cmd_evaluate(struct halay_log *log, int argc, char **argv)
+int tft_cmd_evaluate(struct halay_log *log, char **argv)
 {
-    const char *checkpoint = NULL, *data = NULL, *split = "test", *stride = NULL, *json = NULL;
-    const struct tft_option list[] = {
-        { "checkpoint", 0, &checkpoint, NULL }, { "data", 0, &data, NULL }, { "split", 0, &split, NULL },
-        { "stride", 0, &stride, NULL },         { "json", 0, &json, NULL }, { NULL, 0, NULL, NULL }
-    };
-    const struct tft_options options = { .log = log, .command = "halay-tft evaluate", .help = help, .list = list };
-    int status = tft_options_parse(&options, argc, argv, NULL);
-    struct tft_selection windows;
+    struct request r = { .windows.split = TFT_TEST };
+    int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!checkpoint)
-        return tft_options_missing(&options, "--checkpoint");
-    if (!data)
-        return tft_options_missing(&options, "--data");
-    if (tft_selection_parse(log, split, stride, &windows))
-        return TFT_EXIT_USAGE;
-    return tft_interrupt_exit(evaluate(log, checkpoint, data, &windows, json));
+    if (!r.checkpoint)
+        return tft_options_missing(log, &command_line, "--checkpoint");
+    if (!r.data)
+        return tft_options_missing(log, &command_line, "--data");
+    return tft_interrupt_exit(evaluate(log, &r));
 }

@@ -1,34 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-tft export: a run's parameters as a file for PyTorch, and what its model's constructor wants.
+ * halay-tft export: a run's parameters as a file for PyTorch, and the arguments of its model's constructor.
  */
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
-#include "tft/data/paths.h"
+#include "tft/data/output_file.h"
 #include "tft/interop/torch_file.h"
 #include "tft/run/run_folder.h"
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: halay-tft export --checkpoint RUN --format nvidia|pytorch-forecasting -o FILE.safetensors [--config FILE]\n"
-    "\n"
-    "Writes the parameters of a trained model with the names, shapes and layouts that another implementation's "
-    "state_dict() has,\n"
-    "for its load_state_dict(), and prints the arguments of the constructor that makes such a model.\n"
-    "\n"
-    "  --checkpoint FOLDER  the run's folder\n"
-    "  --format FORMAT      nvidia: DeepLearningExamples' TFT, of a model trained with 'conformance: nvidia' or "
-    "published;\n"
-    "                       pytorch-forecasting: of one trained with 'conformance: pytorch-forecasting'\n"
-    "  -o, --out FILE       the file to write\n"
-    "  --config FILE        write the arguments there instead of printing them\n";
+struct request {
+    const char *checkpoint, *word, *out, *config; /* word: of --format; config: "-": standard output */
+    enum tft_torch_format format;
+};
 
-static enum halay_status write_arguments(struct halay_log *log, const char *path, enum tft_peer peer,
-                                         const struct tft_checkpoint *c)
+#define SETS(member) HALAY_OPTION_SETS(request, member)
+
+static const struct halay_option option_rows[] = {
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
+    { "--format", NULL, "nvidia|pytorch-forecasting",
+      "nvidia: DeepLearningExamples' TFT, of a model trained with 'conformance: nvidia' or published; "
+      "pytorch-forecasting: of one trained with 'conformance: pytorch-forecasting'",
+      HALAY_OPTION_TEXT, SETS(word) },
+    { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(out) },
+    { "--config", NULL, "FILE", "write the arguments there instead of printing them", HALAY_OPTION_TEXT, SETS(config) },
+    { .name = NULL },
+};
+
+static const struct halay_command_line command_line = {
+    .command = "halay-tft export",
+    .synopsis = "--checkpoint RUN --format FORMAT -o FILE.safetensors [--config FILE]",
+    .about =
+        "Writes the parameters of a trained model with the names, shapes and layouts of another implementation's "
+        "state_dict(), for its load_state_dict(), and prints the arguments of the constructor that makes such a model.",
+    .table = option_rows,
+    .is_lenient = 1,
+};
+
+static enum halay_status write_arguments(struct halay_log *log, const char *path, enum tft_torch_format format,
+                                         const struct tft_run *c)
 {
     struct tft_output out = { 0 };
-    json_t *arguments = tft_peer_arguments(peer, tft_model_config(c->model), &c->config);
+    json_t *arguments = tft_torch_arguments(format, tft_model_config(c->model), &c->config);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     if (arguments)
@@ -44,50 +58,43 @@ static enum halay_status write_arguments(struct halay_log *log, const char *path
     return status;
 }
 
-static enum halay_status export_run(struct halay_log *log, enum tft_peer peer, const char *checkpoint, const char *out,
-                                    const char *config)
+static enum halay_status export_run(struct halay_log *log, const struct request *r)
 {
-    struct tft_checkpoint c = { 0 };
-    struct tft_peer_map map = { 0 };
-    enum halay_status status = tft_checkpoint_load(log, checkpoint, &c);
+    struct tft_run c = { 0 };
+    struct tft_torch_map map = { 0 };
+    enum halay_status status = tft_run_load(log, r->checkpoint, &c);
 
     if (status)
         return status;
-    status = tft_peer_check(log, peer, tft_model_config(c.model), &c.schema);
+    status = tft_torch_check(log, r->format, tft_model_config(c.model), &c.schema);
     if (!status)
-        status = tft_peer_map_init(log, peer, tft_model_config(c.model), tft_model_params(c.model), &map);
+        status = tft_torch_map_init(log, r->format, tft_model_config(c.model), tft_model_params(c.model), &map);
     if (!status)
-        status = tft_peer_file_write(log, out, &map, c.params);
+        status = tft_torch_file_write(log, r->out, &map, c.params);
     if (!status)
-        status = write_arguments(log, config, peer, &c);
-    tft_peer_map_fini(&map);
-    tft_checkpoint_fini(&c);
+        status = write_arguments(log, r->config, r->format, &c);
+    tft_torch_map_fini(&map);
+    tft_run_fini(&c);
     return status;
 }
 
-int tft_cmd_export(struct halay_log *log, int argc, char **argv)
+int tft_cmd_export(struct halay_log *log, char **argv)
 {
-    const char *checkpoint = NULL, *format = NULL, *out = NULL, *config = NULL;
-    const struct tft_option list[] = { { "checkpoint", 0, &checkpoint, NULL },
-                                       { "format", 0, &format, NULL },
-                                       { "out", 'o', &out, NULL },
-                                       { "config", 0, &config, NULL },
-                                       { NULL, 0, NULL, NULL } };
-    const struct tft_options options = { .log = log, .command = "halay-tft export", .help = help, .list = list };
-    int status = tft_options_parse(&options, argc, argv, NULL);
-    enum tft_peer peer;
+    struct request r = { .config = NULL };
+    int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!checkpoint)
-        return tft_options_missing(&options, "--checkpoint");
-    if (!format)
-        return tft_options_missing(&options, "--format");
-    if (!out)
-        return tft_options_missing(&options, "-o");
-    if (!strcmp(out, "-") && !config)
-        return tft_options_missing(&options, "--config FILE (standard output is taken by -o)");
-    if (tft_peer_named(log, format, &peer))
-        return TFT_EXIT_USAGE;
-    return export_run(log, peer, checkpoint, out, config ? config : "-") ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    if (!r.checkpoint)
+        return tft_options_missing(log, &command_line, "--checkpoint");
+    if (!r.word)
+        return tft_options_missing(log, &command_line, "--format");
+    if (!r.out)
+        return tft_options_missing(log, &command_line, "-o");
+    if (!strcmp(r.out, "-") && !r.config)
+        return tft_options_missing(log, &command_line, "--config FILE (standard output is taken by -o)");
+    if (tft_torch_format_parse(log, r.word, &r.format))
+        return EXIT_USAGE;
+    r.config = r.config ? r.config : "-";
+    return export_run(log, &r) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

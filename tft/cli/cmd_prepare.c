@@ -6,39 +6,55 @@
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
 #include "tft/data/htd.h"
-#include "tft/data/paths.h"
 #include "tft/data/prepare.h"
 #include "tft/data/windows.h"
 #include "tft/model/tft.h"
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: halay-tft prepare --schema SCHEMA FILE... -o DATA.htd\n"
-    "       halay-tft prepare --preset long [--encoder N] [--horizon N] FILE... -o DATA.htd\n"
-    "\n"
-    "Reads CSV files (plain or .gz; or folders of them) by a schema, sorts, merges, fills and scales their rows,\n"
-    "and writes one file that the other commands map. Prints what happened to the rows.\n"
-    "\n"
-    "  --schema FILE   what the columns mean, YAML or JSON\n"
-    "  --preset long   the columns are unique_id, ds and y; steps, window and splits are found out, and said\n"
-    "  --encoder N     with a preset: steps of the past (by the step from row to row)\n"
-    "  --horizon N     with a preset: steps to forecast (likewise)\n"
-    "  -o, --out FILE  the file to write\n";
+struct request {
+    struct tft_prepare_request prepare;
+    const char *preset;
+    struct halay_arguments files;
+};
+
+#define SETS(member) HALAY_OPTION_SETS(request, member)
+
+static const struct halay_option option_rows[] = {
+    { "FILE...", NULL, NULL, "CSV files (plain or .gz), or folders of them", HALAY_OPTION_ARGUMENTS, SETS(files) },
+    { "--schema", NULL, "FILE", "what the columns mean, YAML or JSON", HALAY_OPTION_TEXT, SETS(prepare.schema) },
+    { "--preset", NULL, "long", "the columns are unique_id, ds and y; step, window and splits follow from the files",
+      HALAY_OPTION_TEXT, SETS(preset) },
+    { "--encoder", NULL, "N", "with a preset: steps of the past (by default chosen by the step)", HALAY_OPTION_NUMBER,
+      SETS(prepare.preset.encoder), .least = 1, .most = TFT_STEPS_MAX },
+    { "--horizon", NULL, "N", "with a preset: steps to forecast (likewise)", HALAY_OPTION_NUMBER,
+      SETS(prepare.preset.horizon), .least = 1, .most = TFT_STEPS_MAX },
+    { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(prepare.out) },
+    { .name = NULL },
+};
+
+static const struct halay_command_line command_line = {
+    .command = "halay-tft prepare",
+    .synopsis = "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] FILE... -o DATA.htd",
+    .about = "Reads CSV files by a schema, sorts, merges, fills and scales their rows, and writes one file that the "
+             "other commands map. Prints what happened to the rows.",
+    .table = option_rows,
+    .is_lenient = 1,
+};
 
 static void print_count(const char *what, size_t count)
 {
     printf("%-26s %zu\n", what, count);
 }
 
-/* A line for what does not happen to most tables. */
+/* A line for what most tables do not have. */
 static void print_if_any(const char *what, size_t count)
 {
     if (count)
         print_count(what, count);
 }
 
-static void print_time(const struct tft_data *d)
+static void print_span(const struct tft_data *d)
 {
     char first[32], last[32];
     int64_t begin = INT64_MAX, end = INT64_MIN;
@@ -55,13 +71,19 @@ static void print_time(const struct tft_data *d)
 
 static const char *source_of(const struct tft_input *input)
 {
-    return input->source == TFT_FROM_COLUMN     ? input->column
-           : input->source == TFT_FROM_CALENDAR ? tft_calendar_names[input->calendar]
-           : input->source == TFT_FROM_HOLIDAYS ? "holidays"
-                                                : "id";
+    switch (input->source) {
+    case TFT_FROM_COLUMN:
+        return input->column;
+    case TFT_FROM_CALENDAR:
+        return tft_calendar_names[input->calendar];
+    case TFT_FROM_HOLIDAYS:
+        return "holidays";
+    default:
+        return "id";
+    }
 }
 
-/* One line an input: where it comes from, what it is, how many of its values were filled. */
+/* A line for each input: its source, what it is, how many of its values were filled. */
 static void print_inputs(const struct tft_data *d, const struct tft_table *table)
 {
     static const char *const scales[] = { "none", "standard", "minmax", "robust", "log1p-standard" };
@@ -116,7 +138,7 @@ static void print_summary(const struct tft_data *d, const struct tft_table *tabl
     print_if_any("entities too short", s->entities_short);
     print_count("entities", d->entity_count);
     print_count("rows", d->rows);
-    print_time(d);
+    print_span(d);
     for (int i = 0; i < TFT_SPLIT_COUNT; i++)
         print_windows(d, tft_split_names[i], &windows[i]);
     print_inputs(d, table);
@@ -145,7 +167,7 @@ static enum halay_status count_windows(struct halay_log *log, const struct tft_d
     return HALAY_ERR_FORMAT;
 }
 
-/* What a preset has found out. */
+/* What a preset found in the files. */
 static void print_preset(const struct tft_schema *s)
 {
     const json_t *split = json_object_get(s->document, "split");
@@ -189,46 +211,29 @@ enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_re
     return status;
 }
 
-/* A number of steps from the command line; NULL: 0. */
-static int parse_steps(struct halay_log *log, const char *name, const char *text, size_t *steps)
+int tft_cmd_prepare(struct halay_log *log, char **argv)
 {
-    long value = 0;
-
-    if (text && halay_parse_long(text, 1, TFT_STEPS_MAX, &value)) {
-        halay_error(log, "'--%s' must be a whole number of steps, 1 or more, not '%s'", name, text);
-        return 0;
-    }
-    *steps = (size_t)value;
-    return 1;
-}
-
-int tft_cmd_prepare(struct halay_log *log, int argc, char **argv)
-{
-    struct tft_prepare_request r = { 0 };
-    const char *preset = NULL, *encoder = NULL, *horizon = NULL;
-    const struct tft_option list[] = { { "schema", 0, &r.schema, NULL }, { "preset", 0, &preset, NULL },
-                                       { "encoder", 0, &encoder, NULL }, { "horizon", 0, &horizon, NULL },
-                                       { "out", 'o', &r.out, NULL },     { NULL, 0, NULL, NULL } };
-    const struct tft_options options = { .log = log, .command = "halay-tft prepare", .help = help, .list = list };
-    int files, status = tft_options_parse(&options, argc, argv, &files);
+    struct request r = { .preset = NULL };
+    struct tft_prepare_request *prepare = &r.prepare;
+    int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!r.schema && !preset)
-        return tft_options_missing(&options, "--schema");
-    if (!r.out)
-        return tft_options_missing(&options, "-o");
-    if (!files)
-        return tft_options_missing(&options, "a FILE to read");
-    if (preset && strcmp(preset, "long"))
-        halay_error(log, "unknown preset '%s'; there is long", preset);
-    if (r.schema && (preset || encoder || horizon))
-        halay_error(log, "'--preset', '--encoder' and '--horizon' go without --schema, which says it all");
-    if ((preset && strcmp(preset, "long")) || (r.schema && (preset || encoder || horizon)) ||
-        !parse_steps(log, "encoder", encoder, &r.preset.encoder) ||
-        !parse_steps(log, "horizon", horizon, &r.preset.horizon))
-        return TFT_EXIT_USAGE;
-    r.files = (const char *const *)argv;
-    r.file_count = (size_t)files;
-    return tft_exit_status(tft_prepare(log, &r)) ? TFT_EXIT_FAILED : TFT_EXIT_OK;
+    if (!prepare->schema && !r.preset)
+        return tft_options_missing(log, &command_line, "--schema");
+    if (!prepare->out)
+        return tft_options_missing(log, &command_line, "-o");
+    if (!r.files.count)
+        return tft_options_missing(log, &command_line, "a FILE to read");
+    if (r.preset && strcmp(r.preset, "long")) {
+        halay_error(log, "unknown preset '%s'; there is long", r.preset);
+        return EXIT_USAGE;
+    }
+    if (prepare->schema && (r.preset || prepare->preset.encoder || prepare->preset.horizon)) {
+        halay_error(log, "'--preset', '--encoder' and '--horizon' go without --schema, which has all of that");
+        return EXIT_USAGE;
+    }
+    prepare->files = (const char *const *)r.files.at;
+    prepare->file_count = r.files.count;
+    return tft_prepare(log, prepare) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,33 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-tft report: gathers what a run left, and with data its scores and some forecasts, for the page. Cleanup:
- * zero-initialised, everything accepts being half-built.
+ * halay-tft report: gathers a run's records, and with data its scores and some forecasts, for the page. Cleanup:
+ * zero-initialised, every fini accepts half-built.
  */
+#include "base/document.h"
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
-#include "tft/data/document.h"
+#include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/report/report.h"
 #include "tft/run/interrupt.h"
-#include "tft/score/scoring.h"
+#include "tft/score/inference.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "usage: halay-tft report --run RUN [--data DATA.htd [--split test] [--stride N]] -o PAGE.html\n"
-    "\n"
-    "Writes one self-contained HTML page about a run: loss curves; with data also scores beside the naive forecasts', "
-    "scores by\n"
-    "horizon and entity, and some forecasts over what came.\n"
-    "\n"
-    "  --run FOLDER    the run's folder\n"
-    "  --data FILE     data prepared by the same schema\n"
-    "  --split NAME    the split to score (test)\n"
-    "  --stride N      steps between its windows (the horizon)\n"
-    "  -o, --out FILE  the page\n";
+struct request {
+    const char *run, *data, *out;
+    struct tft_window_choice windows;
+};
+
+#define SETS(member) HALAY_OPTION_SETS(request, member)
+
+static const struct halay_option option_rows[] = {
+    { "--run", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(run) },
+    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
+    { "--split", NULL, NULL, "the split to score (test)", HALAY_OPTION_WORD, SETS(windows.split),
+      .words = tft_split_names },
+    { "--stride", NULL, "N", "steps between its windows (the horizon)", HALAY_OPTION_NUMBER, SETS(windows.stride),
+      .least = 1, .most = TFT_STEPS_MAX },
+    { "--out", "-o", "FILE", "the page", HALAY_OPTION_TEXT, SETS(out) },
+    { .name = NULL },
+};
+
+static const struct halay_command_line command_line = {
+    .command = "halay-tft report",
+    .synopsis = "--run RUN [--data DATA.htd [--split NAME] [--stride N]] -o PAGE.html",
+    .about = "Writes one self-contained HTML page about a run: loss curves; with data also scores beside the naive "
+             "forecasts', scores by horizon and entity, and some forecasts over the actual values.",
+    .table = option_rows,
+    .is_lenient = 1,
+};
 
 enum { FORECASTS_MAX = 6, HISTORY_MAX = 96 };
 
@@ -82,17 +97,17 @@ static size_t choose_positions(const struct tft_windows *w, uint64_t *numbers)
 }
 
 struct drawing {
-    struct tft_scoring *scoring;
+    struct tft_inference *inference;
     struct tft_report *report;
 };
 
 static enum halay_status draw(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     const struct drawing *d = arg;
-    const struct tft_data *data = &d->scoring->data;
+    const struct tft_data *data = &d->inference->data;
     struct tft_report_forecast *f = &d->report->forecasts[position];
     const struct tft_entity *e = &data->entities[w->entity];
-    const struct tft_list *q = &d->scoring->checkpoint.config.quantiles;
+    const struct tft_list *q = &d->inference->run.config.quantiles;
     size_t D = data->schema.horizon, median = tft_median_of(q->values, q->count);
     size_t O = data->schema.target_count, o = position % O; /* each shows one of the targets */
     const struct tft_scaler *s = tft_data_target_scaler(data, w->entity, o);
@@ -126,20 +141,20 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
     return HALAY_OK;
 }
 
-static enum halay_status make_forecasts(struct tft_scoring *s, enum tft_split split, size_t stride,
+static enum halay_status make_forecasts(struct tft_inference *s, enum tft_split split, size_t stride,
                                         struct tft_report *report)
 {
     struct tft_windows windows = { 0 };
     struct tft_forecaster forecaster = { 0 };
     uint64_t numbers[FORECASTS_MAX];
-    struct drawing drawing = { .scoring = s, .report = report };
+    struct drawing drawing = { .inference = s, .report = report };
     enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
 
     report->forecasts = calloc(FORECASTS_MAX, sizeof *report->forecasts);
     if (!status && !report->forecasts)
         status = HALAY_ERR_NO_MEMORY;
     if (!status)
-        status = tft_scoring_forecaster(s, &windows, &forecaster);
+        status = tft_inference_forecaster(s, &windows, &forecaster);
     if (!status) {
         size_t n = choose_positions(&windows, numbers);
         forecaster.gather.numbers = numbers;
@@ -177,52 +192,44 @@ static enum halay_status write_page(struct halay_log *log, const char *path, con
     return tft_output_commit(&out);
 }
 
-static enum halay_status report(struct halay_log *log, const char *run, const char *data,
-                                const struct tft_selection *windows, const char *out)
+static enum halay_status report_run(struct halay_log *log, const struct request *r)
 {
-    struct tft_scoring s = { 0 };
-    struct tft_report r = { 0 };
-    char *path = tft_path_join(log, run, "run.json");
-    enum halay_status status = path ? tft_document_load(log, path, &r.run) : HALAY_ERR_NO_MEMORY;
+    struct tft_inference s = { 0 };
+    struct tft_report page = { 0 };
+    char *path = tft_path_join(log, r->run, "run.json");
+    enum halay_status status = path ? halay_document_load(log, path, NULL, &page.run) : HALAY_ERR_NO_MEMORY;
 
     tft_interrupt_watch();
     if (!status)
-        status = read_metrics(log, run, &r.metrics);
-    if (!status && data) {
-        status = tft_scoring_init(log, run, data, &s);
-        size_t stride = windows->stride ? windows->stride : s.data.schema.horizon;
+        status = read_metrics(log, r->run, &page.metrics);
+    if (!status && r->data) {
+        status = tft_inference_init(log, r->run, r->data, &s);
+        size_t stride = r->windows.stride ? r->windows.stride : s.data.schema.horizon;
         if (!status)
-            status = tft_scoring_evaluate(&s, windows->split, stride, &r.scores);
+            status = tft_inference_evaluate(&s, r->windows.split, stride, &page.scores);
         if (!status)
-            status = make_forecasts(&s, windows->split, stride, &r);
+            status = make_forecasts(&s, r->windows.split, stride, &page);
     }
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there is no page");
     if (!status && s.rank == 0)
-        status = write_page(log, out, &r);
-    tft_scoring_fini(&s);
-    report_fini(&r);
+        status = write_page(log, r->out, &page);
+    tft_inference_fini(&s);
+    report_fini(&page);
     free(path);
     return status;
 }
 
-int tft_cmd_report(struct halay_log *log, int argc, char **argv)
+int tft_cmd_report(struct halay_log *log, char **argv)
 {
-    const char *run = NULL, *data = NULL, *split = "test", *stride = NULL, *out = NULL;
-    const struct tft_option list[] = { { "run", 0, &run, NULL },     { "data", 0, &data, NULL },
-                                       { "split", 0, &split, NULL }, { "stride", 0, &stride, NULL },
-                                       { "out", 'o', &out, NULL },   { NULL, 0, NULL, NULL } };
-    const struct tft_options options = { .log = log, .command = "halay-tft report", .help = help, .list = list };
-    int status = tft_options_parse(&options, argc, argv, NULL);
-    struct tft_selection windows;
+    struct request r = { .windows.split = TFT_TEST };
+    int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!run)
-        return tft_options_missing(&options, "--run");
-    if (!out)
-        return tft_options_missing(&options, "-o");
-    if (tft_selection_parse(log, split, stride, &windows))
-        return TFT_EXIT_USAGE;
-    return tft_interrupt_exit(report(log, run, data, &windows, out));
+    if (!r.run)
+        return tft_options_missing(log, &command_line, "--run");
+    if (!r.out)
+        return tft_options_missing(log, &command_line, "-o");
+    return tft_interrupt_exit(report_run(log, &r));
 }

@@ -7,14 +7,13 @@
 
 #include "base/log.h"
 
-int tft_cmd_prepare(struct halay_log *log, int argc, char **argv);
-int tft_cmd_convert(struct halay_log *log, int argc, char **argv);
-int tft_cmd_train(struct halay_log *log, int argc, char **argv);
-int tft_cmd_evaluate(struct halay_log *log, int argc, char **argv);
-int tft_cmd_predict(struct halay_log *log, int argc, char **argv);
-int tft_cmd_backtest(struct halay_log *log, int argc, char **argv);
-int tft_cmd_export(struct halay_log *log, int argc, char **argv);
-int tft_cmd_import(struct halay_log *log, int argc, char **argv);
-int tft_cmd_report(struct halay_log *log, int argc, char **argv);
+int tft_cmd_prepare(struct halay_log *log, char **argv);
+int tft_cmd_train(struct halay_log *log, char **argv);
+int tft_cmd_evaluate(struct halay_log *log, char **argv);
+int tft_cmd_predict(struct halay_log *log, char **argv);
+int tft_cmd_backtest(struct halay_log *log, char **argv);
+int tft_cmd_export(struct halay_log *log, char **argv);
+int tft_cmd_import(struct halay_log *log, char **argv);
+int tft_cmd_report(struct halay_log *log, char **argv);
 
 #endif

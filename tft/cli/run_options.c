@@ -4,7 +4,7 @@
  */
 #include "tft/cli/run_options.h"
 #include "base/config.h"
-#include "tft/data/document.h"
+#include "base/document.h"
 #include "tft/data/htd.h"
 #include "tft/data/prepare.h"
 #include <errno.h>
@@ -13,40 +13,30 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Of the command line, in its order. */
-struct given {
-    size_t count;
-    const char *values[128]; /* borrowed */
-    char names[128][64];
-};
-
-static enum halay_status keep(void *arg, const char *name, const char *value)
+static int keep_key(const struct halay_option *option, const char *value, void *at, char *why, size_t size)
 {
-    struct given *given = arg;
+    struct tft_run_keys *keys = at;
 
-    if (given->count == sizeof given->values / sizeof *given->values)
-        return HALAY_ERR_CONFIG;
-    snprintf(given->names[given->count], sizeof given->names[0], "%s", name);
-    given->values[given->count++] = value;
-    return HALAY_OK;
+    if (keys->count == sizeof keys->given / sizeof *keys->given) {
+        snprintf(why, size, "one key too many");
+        return 0;
+    }
+    keys->given[keys->count].option = option;
+    keys->given[keys->count++].value = value;
+    return 1;
 }
 
-static void print_keys(void)
-{
-    tft_run_config_help(stdout);
-}
-
-/* Defaults, the file (NULL: none) and what is beside it, the environment, the options; checked as a whole. */
-static enum halay_status resolve(struct halay_log *log, const char *path, const struct tft_run_source *beside,
-                                 const struct given *given, struct tft_run_config *config)
+/* Defaults, the file and what is beside it, the environment, the options; checked as a whole. */
+static enum halay_status resolve(struct halay_log *log, const struct tft_run_keys *keys,
+                                 const struct tft_run_source *beside, struct tft_run_config *config)
 {
     json_t *document = NULL;
     char where[256];
-    enum halay_status status = path ? tft_document_load(log, path, &document) : HALAY_OK;
+    enum halay_status status = keys->file ? halay_document_load(log, keys->file, NULL, &document) : HALAY_OK;
 
     tft_run_config_defaults(config);
     if (!status && document) {
-        snprintf(where, sizeof where, "configuration '%.200s'", path);
+        snprintf(where, sizeof where, "configuration '%.200s'", keys->file);
         status = tft_run_config_take(log, where, document, config);
     }
     json_decref(document);
@@ -54,32 +44,27 @@ static enum halay_status resolve(struct halay_log *log, const char *path, const 
         status = tft_run_config_take(log, beside->where, beside->document, config);
     if (!status)
         status = tft_run_config_take_environment(log, config);
-    for (size_t i = 0; i < given->count && !status; i++)
-        status = tft_run_config_take_option(log, given->names[i], given->values[i], config);
+    for (size_t i = 0; i < keys->count && !status; i++)
+        status = tft_run_config_take_option(log, keys->given[i].option->name, keys->given[i].value, config);
     if (!status)
         status = tft_run_config_check(log, config);
     return status == HALAY_ERR_UNSUPPORTED ? HALAY_ERR_CONFIG : status;
 }
 
-int tft_run_options_parse(struct tft_options *options, const char *const *file, const struct tft_run_source *beside,
-                          int argc, char **argv, int *rest, size_t *keys, struct tft_run_config *config)
+int tft_run_options_parse(struct halay_log *log, const struct halay_command_line *line,
+                          const struct tft_run_source *beside, char **argv, void *values, struct tft_run_config *config)
 {
-    struct given given = { 0 };
+    struct halay_command_line with_keys = *line;
 
-    options->other = keep;
-    options->arg = &given;
-    options->more_help = print_keys;
-    int status = tft_options_parse(options, argc, argv, rest);
-    options->arg = NULL;
+    with_keys.more = tft_run_config_options(keep_key);
+    int status = tft_options_parse(log, &with_keys, argv, values);
     if (status >= 0)
         return status;
-    if (keys)
-        *keys = given.count;
-    enum halay_status resolved = resolve(options->log, *file, beside, &given, config);
+    enum halay_status resolved = resolve(log, values, beside, config);
     return resolved ? tft_exit_status(resolved) : -1;
 }
 
-static enum halay_status join(struct halay_log *log, struct tft_job *job)
+static enum halay_status join_job(struct halay_log *log, struct tft_job *job)
 {
     const struct halay_options options = { .struct_size = sizeof options, .log = log->write, .log_arg = log->arg };
     enum halay_status status = halay_init(&options, &job->ctx);
@@ -96,10 +81,10 @@ enum halay_status tft_job_init(struct halay_log *log, const struct tft_run_confi
 
     if (!status)
         status = tft_htd_open(log, data_path, &job->data);
-    return status ? status : join(log, job);
+    return status ? status : join_job(log, job);
 }
 
-/* All ranks together: the worst of their statuses, so that none waits for one that has given up. */
+/* All ranks together: HALAY_OK only if all succeeded, so that none waits for one that has given up. */
 static enum halay_status agree(struct tft_job *job, const char *name, enum halay_status status)
 {
     int32_t worst = (int32_t)status;
@@ -107,9 +92,9 @@ static enum halay_status agree(struct tft_job *job, const char *name, enum halay
 
     if (halay_size(job->ctx) > 1)
         agreed = halay_allreduce(job->ctx, name, NULL, &worst, 1, HALAY_I32, HALAY_MAX);
-    if (status)
-        return status;
-    return agreed ? agreed : worst ? HALAY_ERR_PEER : HALAY_OK;
+    if (status || agreed)
+        return status ? status : agreed;
+    return worst ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 /* A name that all ranks know and no other job uses; the file lives until all have mapped it. */
@@ -137,7 +122,7 @@ enum halay_status tft_job_init_table(struct halay_log *log, const struct tft_run
     enum halay_status status = tft_run_config_export(log, config);
 
     if (!status)
-        status = join(log, job);
+        status = join_job(log, job);
     if (!status)
         status = name_prepared(log, job, path, sizeof path);
     if (status)
@@ -152,7 +137,7 @@ enum halay_status tft_job_init_table(struct halay_log *log, const struct tft_run
     if (!status)
         status = agree(job, "prepared.open", tft_htd_open(log, path, &job->data));
     if (prepares)
-        unlink(path); /* not there if it failed */
+        unlink(path); /* absent if it failed */
     return status;
 }
 

@@ -121,7 +121,7 @@ int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date)
 
 /* ---- steps ---- */
 
-/* Up to `most` digits, at least `least`; NULL if there are none. */
+/* Up to `most` digits, at least `least`; NULL if there are fewer. */
 static const char *read_digits(const char *text, int least, int most, int *value)
 {
     int n = 0, sum = 0;
@@ -204,7 +204,7 @@ static int64_t add_months(int64_t start, int64_t months)
     return days_from_date(year, month, day < last ? day : last) * DAY_SECONDS + in_day;
 }
 
-/* Business days since a Monday long ago, of a day since 1970; those of a weekend are the Friday's. */
+/* Business days from a Monday long ago to a day (since 1970); a weekend counts as its Friday. */
 static int64_t business_day(int64_t day)
 {
     int64_t week = floor_div(day + 3, 7), weekday = day + 3 - week * 7;
@@ -276,10 +276,10 @@ int tft_time_format_is_valid(const char *format)
     return year;
 }
 
-/* What a text has said so far. */
+/* What has been read of a text. */
 struct reading {
     struct tft_date date;
-    int afternoon; /* -1: nothing said */
+    int afternoon; /* -1: not given */
     int day_of_year;
     int has_epoch;
     int64_t epoch, offset; /* seconds */
@@ -366,14 +366,18 @@ static const char *read_two_digit_year(const char *text, int *year)
 {
     const char *end = read_digits(text, 2, 2, year);
 
-    *year += *year < 69 ? 2000 : 1900; /* as POSIX has it */
+    *year += *year < 69 ? 2000 : 1900; /* as in POSIX */
     return end;
 }
 
-static const char *read_half(const char *text, struct reading *r)
+static const char *read_am_pm(const char *text, struct reading *r)
 {
-    r->afternoon = !strncasecmp(text, "pm", 2) ? 1 : !strncasecmp(text, "am", 2) ? 0 : -1;
-    return r->afternoon < 0 ? NULL : text + 2;
+    int is_pm = !strncasecmp(text, "pm", 2);
+
+    if (!is_pm && strncasecmp(text, "am", 2))
+        return NULL;
+    r->afternoon = is_pm;
+    return text + 2;
 }
 
 static const char *read_fields(const char *text, const char *format, struct reading *r);
@@ -402,7 +406,7 @@ static const char *read_field(const char *text, char field, struct reading *r)
     case 'I':
         return read_digits(text, 1, 2, &date->hour);
     case 'p':
-        return read_half(text, r);
+        return read_am_pm(text, r);
     case 'M':
         return read_digits(text, 1, 2, &date->minute);
     case 'S':
@@ -439,7 +443,7 @@ static const char *read_fields(const char *text, const char *format, struct read
     return text;
 }
 
-/* ISO 8601: from the day down as far as the text goes. */
+/* ISO 8601: a date, then as much of the time as the text has. */
 static const char *read_iso(const char *text, struct reading *r)
 {
     text = read_fields(text, "%Y-%m-%d", r);
@@ -456,7 +460,7 @@ static const char *read_iso(const char *text, struct reading *r)
     return text;
 }
 
-/* A reading's moment; dates that there are not are an error. */
+/* The moment that was read; a date that does not exist is an error. */
 static enum halay_status settle(const struct reading *r, int64_t *time)
 {
     struct tft_date d = r->date;

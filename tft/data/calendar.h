@@ -42,8 +42,8 @@ void tft_time_to_date(int64_t time, struct tft_date *date);
 /* Days since 1970-01-01 (a Thursday) of a moment. */
 int64_t tft_time_day(int64_t time);
 
-/* Values of a calendar input that is a part of a date: it lies in [first, first + count), and comes round again after
- * count. count is 0 for steps. */
+/* The range of a calendar input that is part of a date: [first, first + count), after which it starts again. count is 0
+ * for steps. */
 void tft_calendar_range(enum tft_calendar calendar, int *first, int *count);
 int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date);
 
@@ -56,13 +56,13 @@ struct tft_period {
     int64_t count; /* seconds, months, business days, units: at least 1 */
 };
 
-/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers).
- * HALAY_ERR_FORMAT for what is no step. Never logs. */
+/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers). HALAY_ERR_FORMAT
+ * for anything else. Never logs. */
 enum halay_status tft_period_parse(const char *text, struct tft_period *step);
 
 /*
- * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; from
- * the last day of a month they go to last days. Business days begin from one (on a weekend: the Friday before).
+ * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; a
+ * month's last day leads to last days. Business days count from one; from a weekend, from the Friday before.
  */
 int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n);
 /* The largest n for which that is not after `time`. */
@@ -72,23 +72,23 @@ int64_t tft_period_floor(const struct tft_period *step, int64_t time);
 
 enum { TFT_PERIOD_SEASONS = 2 };
 /*
- * After how many steps such series usually come round again: below a day a day and a week, of days a week, of weeks 52,
- * of months a year, as far as these are whole numbers of steps; else, and of whole numbers, 1. Ascending; returns how
- * many there are.
+ * The usual seasons of such series, in steps: for steps below a day a day and a week, for days a week, for weeks 52,
+ * for months a year, as far as these are whole numbers of steps; otherwise, and for whole numbers, 1. Ascending;
+ * returns how many there are.
  */
 size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS]);
 
 /* ---- texts ---- */
 
 /*
- * Is the format one we read? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters,
- * with a year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name
- * or offset) are read and left out; %z (an offset) is subtracted; %s is seconds since 1970.
+ * Can we read the format? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters, with
+ * a year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name or
+ * offset) are read and ignored; %z (an offset) is subtracted; %s is seconds since 1970.
  */
 int tft_time_format_is_valid(const char *format);
-/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight.
- * The format NULL is ISO 8601: a date, or date and time with a blank or T between, to minutes or seconds or parts of
- * them, with Z or an offset at the end or not. Never logs. */
+/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. A
+ * NULL format is ISO 8601: a date, or a date and a time after a blank or T, to minutes, seconds or parts of seconds,
+ * with or without Z or an offset at the end. Never logs. */
 enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
 /* A moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
 enum halay_status tft_time_parse_moment(const char *text, int64_t *time);

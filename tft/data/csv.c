@@ -22,7 +22,7 @@ struct tft_csv {
     const char *path;         /* borrowed until close */
     struct tft_inflate *file; /* owned */
     char separator;
-    char *data;              /* owned: bytes read, those from `at` to `length` not yet taken; a byte more than size */
+    char *data;              /* owned: size + 1 bytes; those from `at` to `length` are not yet taken */
     size_t at, length, size; /* of them */
     int drained;             /* nothing more to come from the file */
     size_t row, lines;       /* row last read; line ends seen */
@@ -32,13 +32,13 @@ struct tft_csv {
     size_t column_count;
 };
 
-static enum halay_status fail(struct tft_csv *csv, const char *what)
+static enum halay_status bad_row(struct tft_csv *csv, const char *what)
 {
     halay_error(csv->log, "file '%s', row %zu: %s", csv->path, csv->row, what);
     return HALAY_ERR_FORMAT;
 }
 
-/* Read more behind what there is, which is moved to the front. */
+/* Move what is unread to the front, and read more after it. */
 static enum halay_status refill(struct tft_csv *csv)
 {
     size_t kept = csv->length - csv->at;
@@ -47,7 +47,7 @@ static enum halay_status refill(struct tft_csv *csv)
     csv->at = 0;
     csv->length = kept;
     if (kept >= ROW_MAX)
-        return fail(csv, "longer than 1 MiB (a quote that is not closed?)");
+        return bad_row(csv, "longer than 1 MiB (is a quote not closed?)");
     if (csv->size - kept < TFT_INFLATE_BLOCK) {
         char *more = realloc(csv->data, csv->size * 2 + 1);
         if (!more) {
@@ -86,7 +86,7 @@ static size_t quoted_length(const struct tft_csv *csv, const char *row, size_t l
 }
 
 /* Length of the row that begins at `at`, without its line end; *taken is with it. *any: 0 if the file had ended. */
-static enum halay_status find_row(struct tft_csv *csv, size_t *length, size_t *taken, int *any)
+static enum halay_status find_row_end(struct tft_csv *csv, size_t *length, size_t *taken, int *any)
 {
     for (;;) {
         const char *row = csv->data + csv->at;
@@ -114,8 +114,8 @@ static enum halay_status find_row(struct tft_csv *csv, size_t *length, size_t *t
     }
 }
 
-/* A quoted field that begins behind its quote: closed up in place. *next is behind its separator, or at the row's
- * end. */
+/* A quoted field, from after its opening quote: quotes are removed in place. *next is after its separator, or at the
+ * row's end. */
 static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end, char **next, int *more)
 {
     char *to = field, *from = field;
@@ -125,13 +125,13 @@ static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end
         from += *from == '"';
     }
     if (from == end)
-        return fail(csv, "a quote is not closed");
+        return bad_row(csv, "a quote is not closed");
     from++;
     *to = 0;
     if (from < end && *from == '\r' && from + 1 == end)
         from++;
     if (from < end && *from != csv->separator)
-        return fail(csv, "text after a closing quote");
+        return bad_row(csv, "text after a closing quote");
     *more = from < end;
     *next = from < end ? from + 1 : end;
     return HALAY_OK;
@@ -143,14 +143,14 @@ static enum halay_status cut_row(struct tft_csv *csv, char *row, size_t length)
     char *end = row + length, *next = row;
     int more = 1;
 
-    *end = 0; /* the line end, or the byte behind all */
+    *end = 0; /* the line end, or the byte after the last */
     csv->field_count = 0;
     if (memchr(row, 0, length))
-        return fail(csv, "a zero byte: not a text file");
+        return bad_row(csv, "a zero byte: not a text file");
     while (more) {
         char *field = next;
         if (csv->field_count == COLUMNS_MAX)
-            return fail(csv, "more than 4096 fields");
+            return bad_row(csv, "more than 4096 fields");
         csv->fields[csv->field_count++] = field;
         if (*field == '"') {
             csv->fields[csv->field_count - 1]++;
@@ -178,7 +178,7 @@ static enum halay_status read_filled_row(struct tft_csv *csv, int *any)
 
     for (;;) {
         csv->row = csv->lines + 1;
-        enum halay_status status = find_row(csv, &length, &taken, any);
+        enum halay_status status = find_row_end(csv, &length, &taken, any);
         if (status || !*any)
             return status;
         char *text = csv->data + csv->at;
@@ -189,7 +189,7 @@ static enum halay_status read_filled_row(struct tft_csv *csv, int *any)
     }
 }
 
-static enum halay_status read_header(struct tft_csv *csv)
+static enum halay_status read_column_names(struct tft_csv *csv)
 {
     int any = 0;
     enum halay_status status = refill(csv);
@@ -210,7 +210,7 @@ static enum halay_status read_header(struct tft_csv *csv)
     csv->column_count = csv->field_count;
     for (size_t i = 0; i < csv->field_count; i++) {
         if (strchr(csv->fields[i], '\r'))
-            return fail(csv, "a column's name with a carriage return: lines end in LF or CRLF");
+            return bad_row(csv, "a column's name with a carriage return: lines end in LF or CRLF");
         for (size_t j = 0; j < i; j++)
             if (!strcmp(csv->names[j], csv->fields[i])) {
                 halay_error(csv->log, "file '%s': two columns have the name '%s'", csv->path, csv->names[j]);
@@ -238,7 +238,7 @@ enum halay_status tft_csv_open(struct halay_log *log, const char *path, char sep
     status = tft_inflate_open(log, path, &csv->file);
     if (status)
         goto err_close;
-    status = read_header(csv);
+    status = read_column_names(csv);
     if (status == HALAY_ERR_NO_MEMORY)
         goto err_say;
     if (status)

@@ -23,8 +23,8 @@ void tft_csv_close(struct tft_csv *csv);
 size_t tft_csv_columns(const struct tft_csv *csv);
 const char *tft_csv_column_name(const struct tft_csv *csv, size_t column); /* borrowed until close */
 
-/* The column whose name matches the pattern (as in a shell: *, ?, [a-z]); it must be exactly one, otherwise the error
- * lists the columns that there are. */
+/* The column whose name matches the pattern (as in a shell: *, ?, [a-z]); exactly one must, otherwise the error lists
+ * the columns. */
 enum halay_status tft_csv_find_column(struct tft_csv *csv, const char *pattern, size_t *column);
 
 /* The next row: fields[column], borrowed until the next call. *end is set to 1 after the last row. */

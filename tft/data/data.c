@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data: from a table and an encoding to one block that the model's batches are gathered from.
+ * Data: from a table and an encoding to the one block from which the model's batches are gathered.
  *
- * The block holds the arrays one behind the other, those with the largest elements first. Rows before an entity has a
- * value of every input, also so many steps before as its lags ask for, are left out. Cleanup: zeroed first, fini
- * accepts half-built.
+ * The block holds the arrays one after the other, those with the largest elements first. An entity's rows are left out
+ * until every input, and every lag, has a value. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/data/data.h"
 #include "base/memory.h"
@@ -16,7 +15,7 @@
 
 /* ---- what lies where ---- */
 
-static void add_inputs(const struct tft_schema *s, enum tft_role role, int is_category, size_t *list, size_t *count)
+static void list_variables(const struct tft_schema *s, enum tft_role role, int is_category, size_t *list, size_t *count)
 {
     for (size_t i = 0; i < s->input_count; i++) {
         const struct tft_role_traits *of = &tft_roles[s->inputs[i].role];
@@ -31,15 +30,15 @@ void tft_data_order_inputs(struct tft_data *d)
     size_t apart = 0; /* inputs that are no variables */
 
     d->real_count = d->known_count = d->cat_count = d->static_count = d->static_cat_count = 0;
-    add_inputs(s, TFT_OBSERVED, 0, d->reals, &d->real_count);
+    list_variables(s, TFT_OBSERVED, 0, d->reals, &d->real_count);
     d->known_count = d->real_count;
-    add_inputs(s, TFT_KNOWN, 0, d->reals, &d->real_count);
+    list_variables(s, TFT_KNOWN, 0, d->reals, &d->real_count);
     d->known_count = d->real_count - d->known_count;
-    add_inputs(s, TFT_TARGET, 0, d->reals, &d->real_count);
-    add_inputs(s, TFT_OBSERVED, 1, d->cats, &d->cat_count);
-    add_inputs(s, TFT_KNOWN, 1, d->cats, &d->cat_count);
-    add_inputs(s, TFT_STATIC, 0, d->statics, &d->static_count);
-    add_inputs(s, TFT_STATIC, 1, d->static_cats, &d->static_cat_count);
+    list_variables(s, TFT_TARGET, 0, d->reals, &d->real_count);
+    list_variables(s, TFT_OBSERVED, 1, d->cats, &d->cat_count);
+    list_variables(s, TFT_KNOWN, 1, d->cats, &d->cat_count);
+    list_variables(s, TFT_STATIC, 0, d->statics, &d->static_count);
+    list_variables(s, TFT_STATIC, 1, d->static_cats, &d->static_cat_count);
     for (size_t i = 0; i < s->input_count; i++)
         apart += !tft_roles[s->inputs[i].role].is_variable;
     assert(d->real_count + d->cat_count + d->static_count + d->static_cat_count + apart == s->input_count);
@@ -123,7 +122,7 @@ static int comes_before(const struct tft_bridge *a, const struct tft_bridge *b)
 const struct tft_bridge *tft_data_bridge(const struct tft_data *d, size_t entity, size_t input, int64_t row)
 {
     const struct tft_bridge key = { .column = (uint32_t)input, .entity = (uint32_t)entity, .first = row };
-    size_t low = 0, high = d->bridge_count; /* those before low do not come behind the key */
+    size_t low = 0, high = d->bridge_count; /* none before low comes after the key */
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -190,9 +189,8 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
 
     if (code == d->encoding.entity_count && tft_encoding_needs_entity(&d->schema)) {
         halay_error(m->log,
-                    "entity '%s' was not seen in training (%zu are known, the first is '%s'); forecasts of such take "
-                    "'per: all' "
-                    "of each input that is scaled, and 'unknown: true' of the id",
+                    "entity '%s' was not seen in training (%zu are known, the first is '%s'); to forecast new "
+                    "entities, set 'per: all' for each input that is scaled and 'unknown: true' for the id",
                     s->id, d->encoding.entity_count, d->encoding.ids[0]);
         return HALAY_ERR_FORMAT;
     }
@@ -215,7 +213,7 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
 }
 
 /* Entities of the table that have rows, and how many these are together. */
-static enum halay_status take_entities(struct maker *m)
+static enum halay_status list_entities(struct maker *m)
 {
     struct tft_data *d = m->d;
     size_t count = m->table->series_count + 1;
@@ -236,8 +234,8 @@ static enum halay_status take_entities(struct maker *m)
     return HALAY_ERR_FORMAT;
 }
 
-/* May no window hold this row of a series? A value that one of its lags asks for may be the one that is missing. */
-static int is_dropped(const struct tft_schema *s, const struct tft_series *series, size_t row)
+/* Must no window hold this row of a series? The missing value may be one that a lag needs. */
+static int is_row_dropped(const struct tft_schema *s, const struct tft_series *series, size_t row)
 {
     if (!series->dropped)
         return 0;
@@ -258,7 +256,7 @@ static void find_gaps(struct maker *m)
     for (size_t e = 0; e < d->entity_count; e++) {
         int open = 0;
         for (size_t i = 0; i < d->entities[e].rows; i++) {
-            int dropped = is_dropped(&d->schema, m->series[e], i + m->series[e]->lead);
+            int dropped = is_row_dropped(&d->schema, m->series[e], i + m->series[e]->lead);
             if (dropped && !open && m->gaps)
                 m->gaps[n] = (struct tft_gap){ .first = d->entities[e].first + i };
             n += (size_t)(dropped && !open);
@@ -270,8 +268,8 @@ static void find_gaps(struct maker *m)
     d->gap_count = n;
 }
 
-/* Take the block and cut it. */
-static enum halay_status take_block(struct maker *m)
+/* Allocate the block and divide it into the arrays. */
+static enum halay_status allocate_block(struct maker *m)
 {
     size_t bytes[TFT_ARRAY_COUNT], all = 0;
     const void *arrays[TFT_ARRAY_COUNT];
@@ -285,21 +283,21 @@ static enum halay_status take_block(struct maker *m)
     char *at = m->d->block = halay_aligned_alloc(HALAY_CACHE_LINE, all);
     if (!at)
         return HALAY_ERR_NO_MEMORY;
-    char *places[TFT_ARRAY_COUNT];
+    char *starts[TFT_ARRAY_COUNT];
     for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
-        arrays[k] = places[k] = at;
+        arrays[k] = starts[k] = at;
         at += bytes[k];
     }
     tft_data_set_arrays(arrays, m->d);
-    m->target = (double *)(void *)places[TFT_ARRAY_TARGET];
-    m->gaps = (struct tft_gap *)(void *)places[TFT_ARRAY_GAPS];
-    m->bridges = (struct tft_bridge *)(void *)places[TFT_ARRAY_BRIDGES];
-    m->values = (float *)(void *)places[TFT_ARRAY_VALUES];
-    m->categories = (int32_t *)(void *)places[TFT_ARRAY_CATEGORIES];
-    m->static_values = (float *)(void *)places[TFT_ARRAY_STATIC_VALUES];
-    m->static_codes = (int32_t *)(void *)places[TFT_ARRAY_STATIC_CODES];
-    m->weights = (float *)(void *)places[TFT_ARRAY_WEIGHTS];
-    m->present = (uint8_t *)places[TFT_ARRAY_PRESENT];
+    m->target = (double *)(void *)starts[TFT_ARRAY_TARGET];
+    m->gaps = (struct tft_gap *)(void *)starts[TFT_ARRAY_GAPS];
+    m->bridges = (struct tft_bridge *)(void *)starts[TFT_ARRAY_BRIDGES];
+    m->values = (float *)(void *)starts[TFT_ARRAY_VALUES];
+    m->categories = (int32_t *)(void *)starts[TFT_ARRAY_CATEGORIES];
+    m->static_values = (float *)(void *)starts[TFT_ARRAY_STATIC_VALUES];
+    m->static_codes = (int32_t *)(void *)starts[TFT_ARRAY_STATIC_CODES];
+    m->weights = (float *)(void *)starts[TFT_ARRAY_WEIGHTS];
+    m->present = (uint8_t *)starts[TFT_ARRAY_PRESENT];
     return HALAY_OK;
 }
 
@@ -317,8 +315,7 @@ static enum halay_status too_large(const struct maker *m, size_t input, size_t r
     tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment, sizeof moment);
     halay_error(
         m->log,
-        "'%s': input '%s' (column '%s') at %s is out of a float's range once scaled; 'scale: none' takes it as it "
-        "is",
+        "'%s': input '%s' (column '%s') at %s is out of a float's range once scaled; 'scale: none' keeps it as it is",
         s->id, schema->inputs[input].name, what_of(&schema->inputs[input]), moment);
     return HALAY_ERR_FORMAT;
 }
@@ -338,11 +335,10 @@ static enum halay_status code_of_text(struct maker *m, size_t input, double valu
         if (!tft_encoding_code(schema, &m->d->encoding, input, text, &m->codes[k][number])) {
             tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment,
                                   sizeof moment);
-            halay_error(
-                m->log,
-                "'%s': input '%s' (column '%s') is '%.64s' at %s, which the training span does not have; 'unknown: "
-                "true' makes room for such",
-                s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "", moment);
+            halay_error(m->log,
+                        "'%s': input '%s' (column '%s') is '%.64s' at %s, which does not occur in the training span; "
+                        "'unknown: true' admits such values",
+                        s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "", moment);
             return HALAY_ERR_FORMAT;
         }
     }
@@ -364,7 +360,7 @@ static enum halay_status find_code(struct maker *m, size_t entity, size_t input,
     *code = m->d->codes[entity];
     if (!in->map || tft_encoding_code(&m->d->schema, &m->d->encoding, input, s->id, code))
         return HALAY_OK;
-    halay_error(m->log, "'%s': the map of input '%s' has nothing for it; 'unknown: true' makes room for such", s->id,
+    halay_error(m->log, "'%s': the map of input '%s' does not have it; 'unknown: true' admits such values", s->id,
                 in->name);
     return HALAY_ERR_FORMAT;
 }
@@ -401,7 +397,7 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
     return status;
 }
 
-/* What an entity has one of. One that lacks it by `fill: drop` has no window. */
+/* Values that an entity has only one of. If one is missing under `fill: drop`, the entity has no window. */
 static enum halay_status fill_statics(struct maker *m, size_t entity)
 {
     struct tft_data *d = m->d;
@@ -425,8 +421,7 @@ static enum halay_status fill_statics(struct maker *m, size_t entity)
     return status;
 }
 
-/* The bridges of an entity, of which n were written before; what stands for them must be a float however it is
- * scaled. */
+/* Append an entity's bridges to the *n written before. Scaled values in their place must fit a float too. */
 static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
 {
     const struct tft_schema *schema = &m->d->schema;
@@ -466,7 +461,7 @@ static enum halay_status fill_block(struct maker *m)
 }
 
 /* Room for the codes of each column's texts, and one for no text. */
-static enum halay_status take_codes(struct maker *m)
+static enum halay_status allocate_codes(struct maker *m)
 {
     for (size_t k = 0; k < m->table->column_count; k++) {
         size_t count = m->table->dictionaries[k].count + 1;
@@ -481,15 +476,15 @@ static enum halay_status take_codes(struct maker *m)
     return HALAY_OK;
 }
 
-static enum halay_status make(struct maker *m)
+static enum halay_status make_data(struct maker *m)
 {
-    enum halay_status status = take_entities(m);
+    enum halay_status status = list_entities(m);
 
     if (!status)
-        status = take_codes(m);
+        status = allocate_codes(m);
     if (!status) {
         find_gaps(m);
-        status = take_block(m);
+        status = allocate_block(m);
     }
     if (status == HALAY_ERR_NO_MEMORY)
         halay_error(m->log, "no memory for %zu rows", m->d->rows);
@@ -506,7 +501,7 @@ enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema
     enum halay_status status;
 
     tft_data_order_inputs(&d);
-    status = make(&m);
+    status = make_data(&m);
     tft_view_fini(&m.view);
     free(m.series);
     for (size_t k = 0; k < table->column_count; k++)

@@ -2,12 +2,12 @@
  *
  * Data: series ready for the model: scaled, in the model's order of variables, one row after the other in one block.
  *
- * It is made of a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal reals
- * are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the rest;
- * beside them each row has its temporal categories: observed, known. Further there are the targets in their own units
- * (for scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that any
- * thread may read it. Who reads what has rows asks tft_data_check for them first: a file's parts are checked when they
- * are first read.
+ * It is made from a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal
+ * reals are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the
+ * rest; beside them each row has its temporal categories: observed, known. Further there are the targets in their own
+ * units (for scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that
+ * any thread may read it. Call tft_data_check before reading any row: parts of a file are checked when they are first
+ * read.
  */
 #ifndef HALAY_TFT_DATA_H
 #define HALAY_TFT_DATA_H
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 struct tft_entity {
-    const char *id; /* owned by the data's names */
+    const char *id; /* in the data's names */
     int64_t start;  /* moment of the first row */
     size_t first;   /* its first row's number in the block */
     size_t rows;
@@ -40,7 +40,7 @@ struct tft_data {
     size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
     size_t real_count; /* temporal reals */
     size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */
-    size_t known_count;           /* so many of them, before the targets, are known ahead */
+    size_t known_count;           /* how many of them, before the targets, are known ahead */
     size_t cat_count;             /* temporal categories */
     size_t cats[TFT_INPUTS_MAX];
     size_t static_count; /* static real inputs */
@@ -57,14 +57,14 @@ struct tft_data {
     const struct tft_gap *gaps;       /* (gaps) in order, apart from each other */
     const struct tft_bridge *bridges; /* (bridges) in order of entity, column and row */
     const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
-    void *block;                      /* owned: what they lie in, if it was made here */
-    struct tft_htd *file;             /* owned: or the file that they lie in; NULL: none */
+    void *block;                      /* owned: the arrays' memory, if it was made here */
+    struct tft_htd *file;             /* owned: or the file that they are mapped from; NULL: none */
 };
 
 /*
- * Make data of a table. The schema and the encoding are taken over by the data on success (the caller's are then
- * empty); the table stays the caller's. An entity, or a category, that the encoding does not know is an error that
- * names it, unless the schema has a place for it.
+ * Make data from a table. On success the data own the schema and the encoding, and the caller's are empty; the table
+ * stays the caller's. An entity or category that the encoding does not know is an error that names it, unless the
+ * schema says `unknown: true`.
  */
 enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
                                 const struct tft_table *table, struct tft_data *data);
@@ -74,9 +74,9 @@ void tft_data_fini(struct tft_data *data);
 void tft_data_order_inputs(struct tft_data *data);
 /* Bytes of each array, by the data's counts; HALAY_ERR_NO_MEMORY if one does not fit. */
 enum halay_status tft_data_array_bytes(const struct tft_data *data, size_t bytes[TFT_ARRAY_COUNT]);
-/* Bytes that a row has in an array; 0 of an array that is not by row. */
+/* Bytes of one row of an array; 0 for an array without rows. */
 size_t tft_data_row_bytes(const struct tft_data *data, enum tft_array array);
-/* Where each array lies; empty ones may be anywhere. And the way back. */
+/* Set where each array lies (an empty one may be anywhere), and get it. */
 void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
 void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
 
@@ -84,20 +84,20 @@ void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARR
  * there. */
 enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
 
-/* Of the data's entity: how a target (by its place among them) was scaled. */
+/* How a target (by its number among the targets) of an entity was scaled. */
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
 
-/* Of the data's entity: how an input (by its number in the schema) was scaled. */
+/* How an input (by its number in the schema) of an entity was scaled. */
 const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);
 
-/* The bridge of a plain input (by its number) over a row of the data's entity, which may lie before its first one;
+/* The bridge of a plain input (by its number) over a row of an entity, counted from its first row and perhaps below 0;
  * NULL: there is none. */
 const struct tft_bridge *tft_data_bridge(const struct tft_data *data, size_t entity, size_t input, int64_t row);
 
-/* The moment of a row of the block, which belongs to an entity. Rows before and after its own have one too. */
+/* The moment of a row of the block, as the entity counts; also for rows before and after its own. */
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);
 
-/* What a row's targets weigh in the loss. */
+/* The weight of a row's targets in the loss. */
 static inline float tft_data_weight(const struct tft_data *data, size_t row)
 {
     return data->weights ? data->weights[row] : 1;

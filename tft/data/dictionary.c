@@ -71,15 +71,6 @@ enum halay_status tft_dictionary_add(struct tft_dictionary *d, const char *text,
     return HALAY_OK;
 }
 
-int tft_dictionary_find(const struct tft_dictionary *d, const char *text, size_t *number)
-{
-    size_t slot = d->count ? d->slots[find_slot(d, text, hash_text(text))] : 0;
-
-    if (slot)
-        *number = slot - 1;
-    return slot != 0;
-}
-
 void tft_dictionary_fini(struct tft_dictionary *d)
 {
     for (size_t i = 0; i < d->count; i++)

@@ -19,8 +19,6 @@ struct tft_dictionary {
 
 /* The number of a text, which is added if it is new. HALAY_ERR_NO_MEMORY. Never logs. */
 enum halay_status tft_dictionary_add(struct tft_dictionary *dictionary, const char *text, size_t *number);
-/* The number of a text that is there; 0 is returned if it is not. */
-int tft_dictionary_find(const struct tft_dictionary *dictionary, const char *text, size_t *number);
 void tft_dictionary_fini(struct tft_dictionary *dictionary);
 
 #endif

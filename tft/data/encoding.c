@@ -2,8 +2,8 @@
  *
  * Encoding: scalers and vocabularies as a JSON document, and the arrays that are used.
  *
- * The document is what is saved; one is made from the other in one place, so that data that are read back are scaled by
- * the very same numbers. What they are is found in fit.c. Cleanup: zeroed first, fini accepts half-built.
+ * The document is what is saved, and the arrays are always made from it, so that data that are read back are scaled by
+ * the same numbers. fit.c finds them. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/data/encoding.h"
 #include <float.h>
@@ -56,7 +56,7 @@ static enum halay_status take_scalers(struct halay_log *log, const char *where, 
     size_t pairs = json_array_size(list) / 2;
 
     if (json_array_size(list) % 2 || pairs != (input->per_entity ? e->entity_count : 1))
-        return damaged(log, where, "an input has not as many numbers as it should");
+        return damaged(log, where, "an input has the wrong number of scalers");
     for (size_t i = 0; i <= e->entity_count; i++) {
         size_t at = input->per_entity ? i : 0;
         const json_t *shift = json_array_get(list, 2 * at), *scale = json_array_get(list, 2 * at + 1);
@@ -148,7 +148,7 @@ int tft_encoding_needs_entity(const struct tft_schema *schema)
     return 0;
 }
 
-/* Where a text stands among names; count if it does not. */
+/* The number of a text among names; count if it is not there. */
 static size_t find_name(const char *const *names, size_t count, const char *text)
 {
     size_t low = 0, high = count;
@@ -214,7 +214,7 @@ int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding
 }
 
 /* The days of an input of holidays, as the schema's document has them. */
-static const json_t *holidays_of(const struct tft_schema *schema, size_t number)
+static const json_t *days_of(const struct tft_schema *schema, size_t number)
 {
     const json_t *input = json_object_get(json_object_get(schema->document, "inputs"), schema->inputs[number].name);
     const json_t *days = json_object_get(input, "holiday");
@@ -226,22 +226,25 @@ static size_t code_of_day(const struct tft_schema *schema, size_t number, const 
 {
     int64_t time = 0;
 
-    (void)tft_time_parse(day, "%Y-%m-%d", &time); /* the schema was read: it is a day */
+    (void)tft_time_parse(day, "%Y-%m-%d", &time); /* a day: the schema was checked */
     return (size_t)tft_holidays_code(&schema->inputs[number].holidays, time);
 }
 
-/* A category's names in order; NULL if it is one of the calendar. */
+/* A category's names in order; NULL for a calendar's. */
 static const char *const *names_of(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
                                    size_t *count)
 {
     const struct tft_input *input = &schema->inputs[number];
 
-    *count = has_vocabulary(input)          ? encoding->vocabularies[number].count
-             : input->source == TFT_FROM_ID ? encoding->entity_count
-                                            : 0;
-    return has_vocabulary(input)          ? encoding->vocabularies[number].names
-           : input->source == TFT_FROM_ID ? encoding->ids
-                                          : NULL;
+    *count = 0;
+    if (has_vocabulary(input)) {
+        *count = encoding->vocabularies[number].count;
+        return encoding->vocabularies[number].names;
+    }
+    if (input->source != TFT_FROM_ID)
+        return NULL;
+    *count = encoding->entity_count;
+    return encoding->ids;
 }
 
 const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
@@ -253,7 +256,7 @@ const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_
     json_t *name;
 
     if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
-        json_object_foreach((json_t *)holidays_of(schema, number), day, name)
+        json_object_foreach((json_t *)days_of(schema, number), day, name)
             if (code && code_of_day(schema, number, day) == code)
                 return json_string_value(name);
     return code < count ? names[code] : NULL;
@@ -268,7 +271,7 @@ int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding
     json_t *other;
 
     if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
-        json_object_foreach((json_t *)holidays_of(schema, number), day, other)
+        json_object_foreach((json_t *)days_of(schema, number), day, other)
             if (!strcmp(name, json_string_value(other))) {
                 *code = code_of_day(schema, number, day);
                 return 1;

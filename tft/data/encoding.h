@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encoding: what was learned from the training span, and is needed to prepare other rows: scalers, entities,
- * categories. It is part of a checkpoint, as a JSON document.
+ * Encoding: what was learned from the training span and is needed to prepare other rows: scalers, entities, categories.
+ * It is part of a run's description, as a JSON document.
  *
  *     {"origin": moment, "weight": mean, "entities": [id, ...],
- *      "scalers": {input: [shift, scale], or of each entity [shift, scale, shift, scale, ...]},
+ *      "scalers": {input: [shift, scale], or for each entity [shift, scale, shift, scale, ...]},
  *      "categories": {input: [name, ...]}}
  */
 #ifndef HALAY_TFT_ENCODING_H
@@ -31,7 +31,7 @@ struct tft_encoding {
     json_t *document;           /* owned */
     int64_t origin;             /* steps are counted from here */
     double weight;              /* mean of the weights in the training span; 1 without weights */
-    size_t entity_count;        /* that training has seen */
+    size_t entity_count;        /* seen in training */
     const char **ids;           /* owned array, its texts in the document; in order of name */
     size_t input_count;         /* of the schema */
     struct tft_scaler *scalers; /* owned: (entities + 1, inputs); {0, 1} where nothing is scaled; the last row is of an
@@ -39,8 +39,8 @@ struct tft_encoding {
     struct tft_vocabulary *vocabularies; /* owned: (inputs) of categories that a column or a map of the id names */
 };
 
-/* Take entities out of a table that cannot be encoded, because the training span has no measured value of one of their
- * targets. Says how many in the summary, and in a warning. */
+/* Remove from the table the entities that cannot be encoded, because the training span has no measured value for one of
+ * their targets. The summary counts them, and a warning says how many they are. */
 void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *table);
 /* Fit the encoding on the training span of a table. */
 enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schema *schema,
@@ -56,10 +56,10 @@ int tft_encoding_needs_entity(const struct tft_schema *schema);
 size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id);
 /* Rows of a category's embedding. */
 size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input);
-/* Has an input a code for what training has not seen? Sets it. */
+/* Does an input have a code for what training has not seen? If so, it is set. */
 int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                          int32_t *code);
-/* The name of a code; NULL for that of what is unknown, and of a calendar's numbers. Borrowed. */
+/* The name of a code, borrowed; NULL for the code of unknown values and for a calendar's numbers. */
 const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                               size_t code);
 /* The code with a name. Returns 0 if there is none. */

@@ -2,11 +2,10 @@
  *
  * Fit: scalers and vocabularies from the training span of a table.
  *
- * A scaler sees rows before the end of the training split; of the target only what was measured, of other inputs also
- * what was filled, as one who stands at that end would fill it; rows that were dropped never. Mean and variance are
- * taken in two passes in double precision; the deviation is the population's (divided by n). A constant input has scale
- * 1. Categories are what those rows name, entities those with a measured target there. Nothing that comes later moves a
- * number.
+ * A scaler sees rows before the end of the training split: of the target only measured values; of other inputs also
+ * filled ones, filled as they would be at that end; never a dropped row. Mean and variance are taken in two passes in
+ * double precision; the deviation is the population's (divided by n). A constant input has scale 1. Categories are what
+ * those rows name, entities those with a measured target there. Nothing that comes later changes a number.
  */
 #include "tft/data/encoding.h"
 #include "tft/data/fill.h"
@@ -20,7 +19,7 @@
 struct fit {
     size_t n;
     double sum, squares, mean, least, most;
-    int failed; /* a value that log(1 + x) has no number for */
+    int failed; /* a value for which log(1 + x) is undefined */
 };
 
 struct fitter {
@@ -28,11 +27,11 @@ struct fitter {
     const struct tft_schema *schema;
     const struct tft_table *table;
     struct tft_view view;
-    double *values;             /* owned: (rows) scratch for quantiles; NULL if nobody asks for them */
+    double *values;             /* owned: (rows) scratch for quantiles; NULL if not needed */
     struct tft_scaler *scalers; /* owned: (entities, inputs) */
 };
 
-/* Would a row be there if it were the last one? Of `active: trim` such a row has a target. */
+/* Could a series end with this row? Under `active: trim` it must have a target. */
 static int ends_series(const struct tft_schema *schema, const struct tft_table *table, const uint8_t *measured)
 {
     for (size_t k = 0; k < table->column_count; k++)
@@ -41,15 +40,17 @@ static int ends_series(const struct tft_schema *schema, const struct tft_table *
     return 0;
 }
 
-/* Rows [*low, *high) of a series that may be looked at. Those that are there only because others follow behind the span
- * are not. */
+/* Rows [*low, *high) of a series that fitting may see. Rows that exist only because others follow after the span are
+ * not among them. */
 static void training_rows(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s,
                           size_t *low, size_t *high)
 {
     int64_t before = tft_period_between(&schema->every, s->start, schema->split_end[TFT_TRAIN] - 1) + 1;
 
     *low = s->lead;
-    *high = before < 0 ? 0 : (size_t)before < s->rows ? (size_t)before : s->rows;
+    *high = before > 0 ? (size_t)before : 0;
+    if (*high > s->rows)
+        *high = s->rows;
     while (*high && !ends_series(schema, table, s->measured + (*high - 1) * table->column_count))
         --*high;
 }
@@ -70,7 +71,7 @@ static size_t trained_targets(const struct tft_schema *schema, const struct tft_
     return n;
 }
 
-/* Has training seen the entity? Otherwise it is as if it were not there. */
+/* Does training see the entity? If not, it is ignored. */
 static int is_seen(const struct fitter *f, size_t entity)
 {
     return trained_targets(f->schema, f->table, &f->table->series[entity]) > 0;
@@ -87,7 +88,7 @@ static int counts(const struct fitter *f, size_t input, size_t row)
     return f->schema->inputs[input].role != TFT_INPUT_TARGET || s->measured[row * columns + f->table->column_of[input]];
 }
 
-/* The bridge of an input's column over the training span's end; NULL: there is none. */
+/* The bridge of an input's column over the end of the training span; NULL: there is none. */
 static const struct tft_bridge *bridge_at(const struct fitter *f, size_t input, size_t end)
 {
     const struct tft_input *x = &f->schema->inputs[input];
@@ -96,7 +97,7 @@ static const struct tft_bridge *bridge_at(const struct fitter *f, size_t input, 
     return drawn ? tft_series_bridge(f->view.series, f->table->column_of[input], end - 1) : NULL;
 }
 
-/* open: the bridge whose other end lies behind the training span, or NULL. NAN: a lag's, of a row that was dropped. */
+/* open: the bridge that ends after the training span, or NULL. NAN if the row that a lag reads was dropped. */
 static double value_of(const struct fitter *f, size_t input, size_t row, const struct tft_bridge *open, struct fit *fit)
 {
     size_t from = row - f->schema->inputs[input].lag;
@@ -128,7 +129,7 @@ static void look(const struct fitter *f, size_t input, struct fit *fit)
     }
 }
 
-/* Second pass: squares around the mean, or, for quantiles, the values themselves behind the n that there are. */
+/* Second pass: squared deviations from the mean, or, for quantiles, the values, appended to the n already there. */
 static void look_again(const struct fitter *f, size_t input, struct fit *fit, size_t *n)
 {
     size_t low, high;
@@ -147,7 +148,7 @@ static void look_again(const struct fitter *f, size_t input, struct fit *fit, si
     }
 }
 
-static int compare(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -173,7 +174,7 @@ static struct tft_scaler make_scaler(struct fitter *f, enum tft_scale kind, cons
         s.shift = fit->least;
         s.scale = fit->most - fit->least;
     } else if (kind == TFT_SCALE_ROBUST) {
-        qsort(f->values, n, sizeof *f->values, compare);
+        qsort(f->values, n, sizeof *f->values, compare_values);
         s.shift = quantile_of(f->values, n, 0.5);
         s.scale = quantile_of(f->values, n, 0.75) - quantile_of(f->values, n, 0.25);
     }
@@ -187,8 +188,9 @@ static enum halay_status check_fit(const struct fitter *f, size_t input, const c
     const char *name = f->schema->inputs[input].name;
 
     if (fit->failed) {
-        halay_error(f->log, "'%s': input '%s' has a value of -1 or less, 'scale: log1p-standard' is for values above",
-                    id, name);
+        halay_error(f->log,
+                    "'%s': input '%s' has a value of -1 or less, 'scale: log1p-standard' needs values above that", id,
+                    name);
         return HALAY_ERR_FORMAT;
     }
     if (fit->n)
@@ -264,7 +266,7 @@ static enum halay_status fit_weight(struct fitter *f, double *mean)
 
 /* ---- vocabularies ---- */
 
-static int compare_names(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -274,7 +276,7 @@ static json_t *make_names(const char **names, size_t count)
 {
     json_t *list = json_array();
 
-    qsort(names, count, sizeof *names, compare_names);
+    qsort(names, count, sizeof *names, compare_texts);
     for (size_t i = 0; list && i < count; i++)
         if ((!i || strcmp(names[i - 1], names[i])) && json_array_append_new(list, json_string(names[i]))) {
             json_decref(list);
@@ -283,7 +285,7 @@ static json_t *make_names(const char **names, size_t count)
     return list;
 }
 
-/* What the rows of the training span name in a column. */
+/* The names in a column's rows of the training span. */
 static json_t *column_names(struct fitter *f, size_t input)
 {
     size_t columns = f->table->column_count, k = f->table->column_of[input], n = 0;
@@ -313,7 +315,7 @@ static json_t *column_names(struct fitter *f, size_t input)
     return list;
 }
 
-/* What the ids that training has seen are called by a map. */
+/* The names that a map gives to the ids that training has seen. */
 static json_t *id_names(const struct fitter *f, size_t input)
 {
     const char **names = calloc(f->table->series_count + 1, sizeof *names);
@@ -337,7 +339,7 @@ static json_t *scaler_list(const struct fitter *f, size_t input)
     size_t count = f->schema->inputs[input].per_entity ? f->table->series_count : 1;
     json_t *list = json_array();
 
-    for (size_t e = 0; list && e < count; e++) { /* of each entity: then training has seen all */
+    for (size_t e = 0; list && e < count; e++) { /* per entity: then training has seen all of them */
         const struct tft_scaler *s = &f->scalers[e * f->schema->input_count + input];
         if (json_array_append_new(list, json_real(s->shift)) || json_array_append_new(list, json_real(s->scale))) {
             json_decref(list);
@@ -390,7 +392,7 @@ static int64_t first_moment(const struct tft_table *table)
 }
 
 /* Scratch for quantiles, if an input asks for them. */
-static enum halay_status allocate(struct fitter *f)
+static enum halay_status allocate_scalers(struct fitter *f)
 {
     size_t rows = 0;
     int quantiles = 0;
@@ -421,13 +423,13 @@ enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schem
         status = tft_view_init(log, schema, table, first_moment(table), &f.view);
     else if (schema->longest_lag)
         halay_error(
-            log, "no entity has a measured target in the training span behind its first %zu rows, which the lags need",
+            log, "no entity has a measured target in the training span after its first %zu rows, which the lags need",
             schema->longest_lag);
     else
         halay_error(log, "no entity has a measured target in the training span");
     if (status)
         return status;
-    status = allocate(&f);
+    status = allocate_scalers(&f);
     if (!status)
         status = fit_all(&f);
     if (!status)
@@ -465,6 +467,6 @@ void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema 
     t->series_count = kept;
     t->summary.entities_untrained = dropped;
     if (dropped)
-        halay_warning(log, "%zu entities are left out, '%s' first: the training span has no measured target of theirs",
+        halay_warning(log, "%zu entities are left out, '%s' first: the training span has no measured target for them",
                       dropped, first);
 }

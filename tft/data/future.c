@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The future: a table of its own is made of the files, by the same rules (resampling, doubled rows, fills), and its
- * known columns are copied to the rows of the same moments; gaps are filled once the rows before and after the end are
- * one series, so that it is as if the file had gone on. What lies before the end is not looked at. Where the schema has
- * no time, the first row is the first behind the end.
+ * The future: the files become a table of their own, by the same rules (resampling, duplicates, fills), and its known
+ * columns are copied to the rows of the same moments. Gaps are filled once the rows before and after the end are one
+ * series, as if the file had continued. Rows before the end are ignored. Without times, the first row is the first one
+ * after the end.
  */
 #include "tft/data/future.h"
 #include "tft/data/fill.h"
@@ -36,8 +36,8 @@ static const struct tft_series *find_series(const struct future *f, const char *
     return f->schema->id_kind == TFT_ID_HEADER ? f->table.series : NULL;
 }
 
-/* The row of a moment, which is `step` steps behind the end; its number, or -1. */
-static int64_t find_row(const struct future *f, const struct tft_series *from, int64_t moment, size_t step)
+/* The number of the row of a moment, which is `step` steps after the end; -1: there is none. */
+static int64_t row_of_moment(const struct future *f, const struct tft_series *from, int64_t moment, size_t step)
 {
     const struct tft_period *every = &f->schema->every;
 
@@ -47,7 +47,7 @@ static int64_t find_row(const struct future *f, const struct tft_series *from, i
     return row >= 0 && (size_t)row < from->rows && tft_period_add(every, from->start, row) == moment ? row : -1;
 }
 
-/* A value of column k, in the numbers of the other table's dictionary if it is a category. */
+/* A value of column k; of a category, its number in the other table's dictionary. */
 static enum halay_status translate(const struct future *f, struct tft_table *to, size_t k, double *value)
 {
     size_t number;
@@ -74,14 +74,14 @@ static enum halay_status mark_dropped(const struct future *f, struct tft_series 
     return HALAY_OK;
 }
 
-static enum halay_status take_row(const struct future *f, struct tft_table *to, const struct tft_series *from,
-                                  size_t from_row, struct tft_series *s, size_t row)
+static enum halay_status copy_known(const struct future *f, struct tft_table *to, const struct tft_series *from,
+                                    size_t from_row, struct tft_series *s, size_t row)
 {
     size_t columns = to->column_count;
     enum halay_status status = HALAY_OK;
 
     for (size_t k = 0; k < columns && !status; k++) {
-        if (f->schema->inputs[to->columns[k]].role != TFT_INPUT_KNOWN)
+        if (!tft_roles[f->schema->inputs[to->columns[k]].role].is_known_ahead)
             continue;
         double value = from->values[from_row * columns + k];
         status = translate(f, to, k, &value);
@@ -93,12 +93,13 @@ static enum halay_status take_row(const struct future *f, struct tft_table *to, 
     return status;
 }
 
-/* Fill what the file does not say by what lies before and after, also where the gap begins before the end. */
+/* Fill the file's gaps from what lies before and after, including gaps that begin before the end. */
 static enum halay_status fill(const struct future *f, const struct tft_table *t, struct tft_series *s)
 {
     for (size_t k = 0; k < t->column_count; k++) {
         const struct tft_input *input = &f->schema->inputs[t->columns[k]];
-        if (input->role != TFT_INPUT_KNOWN || (input->fill != TFT_FILL_FORWARD && input->fill != TFT_FILL_INTERPOLATE))
+        if (!tft_roles[input->role].is_known_ahead ||
+            (input->fill != TFT_FILL_FORWARD && input->fill != TFT_FILL_INTERPOLATE))
             continue;
         if (tft_fill_again(input->fill, t->column_count, k, s->rows - f->rows, s)) {
             halay_error(f->log, "no memory for the rows of the future");
@@ -116,14 +117,14 @@ static enum halay_status take_series(const struct future *f, struct tft_table *t
     for (size_t i = 0; i < f->rows && !status; i++) {
         size_t row = s->rows - f->rows + i;
         int64_t moment = tft_period_add(&f->schema->every, s->start, (int64_t)row);
-        int64_t from_row = find_row(f, from, moment, i);
+        int64_t from_row = row_of_moment(f, from, moment, i);
         char text[32];
         if (from_row >= 0) {
-            status = take_row(f, to, from, (size_t)from_row, s, row);
+            status = copy_known(f, to, from, (size_t)from_row, s, row);
             continue;
         }
         tft_schema_print_time(f->schema, moment, text, sizeof text);
-        halay_error(f->log, "'%s' has no row of '%s' for %s; %zu steps behind its last row are needed", f->path, s->id,
+        halay_error(f->log, "'%s' has no row of '%s' for %s; %zu steps after its last row are needed", f->path, s->id,
                     text, f->rows);
         status = HALAY_ERR_FORMAT;
     }

@@ -3,8 +3,8 @@
  * Holidays: named days.
  *
  * They come from a CSV file: its column `date` (or the first one) holds days like 2017-12-25, its column `name` (or the
- * second) what they are called. In a schema's document they are a list of keys and values, day to name: what a file
- * holds is put into the document when the schema is loaded, so that a checkpoint needs the file no more.
+ * second) what they are called. In a schema's document they are a list of keys and values, day to name: a file's
+ * contents are put into the document when the schema is loaded, so that a run does not need the file any more.
  */
 #ifndef HALAY_TFT_HOLIDAYS_H
 #define HALAY_TFT_HOLIDAYS_H
@@ -31,7 +31,7 @@ enum halay_status tft_holidays_init(struct halay_log *log, const char *where, co
                                     struct tft_holidays *holidays);
 void tft_holidays_fini(struct tft_holidays *holidays);
 
-/* The code of the day that holds a moment; 0 where it is none. */
+/* The code of the day that holds a moment; 0 if it is no holiday. */
 int tft_holidays_code(const struct tft_holidays *holidays, int64_t time);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * HTD: write prepared data, map them again.
  *
- * What a file says of the data is checked before it is believed: counts against each other and against the sections'
- * lengths, the schema and the encoding by the same code that reads them from their own files. What the sections say of
- * themselves is htd_sections.c's.
+ * A file's description of the data is checked before it is used: counts against each other and against the sections'
+ * lengths, the schema and the encoding by the code that reads them from their own files. htd_sections.c checks the
+ * sections themselves.
  */
 #include "tft/data/htd.h"
 #include <stddef.h>
@@ -93,7 +93,7 @@ static enum halay_status take_entity(const json_t *list, struct tft_data *d)
         (size_t)code > d->encoding.entity_count || (e && strcmp(d->names[e - 1], id) >= 0) ||
         first != (json_int_t)d->rows || rows < 1 || rows > (json_int_t)1 << 40 || start > (json_int_t)1 << 40 ||
         start < -((json_int_t)1 << 40))
-        return tft_htd_bad(d->file, "is damaged: an entity makes no sense");
+        return tft_htd_bad(d->file, "is damaged: an entity is malformed");
     d->names[e] = strdup(id);
     if (!d->names[e])
         return HALAY_ERR_NO_MEMORY;
@@ -106,7 +106,7 @@ static enum halay_status take_entity(const json_t *list, struct tft_data *d)
 }
 
 /* Entities, contiguous, in order. */
-static enum halay_status take_entities(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+static enum halay_status read_entities(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
 {
     size_t count = json_array_size(list);
     enum halay_status status = HALAY_OK;
@@ -145,7 +145,7 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
     if (!status)
         status = tft_encoding_init(log, path, &d->schema, json_object_get(meta, "encoding"), &d->encoding);
     if (!status)
-        status = take_entities(log, path, json_object_get(meta, "entities"), d);
+        status = read_entities(log, path, json_object_get(meta, "entities"), d);
     if (status)
         return status;
     if (gaps < 0 || (size_t)gaps > d->rows || bridges < 0)
@@ -157,7 +157,7 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
     return HALAY_OK;
 }
 
-/* Bridges are of the data's entities, in order of them, and end where numbers do not. */
+/* Bridges belong to the data's entities, in their order, and their rows do not overflow. */
 static int bridges_are_sound(const struct tft_data *d)
 {
     const int64_t most = (int64_t)1 << 44;
@@ -171,7 +171,7 @@ static int bridges_are_sound(const struct tft_data *d)
     return 1;
 }
 
-/* Gaps lie inside the block, one behind the other. */
+/* Gaps lie inside the block, one after the other. */
 static int gaps_are_sound(const struct tft_data *d)
 {
     uint64_t end = 0;
@@ -203,10 +203,10 @@ static enum halay_status take_arrays(struct tft_data *d)
         return status;
     tft_data_set_arrays(arrays, d);
     return gaps_are_sound(d) && bridges_are_sound(d) ? HALAY_OK
-                                                     : tft_htd_bad(d->file, "is damaged: its gaps make no sense");
+                                                     : tft_htd_bad(d->file, "is damaged: its gaps are malformed");
 }
 
-static enum halay_status take_file(struct halay_log *log, const char *path, struct tft_data *d)
+static enum halay_status read_description(struct halay_log *log, const char *path, struct tft_data *d)
 {
     size_t bytes;
     const void *text = tft_htd_section(d->file, HTD_META, &bytes);
@@ -231,7 +231,7 @@ enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct t
     enum halay_status status = tft_htd_map(log, path, &d.file);
 
     if (!status)
-        status = take_file(log, path, &d);
+        status = read_description(log, path, &d);
     if (status)
         tft_data_fini(&d);
     else

@@ -5,7 +5,7 @@
  *   offset  bytes
  *        0      8  magic "HALAYHTD"
  *        8      4  version, 4
- *       12      4  endianness: 0x01020304 as the writer wrote it
+ *       12      4  endianness: 0x01020304 in the writer's byte order
  *       16      8  bytes of the whole file
  *       24      4  number of sections, 11
  *       28      4  CRC-32 of the section table and, following it, of section 11
@@ -16,12 +16,12 @@
  * 32-bit each; first row, signed, and rows, 64-bit each; a double), 5 values (float, rows x reals), 6 categories
  * (32-bit, rows x categories), 7 static values (float, entities x reals), 8 static codes (32-bit, entities x
  * categories), 9 weights (float, rows, or nothing), 10 present (byte, rows x targets); 11 the CRC-32 (32-bit) of each
- * part of sections 1 to 10, one section behind the other. A part is 65536 bytes of a section, the last one what is
- * left. All numbers are in the writer's byte order.
+ * part of sections 1 to 10, one section after the other. A part is 65536 bytes of a section, the last one the rest. All
+ * numbers are in the writer's byte order.
  *
- * Another order, another version, a wrong length are errors when the file is opened, and so is a wrong checksum of what
- * has no rows. A part of what has rows is checked when it is first read (tft_data_check), so that opening a large file
- * is no pass over it.
+ * Another byte order, another version, a wrong length, and a wrong checksum of anything without rows are errors when
+ * the file is opened. Parts of arrays with rows are checked when they are first read (tft_data_check), so that opening
+ * a large file does not read all of it.
  */
 #ifndef HALAY_TFT_HTD_H
 #define HALAY_TFT_HTD_H
@@ -30,7 +30,8 @@
 
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *data);
 
-/* Map a file, and check all of it that has no rows. log is borrowed until it is closed. On error nothing is held. */
+/* Map a file, and check everything in it that has no rows. log is borrowed until it is closed. On error nothing is
+ * held. */
 enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data);
 
 #endif

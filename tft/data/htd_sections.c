@@ -2,13 +2,13 @@
  *
  * The sections of a file of prepared data: write them with their checksums, map them, look at a part before it is read.
  *
- * Everything that the file says is checked before it is believed: lengths against the file's (so that no access can lie
- * beyond its end), checksums of every part before it is read. Files are replaced by renaming, so that a mapped one does
- * not shrink under its reader.
+ * Everything in the file is checked before it is used: lengths against the file's (so that no access can lie beyond its
+ * end), checksums of every part before it is read. Files are replaced by renaming, so that a mapped one does not shrink
+ * under its reader.
  */
 #include "tft/data/htd_sections.h"
 #include "base/memory.h"
-#include "tft/data/paths.h"
+#include "tft/data/output_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -51,8 +51,8 @@ struct tft_htd {
     size_t bytes;
     const uint32_t *sums;           /* in the map: of each part */
     size_t first_sum[HTD_SECTIONS]; /* of each section's parts */
-    /* Owned: (parts) enum part_state. Any thread sets one, and two may find out the same; it publishes nothing, as what
-     * it is about does not change. */
+    /* Owned: (parts) enum part_state. Any thread may set one, and two may check the same part; relaxed, since the part
+     * that it describes never changes. */
     _Atomic uint8_t *states;
 };
 
@@ -68,7 +68,7 @@ static uint32_t checksum_of_part(const void *section, size_t bytes, size_t part)
     return (uint32_t)crc32(0, (const unsigned char *)section + part * PART, (uInt)(left < PART ? left : PART));
 }
 
-/* Of the section table and the checksums behind it. */
+/* Of the section table and the checksums after it. */
 static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
 {
     uLong crc = crc32(0, (const unsigned char *)h->table, sizeof h->table);
@@ -192,7 +192,7 @@ static const void *section_of(const struct tft_htd *f, int section)
     return (const char *)f->map + f->map->table[section].offset;
 }
 
-/* Find the checksums, which from here on are right. */
+/* Find the checksums and check their own. */
 static enum halay_status take_sums(struct tft_htd *f)
 {
     const struct section *table = f->map->table;

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include <stddef.h>
 
-/* The arrays of a data set, in the order in which they lie one behind the other. */
+/* The arrays of a data set, in the order in which they lie. */
 enum tft_array {
     TFT_ARRAY_TARGET,
     TFT_ARRAY_GAPS,

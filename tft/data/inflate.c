@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inflate: blocks go round between the thread, which fills them, and the reader, which empties them. Who has to wait is
- * woken when half of them are there, so that on a busy machine the two do not wait for the scheduler at each block.
+ * Inflate: blocks circulate between the thread, which fills them, and the reader, which empties them. Whoever waits is
+ * woken when half of them are ready, so that on a busy machine the two do not wait for the scheduler at each block.
  *
- * A compressed file is one gzip member or several (RFC 1952 2.2), with zeros behind the last as tapes and some tools
- * pad them. zlib's own reader of files takes anything else behind a member for the end, so that a damaged second member
- * would be lost in silence: members are counted here instead. The first block is read by the reader; if that was all
- * there is no thread. From its start until it has said `ended` the thread alone touches the file. Cleanup: the object
- * is zeroed first and close accepts it half-built.
+ * A compressed file is one gzip member or several (RFC 1952 2.2), with zeros after the last, as tapes and some tools
+ * pad them. zlib's own reader of files takes anything else after a member as the end, so that a damaged second member
+ * would be lost silently; here it is an error. The reader reads the first block; if that is all, there is no thread.
+ * From its start until it sets `ended`, only the thread touches the file. Cleanup: the object is zeroed first and close
+ * accepts it half-built.
  */
 #include "tft/data/inflate.h"
 #include "tft/kernels/thread.h"
@@ -25,28 +25,28 @@ struct tft_inflate {
     const char *path;      /* borrowed until close */
     FILE *file;            /* owned; the thread's while there is one that has not ended, as the next six */
     unsigned char *input;  /* owned; a block as it is in the file */
-    z_stream stream;   /* next_in, avail_in: what of input was not taken yet, also of a file that is not compressed */
-    int compressed;    /* stream is initialised */
-    int in_member;     /* a member has begun and not ended */
-    int members;       /* that ended */
-    const char *fault; /* NULL, or what is wrong with the file; "": errno says it */
+    z_stream stream;       /* next_in, avail_in: input not yet taken, also of a file that is not compressed */
+    int compressed;        /* stream is initialised */
+    int in_member;         /* a member has begun and not ended */
+    int members;           /* that ended */
+    const char *fault;     /* NULL, or what is wrong with the file; "": errno says it */
     struct tft_thread *thread;
     int begun;  /* the first block was read; reader only, as the next */
-    int joined; /* the end was seen, and looked at */
+    int joined; /* the end was reached and checked */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char *blocks[BLOCKS];   /* owned; block (taken + i) mod BLOCKS is full for i < full */
     size_t lengths[BLOCKS]; /* of the full ones */
     size_t taken, full;     /* guarded by lock, as the next two */
     int ended;              /* the thread will fill no more */
-    int leaving;            /* and nobody wants more */
+    int leaving;            /* and the reader wants no more */
     size_t got;             /* by the last read_block; written before `ended`, as the next */
-    int error;              /* errno, of a fault that it says */
+    int error;              /* errno of that fault */
 };
 
 /* ---- the file ---- */
 
-/* There is input, unless the file has ended or cannot be read. */
+/* Make input available, unless the file has ended or cannot be read. */
 static int have_input(struct tft_inflate *f)
 {
     if (f->stream.avail_in)
@@ -60,7 +60,7 @@ static int have_input(struct tft_inflate *f)
     return f->stream.avail_in > 0;
 }
 
-/* Some of what is between members: the zeros there, or the beginning of another one. */
+/* Part of what is between members: zeros, or the beginning of another member. */
 static void step_between(struct tft_inflate *f)
 {
     while (f->members && f->stream.avail_in && !*f->stream.next_in) {
@@ -72,7 +72,7 @@ static void step_between(struct tft_inflate *f)
     if (*f->stream.next_in == 0x1f)
         f->in_member = inflateReset(&f->stream) == Z_OK;
     if (!f->in_member)
-        f->fault = "there is something else behind its compressed data";
+        f->fault = "something else follows its compressed data";
 }
 
 static void step_inside(struct tft_inflate *f)
@@ -87,7 +87,7 @@ static void step_inside(struct tft_inflate *f)
     }
 }
 
-/* Fill a block; fewer bytes are the end, or a fault. */
+/* Fill a block; fewer bytes mean the end, or a fault. */
 static void read_block(struct tft_inflate *f, char *to)
 {
     f->stream.next_out = (unsigned char *)to;
@@ -125,7 +125,7 @@ static enum halay_status look_at_end(const struct tft_inflate *f)
 
 /* ---- the thread ---- */
 
-/* Wait for an empty block; NULL: nobody wants more. */
+/* Wait for an empty block; NULL: the reader wants no more. */
 static char *wait_for_room(struct tft_inflate *f)
 {
     pthread_mutex_lock(&f->lock);
@@ -206,8 +206,7 @@ enum halay_status tft_inflate_read(struct tft_inflate *f, char *to, size_t *got)
     return f->joined ? look_at_end(f) : HALAY_OK;
 }
 
-/* Its first bytes say what it is. Under a compressed file's name what is not compressed is a file whose beginning is
- * damaged. */
+/* The first bytes tell whether it is compressed. If only its name says so, its beginning is damaged. */
 static enum halay_status look_at_start(struct tft_inflate *f)
 {
     size_t length = strlen(f->path);
@@ -238,7 +237,7 @@ enum halay_status tft_inflate_open(struct halay_log *log, const char *path, stru
     }
     f->log = log;
     f->path = path;
-    pthread_mutex_init(&f->lock, NULL); /* with default attributes these cannot fail here */
+    pthread_mutex_init(&f->lock, NULL); /* with default attributes these cannot fail */
     pthread_cond_init(&f->changed, NULL);
     f->input = malloc(TFT_INFLATE_BLOCK);
     f->file = f->input ? fopen(path, "rbe") : NULL;

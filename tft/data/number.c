@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Numbers: digits are gathered in an integer. While that is below 2^53 and the power of ten at most 22, both are exact
- * doubles, so that one division or product is rounded as it should be (Clinger 1990); all else is strtod's.
+ * doubles, so that one division or product is correctly rounded (Clinger 1990); everything else goes to strtod.
  */
 #include "tft/data/number.h"
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All that is not short and plain. */
+/* Everything that is not short and plain. */
 static int parse_slowly(const char *text, size_t length, char decimal, double *value)
 {
     char copy[512], *end;

@@ -13,7 +13,7 @@ struct tft_prepare_request {
     struct tft_preset preset;
     const char *const *files; /* or folders */
     size_t file_count;
-    int is_quiet; /* print nothing of what happened to the rows */
+    int is_quiet; /* do not print what happened to the rows */
 };
 
 /* Write request->out; what happened to the rows goes to standard output. */

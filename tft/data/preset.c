@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preset: reads ids and times of all rows, finds the step, makes the document that a user would have written.
+ * Preset: reads the ids and times of all rows, finds the step, and makes the document that a user would have written.
  *
  * The step is the shortest one between two rows of an entity: in months if all rows lie on months' same days, in
- * business days if none lies on a weekend. Rows that it does not fit are found, and named, when the table is read.
+ * business days if none lies on a weekend. Rows that do not fit it are found, and named, when the table is read.
  */
 #include "tft/data/preset.h"
 #include "tft/data/csv.h"
@@ -97,7 +97,7 @@ static enum halay_status scan_file(struct scan *s, const char *path)
 
 /* ---- the step ---- */
 
-static int compare(const void *a, const void *b)
+static int compare_moments(const void *a, const void *b)
 {
     const struct moment *x = a, *y = b;
 
@@ -159,10 +159,10 @@ static enum halay_status find_step(struct scan *s)
     int64_t least, months;
 
     if (s->count)
-        qsort(s->moments, s->count, sizeof *s->moments, compare);
+        qsort(s->moments, s->count, sizeof *s->moments, compare_moments);
     least = shortest(s, &(struct tft_period){ TFT_PERIOD_INTEGER, 1 });
     if (!least) {
-        halay_error(s->log, "no series has two rows of different 'ds', so that there is no step from row to row");
+        halay_error(s->log, "no series has two rows with different 'ds', so the step from row to row is unknown");
         return HALAY_ERR_FORMAT;
     }
     months = !s->counts && least >= 28 * DAY ? shortest(s, &month) : 0;
@@ -220,7 +220,7 @@ static json_t *make_inputs(const struct habit *habit)
     return inputs;
 }
 
-/* "< 2017-08-01 00:00:00", of the moment n steps behind the first. */
+/* "< 2017-08-01 00:00:00": the moment n steps after the first. */
 static json_t *make_bound(const struct scan *s, const char *relation, int64_t n)
 {
     int64_t moment = tft_period_add(&s->every, s->first, n);
@@ -233,7 +233,7 @@ static json_t *make_bound(const struct scan *s, const char *relation, int64_t n)
     return json_sprintf("%s %s", relation, time);
 }
 
-/* The last tenth of the time is for the test, the tenth before for validation, a horizon at least. */
+/* The last tenth of the time is for the test, the tenth before it for validation; each is at least a horizon. */
 static enum halay_status make_split(const struct scan *s, size_t horizon, json_t **split)
 {
     int64_t steps = tft_period_between(&s->every, s->first, s->last) + 1, held = steps / 10;

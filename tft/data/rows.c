@@ -36,7 +36,7 @@ static enum halay_status no_memory(struct tft_collector *c)
 
 /* ---- entities ---- */
 
-/* What is written of a table, names of categories and entities too, is in UTF-8. */
+/* Everything that is written of a table, names of categories and entities included, is UTF-8. */
 static int is_utf8(const char *text)
 {
     json_t *string = json_string(text);
@@ -103,7 +103,7 @@ static enum halay_status id_from_name(struct tft_collector *c, struct source *so
     regmatch_t match[2];
 
     if (regcomp(&regex, c->schema->id_pattern, REG_EXTENDED))
-        return HALAY_ERR_CONFIG; /* the schema has checked it */
+        return HALAY_ERR_CONFIG; /* checked with the schema */
     int found = !regexec(&regex, name, 2, match, 0) && match[1].rm_so >= 0;
     regfree(&regex);
     size_t length = found ? (size_t)(match[1].rm_eo - match[1].rm_so) : 0;
@@ -233,7 +233,7 @@ static enum halay_status read_parts(struct tft_collector *c, const struct source
     if (!tft_time_from_parts(parts, n, time))
         return HALAY_OK;
     return bad_cell(c, source, source->times[n - 1], fields[source->times[n - 1]],
-                    "the end of a date and time that there is");
+                    "the end of a date and time that exists");
 }
 
 /* Two digits below a limit; -1 if they are none. */
@@ -244,7 +244,7 @@ static int two_digits(const char *text, int limit)
     return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 && value < limit ? value : -1;
 }
 
-/* The commonest text, 2017-08-01 02:03:04, on the day of the row before: only its time of day is read. */
+/* The commonest text, 2017-08-01 02:03:04, on the previous row's day: only the time of day is read. */
 static int same_day(const struct source *source, const char *text, int64_t *time)
 {
     if (!*source->day_text || strncmp(source->day_text, text, 11) || strlen(text) != 19 || text[13] != ':' ||
@@ -257,8 +257,8 @@ static int same_day(const struct source *source, const char *text, int64_t *time
     return 1;
 }
 
-/* Keep the day of such a text, which was read in full. One of the same length may have an offset, which moves it:
- * 01:00+02. */
+/* Keep the day of such a text, which was read in full. A text of the same length may have an offset (01:00+02), which
+ * would move it. */
 static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
 {
     const char *format = s->time_format;
@@ -271,7 +271,7 @@ static void keep_day(const struct tft_schema *s, struct source *source, const ch
     source->day = tft_time_day(time) * 86400;
 }
 
-static enum halay_status read_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time)
+static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time)
 {
     const struct tft_schema *s = c->schema;
     const char *text = fields[source->times[0]];
@@ -298,7 +298,7 @@ static enum halay_status read_time(struct tft_collector *c, struct source *sourc
     }
     return bad_cell(c, source, source->times[0], text,
                     s->time_format ? "a time of the schema's format"
-                                   : "a time like 2017-08-01 01:00:00 ('format' says another)");
+                                   : "a time like 2017-08-01 01:00:00 (or set 'format')");
 }
 
 /* One cell of the table's column k. */
@@ -326,13 +326,13 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
     if (!(fabs(*value) <= FLT_MAX))
         return bad_cell(c, source, column, text, "within what a model can hold, at most 3.4e38 in magnitude");
     if (*value < 0 && input->role == TFT_INPUT_WEIGHT)
-        return bad_cell(c, source, column, text, "a weight, which is not negative");
+        return bad_cell(c, source, column, text, "a weight: 0 or more");
     return HALAY_OK;
 }
 
 /* ---- rows ---- */
 
-/* Is one of the targets there? */
+/* Does one of the targets have a value? */
 static int is_measured(const struct tft_collector *c, const double *values)
 {
     const struct tft_schema *s = c->schema;
@@ -346,7 +346,7 @@ static int is_measured(const struct tft_collector *c, const double *values)
     return 0;
 }
 
-/* Give a row to an entity, if it lies in the span. */
+/* Append a row to its entity, if it lies in the span. */
 static enum halay_status give_row(struct tft_collector *c, size_t entity, struct tft_row *row, const double *values,
                                   int outside)
 {
@@ -384,7 +384,7 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
     const struct tft_schema *s = c->schema;
     struct tft_row row = { .file = source->number, .line = (uint32_t)tft_csv_row(source->csv) };
     double values[TFT_INPUTS_MAX];
-    enum halay_status status = s->time_kind == TFT_TIME_NONE ? HALAY_OK : read_time(c, source, fields, &row.time);
+    enum halay_status status = s->time_kind == TFT_TIME_NONE ? HALAY_OK : read_row_time(c, source, fields, &row.time);
     int outside = s->time_kind != TFT_TIME_NONE && s->has_span && (row.time < s->span[0] || row.time > s->span[1]);
 
     if (status)
@@ -404,7 +404,8 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
         return take_cells(c, source, fields, &row, values, outside);
     if (s->id_kind == TFT_ID_COLUMN && !*fields[source->id])
         return bad_cell(c, source, source->id, "", "an id");
-    if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX) /* of a wide table's future: "", all entities */
+    /* A wide table's future: one series, "", for all entities. */
+    if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX)
         status =
             find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? fields[source->id] : source->file_id, &source->entity);
     return status ? status : give_row(c, source->entity, &row, values, outside);

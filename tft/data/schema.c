@@ -2,12 +2,12 @@
  *
  * Schema: from a checked document to a struct.
  *
- * Each section of the document has a function; the inputs have files of their own (schema_inputs.c). The struct borrows
- * its texts from the document it holds. Cleanup: zeroed first, fini accepts half-built; on error the caller's struct is
- * left alone.
+ * Each section of the document has a function; the inputs have a file of their own (schema_inputs.c). The struct
+ * borrows its texts from the document that it holds. Cleanup: zeroed first, fini accepts half-built; on error the
+ * caller's struct is left alone.
  */
 #include "tft/data/schema.h"
-#include "tft/data/document.h"
+#include "base/document.h"
 #include "tft/data/document_reader.h"
 #include "tft/data/schema_impl.h"
 #include "tft/model/tft.h"
@@ -30,34 +30,34 @@ void tft_schema_print_time(const struct tft_schema *schema, int64_t time, char *
         tft_time_print(time, text, size);
 }
 
-static enum halay_status check_pattern(const struct tft_place *p, const char *pattern)
+static enum halay_status check_pattern(const struct tft_where *w, const char *pattern)
 {
     regex_t regex;
 
     if (regcomp(&regex, pattern, REG_EXTENDED))
-        return tft_place_wrong(p, "pattern", "a regular expression");
+        return tft_where_wrong(w, "pattern", "a regular expression");
     size_t groups = regex.re_nsub;
     regfree(&regex);
-    return groups == 1 ? HALAY_OK : tft_place_wrong(p, "pattern", "a regular expression with one (group)");
+    return groups == 1 ? HALAY_OK : tft_where_wrong(w, "pattern", "a regular expression with one (group)");
 }
 
-static enum halay_status read_id(const struct tft_place *outer, const json_t *document, struct tft_schema *s)
+static enum halay_status read_id(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_place p = tft_place_inside(outer, "id", NULL);
+    const struct tft_where w = tft_where_inside(outer, "id", NULL);
     const json_t *id;
     const char *from = NULL, *columns = NULL;
-    enum halay_status status = tft_place_object(outer, document, "id", &id);
+    enum halay_status status = tft_read_object(outer, document, "id", &id);
 
     if (!status)
-        status = tft_document_check_keys(p.log, p.where, id, TFT_WORDS("from", "pattern", "column", "columns"), NULL);
+        status = tft_where_check_keys(&w, id, TFT_WORDS("from", "pattern", "column", "columns"));
     if (!status)
-        status = tft_place_text(&p, id, "from", 0, &from);
+        status = tft_read_text(&w, id, "from", 0, &from);
     if (!status)
-        status = tft_place_text(&p, id, "pattern", 0, &s->id_pattern);
+        status = tft_read_text(&w, id, "pattern", 0, &s->id_pattern);
     if (!status)
-        status = tft_place_text(&p, id, "column", 1, &s->id_column);
+        status = tft_read_text(&w, id, "column", 1, &s->id_column);
     if (!status)
-        status = tft_place_text(&p, id, "columns", 0, &columns);
+        status = tft_read_text(&w, id, "columns", 0, &columns);
     if (status)
         return status;
     if (s->id_column && !from && !s->id_pattern && !columns) {
@@ -69,35 +69,35 @@ static enum halay_status read_id(const struct tft_place *outer, const json_t *do
         return HALAY_OK;
     }
     if (!from || strcmp(from, "filename") || !s->id_pattern || s->id_column || columns) {
-        halay_error(p.log, "%s: give {from: filename, pattern: \"^(.*)_hourly\"}, {column: NAME} or {columns: header}",
-                    p.where);
+        halay_error(w.log, "%s: give {from: filename, pattern: \"^(.*)_hourly\"}, {column: NAME} or {columns: header}",
+                    w.text);
         return HALAY_ERR_CONFIG;
     }
     s->id_kind = TFT_ID_FILENAME;
-    return check_pattern(&p, s->id_pattern);
+    return check_pattern(&w, s->id_pattern);
 }
 
-static enum halay_status read_time_columns(const struct tft_place *p, const json_t *time, struct tft_schema *s)
+static enum halay_status read_time_columns(const struct tft_where *w, const json_t *time, struct tft_schema *s)
 {
     const json_t *columns = json_object_get(time, "columns");
 
     if (!json_is_array(columns) || !json_array_size(columns) || json_array_size(columns) > TFT_TIME_COLUMNS_MAX)
-        return tft_place_wrong(p, "columns", "a list of names like [year, month, day, hour]");
+        return tft_where_wrong(w, "columns", "a list of names like [year, month, day, hour]");
     for (size_t i = 0; i < json_array_size(columns); i++) {
         s->time_columns[i] = json_string_value(json_array_get(columns, i));
         if (!s->time_columns[i])
-            return tft_place_wrong(p, "columns", "a list of names like [year, month, day, hour]");
+            return tft_where_wrong(w, "columns", "a list of names like [year, month, day, hour]");
     }
     s->time_column_count = json_array_size(columns);
     if (!s->time_format && s->time_column_count > 6)
-        return tft_place_wrong(p, "columns", "year, month, day, hour, minute, second, as far as they go");
+        return tft_where_wrong(w, "columns", "year, month, day, hour, minute, second, as far as they go");
     s->time_kind = s->time_format ? TFT_TIME_TEXT : TFT_TIME_PARTS;
     return HALAY_OK;
 }
 
-static enum halay_status read_time(const struct tft_place *outer, const json_t *document, struct tft_schema *s)
+static enum halay_status read_time_section(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_place p = tft_place_inside(outer, "time", NULL);
+    const struct tft_where w = tft_where_inside(outer, "time", NULL);
     const json_t *time = json_object_get(document, "time");
     int integer = 0;
     enum halay_status status;
@@ -105,37 +105,36 @@ static enum halay_status read_time(const struct tft_place *outer, const json_t *
     s->time_kind = TFT_TIME_NONE;
     if (!time)
         return HALAY_OK;
-    status = tft_place_object(outer, document, "time", &time);
+    status = tft_read_object(outer, document, "time", &time);
     if (!status)
-        status =
-            tft_document_check_keys(p.log, p.where, time, TFT_WORDS("column", "columns", "format", "integer"), NULL);
+        status = tft_where_check_keys(&w, time, TFT_WORDS("column", "columns", "format", "integer"));
     if (!status)
-        status = tft_place_text(&p, time, "column", 1, &s->time_columns[0]);
+        status = tft_read_text(&w, time, "column", 1, &s->time_columns[0]);
     if (!status)
-        status = tft_place_text(&p, time, "format", 0, &s->time_format);
+        status = tft_read_text(&w, time, "format", 0, &s->time_format);
     if (!status)
-        status = tft_place_truth(&p, time, "integer", &integer);
+        status = tft_read_truth(&w, time, "integer", &integer);
     if (status)
         return status;
     if (s->time_format && !tft_time_format_is_valid(s->time_format))
-        return tft_place_wrong(
-            &p, "format",
+        return tft_where_wrong(
+            &w, "format",
             "made of %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a and plain characters, "
             "with the year");
     if (!s->time_columns[0] == !json_object_get(time, "columns"))
-        return tft_place_wrong(&p, "column",
+        return tft_where_wrong(&w, "column",
                                "the name of the column that holds the time (or 'columns' a list of several)");
     if (integer && (s->time_format || !s->time_columns[0]))
-        return tft_place_wrong(&p, "integer", "with one 'column' and no 'format'");
+        return tft_where_wrong(&w, "integer", "with one 'column' and no 'format'");
     if (!s->time_columns[0])
-        return read_time_columns(&p, time, s);
+        return read_time_columns(&w, time, s);
     s->time_column_count = 1;
     s->time_kind = integer ? TFT_TIME_INTEGER : TFT_TIME_TEXT;
     return HALAY_OK;
 }
 
 /* A step, given as a text or as a whole number, that fits how time is counted. */
-static enum halay_status read_step(const struct tft_place *p, const json_t *object, struct tft_schema *s)
+static enum halay_status read_step(const struct tft_where *w, const json_t *object, struct tft_schema *s)
 {
     const json_t *value = json_object_get(object, "every");
     char number[32];
@@ -149,29 +148,29 @@ static enum halay_status read_step(const struct tft_place *p, const json_t *obje
         text = number;
     }
     if (!text || tft_period_parse(text, &s->every) || counts != (s->every.kind == TFT_PERIOD_INTEGER))
-        return tft_place_wrong(p, "every",
+        return tft_where_wrong(w, "every",
                                counts ? "a whole number of steps (time is a whole number here)"
                                       : "a step like 30s, 15min, 1h, 1d, 1w, 1M (calendar month) or 1B (business day)");
     return HALAY_OK;
 }
 
-static enum halay_status read_every(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+static enum halay_status read_every(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_place inside = tft_place_inside(p, "resample", NULL);
+    const struct tft_where inside = tft_where_inside(w, "resample", NULL);
     const json_t *resample = json_object_get(document, "resample");
     int how = 0;
-    enum halay_status status = read_step(p, document, s);
+    enum halay_status status = read_step(w, document, s);
 
     if (!status && resample)
-        status = tft_place_object(p, document, "resample", &resample);
+        status = tft_read_object(w, document, "resample", &resample);
     if (!status && resample)
-        status = tft_document_check_keys(p->log, inside.where, resample, TFT_WORDS("every", "how"), NULL);
+        status = tft_where_check_keys(&inside, resample, TFT_WORDS("every", "how"));
     if (!status && resample && json_object_get(resample, "every")) {
         s->rows_every = s->every;
         status = read_step(&inside, resample, s);
     }
     if (!status && resample)
-        status = tft_place_word(&inside, resample, "how", TFT_WORDS("mean", "sum", "last"), &how);
+        status = tft_read_word(&inside, resample, "how", TFT_WORDS("mean", "sum", "last"), &how);
     if (status)
         return status;
     if (resample)
@@ -179,12 +178,12 @@ static enum halay_status read_every(const struct tft_place *p, const json_t *doc
     if (!s->every.count && tft_schema_counts(s))
         s->every = (struct tft_period){ TFT_PERIOD_INTEGER, 1 };
     if (!s->every.count)
-        return tft_place_wrong(p, "every", "given: a step like 30s, 15min, 1h, 1d, 1w, 1M or 1B");
+        return tft_where_wrong(w, "every", "given: a step like 30s, 15min, 1h, 1d, 1w, 1M or 1B");
     return HALAY_OK;
 }
 
 /* A number, or a list of them. */
-static enum halay_status read_season(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+static enum halay_status read_season(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     const json_t *value = json_object_get(document, "season");
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
@@ -202,8 +201,8 @@ static enum halay_status read_season(const struct tft_place *p, const json_t *do
             s->seasons[i] = (size_t)steps;
     }
     if (!count || count > TFT_SEASONS_MAX)
-        return tft_place_wrong(
-            p, "season",
+        return tft_where_wrong(
+            w, "season",
             "a number of steps like 24, or an ascending list of at most 4 like [24, 168], each from 1 to 1000000");
     s->season_count = count;
     return HALAY_OK;
@@ -227,41 +226,41 @@ static const char *moment_example(const struct tft_schema *s)
     return tft_schema_counts(s) ? "two whole numbers" : "two moments like 2013-06-01 01:00";
 }
 
-static enum halay_status read_span(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+static enum halay_status read_span(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     const json_t *span = json_object_get(document, "span");
 
     if (!span)
         return HALAY_OK;
     if (!json_is_array(span) || json_array_size(span) != 2)
-        return tft_place_wrong(p, "span", "[first moment, last moment]");
+        return tft_where_wrong(w, "span", "[first moment, last moment]");
     for (size_t i = 0; i < 2; i++)
         if (!read_moment(s, json_array_get(span, i), &s->span[i]))
-            return tft_place_wrong(p, "span", moment_example(s));
+            return tft_where_wrong(w, "span", moment_example(s));
     s->has_span = 1;
-    return s->span[0] <= s->span[1] ? HALAY_OK : tft_place_wrong(p, "span", "in order: first moment, last moment");
+    return s->span[0] <= s->span[1] ? HALAY_OK : tft_where_wrong(w, "span", "in order: first moment, last moment");
 }
 
-static enum halay_status read_missing(const struct tft_place *p, const json_t *csv, struct tft_schema *s)
+static enum halay_status read_missing(const struct tft_where *w, const json_t *csv, struct tft_schema *s)
 {
     const json_t *missing = json_object_get(csv, "missing");
 
     if (!missing)
         return HALAY_OK;
     if (!json_is_array(missing) || json_array_size(missing) > TFT_MISSING_MAX)
-        return tft_place_wrong(p, "missing", "a list of at most 16 texts");
+        return tft_where_wrong(w, "missing", "a list of at most 16 texts");
     for (size_t i = 0; i < json_array_size(missing); i++) {
         s->missing[i] = json_string_value(json_array_get(missing, i));
         if (!s->missing[i])
-            return tft_place_wrong(p, "missing", "a list of texts (put numbers into quotes)");
+            return tft_where_wrong(w, "missing", "a list of texts (put numbers into quotes)");
         s->missing[i + 1] = NULL;
     }
     return HALAY_OK;
 }
 
-static enum halay_status read_csv(const struct tft_place *outer, const json_t *document, struct tft_schema *s)
+static enum halay_status read_csv(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_place p = tft_place_inside(outer, "csv", NULL);
+    const struct tft_where w = tft_where_inside(outer, "csv", NULL);
     const json_t *csv = json_object_get(document, "csv");
     enum halay_status status;
 
@@ -271,48 +270,47 @@ static enum halay_status read_csv(const struct tft_place *outer, const json_t *d
     s->missing[1] = NULL;
     if (!csv)
         return HALAY_OK;
-    status = tft_place_object(outer, document, "csv", &csv);
+    status = tft_read_object(outer, document, "csv", &csv);
     if (!status)
-        status = tft_document_check_keys(p.log, p.where, csv, TFT_WORDS("separator", "decimal", "missing"), NULL);
+        status = tft_where_check_keys(&w, csv, TFT_WORDS("separator", "decimal", "missing"));
     if (!status)
-        status = tft_place_char(&p, csv, "separator", &s->separator);
+        status = tft_read_char(&w, csv, "separator", &s->separator);
     if (!status)
-        status = tft_place_char(&p, csv, "decimal", &s->decimal);
+        status = tft_read_char(&w, csv, "decimal", &s->decimal);
     if (status)
         return status;
     if (s->decimal != '.' && s->decimal != ',')
-        return tft_place_wrong(&p, "decimal", "\".\" or \",\"");
+        return tft_where_wrong(&w, "decimal", "\".\" or \",\"");
     if (s->decimal == s->separator)
-        return tft_place_wrong(&p, "decimal", "another character than 'separator'");
-    return read_missing(&p, csv, s);
+        return tft_where_wrong(&w, "decimal", "another character than 'separator'");
+    return read_missing(&w, csv, s);
 }
 
-static enum halay_status read_window(const struct tft_place *outer, const json_t *document, struct tft_schema *s)
+static enum halay_status read_window(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_place p = tft_place_inside(outer, "window", NULL);
+    const struct tft_where w = tft_where_inside(outer, "window", NULL);
     const json_t *window;
-    enum halay_status status = tft_place_object(outer, document, "window", &window);
+    enum halay_status status = tft_read_object(outer, document, "window", &window);
 
     s->stride = 1;
     if (!status)
-        status = tft_document_check_keys(p.log, p.where, window,
-                                         TFT_WORDS("encoder", "horizon", "stride", "min_encoder"), NULL);
+        status = tft_where_check_keys(&w, window, TFT_WORDS("encoder", "horizon", "stride", "min_encoder"));
     if (!status)
-        status = tft_place_steps(&p, window, "encoder", TFT_STEPS_MAX, &s->encoder);
+        status = tft_read_steps(&w, window, "encoder", TFT_STEPS_MAX, &s->encoder);
     if (!status)
-        status = tft_place_steps(&p, window, "horizon", TFT_STEPS_MAX, &s->horizon);
+        status = tft_read_steps(&w, window, "horizon", TFT_STEPS_MAX, &s->horizon);
     if (!status)
-        status = tft_place_steps(&p, window, "stride", TFT_STEPS_MAX, &s->stride);
+        status = tft_read_steps(&w, window, "stride", TFT_STEPS_MAX, &s->stride);
     s->min_encoder = s->encoder;
     if (!status && s->encoder)
-        status = tft_place_steps(&p, window, "min_encoder", s->encoder, &s->min_encoder);
+        status = tft_read_steps(&w, window, "min_encoder", s->encoder, &s->min_encoder);
     if (!status && (!s->encoder || !s->horizon))
-        status = tft_place_wrong(&p, s->encoder ? "horizon" : "encoder", "given");
+        status = tft_where_wrong(&w, s->encoder ? "horizon" : "encoder", "given");
     return status;
 }
 
 /* "< 2017-08-01" or "<= 2017-07-31 23:00". */
-static enum halay_status read_bound(const struct tft_place *p, const struct tft_schema *s, const char *key,
+static enum halay_status read_bound(const struct tft_where *w, const struct tft_schema *s, const char *key,
                                     const char *text, int64_t *end)
 {
     int inclusive = text[0] == '<' && text[1] == '=';
@@ -325,91 +323,89 @@ static enum halay_status read_bound(const struct tft_place *p, const struct tft_
             return HALAY_OK;
         }
     }
-    return tft_place_wrong(p, key, tft_schema_counts(s) ? "like \"< 3624\"" : "like \"< 2017-08-01\"");
+    return tft_where_wrong(w, key, tft_schema_counts(s) ? "like \"< 3624\"" : "like \"< 2017-08-01\"");
 }
 
-static enum halay_status read_split(const struct tft_place *outer, const json_t *document, struct tft_schema *s)
+static enum halay_status read_split(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_place p = tft_place_inside(outer, "split", NULL);
+    const struct tft_where w = tft_where_inside(outer, "split", NULL);
     const json_t *split;
     int context = 0;
     int64_t last = INT64_MIN;
-    enum halay_status status = tft_place_object(outer, document, "split", &split);
+    enum halay_status status = tft_read_object(outer, document, "split", &split);
 
     if (!status)
-        status = tft_document_check_keys(p.log, p.where, split, TFT_WORDS("train", "valid", "test", "context"), NULL);
+        status = tft_where_check_keys(&w, split, TFT_WORDS("train", "valid", "test", "context"));
     if (!status)
-        status = tft_place_word(&p, split, "context", TFT_WORDS("before", "none"), &context);
+        status = tft_read_word(&w, split, "context", TFT_WORDS("before", "none"), &context);
     for (int i = 0; i < TFT_SPLIT_COUNT && !status; i++) {
         const char *text = NULL;
-        status = tft_place_text(&p, split, tft_split_names[i], 0, &text);
+        status = tft_read_text(&w, split, tft_split_names[i], 0, &text);
         if (status || !text)
             continue;
-        status = read_bound(&p, s, tft_split_names[i], text, &s->split_end[i]);
+        status = read_bound(&w, s, tft_split_names[i], text, &s->split_end[i]);
         s->has_split[i] = !status;
         if (!status && s->split_end[i] <= last)
-            status = tft_place_wrong(&p, tft_split_names[i], "after the split before it");
+            status = tft_where_wrong(&w, tft_split_names[i], "after the split before it");
         last = s->split_end[i];
     }
     if (!status && !s->has_split[TFT_TRAIN])
-        status = tft_place_wrong(&p, "train", "given, like \"< 2017-08-01\"");
+        status = tft_where_wrong(&w, "train", "given, like \"< 2017-08-01\"");
     s->context_before = !context;
     return status;
 }
 
-static enum halay_status read_files(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+static enum halay_status read_file_patterns(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     s->files = json_object_get(document, "files");
     if (!s->files)
         return HALAY_OK;
     if (!json_is_array(s->files))
-        return tft_place_wrong(p, "files", "a list of patterns like [\"*_hourly.csv.gz\"]");
+        return tft_where_wrong(w, "files", "a list of patterns like [\"*_hourly.csv.gz\"]");
     for (size_t i = 0; i < json_array_size(s->files); i++)
         if (!json_is_string(json_array_get(s->files, i)))
-            return tft_place_wrong(p, "files", "a list of patterns like [\"*_hourly.csv.gz\"]");
+            return tft_where_wrong(w, "files", "a list of patterns like [\"*_hourly.csv.gz\"]");
     return HALAY_OK;
 }
 
-static enum halay_status read_rows(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+static enum halay_status read_rows(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     int duplicates = TFT_DUPLICATES_ERROR, active = 0;
     enum halay_status status =
-        tft_place_word(p, document, "duplicates", TFT_WORDS("mean", "first", "last", "error"), &duplicates);
+        tft_read_word(w, document, "duplicates", TFT_WORDS("mean", "first", "last", "error"), &duplicates);
 
     if (!status)
-        status = tft_place_word(p, document, "active", TFT_WORDS("all", "trim"), &active);
+        status = tft_read_word(w, document, "active", TFT_WORDS("all", "trim"), &active);
     s->duplicates = (enum tft_duplicates)duplicates;
     s->trim = active;
     return status;
 }
 
-static enum halay_status read_all(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+static enum halay_status read_all(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
-    static enum halay_status (*const sections[])(const struct tft_place *, const json_t *, struct tft_schema *) = {
-        read_files, read_id,   read_time, read_every,  read_season,
-        read_span,  read_rows, read_csv,  read_window, tft_schema_read_inputs,
-        read_split,
+    static enum halay_status (*const sections[])(const struct tft_where *, const json_t *, struct tft_schema *) = {
+        read_file_patterns, read_id,     read_time_section,      read_every, read_season, read_span, read_rows,
+        read_csv,           read_window, tft_schema_read_inputs, read_split,
     };
     enum halay_status status =
-        tft_document_check_keys(p->log, p->where, document,
-                                TFT_WORDS("name", "files", "id", "time", "every", "season", "span", "duplicates",
-                                          "active", "resample", "inputs", "window", "split", "csv"),
-                                NULL);
+        tft_where_check_keys(w, document,
+                             TFT_WORDS("name", "files", "id", "time", "every", "season", "span", "duplicates", "active",
+                                       "resample", "inputs", "window", "split", "csv"));
 
     if (!status)
-        status = tft_place_text(p, document, "name", 0, &s->name);
+        status = tft_read_text(w, document, "name", 0, &s->name);
     for (size_t i = 0; i < sizeof sections / sizeof *sections && !status; i++)
-        status = sections[i](p, document, s);
+        status = sections[i](w, document, s);
     return status;
 }
 
 enum halay_status tft_schema_init(struct halay_log *log, const char *where, json_t *document, struct tft_schema *schema)
 {
-    struct tft_place p = { .log = log };
+    struct tft_where w = { .log = log };
     struct tft_schema s = { .name = "data" };
 
-    snprintf(p.where, sizeof p.where, "%.200s", where);
-    enum halay_status status = read_all(&p, document, &s);
+    snprintf(w.text, sizeof w.text, "%.200s", where);
+    enum halay_status status = read_all(&w, document, &s);
     if (status) {
         tft_schema_fini(&s);
         return status;
@@ -423,7 +419,7 @@ enum halay_status tft_schema_load(struct halay_log *log, const char *path, struc
 {
     char where[256];
     json_t *document;
-    enum halay_status status = tft_document_load(log, path, &document);
+    enum halay_status status = halay_document_load(log, path, NULL, &document);
 
     if (status)
         return status;

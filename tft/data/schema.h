@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schema: what the columns of a table mean: which is the id, the time, the target; what is known ahead; how values that
- * are missing are filled and how each is scaled; how long a window is and where training, validation and test meet.
+ * Schema: what the columns of a table mean: which is the id, the time, the target; what is known ahead; how missing
+ * values are filled and values are scaled; how long a window is and where training, validation and test meet.
  *
- * A schema is a document (YAML or JSON); what it says is checked in full before any data are read. A key that is not
- * known is an error that names the nearest known one. One input of the document may become several of the model: beside
- * the value itself its values so many steps before (lags), whether it was missing (missing_indicator); a cyclic one is
- * a sine and a cosine. The struct lists them all.
+ * A schema is a document (YAML or JSON), checked in full before any data are read. An unknown key is an error that
+ * names the nearest known one. One input of the document may become several of the model: the value itself, its values
+ * some steps before (lags), whether it was missing (missing_indicator); a cyclic one is a sine and a cosine. The struct
+ * lists them all.
  */
 #ifndef HALAY_TFT_SCHEMA_H
 #define HALAY_TFT_SCHEMA_H
@@ -29,7 +29,7 @@ enum tft_input_role {
     TFT_INPUT_ROLES
 };
 enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_ID };
-/* What an input is of its source's values. */
+/* What an input makes of its source's values. */
 enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE };
 enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
 enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_MINMAX, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
@@ -53,10 +53,12 @@ enum tft_time_kind {
     TFT_TIME_NONE,    /* the row's number in its entity */
 };
 
-/* Each role: what documents call it, and which the model's variables of such inputs have. */
+/* Each role: its name in documents, and the role of the model's variables for such inputs. */
 struct tft_role_traits {
     const char *name;
-    int is_variable; /* 0: the model has none */
+    int is_variable;    /* 0: the model has none */
+    int is_known_ahead; /* its values beyond the origin are known */
+    int is_constant;    /* one value an entity */
     enum tft_role model;
 };
 extern const struct tft_role_traits tft_roles[]; /* by enum tft_input_role */
@@ -67,22 +69,22 @@ struct tft_input {
     enum tft_input_role role;
     enum tft_input_source source;
     enum tft_derivation derivation;
-    size_t base; /* number of the input that this one is made of; its own if it is plain */
+    size_t base; /* number of the input that this one is made from; its own if it is plain */
     size_t lag;  /* steps; TFT_LAG */
     int is_category;
-    int unknown;                  /* a category that training has not seen is one more */
+    int unknown;                  /* categories that training has not seen share one more code */
     const char *column;           /* borrowed from the document; TFT_FROM_COLUMN */
     enum tft_calendar calendar;   /* TFT_FROM_CALENDAR */
     struct tft_holidays holidays; /* owned; TFT_FROM_HOLIDAYS */
     const json_t *map;            /* text to text, borrowed; NULL: categories are what the column or id says */
     enum tft_transform transform;
     int has_missing_number;
-    double missing_number; /* this number is no value */
+    double missing_number; /* this number means no value */
     enum tft_filling fill;
     double constant;           /* TFT_FILL_CONSTANT of a real */
     const char *constant_text; /* and of a category, borrowed */
     enum tft_scale scale;
-    int per_entity; /* scaled by each entity's own numbers, not by those of all */
+    int per_entity; /* scaled by each entity's own values, not by those of all */
 };
 
 struct tft_schema {
@@ -103,29 +105,29 @@ struct tft_schema {
     enum tft_resampling resampling;
     int trim; /* an entity begins and ends with its first and last measured target */
     int has_span;
-    int64_t span[2]; /* first and last moment, both inside */
+    int64_t span[2]; /* first and last moment, both included */
     enum tft_duplicates duplicates;
     char separator, decimal;
     const char *missing[TFT_MISSING_MAX + 1]; /* texts that mean "no value", ended by NULL */
     size_t input_count;
-    struct tft_input inputs[TFT_INPUTS_MAX]; /* in the document's order, what is derived behind its base */
+    struct tft_input inputs[TFT_INPUTS_MAX]; /* in the document's order, derived ones after their base */
     size_t target_count;
     size_t targets[TFT_INPUTS_MAX]; /* their numbers among the inputs, in order */
     int has_weight;
     size_t weight;                   /* number of the input with that role */
     size_t longest_lag;              /* steps, 0 without lags */
     size_t encoder, horizon, stride; /* steps */
-    size_t min_encoder;              /* a window's encoder may be as short as that where there is no more */
+    size_t min_encoder;              /* where history is short, an encoder may be as short as this */
     int has_split[TFT_SPLIT_COUNT];
     int64_t split_end[TFT_SPLIT_COUNT]; /* a split's targets lie before this moment, and not before the previous one's
                                            end */
     int context_before;                 /* the encoder may look back over the split's beginning */
 };
 
-/* Check a document and take what it says; the schema holds its own reference to it. On error nothing is held. */
+/* Check a document and read it; the schema holds its own reference to it. On error nothing is held. */
 enum halay_status tft_schema_init(struct halay_log *log, const char *where, json_t *document,
                                   struct tft_schema *schema);
-/* The same from a file. Files that it names (holidays) are found from its folder, and what they hold is put into the
+/* The same from a file. Files that it names (holidays) are found from its folder, and their contents are put into the
  * document. */
 enum halay_status tft_schema_load(struct halay_log *log, const char *path, struct tft_schema *schema);
 void tft_schema_fini(struct tft_schema *schema);

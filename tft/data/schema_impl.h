@@ -8,11 +8,10 @@
 #include "tft/data/document_reader.h"
 #include "tft/data/schema.h"
 
-/* Take the document's `inputs`; window and time are in the schema already. The schema may be given to fini after an
- * error too. */
-enum halay_status tft_schema_read_inputs(const struct tft_place *p, const json_t *document, struct tft_schema *schema);
+/* Read the document's `inputs`; the schema has window and time already. On error fini still has to be called. */
+enum halay_status tft_schema_read_inputs(const struct tft_where *w, const json_t *document, struct tft_schema *schema);
 
-/* In a document just loaded: replace names of holiday files, found from the folder of `path`, by what they hold. */
+/* In a document just loaded: replace names of holiday files, found from the folder of `path`, by their contents. */
 enum halay_status tft_schema_take_files(struct halay_log *log, const char *path, json_t *document);
 
 #endif

@@ -2,7 +2,6 @@
  *
  * Inputs of a schema: each is read, checked as a whole, and then expanded to what the model sees.
  */
-#include "tft/data/document.h"
 #include "tft/data/paths.h"
 #include "tft/data/schema_impl.h"
 #include <libgen.h>
@@ -10,14 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct tft_role_traits tft_roles[] = { { "target", 1, TFT_TARGET },
-                                             { "known", 1, TFT_KNOWN },
-                                             { "observed", 1, TFT_OBSERVED },
-                                             { "static", 1, TFT_STATIC },
-                                             { "weight", 0, TFT_STATIC } };
+const struct tft_role_traits tft_roles[] = {
+    { "target", .is_variable = 1, .model = TFT_TARGET },
+    { "known", .is_variable = 1, .is_known_ahead = 1, .model = TFT_KNOWN },
+    { "observed", .is_variable = 1, .model = TFT_OBSERVED },
+    { "static", .is_variable = 1, .is_constant = 1, .model = TFT_STATIC },
+    { .name = "weight" },
+};
 _Static_assert(sizeof tft_roles / sizeof *tft_roles == TFT_INPUT_ROLES, "each role has a row");
 
-/* What is said of an input beside what a struct tft_input keeps. */
+/* What a document says of an input that struct tft_input does not keep. */
 struct extras {
     int cyclic, missing_indicator;
     const json_t *lags;
@@ -31,42 +32,47 @@ static const json_t *holidays_of(const json_t *object)
     return json_object_get(json_is_object(calendar) ? calendar : object, "holiday");
 }
 
-static enum halay_status read_holidays(const struct tft_place *p, const json_t *object, struct tft_input *input)
+static enum halay_status read_holidays(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     const json_t *holidays = holidays_of(object);
 
     if (!json_is_object(holidays))
-        return tft_place_wrong(p, "holiday", "the name of a CSV file, or days and their names");
+        return tft_where_wrong(w, "holiday", "the name of a CSV file, or days and their names");
     input->source = TFT_FROM_HOLIDAYS;
-    return tft_holidays_init(p->log, p->where, holidays, &input->holidays);
+    return tft_holidays_init(w->log, w->text, holidays, &input->holidays);
 }
 
 /* Where an input's values come from: exactly one of column, calendar, holiday, from. */
-static enum halay_status read_source(const struct tft_place *p, const json_t *object, struct tft_input *input)
+static enum halay_status read_source(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     const char *from = NULL;
     int calendar = 0, has_holidays = holidays_of(object) != NULL;
-    enum halay_status status = tft_place_text(p, object, "column", 1, &input->column);
+    enum halay_status status = tft_read_text(w, object, "column", 1, &input->column);
 
     if (!status && !json_is_object(json_object_get(object, "calendar")))
-        status = tft_place_word(p, object, "calendar", tft_calendar_names, &calendar);
+        status = tft_read_word(w, object, "calendar", tft_calendar_names, &calendar);
     if (!status)
-        status = tft_place_text(p, object, "from", 0, &from);
+        status = tft_read_text(w, object, "from", 0, &from);
     if (status)
         return status;
     if (!!input->column + !!calendar + has_holidays + !!from != 1 || (from && strcmp(from, "id"))) {
         halay_error(
-            p->log,
+            w->log,
             "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', 'from: id'",
-            p->where);
+            w->text);
         return HALAY_ERR_CONFIG;
     }
     input->calendar = (enum tft_calendar)calendar;
-    input->source = from ? TFT_FROM_ID : calendar ? TFT_FROM_CALENDAR : TFT_FROM_COLUMN;
-    return has_holidays ? read_holidays(p, object, input) : HALAY_OK;
+    if (has_holidays)
+        return read_holidays(w, object, input);
+    if (from)
+        input->source = TFT_FROM_ID;
+    else
+        input->source = calendar ? TFT_FROM_CALENDAR : TFT_FROM_COLUMN;
+    return HALAY_OK;
 }
 
-static enum halay_status read_fill(const struct tft_place *p, const json_t *object, struct tft_input *input)
+static enum halay_status read_fill(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     const json_t *fill = json_object_get(object, "fill");
     int word = TFT_FILL_NONE;
@@ -74,7 +80,7 @@ static enum halay_status read_fill(const struct tft_place *p, const json_t *obje
     if (json_is_object(fill)) {
         const json_t *constant = json_object_get(fill, "constant");
         if (json_object_size(fill) != 1 || (input->is_category ? !json_is_string(constant) : !json_is_number(constant)))
-            return tft_place_wrong(p, "fill",
+            return tft_where_wrong(w, "fill",
                                    input->is_category ? "none, drop, forward or {constant: TEXT}"
                                                       : "none, drop, forward, interpolate or {constant: NUMBER}");
         input->fill = TFT_FILL_CONSTANT;
@@ -83,49 +89,49 @@ static enum halay_status read_fill(const struct tft_place *p, const json_t *obje
         return HALAY_OK;
     }
     enum halay_status status =
-        tft_place_word(p, object, "fill", TFT_WORDS("none", "drop", "forward", "interpolate"), &word);
+        tft_read_word(w, object, "fill", TFT_WORDS("none", "drop", "forward", "interpolate"), &word);
     input->fill = (enum tft_filling)word;
     if (!status && input->is_category && input->fill == TFT_FILL_INTERPOLATE)
-        return tft_place_wrong(p, "fill", "none, drop, forward or {constant: TEXT} for a category");
+        return tft_where_wrong(w, "fill", "none, drop, forward or {constant: TEXT} for a category");
     return status;
 }
 
-static enum halay_status read_scale(const struct tft_place *p, const json_t *object, struct tft_input *input)
+static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
     int per = input->role == TFT_INPUT_STATIC; /* entity, but all for a static input */
     enum halay_status status =
-        tft_place_word(p, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"), &scale);
+        tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"), &scale);
 
     if (!status)
-        status = tft_place_word(p, object, "per", TFT_WORDS("entity", "all"), &per);
+        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all"), &per);
     if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
-        return tft_place_wrong(p, "scale", "none for a category");
+        return tft_where_wrong(w, "scale", "none for a category");
     if (!status && input->role == TFT_INPUT_WEIGHT && scale != TFT_SCALE_NONE)
-        return tft_place_wrong(p, "scale", "none for a weight (weights are divided by their mean)");
+        return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
     input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
     input->per_entity = !per;
     return status;
 }
 
-static enum halay_status read_values(const struct tft_place *p, const json_t *object, struct tft_input *input)
+static enum halay_status read_values(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     const json_t *map = json_object_get(object, "map"), *number = json_object_get(object, "missing_number"), *to;
     int transform = TFT_TRANSFORM_NONE;
     const char *key;
-    enum halay_status status = tft_place_truth(p, object, "unknown", &input->unknown);
+    enum halay_status status = tft_read_truth(w, object, "unknown", &input->unknown);
 
     if (!status)
-        status = tft_place_word(p, object, "transform", TFT_WORDS("none", "log", "log1p"), &transform);
+        status = tft_read_word(w, object, "transform", TFT_WORDS("none", "log", "log1p"), &transform);
     if (status)
         return status;
     if (number && !json_is_number(number))
-        return tft_place_wrong(p, "missing_number", "a number");
+        return tft_where_wrong(w, "missing_number", "a number");
     if (map && !json_is_object(map))
-        return tft_place_wrong(p, "map", "a list of texts and what they become");
+        return tft_where_wrong(w, "map", "a list of texts and what they become");
     json_object_foreach((json_t *)map, key, to)
         if (!json_is_string(to))
-            return tft_place_wrong(p, "map", "a list of texts and what they become (put numbers into quotes)");
+            return tft_where_wrong(w, "map", "a list of texts and what they become (put numbers into quotes)");
     input->map = map;
     input->transform = (enum tft_transform)transform;
     input->has_missing_number = number != NULL;
@@ -133,143 +139,143 @@ static enum halay_status read_values(const struct tft_place *p, const json_t *ob
     return HALAY_OK;
 }
 
-static enum halay_status check_lags(const struct tft_place *p, const json_t *lags)
+static enum halay_status check_lags(const struct tft_where *w, const json_t *lags)
 {
     const json_t *lag;
     size_t i;
 
     if (!json_is_array(lags) || !json_array_size(lags))
-        return tft_place_wrong(p, "lags", "a list of steps like [24, 168]");
+        return tft_where_wrong(w, "lags", "a list of steps like [24, 168]");
     json_array_foreach((json_t *)lags, i, lag)
         if (!json_is_integer(lag) || json_integer_value(lag) < 1 || json_integer_value(lag) > TFT_STEPS_MAX)
-            return tft_place_wrong(p, "lags", "a list of steps like [24, 168], each from 1 to 100000");
+            return tft_where_wrong(w, "lags", "a list of steps like [24, 168], each from 1 to 100000");
     return HALAY_OK;
 }
 
 /* Do source and role go together? */
-static enum halay_status check_source(const struct tft_place *p, const struct tft_schema *s,
+static enum halay_status check_source(const struct tft_where *w, const struct tft_schema *s,
                                       const struct tft_input *input)
 {
     int of_dates = input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS;
 
     if (input->source == TFT_FROM_ID && !input->is_category)
-        return tft_place_wrong(p, "type", "category for the id");
+        return tft_where_wrong(w, "type", "category for the id");
     if (input->source == TFT_FROM_ID && input->role != TFT_INPUT_STATIC)
-        return tft_place_wrong(p, "role", "static for the id");
+        return tft_where_wrong(w, "role", "static for the id");
     if (of_dates && input->role != TFT_INPUT_KNOWN)
-        return tft_place_wrong(p, "role", "known for a calendar input");
+        return tft_where_wrong(w, "role", "known for a calendar input");
     if (of_dates && input->calendar != TFT_CALENDAR_STEPS && tft_schema_counts(s)) {
-        halay_error(p->log, "%s: time is a whole number here, the calendar says nothing of it but 'steps'", p->where);
+        halay_error(w->log, "%s: time is a whole number here, so 'steps' is the only calendar input", w->text);
         return HALAY_ERR_CONFIG;
     }
     if (input->calendar == TFT_CALENDAR_STEPS && input->is_category)
-        return tft_place_wrong(p, "type", "real for steps");
+        return tft_where_wrong(w, "type", "real for steps");
     if (input->source != TFT_FROM_COLUMN && input->fill != TFT_FILL_NONE)
-        return tft_place_wrong(p, "fill", "left out: the values of this input are never missing");
+        return tft_where_wrong(w, "fill", "left out: the values of this input are never missing");
     if (s->id_kind == TFT_ID_HEADER && input->source == TFT_FROM_COLUMN && input->role == TFT_INPUT_STATIC)
-        return tft_place_wrong(p, "role", "another than static where each column is an entity");
+        return tft_where_wrong(w, "role", "any role but static where each column is an entity");
     return HALAY_OK;
 }
 
-/* Do the other keys? */
-static enum halay_status check_input(const struct tft_place *p, const struct tft_schema *s,
+/* Do the other keys fit? */
+static enum halay_status check_input(const struct tft_where *w, const struct tft_schema *s,
                                      const struct tft_input *input, const struct extras *x)
 {
     int real_column = input->source == TFT_FROM_COLUMN && !input->is_category;
-    enum halay_status status = check_source(p, s, input);
+    enum halay_status status = check_source(w, s, input);
 
     if (status)
         return status;
     if ((input->role == TFT_INPUT_TARGET || input->role == TFT_INPUT_WEIGHT) && !real_column)
-        return tft_place_wrong(p, "type", "real for a target or a weight");
+        return tft_where_wrong(w, "type", "real for a target or a weight");
     if (input->role == TFT_INPUT_STATIC && input->scale != TFT_SCALE_NONE && input->per_entity)
-        return tft_place_wrong(p, "per", "all for a static input (an entity has one value only)");
-    if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE) /* would see past the training span */
-        return tft_place_wrong(p, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
+        return tft_where_wrong(w, "per", "all for a static input (an entity has one value only)");
+    /* It would see beyond the training span. */
+    if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
+        return tft_where_wrong(w, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
     if (input->unknown && !input->is_category)
-        return tft_place_wrong(p, "unknown", "left out: it is for categories");
+        return tft_where_wrong(w, "unknown", "left out: it is for categories");
     if (input->map && !input->is_category)
-        return tft_place_wrong(p, "map", "left out: it is for categories");
+        return tft_where_wrong(w, "map", "left out: it is for categories");
     if (input->map && (input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS))
-        return tft_place_wrong(p, "map", "left out: it is for columns and the id");
+        return tft_where_wrong(w, "map", "left out: it is for columns and the id");
     if ((input->transform || input->has_missing_number) && !real_column)
-        return tft_place_wrong(p, input->transform ? "transform" : "missing_number",
+        return tft_where_wrong(w, input->transform ? "transform" : "missing_number",
                                "left out: it is for real columns");
     if (x->cyclic &&
         (input->source != TFT_FROM_CALENDAR || input->calendar == TFT_CALENDAR_STEPS || input->is_category))
-        return tft_place_wrong(p, "cyclic", "left out: it is for real calendar inputs that come round again");
+        return tft_where_wrong(w, "cyclic", "left out: it is for real calendar inputs that come round again");
     if (x->lags && (!real_column || input->role == TFT_INPUT_STATIC || input->role == TFT_INPUT_WEIGHT))
-        return tft_place_wrong(p, "lags", "left out: they are of real columns that change with time");
+        return tft_where_wrong(w, "lags", "left out: they are of real columns that change with time");
     if (x->missing_indicator && (input->source != TFT_FROM_COLUMN || input->role == TFT_INPUT_WEIGHT))
-        return tft_place_wrong(p, "missing_indicator", "left out: it is for columns");
+        return tft_where_wrong(w, "missing_indicator", "left out: it is for columns");
     return HALAY_OK;
 }
 
-static enum halay_status read_role(const struct tft_place *p, const json_t *object, struct tft_input *input)
+static enum halay_status read_role(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     const char *words[TFT_INPUT_ROLES + 1] = { NULL };
     int role = -1;
 
     for (int i = 0; i < TFT_INPUT_ROLES; i++)
         words[i] = tft_roles[i].name;
-    enum halay_status status = tft_place_word(p, object, "role", words, &role);
+    enum halay_status status = tft_read_word(w, object, "role", words, &role);
     if (!status && role < 0)
-        status = tft_place_wrong(p, "role", "given: target, known, observed, static or weight");
+        status = tft_where_wrong(w, "role", "given: target, known, observed, static or weight");
     if (!status)
         input->role = (enum tft_input_role)role;
     return status;
 }
 
-static enum halay_status read_input(const struct tft_place *p, const struct tft_schema *s, const char *name,
+static enum halay_status read_input(const struct tft_where *w, const struct tft_schema *s, const char *name,
                                     const json_t *object, struct tft_input *input, struct extras *x)
 {
     enum halay_status status;
 
     if (!*name || strlen(name) > TFT_INPUT_NAME_MAX || !json_is_object(object)) {
-        halay_error(p->log, "%s: an input is NAME: {role: ..., ...}, its name at most %d bytes", p->where,
+        halay_error(w->log, "%s: an input is NAME: {role: ..., ...}, its name at most %d bytes", w->text,
                     TFT_INPUT_NAME_MAX);
         return HALAY_ERR_CONFIG;
     }
     snprintf(input->name, sizeof input->name, "%s", name);
-    status = tft_document_check_keys(p->log, p->where, object,
-                                     TFT_WORDS("column", "calendar", "holiday", "from", "role", "type", "fill", "scale",
-                                               "per", "missing_indicator", "lags", "cyclic", "unknown", "map",
-                                               "transform", "missing_number"),
-                                     NULL);
+    status = tft_where_check_keys(w, object,
+                                  TFT_WORDS("column", "calendar", "holiday", "from", "role", "type", "fill", "scale",
+                                            "per", "missing_indicator", "lags", "cyclic", "unknown", "map", "transform",
+                                            "missing_number"));
     if (!status)
-        status = read_source(p, object, input);
+        status = read_source(w, object, input);
     if (!status)
-        status = read_role(p, object, input);
+        status = read_role(w, object, input);
     if (!status)
-        status = tft_place_word(p, object, "type", TFT_WORDS("real", "category"), &input->is_category);
+        status = tft_read_word(w, object, "type", TFT_WORDS("real", "category"), &input->is_category);
     if (!status)
-        status = read_fill(p, object, input);
+        status = read_fill(w, object, input);
     if (!status)
-        status = read_scale(p, object, input);
+        status = read_scale(w, object, input);
     if (!status)
-        status = read_values(p, object, input);
+        status = read_values(w, object, input);
     if (!status)
-        status = tft_place_truth(p, object, "cyclic", &x->cyclic);
+        status = tft_read_truth(w, object, "cyclic", &x->cyclic);
     if (!status)
-        status = tft_place_truth(p, object, "missing_indicator", &x->missing_indicator);
+        status = tft_read_truth(w, object, "missing_indicator", &x->missing_indicator);
     x->lags = json_object_get(object, "lags");
     if (!status && x->lags)
-        status = check_lags(p, x->lags);
-    return status ? status : check_input(p, s, input, x);
+        status = check_lags(w, x->lags);
+    return status ? status : check_input(w, s, input, x);
 }
 
-/* One more input, made of another one; its name is that one's with something behind. */
-static enum halay_status derive(const struct tft_place *p, struct tft_schema *s, size_t base,
+/* One more input, made from another one, whose name it extends. */
+static enum halay_status derive(const struct tft_where *w, struct tft_schema *s, size_t base,
                                 enum tft_derivation derivation, size_t lag, const char *behind)
 {
     struct tft_input input = s->inputs[base];
     char name[TFT_INPUT_NAME_MAX + 33];
 
     if (s->input_count == TFT_INPUTS_MAX)
-        return tft_place_wrong(p, "inputs", "at most 128, with what is made of them");
+        return tft_where_wrong(w, "inputs", "at most 128, including those made from them");
     snprintf(name, sizeof name, "%s%s", input.name, behind);
     if (strlen(name) > TFT_INPUT_NAME_MAX) {
-        halay_error(p->log, "%s: '%s' is too long a name for what is made of it", p->where, input.name);
+        halay_error(w->log, "%s: '%s' is too long a name for the inputs made from it", w->text, input.name);
         return HALAY_ERR_CONFIG;
     }
     memcpy(input.name, name, strlen(name) + 1);
@@ -284,21 +290,21 @@ static enum halay_status derive(const struct tft_place *p, struct tft_schema *s,
     }
     if (derivation != TFT_LAG)
         input.scale = TFT_SCALE_NONE;
-    else if (input.role != TFT_INPUT_KNOWN) /* what lies before the horizon's beginning is known all through it */
+    else if (input.role != TFT_INPUT_KNOWN) /* values from before the horizon are known all through it */
         input.role = lag >= s->horizon ? TFT_INPUT_KNOWN : TFT_INPUT_OBSERVED;
     s->inputs[s->input_count++] = input;
     return HALAY_OK;
 }
 
-/* What is made of an input that was just added. */
-static enum halay_status expand(const struct tft_place *p, struct tft_schema *s, const struct extras *x)
+/* The inputs made from the one just added. */
+static enum halay_status expand(const struct tft_where *w, struct tft_schema *s, const struct extras *x)
 {
     size_t base = s->input_count - 1, i;
     const json_t *lag;
     enum halay_status status = HALAY_OK;
 
     if (x->cyclic) { /* two in place of the one */
-        status = derive(p, s, base, TFT_COSINE, 0, "_cos");
+        status = derive(w, s, base, TFT_COSINE, 0, "_cos");
         if (status)
             return status;
         snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 5, "_sin");
@@ -307,32 +313,32 @@ static enum halay_status expand(const struct tft_place *p, struct tft_schema *s,
         s->inputs[base + 1].base = base + 1;
     }
     if (x->missing_indicator)
-        status = derive(p, s, base, TFT_WAS_MISSING, 0, "_missing");
+        status = derive(w, s, base, TFT_WAS_MISSING, 0, "_missing");
     json_array_foreach((json_t *)x->lags, i, lag) {
         char behind[32];
         size_t steps = (size_t)json_integer_value(lag);
         if (status)
             break;
         snprintf(behind, sizeof behind, "_lag%zu", steps);
-        status = derive(p, s, base, TFT_LAG, steps, behind);
+        status = derive(w, s, base, TFT_LAG, steps, behind);
         s->longest_lag = steps > s->longest_lag ? steps : s->longest_lag;
     }
     return status;
 }
 
-/* Names must differ, also those of what was made. */
-static enum halay_status check_names(const struct tft_place *p, const struct tft_schema *s)
+/* All names must differ, those of derived inputs too. */
+static enum halay_status check_names(const struct tft_where *w, const struct tft_schema *s)
 {
     for (size_t i = 0; i < s->input_count; i++)
         for (size_t j = 0; j < i; j++)
             if (!strcmp(s->inputs[i].name, s->inputs[j].name)) {
-                halay_error(p->log, "%s: two inputs have the name '%s'", p->where, s->inputs[i].name);
+                halay_error(w->log, "%s: two inputs have the name '%s'", w->text, s->inputs[i].name);
                 return HALAY_ERR_CONFIG;
             }
     return HALAY_OK;
 }
 
-static enum halay_status check_all(const struct tft_place *p, struct tft_schema *s)
+static enum halay_status check_all(const struct tft_where *w, struct tft_schema *s)
 {
     size_t known = 0, weights = 0;
 
@@ -346,44 +352,44 @@ static enum halay_status check_all(const struct tft_place *p, struct tft_schema 
     }
     s->has_weight = weights > 0;
     if (!s->target_count)
-        return tft_place_wrong(p, "inputs", "a list with at least one 'role: target'");
+        return tft_where_wrong(w, "inputs", "a list with at least one 'role: target'");
     if (s->target_count > 1 && s->id_kind == TFT_ID_HEADER)
-        return tft_place_wrong(p, "inputs", "a list with one 'role: target' where each column is an entity");
+        return tft_where_wrong(w, "inputs", "a list with one 'role: target' where each column is an entity");
     if (weights > 1)
-        return tft_place_wrong(p, "inputs", "a list with one 'role: weight' at most");
+        return tft_where_wrong(w, "inputs", "a list with one 'role: weight' at most");
     if (!known)
-        return tft_place_wrong(p, "inputs",
+        return tft_where_wrong(w, "inputs",
                                "a list with at least one 'role: known' (the model's decoder reads nothing else)");
-    return check_names(p, s);
+    return check_names(w, s);
 }
 
-enum halay_status tft_schema_read_inputs(const struct tft_place *p, const json_t *document, struct tft_schema *s)
+enum halay_status tft_schema_read_inputs(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     const json_t *inputs;
     const char *name;
     json_t *value;
-    enum halay_status status = tft_place_object(p, document, "inputs", &inputs);
+    enum halay_status status = tft_read_object(w, document, "inputs", &inputs);
 
     if (status)
         return status;
     json_object_foreach((json_t *)inputs, name, value) {
-        const struct tft_place of_input = tft_place_inside(p, "input", name);
+        const struct tft_where of_input = tft_where_inside(w, "input", name);
         struct extras x = { 0 };
         if (s->input_count == TFT_INPUTS_MAX)
-            return tft_place_wrong(p, "inputs", "at most 128");
+            return tft_where_wrong(w, "inputs", "at most 128");
         s->inputs[s->input_count] = (struct tft_input){ .base = s->input_count };
         status = read_input(&of_input, s, name, value, &s->inputs[s->input_count], &x);
-        s->input_count++; /* so that fini knows of it */
+        s->input_count++; /* fini frees it */
         if (!status)
             status = expand(&of_input, s, &x);
         if (status)
             return status;
     }
-    return check_all(p, s);
+    return check_all(w, s);
 }
 
-/* The value of `holiday` where it is a file's name. */
-static enum halay_status take_file(struct halay_log *log, const char *folder, json_t *object)
+/* The value of `holiday` if it is a file's name. */
+static enum halay_status insert_holidays(struct halay_log *log, const char *folder, json_t *object)
 {
     json_t *calendar = json_object_get(object, "calendar");
     json_t *holder = json_is_object(calendar) ? calendar : object, *days;
@@ -411,7 +417,7 @@ enum halay_status tft_schema_take_files(struct halay_log *log, const char *path,
     const char *folder = dirname(copy);
     json_object_foreach(json_object_get(document, "inputs"), name, input) {
         if (!status && json_is_object(input))
-            status = take_file(log, folder, input);
+            status = insert_holidays(log, folder, input);
     }
     free(copy);
     return status;

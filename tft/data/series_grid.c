@@ -2,9 +2,9 @@
  *
  * Grid: from an entity's rows in any order to a regular series without holes.
  *
- * Phases: order (by time; rows of one moment stay in the order in which they were read), lay out (merge doubled
- * moments, sum up periods, put each at its place), fill. Cleanup: everything is zeroed first, the table's fini accepts
- * it half-built.
+ * Phases: order (by time; rows of one moment keep the order in which they were read), lay out (merge duplicate moments,
+ * aggregate periods, put each on its row), fill. Cleanup: everything is zeroed first, the table's fini accepts it
+ * half-built.
  */
 #include "base/memory.h"
 #include "tft/data/fill.h"
@@ -29,7 +29,7 @@ static enum halay_status no_memory(struct tft_collector *c)
     return HALAY_ERR_NO_MEMORY;
 }
 
-static void print_time(const struct grid *g, int64_t time, char text[32])
+static void print_moment(const struct grid *g, int64_t time, char text[32])
 {
     tft_schema_print_time(g->c->schema, time, text, 32);
 }
@@ -86,7 +86,7 @@ static enum halay_status order_rows(struct grid *g)
 
 /* ---- lay out ---- */
 
-/* The step from one of the entity's rows to the next; if nobody says it, the shortest there is. */
+/* The step from one of the entity's rows to the next; the shortest there is if the schema does not say. */
 static struct tft_period step_of_rows(const struct grid *g)
 {
     const struct tft_row *rows = g->e->rows;
@@ -100,12 +100,11 @@ static struct tft_period step_of_rows(const struct grid *g)
     }
     if (shortest == INT64_MAX)
         return g->c->schema->every;
-    return (struct tft_period){ TFT_PERIOD_SECONDS, shortest }; /* or whole numbers: they are added alike */
+    return (struct tft_period){ TFT_PERIOD_SECONDS, shortest }; /* or whole numbers, which are added alike */
 }
 
-/* The periods that hold the first and the last row. The sum of a part is no sum of the whole: a period with room for
- * one more row at the entity's beginning or end is left out. A mean of a part, and its last value, are as large as
- * those of the whole. */
+/* The periods that hold the first and the last row. The sum over part of a period is too small, so a first or last
+ * period with room for another row is left out. A mean and a last value need no such care. */
 static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
 {
     const struct tft_period *every = &g->c->schema->every, step = step_of_rows(g);
@@ -117,7 +116,7 @@ static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
         sums && tft_period_add(&step, *last, 1) < tft_period_add(every, end, 1) ? tft_period_add(every, end, -1) : end;
 }
 
-/* First and last moment of the series, and its rows; none if nothing is left. */
+/* First and last moment of the series, and its number of rows, 0 if nothing is left. */
 static enum halay_status set_size(struct grid *g)
 {
     const struct tft_schema *s = g->c->schema;
@@ -150,8 +149,8 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
 {
     char moment[32], start[32];
 
-    print_time(g, row->time, moment);
-    print_time(g, g->series->start, start);
+    print_moment(g, row->time, moment);
+    print_moment(g, g->series->start, start);
     halay_error(g->c->log, "file '%s', row %u: %s is not a whole number of steps after the first moment of '%s', %s",
                 g->c->paths->list[row->file], row->line, moment, g->series->id, start);
     return HALAY_ERR_FORMAT;
@@ -162,15 +161,15 @@ static enum halay_status doubled(const struct grid *g, const struct tft_row *a, 
     const struct tft_paths *paths = g->c->paths;
     char moment[32];
 
-    print_time(g, a->time, moment);
-    halay_error(
-        g->c->log,
-        "file '%s', row %u: '%s' has a second row for %s (the first: file '%s', row %u); 'duplicates' says what to do",
-        paths->list[b->file], b->line, g->series->id, moment, paths->list[a->file], a->line);
+    print_moment(g, a->time, moment);
+    halay_error(g->c->log,
+                "file '%s', row %u: '%s' has a second row for %s (the first: file '%s', row %u); set 'duplicates' to "
+                "choose one",
+                paths->list[b->file], b->line, g->series->id, moment, paths->list[a->file], a->line);
     return HALAY_ERR_FORMAT;
 }
 
-/* Sums up values of one column, in order of time. */
+/* Combines values of one column, in order of time. */
 struct mix {
     double sum, last;
     size_t n;
@@ -185,10 +184,12 @@ static void mix_add(struct mix *m, double value)
     m->n++;
 }
 
-/* Categories cannot be added up: the last one counts. */
+/* Categories have no mean: the last one counts. */
 static double mix_mean(const struct mix *m, int is_category)
 {
-    return !m->n ? NAN : is_category ? m->last : m->sum / (double)m->n;
+    if (!m->n)
+        return NAN;
+    return is_category ? m->last : m->sum / (double)m->n;
 }
 
 static double mix_resampled(const struct mix *m, const struct tft_schema *s, const struct tft_input *input)
@@ -214,7 +215,7 @@ static double merge(const struct grid *g, const size_t *order, size_t count, siz
     return mix_mean(&m, s->inputs[g->c->table->columns[k]].is_category);
 }
 
-/* How many rows, from order[0] on, are of one moment. */
+/* How many rows, from order[0] on, share one moment. */
 static enum halay_status same_moment(const struct grid *g, const size_t *order, size_t count, size_t *n)
 {
     const struct tft_row *rows = g->e->rows;
@@ -226,7 +227,7 @@ static enum halay_status same_moment(const struct grid *g, const size_t *order, 
     return HALAY_OK;
 }
 
-/* Lay rows on the moments that they are of. */
+/* Lay rows on their moments. */
 static enum halay_status lay_moments(struct grid *g)
 {
     const struct tft_period *every = &g->c->schema->every;
@@ -251,7 +252,7 @@ static enum halay_status lay_moments(struct grid *g)
     return HALAY_OK;
 }
 
-/* Sum up the rows of each period. */
+/* Combine the rows of each period. */
 static enum halay_status lay_periods(struct grid *g)
 {
     const struct tft_schema *s = g->c->schema;
@@ -285,7 +286,7 @@ static enum halay_status lay_periods(struct grid *g)
     return HALAY_OK;
 }
 
-/* What values mean: numbers that stand for none, logarithms. */
+/* Apply `missing_number` and the transforms (logarithms) to the values. */
 static void transform(struct grid *g, size_t k)
 {
     const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
@@ -331,7 +332,7 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     const struct tft_row *line = g->line[row];
     char moment[32], where[600] = "no row of any file";
 
-    print_time(g, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment);
+    print_moment(g, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment);
     if (line)
         snprintf(where, sizeof where, "file '%.500s', row %u", g->c->paths->list[line->file], line->line);
     halay_error(g->c->log, "%s: '%s' has no value for input '%s' (column '%s') at %s; %s", where, g->series->id,
@@ -339,8 +340,7 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     return HALAY_ERR_FORMAT;
 }
 
-/* Rows before the first value of column k have none: no window may hold them, nor those with a lag that asks for
- * them. */
+/* Rows before the first value of column k have none: no window may hold them, nor rows whose lags reach them. */
 static void begin_behind(struct grid *g, size_t k, size_t rows)
 {
     const struct tft_schema *s = g->c->schema;
@@ -376,15 +376,14 @@ static enum halay_status fill_constant(struct grid *g, const struct tft_input *i
     return HALAY_OK;
 }
 
-/* By the value before, or also by the one behind. A category that has one for what is not known has that at the
- * beginning. */
+/* From the value before, or also from the one after. A category with `unknown: true` begins as unknown. */
 static enum halay_status fill_by_values(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
 {
     if (g->c->future) /* is filled together with what lies before it */
         return HALAY_OK;
     if (from == 0 && !(input->is_category && input->unknown)) {
         if (to == g->series->rows)
-            return cannot_fill(g, input, from, "nor anywhere else, so that there is nothing to fill it with");
+            return cannot_fill(g, input, from, "nor anywhere else, so there is nothing to fill it with");
         begin_behind(g, k, to);
         return HALAY_OK;
     }
@@ -406,7 +405,7 @@ static enum halay_status fill_hole(struct grid *g, const struct tft_input *input
     case TFT_FILL_INTERPOLATE:
         return fill_by_values(g, input, k, from, to);
     default:
-        if (input->is_category && input->unknown) /* stays missing: the category for what is not known */
+        if (input->is_category && input->unknown) /* stays missing: the unknown category */
             return HALAY_OK;
         return cannot_fill(g, input, from, "'fill' is none");
     }
@@ -432,8 +431,7 @@ static enum halay_status fill_column(struct grid *g, size_t k)
     return status;
 }
 
-/* A static input has one value: what is given must agree, where nothing is given the value holds, but not before it is
- * given for the first time. */
+/* A static input has one value: all that are given must agree. It holds from the first row that gives it. */
 static enum halay_status settle_static(struct grid *g, size_t k)
 {
     const struct tft_table *t = g->c->table;
@@ -471,7 +469,7 @@ static enum halay_status fill_series(struct grid *g)
     for (size_t k = 0; k < t->column_count && !status; k++) {
         if (!tft_rows_has_column(g->c, k))
             continue;
-        if (g->c->schema->inputs[t->columns[k]].role == TFT_INPUT_STATIC)
+        if (tft_roles[g->c->schema->inputs[t->columns[k]].role].is_constant)
             status = settle_static(g, k);
         if (!status)
             status = fill_column(g, k);
@@ -481,7 +479,7 @@ static enum halay_status fill_series(struct grid *g)
     return status;
 }
 
-static enum halay_status allocate(struct grid *g)
+static enum halay_status allocate_series(struct grid *g)
 {
     struct tft_series *s = g->series;
     size_t cells, bytes;
@@ -506,7 +504,7 @@ enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, stru
     if (!status && !series->rows)
         c->table->summary.rows_trimmed += e->count;
     if (!status && series->rows)
-        status = allocate(&g);
+        status = allocate_series(&g);
     if (!status && series->rows)
         status = lay_out(&g);
     if (!status && series->rows)

@@ -41,9 +41,9 @@ static enum halay_status complete_all(struct tft_collector *c, size_t *order)
     for (size_t i = 0; i < count && !status; i++) {
         struct tft_series *s = &t->series[t->series_count];
         if (!c->entities[order[i]].count)
-            continue; /* all its rows lie outside the span */
+            continue; /* all of its rows lie outside the span */
         s->id = strdup(c->ids.texts[order[i]]);
-        t->series_count++; /* so that fini knows of it */
+        t->series_count++; /* fini frees it */
         status = s->id ? tft_rows_complete(c, order[i], s) : HALAY_ERR_NO_MEMORY;
         if (!status && !s->rows) {
             free(s->id);

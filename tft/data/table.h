@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table: what the files hold, as one regular series an entity, in the units of the files.
+ * Table: what the files hold, as one regular series for each entity, in the files' units.
  *
- * Rows may come in any order, from any number of files. They are collected by entity, sorted by time, doubled moments
- * are merged and periods summed up as the schema says, and the rest is laid on a grid from the entity's first moment to
- * its last: a moment without a row is a row of missing values. Then every input is filled as the schema says
+ * Rows may come in any order, from any number of files. They are collected by entity and sorted by time; duplicate
+ * moments are merged and periods combined as the schema says; the rest is laid on a grid from the entity's first moment
+ * to its last: a moment without a row is a row of missing values. Then every input is filled as the schema says
  * (tft/data/fill.h). What was measured and what was filled stays known, because a filled target is never scored.
  */
 #ifndef HALAY_TFT_TABLE_H
@@ -17,10 +17,9 @@
 /* What happened on the way. */
 struct tft_table_summary {
     size_t files, rows_read, rows_outside_span, rows_duplicated;
-    size_t rows_resampled; /* that went into others: of n rows of one period n - 1 */
-    size_t
-        /* before the first or after the last measured target, or of a sum's first or last period in part */
-        rows_trimmed;
+    size_t rows_resampled; /* merged into others: n - 1 of the n rows of a period */
+    /* Before the first or after the last measured target, or in a partial first or last period of a sum. */
+    size_t rows_trimmed;
     size_t rows_missing;       /* added to complete the grid */
     size_t rows_dropped;       /* left out of all windows, because a value with 'fill: drop' is missing */
     size_t filled;             /* values of any input that were filled */
@@ -30,8 +29,7 @@ struct tft_table_summary {
     size_t columns_ignored;    /* of the first file: no input comes from them */
 };
 
-/* Rows of a column that lie on a line between two measured values; those behind it are not known to who stands on
- * it. */
+/* Rows of a column on a line between two measured values; a window that ends on it does not know the second value. */
 struct tft_bridge {
     uint32_t column; /* of the table; in data (tft/data/data.h) the number of the schema's plain input */
     uint32_t entity; /* in data */
@@ -57,7 +55,7 @@ struct tft_table {
     size_t column_count;
     size_t columns[TFT_INPUTS_MAX]; /* the schema's plain inputs that come from a column, by number; values are in this
                                          order */
-    size_t column_of[TFT_INPUTS_MAX];    /* the place of an input's base among them */
+    size_t column_of[TFT_INPUTS_MAX];    /* the number of an input's base among them */
     struct tft_dictionary *dictionaries; /* owned: (columns), filled for categories */
     size_t filled[TFT_INPUTS_MAX];       /* values of each column that were filled */
     char ignored[512];                   /* names of the ignored columns, as far as there is room */
@@ -72,8 +70,8 @@ struct tft_table {
  */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
-/* The same of files that say what is known of the future: id, time and known inputs; other columns need not be there,
- * and are neither read nor filled. A wide table's future is that of all entities, a series without a name. */
+/* The same for files of the future: id, time and known inputs. Other columns may be absent, and are neither read nor
+ * filled. A wide table's future is that of all entities, a series without a name. */
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
                                         const char *const *paths, size_t path_count, struct tft_table *table);
 /* Add rows of the future to each series: columns have their last value, nothing counts as measured. */

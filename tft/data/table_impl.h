@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows: what was collected from files, entity by entity, before it is a table; and the two steps that it goes through,
- * each in a file of its own: collect (rows.c), and complete (series_grid.c). Used by table.c only.
+ * Rows: what is collected from files, entity by entity, before it is a table, in two steps, each in a file of its own:
+ * collect (rows.c) and complete (series_grid.c). For table.c only.
  */
 #ifndef HALAY_TFT_TABLE_IMPL_H
 #define HALAY_TFT_TABLE_IMPL_H
@@ -9,7 +9,7 @@
 #include "tft/data/paths.h"
 #include "tft/data/table.h"
 
-/* Where a row came from is kept until the end, because errors name it. */
+/* The origin of a row, kept because errors name it. */
 struct tft_row {
     int64_t time;
     uint32_t file, line;
@@ -32,7 +32,7 @@ struct tft_collector {
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
     size_t size;
-    int future; /* only known inputs are read; the columns of the others need not be there */
+    int future; /* only known inputs are read; other columns may be absent */
 };
 
 /* Read one file of the list into the collector. */
@@ -44,7 +44,7 @@ enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, stru
 /* Is the column k of the collector's table read at all? */
 static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
 {
-    return !c->future || c->schema->inputs[c->table->columns[k]].role == TFT_INPUT_KNOWN;
+    return !c->future || tft_roles[c->schema->inputs[c->table->columns[k]].role].is_known_ahead;
 }
 
 #endif

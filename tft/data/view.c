@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * View: dates are found once a row, and within a day without a division; all else is looked up where it lies.
+ * View: a date is computed once a row, and without a division within a day; everything else is looked up.
  */
 #include "tft/data/view.h"
 #include <math.h>
@@ -39,7 +39,7 @@ void tft_view_fini(struct tft_view *view)
     *view = (struct tft_view){ 0 };
 }
 
-/* The date of a moment, given that of one before. */
+/* The date of a moment, given that of an earlier one. */
 static void next_date(int64_t time, int64_t day, int64_t day_before, const struct tft_date *before,
                       struct tft_date *date)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * View: every input's value at every row of a table's series, whatever it comes from: a column, the calendar, a value
- * before. Used to make data of a table (encoding.c, data.c).
+ * View: every input's value at every row of a table's series, whether it comes from a column, the calendar or an
+ * earlier value. Used to make data from a table (encoding.c, data.c).
  */
 #ifndef HALAY_TFT_VIEW_H
 #define HALAY_TFT_VIEW_H
@@ -24,7 +24,7 @@ enum halay_status tft_view_init(struct halay_log *log, const struct tft_schema *
                                 int64_t origin, struct tft_view *view);
 void tft_view_fini(struct tft_view *view);
 
-/* What follows is of this series. */
+/* Choose the series that the functions below read. */
 void tft_view_choose(struct tft_view *view, const struct tft_series *series);
 
 /* The value of a real input, not scaled. row is at least the schema's longest lag. */

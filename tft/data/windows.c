@@ -11,7 +11,7 @@ struct range {
     int64_t begin, end, context;
 };
 
-/* Rows [low, high) of an entity may hold targets of the range, those from floor on encoders. */
+/* Rows [low, high) of an entity may hold targets of the range, rows from floor on encoders. */
 static void target_rows(const struct tft_data *d, size_t entity, const struct range *r, size_t *floor, size_t *low,
                         size_t *high)
 {
@@ -51,8 +51,8 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
 
 /*
  * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity,
- * without those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that does not lie
- * before the entity, and is moved on.
+ * without those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that is not
+ * before the entity, and is advanced.
  */
 static enum halay_status add_windows(struct list *l, size_t entity, size_t floor, size_t low, size_t high, size_t *gap)
 {
@@ -76,7 +76,7 @@ static enum halay_status add_windows(struct list *l, size_t entity, size_t floor
             return status;
         if (floor < end + (size_t)d->gaps[*gap].rows)
             floor = end + (size_t)d->gaps[*gap].rows;
-        size_t clear = floor + d->schema.min_encoder; /* the first row with an encoder behind the gap */
+        size_t clear = floor + d->schema.min_encoder; /* the first row with an encoder after the gap */
         if (at < clear)
             at += (clear - at + stride - 1) / stride * stride;
     }
@@ -169,7 +169,7 @@ struct tft_window tft_windows_get(const struct tft_windows *w, size_t number)
 {
     size_t low = 0, high = w->run_count;
 
-    while (high - low > 1) { /* the run of `low` begins at or before the number, that of `high` behind it */
+    while (high - low > 1) { /* the run of `low` begins at or before the number, that of `high` after it */
         size_t middle = low + (high - low) / 2;
         if (w->runs[middle].before <= number)
             low = middle;
@@ -193,7 +193,7 @@ size_t tft_windows_short(const struct tft_windows *w)
     return n;
 }
 
-/* Targets of a row that were measured. */
+/* Measured targets of a row. */
 static size_t measured(const struct tft_data *d, size_t row)
 {
     size_t O = d->schema.target_count, n = 0;
@@ -212,7 +212,7 @@ size_t tft_window_targets(const struct tft_data *data, const struct tft_window *
     return n;
 }
 
-/* In linear time for any number of windows: each row counts as often as windows of its run forecast it. */
+/* Linear in the rows: each counts as often as windows of its run forecast it. */
 size_t tft_windows_targets(const struct tft_windows *w)
 {
     size_t D = w->data->schema.horizon, n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Windows: the samples of a split, as numbers. A window is `encoder` rows of the past and `horizon` rows to forecast;
- * where there are less rows of the past, at an entity's beginning and behind a gap, at least `min_encoder` will do. It
- * belongs to the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are
- * never copied: number w of a split is an entity and a row, found in the logarithm of the number of runs of windows.
+ * with fewer rows of the past, at an entity's beginning and after a gap, `min_encoder` rows are enough. It belongs to
+ * the split that holds all its targets, and to none if it straddles; none holds a row of a gap. Windows are never
+ * copied: window w of a split is an entity and a row, found in logarithmic time in the number of runs.
  */
 #ifndef HALAY_TFT_WINDOWS_H
 #define HALAY_TFT_WINDOWS_H
@@ -28,17 +28,17 @@ struct tft_window_run {
 
 struct tft_window {
     size_t entity;
-    size_t origin; /* the first target's row in the block; the encoder's rows are before it */
+    size_t origin; /* the first target's row in the block, after the encoder's rows */
     size_t length; /* so many */
 };
 
 /* All windows of a split, every `stride` steps counted from each entity's first window. Nothing is held on error. */
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                    size_t stride, struct tft_windows *windows);
-/* Those windows of a split whose targets lie in [begin, end), moments; every `stride` steps likewise. */
+/* The windows of a split whose targets lie in the moments [begin, end); every `stride` steps likewise. */
 enum halay_status tft_windows_init_between(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                            int64_t begin, int64_t end, size_t stride, struct tft_windows *windows);
-/* One window an entity, whose targets are its last `horizon` rows; entities too short for one have none. */
+/* One window for each entity, whose targets are its last `horizon` rows; an entity that is too short has none. */
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
                                         struct tft_windows *windows);
 void tft_windows_fini(struct tft_windows *windows);
@@ -51,10 +51,10 @@ struct tft_window tft_windows_get(const struct tft_windows *windows, size_t numb
 /* Windows whose encoder is shorter than `encoder`. */
 size_t tft_windows_short(const struct tft_windows *windows);
 
-/* Targets of all windows that were measured. It reads them all; ask tft_data_check before, as for the next. */
+/* Measured targets of all windows. It reads them all; call tft_data_check before, as for the next function. */
 size_t tft_windows_targets(const struct tft_windows *windows);
 
-/* Targets of a window that were measured. */
+/* Measured targets of a window. */
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window);
 
 #endif

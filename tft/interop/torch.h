@@ -1,78 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Peers: other implementations of the same model, whose parameters have other names, shapes and layouts.
+ * PyTorch: two other implementations of the model, whose parameters have other names, shapes and layouts. Each is a
+ * format of `halay-tft import` and `export`.
  *
  *   nvidia               NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT
  *   pytorch-forecasting  its TemporalFusionTransformer
  *
- * A *map* lists the tensors that a peer's state_dict() has for a model, and of which pieces of the model's parameters
- * each consists; it is read in both directions, so that what was exported is imported with the same bits. Who builds
- * one for a peer is in a file of its own (tft/interop/torch_nvidia.c, tft/interop/torch_forecasting.c).
+ * A *map* lists the tensors of a state_dict(), and which pieces of our parameters make up each of them. It is read in
+ * both directions, so that what was exported is imported with the same bits. Each format builds its map in a file of
+ * its own (tft/interop/torch_nvidia.c, tft/interop/torch_forecasting.c).
  *
- * Errors: as everywhere in tft/; a model that a peer's graph cannot express is refused with what differs.
+ * A model that a format's graph cannot express is refused, with what differs.
  */
-#ifndef HALAY_TFT_PEER_H
-#define HALAY_TFT_PEER_H
+#ifndef HALAY_TFT_TORCH_H
+#define HALAY_TFT_TORCH_H
 
 #include "tft/data/schema.h"
 #include "tft/model/params.h"
 #include "tft/run/run_config.h"
 
-enum tft_peer { TFT_PEER_NVIDIA, TFT_PEER_PYTORCH_FORECASTING };
+enum tft_torch_format { TFT_TORCH_NVIDIA, TFT_TORCH_FORECASTING };
 
-/* By name; HALAY_ERR_ARGUMENT (logged) if there is none of it. */
-enum halay_status tft_peer_named(struct halay_log *log, const char *name, enum tft_peer *peer);
-const char *tft_peer_name(enum tft_peer peer);
-/* The conformance of its models; also the name of both. */
-enum tft_conformance tft_peer_conformance(enum tft_peer peer);
+/* HALAY_ERR_ARGUMENT (logged) if no format has that name. */
+enum halay_status tft_torch_format_parse(struct halay_log *log, const char *name, enum tft_torch_format *format);
+const char *tft_torch_format_name(enum tft_torch_format format);
+/* The conformance of its models, which has the same name. */
+enum tft_conformance tft_torch_conformance(enum tft_torch_format format);
 
-/* Of what a tensor consists. */
-enum tft_peer_source {
-    TFT_PEER_PIECES, /* of the model's parameters, which cover it */
-    TFT_PEER_UNUSED, /* of nothing that the forecast depends on: zeros are written, what is read does not count */
-    TFT_PEER_MASK    /* (1, T, T), -inf above the diagonal: who may see whom; no parameter */
+/* What a tensor is made of. */
+enum tft_torch_source {
+    TFT_TORCH_PIECES, /* pieces of our parameters, which cover it */
+    TFT_TORCH_UNUSED, /* the forecast does not depend on it: written as zeros, ignored when read */
+    TFT_TORCH_MASK    /* attention's mask, (1, T, T), -inf above the diagonal; not a parameter */
 };
 
-struct tft_peer_tensor {
-    enum tft_peer_source source;
+struct tft_torch_tensor {
+    enum tft_torch_source source;
     size_t first, count; /* pieces */
-    size_t same_as;      /* number of the tensor that this one is once more; its own if it is the first */
+    size_t same_as;      /* the tensor that this one repeats; its own number if it is the first */
 };
 
-/* A matrix that lies in a tensor and in a parameter. Strides in numbers; in the peer's, columns are neighbours. */
-struct tft_peer_piece {
+/* A matrix that lies in a tensor and in a parameter. Strides count numbers; in the tensor, columns are adjacent. */
+struct tft_torch_piece {
     size_t rows, columns;
-    size_t theirs, their_row;         /* place in the peer's block; from row to row */
-    size_t ours, our_row, our_column; /* place in the model's block; from row to row and from column to column */
+    size_t theirs, their_row;         /* offset in their block; from row to row */
+    size_t ours, our_row, our_column; /* offset in the model's block; from row to row and from column to column */
 };
 
-struct tft_peer_map {
-    struct tft_param_table theirs;   /* owned; the tensors in one block */
-    struct tft_peer_tensor *tensors; /* owned: (theirs.count) */
+struct tft_torch_map {
+    struct tft_param_table theirs;    /* owned; the tensors in one block */
+    struct tft_torch_tensor *tensors; /* owned: (theirs.count) */
     size_t tensor_capacity;
-    struct tft_peer_piece *pieces; /* owned */
+    struct tft_torch_piece *pieces; /* owned */
     size_t piece_count, piece_capacity;
 };
 
-/* Can the peer's graph express the model? schema: NULL, or what its windows are like. */
-enum halay_status tft_peer_check(struct halay_log *log, enum tft_peer peer, const struct tft_model_config *config,
-                                 const struct tft_schema *schema);
-/* config has passed the check, ours is its model's table. On error nothing is held. */
-enum halay_status tft_peer_map_init(struct halay_log *log, enum tft_peer peer, const struct tft_model_config *config,
-                                    const struct tft_param_table *ours, struct tft_peer_map *map);
-void tft_peer_map_fini(struct tft_peer_map *map);
+/* Can the format's graph express the model? schema: of its windows, or NULL. */
+enum halay_status tft_torch_check(struct halay_log *log, enum tft_torch_format format,
+                                  const struct tft_model_config *config, const struct tft_schema *schema);
+/* config has passed the check; ours is its model's table. On error nothing is held. */
+enum halay_status tft_torch_map_init(struct halay_log *log, enum tft_torch_format format,
+                                     const struct tft_model_config *config, const struct tft_param_table *ours,
+                                     struct tft_torch_map *map);
+void tft_torch_map_fini(struct tft_torch_map *map);
 
-/* All of theirs is written. */
-void tft_peer_map_give(const struct tft_peer_map *map, const float *ours, float *theirs);
-/* All of ours is written, from the first of tensors that are the same. */
-void tft_peer_map_take(const struct tft_peer_map *map, const float *theirs, float *ours);
-/* Is a tensor of that source what the map would write? (A mask that is another changes the forecast.) */
-int tft_peer_map_is_mask(const struct tft_peer_map *map, size_t tensor, const float *theirs);
+/* Writes all of theirs. */
+void tft_torch_map_give(const struct tft_torch_map *map, const float *ours, float *theirs);
+/* Writes all of ours; of tensors that repeat each other it reads the first. */
+void tft_torch_map_take(const struct tft_torch_map *map, const float *theirs, float *ours);
+/* Is this tensor the mask that the map would write? (Another one changes the forecast.) */
+int tft_torch_map_is_mask(const struct tft_torch_map *map, size_t tensor, const float *theirs);
 
-/* What the peer's constructor wants for the model, and the order of its inputs: a document, NULL if there is no
- * memory. */
-json_t *tft_peer_arguments(enum tft_peer peer, const struct tft_model_config *config, const struct tft_run_config *run);
-/* The name of a variable in pytorch-forecasting, where it is a module's; size: TFT_NAME_MAX + 2. */
-void tft_peer_variable_name(const char *name, char *theirs);
+/* The arguments of the class's constructor for the model, and the order of its inputs; NULL if there is no memory. */
+json_t *tft_torch_arguments(enum tft_torch_format format, const struct tft_model_config *config,
+                            const struct tft_run_config *run);
+/* The variable's name as a module of pytorch-forecasting; size: TFT_NAME_MAX + 2. */
+void tft_torch_variable_name(const char *name, char *theirs);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer's file: the header is compared with the map, tensor by tensor, and all differences are said; a file without
- * any is read by the strict reader, by a table of what it holds. Cleanup: NULL-initialised, one exit.
+ * A file's header is compared with the map, tensor by tensor, and every difference is logged. A file without any is
+ * then read by the strict reader, with a table of what it holds. Cleanup: NULL-initialised, one exit.
  */
 #include "tft/interop/torch_file.h"
 #include "tft/run/safetensors.h"
@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum halay_status tft_peer_file_write(struct halay_log *log, const char *path, const struct tft_peer_map *map,
-                                      const float *ours)
+enum halay_status tft_torch_file_write(struct halay_log *log, const char *path, const struct tft_torch_map *map,
+                                       const float *ours)
 {
     float *theirs = malloc((map->theirs.reals + 1) * sizeof *theirs);
     json_t *metadata = json_pack("{ss}", "format", "pt");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     if (theirs && metadata) {
-        tft_peer_map_give(map, ours, theirs);
+        tft_torch_map_give(map, ours, theirs);
         status = tft_safetensors_write(log, path, &map->theirs, theirs, metadata);
     } else {
         halay_error(log, "no memory to write '%s'", path);
@@ -32,11 +32,11 @@ enum halay_status tft_peer_file_write(struct halay_log *log, const char *path, c
 struct reader {
     struct halay_log *log;
     const char *path;
-    const struct tft_peer_map *map;
+    const struct tft_torch_map *map;
     json_t *header;               /* owned */
-    size_t known, differences;    /* tensors of the map that the file has; what is wrong */
+    size_t known, differences;    /* tensors of the map that the file has; faults found */
     struct tft_param_table table; /* owned: of those that it has */
-    size_t *places;               /* owned: (map's count) theirs in that table; SIZE_MAX: not in the file */
+    size_t *offsets;              /* owned: (map's count) of theirs in that table; SIZE_MAX: not in the file */
     float *block;                 /* owned: in the table's order */
     float *theirs;                /* owned: in the map's order */
 };
@@ -83,10 +83,10 @@ static void compare_entry(struct reader *r, const struct tft_param *param, const
     json_decref(wanted);
 }
 
-/* Is a tensor, or one that is the same, in the file? */
+/* Does the file have this tensor, or one that repeats it? */
 static int is_there(const struct reader *r, size_t tensor)
 {
-    const struct tft_peer_map *map = r->map;
+    const struct tft_torch_map *map = r->map;
 
     for (size_t t = 0; t < map->theirs.count; t++)
         if (map->tensors[t].same_as == map->tensors[tensor].same_as &&
@@ -97,7 +97,7 @@ static int is_there(const struct reader *r, size_t tensor)
 
 static void compare_map(struct reader *r)
 {
-    const struct tft_peer_map *map = r->map;
+    const struct tft_torch_map *map = r->map;
 
     for (size_t t = 0; t < map->theirs.count; t++) {
         const struct tft_param *param = &map->theirs.params[t];
@@ -117,7 +117,7 @@ static void compare_map(struct reader *r)
     }
 }
 
-static int is_in_map(const struct tft_peer_map *map, const char *name)
+static int is_in_map(const struct tft_torch_map *map, const char *name)
 {
     for (size_t t = 0; t < map->theirs.count; t++)
         if (!strcmp(map->theirs.params[t].name, name))
@@ -125,7 +125,7 @@ static int is_in_map(const struct tft_peer_map *map, const char *name)
     return 0;
 }
 
-static enum halay_status compare(struct reader *r)
+static enum halay_status compare_header(struct reader *r)
 {
     const char *name;
     json_t *entry;
@@ -134,7 +134,7 @@ static enum halay_status compare(struct reader *r)
     json_object_foreach(r->header, name, entry)
         unknown += strcmp(name, "__metadata__") && !is_in_map(r->map, name);
     size_t listed = json_object_size(r->header) - !!json_object_get(r->header, "__metadata__");
-    if (unknown == listed) { /* so many lines would say less */
+    if (unknown == listed) { /* a line for each would say less */
         halay_error(r->log, "'%s' has none of the model's tensors ('%s', ...); it holds %zu others", r->path,
                     r->map->theirs.params[0].name, listed);
         return HALAY_ERR_FORMAT;
@@ -152,19 +152,19 @@ static enum halay_status compare(struct reader *r)
     return r->differences ? HALAY_ERR_FORMAT : HALAY_OK;
 }
 
-/* What the file holds, in its place in the map. */
-static enum halay_status read_tensors(struct reader *r)
+/* Reads what the file holds to where the map has it. */
+static enum halay_status read_listed(struct reader *r)
 {
-    const struct tft_peer_map *map = r->map;
+    const struct tft_torch_map *map = r->map;
     enum halay_status status = HALAY_OK;
 
     for (size_t t = 0; t < map->theirs.count && !status; t++) {
         const struct tft_param *param = &map->theirs.params[t];
 
-        r->places[t] = SIZE_MAX;
+        r->offsets[t] = SIZE_MAX;
         if (!json_object_get(r->header, param->name))
             continue;
-        status = tft_params_add(&r->table, param->name, param->count, 1, TFT_INIT_ZERO, &r->places[t]);
+        status = tft_params_add(&r->table, param->name, param->count, 1, TFT_INIT_ZERO, &r->offsets[t]);
         if (status)
             break;
         struct tft_param *added = &r->table.params[r->table.count - 1];
@@ -176,26 +176,26 @@ static enum halay_status read_tensors(struct reader *r)
     else
         status = tft_safetensors_read(r->log, r->path, &r->table, r->block, NULL);
     for (size_t t = 0; t < map->theirs.count && !status; t++)
-        if (r->places[t] != SIZE_MAX)
-            memcpy(r->theirs + map->theirs.params[t].offset, r->block + r->places[t],
+        if (r->offsets[t] != SIZE_MAX)
+            memcpy(r->theirs + map->theirs.params[t].offset, r->block + r->offsets[t],
                    map->theirs.params[t].count * sizeof *r->theirs);
     return status;
 }
 
-/* Of tensors that are the same, the first gets what the file has of them; all that it has must be one. */
+/* Of tensors that repeat each other the first gets what the file has; all of them must be equal. */
 static enum halay_status unite(struct reader *r)
 {
-    const struct tft_peer_map *map = r->map;
+    const struct tft_torch_map *map = r->map;
 
     for (size_t t = 0; t < map->theirs.count; t++) {
         const struct tft_param *copy = &map->theirs.params[t], *first = &map->theirs.params[map->tensors[t].same_as];
-        size_t *held = &r->places[map->tensors[t].same_as], bytes = copy->count * sizeof *r->theirs;
+        size_t *held = &r->offsets[map->tensors[t].same_as], bytes = copy->count * sizeof *r->theirs;
 
-        if (copy == first || r->places[t] == SIZE_MAX)
+        if (copy == first || r->offsets[t] == SIZE_MAX)
             continue;
         if (*held == SIZE_MAX) {
             memcpy(r->theirs + first->offset, r->theirs + copy->offset, bytes);
-            *held = r->places[t];
+            *held = r->offsets[t];
         } else if (memcmp(r->theirs + first->offset, r->theirs + copy->offset, bytes)) {
             halay_error(r->log, "'%s': tensors '%s' and '%s' are one and the same, here they differ", r->path,
                         first->name, copy->name);
@@ -208,7 +208,7 @@ static enum halay_status unite(struct reader *r)
 static enum halay_status check_masks(struct reader *r)
 {
     for (size_t t = 0; t < r->map->theirs.count; t++)
-        if (r->map->tensors[t].source == TFT_PEER_MASK && !tft_peer_map_is_mask(r->map, t, r->theirs)) {
+        if (r->map->tensors[t].source == TFT_TORCH_MASK && !tft_torch_map_is_mask(r->map, t, r->theirs)) {
             halay_error(r->log, "'%s': tensor '%s' is not the mask of a step that sees itself and what was before",
                         r->path, r->map->theirs.params[t].name);
             return HALAY_ERR_FORMAT;
@@ -216,34 +216,34 @@ static enum halay_status check_masks(struct reader *r)
     return HALAY_OK;
 }
 
-enum halay_status tft_peer_file_read(struct halay_log *log, const char *path, const struct tft_peer_map *map,
-                                     float *ours)
+enum halay_status tft_torch_file_read(struct halay_log *log, const char *path, const struct tft_torch_map *map,
+                                      float *ours)
 {
     struct reader r = { .log = log, .path = path, .map = map };
     enum halay_status status = tft_safetensors_header(log, path, &r.header);
 
     if (!status)
-        status = compare(&r);
+        status = compare_header(&r);
     if (status)
         goto done;
-    r.places = malloc(map->theirs.count * sizeof *r.places);
+    r.offsets = malloc(map->theirs.count * sizeof *r.offsets);
     r.block = malloc(map->theirs.reals * sizeof *r.block);
     r.theirs = malloc(map->theirs.reals * sizeof *r.theirs);
-    if (!r.places || !r.block || !r.theirs) {
+    if (!r.offsets || !r.block || !r.theirs) {
         halay_error(log, "no memory to read '%s'", path);
         status = HALAY_ERR_NO_MEMORY;
         goto done;
     }
-    status = read_tensors(&r);
+    status = read_listed(&r);
     if (!status)
         status = unite(&r);
     if (!status)
         status = check_masks(&r);
     if (!status)
-        tft_peer_map_take(map, r.theirs, ours);
+        tft_torch_map_take(map, r.theirs, ours);
 done:
     tft_params_fini(&r.table);
-    free(r.places);
+    free(r.offsets);
     free(r.block);
     free(r.theirs);
     json_decref(r.header);

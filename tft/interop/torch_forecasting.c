@@ -3,8 +3,8 @@
  * pytorch-forecasting's TemporalFusionTransformer beside ours of that conformance: the map of its parameters, and its
  * constructor's arguments.
  *
- * Selections have the same order (tft_config_choice). Modules that it uses in several places stand in its state_dict()
- * under each place's name: the reals' embeddings (prescalers), and what follows the LSTMs.
+ * Selections have the same order (tft_config_choice). A module that it uses more than once is in its state_dict() under
+ * each of its names: the reals' embeddings (prescalers), and what follows the LSTMs.
  */
 #include "tft/interop/torch_impl.h"
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---- names ---- */
 
-/* What a variable's name cannot be, since modules by name (torch.nn.ModuleDict) are attributes, and these exist. */
+/* Names that a variable cannot have: torch.nn.ModuleDict refuses those of its own attributes. */
 static const char *const taken[] = { "add_module",
                                      "apply",
                                      "bfloat16",
@@ -73,7 +73,7 @@ static const char *const taken[] = { "add_module",
                                      "xpu",
                                      "zero_grad" };
 
-void tft_peer_variable_name(const char *name, char *theirs)
+void tft_torch_variable_name(const char *name, char *theirs)
 {
     snprintf(theirs, TFT_NAME_MAX + 2, "%s", name);
     for (char *dot = theirs; (dot = strchr(dot, '.'));)
@@ -85,7 +85,7 @@ void tft_peer_variable_name(const char *name, char *theirs)
         }
 }
 
-enum halay_status peer_check_pytorch_forecasting(struct halay_log *log, const struct tft_model_config *config)
+enum halay_status torch_check_pytorch_forecasting(struct halay_log *log, const struct tft_model_config *config)
 {
     char mine[TFT_NAME_MAX + 2], other[TFT_NAME_MAX + 2];
 
@@ -100,8 +100,8 @@ enum halay_status peer_check_pytorch_forecasting(struct halay_log *log, const st
     }
     for (size_t i = 0; i < config->variable_count; i++)
         for (size_t j = 0; j < i; j++) {
-            tft_peer_variable_name(config->variables[i].name, mine);
-            tft_peer_variable_name(config->variables[j].name, other);
+            tft_torch_variable_name(config->variables[i].name, mine);
+            tft_torch_variable_name(config->variables[j].name, other);
             if (strcmp(mine, other))
                 continue;
             halay_error(
@@ -114,147 +114,146 @@ enum halay_status peer_check_pytorch_forecasting(struct halay_log *log, const st
 
 /* ---- the map ---- */
 
-static void add_linear(struct peer_builder *b, const char *theirs, const char *ours)
+static void map_linear(struct torch_builder *b, const char *theirs, const char *ours)
 {
-    peer_linear(b, theirs, ours, &peer_whole, &peer_whole);
+    torch_linear(b, theirs, ours, &torch_whole, &torch_whole);
 }
 
-static void add_resample(struct peer_builder *b, const char *theirs, const char *ours)
+static void map_resample(struct torch_builder *b, const char *theirs, const char *ours)
 {
-    peer_tensor(b, NAME("%s.mask", theirs), 0, peer_ours(b, NAME("%s.skip.mask", ours))->count, TFT_PEER_PIECES);
-    peer_vector(b, 0, NAME("%s.skip.mask", ours), &peer_whole);
-    peer_norm(b, NAME("%s.norm", theirs), NAME("%s.skip.norm", ours), &peer_whole);
+    torch_tensor(b, NAME("%s.mask", theirs), 0, torch_ours(b, NAME("%s.skip.mask", ours))->count, TFT_TORCH_PIECES);
+    torch_vector(b, 0, NAME("%s.skip.mask", ours), &torch_whole);
+    torch_norm(b, NAME("%s.norm", theirs), NAME("%s.skip.norm", ours), &torch_whole);
 }
 
-static void add_gate(struct peer_builder *b, const char *theirs, const char *ours)
+static void map_gate(struct torch_builder *b, const char *theirs, const char *ours)
 {
-    peer_glu(b, NAME("%s.glu.fc", theirs), ours, &peer_whole);
-    peer_norm(b, NAME("%s.add_norm.norm", theirs), NAME("%s.norm", ours), &peer_whole);
+    torch_glu(b, NAME("%s.glu.fc", theirs), ours, &torch_whole);
+    torch_norm(b, NAME("%s.add_norm.norm", theirs), NAME("%s.norm", ours), &torch_whole);
 }
 
-/* A gated residual network, or, of a category, the resampling that it has instead. */
-static void add_grn(struct peer_builder *b, const char *theirs, const char *ours)
+/* A gated residual network; a category has a resampling instead. */
+static void map_grn(struct torch_builder *b, const char *theirs, const char *ours)
 {
-    int resampled = peer_ours(b, NAME("%s.skip.mask", ours)) != NULL;
+    int resampled = torch_ours(b, NAME("%s.skip.mask", ours)) != NULL;
 
-    if (!peer_ours(b, NAME("%s.dense1.kernel", ours))) {
+    if (!torch_ours(b, NAME("%s.dense1.kernel", ours))) {
         if (resampled)
-            add_resample(b, theirs, ours);
+            map_resample(b, theirs, ours);
         return;
     }
     if (resampled)
-        add_resample(b, NAME("%s.resample_norm", theirs), ours);
-    add_linear(b, NAME("%s.fc1", theirs), NAME("%s.dense1", ours));
-    if (peer_ours(b, NAME("%s.context.kernel", ours)))
-        add_linear(b, NAME("%s.context", theirs), NAME("%s.context", ours));
-    add_linear(b, NAME("%s.fc2", theirs), NAME("%s.dense2", ours));
-    add_gate(b, NAME("%s.gate_norm", theirs), ours);
+        map_resample(b, NAME("%s.resample_norm", theirs), ours);
+    map_linear(b, NAME("%s.fc1", theirs), NAME("%s.dense1", ours));
+    if (torch_ours(b, NAME("%s.context.kernel", ours)))
+        map_linear(b, NAME("%s.context", theirs), NAME("%s.context", ours));
+    map_linear(b, NAME("%s.fc2", theirs), NAME("%s.dense2", ours));
+    map_gate(b, NAME("%s.gate_norm", theirs), ours);
 }
 
-/* The first tensors of the names may be there already: these are the same. */
-static void mark_same(struct peer_builder *b, size_t first, size_t copy)
+/* The tensors from copy on repeat those from first on. */
+static void mark_same(struct torch_builder *b, size_t first, size_t copy)
 {
     for (size_t i = 0; !b->status && first + i < copy && copy + i < b->map->theirs.count; i++)
         b->map->tensors[copy + i].same_as = first + i;
 }
 
-/* A real's embedding: kernel (1, W) and bias, in theirs a layer of one input. Returns the number of its first
- * tensor. */
-static size_t add_prescaler(struct peer_builder *b, const char *theirs, const char *ours)
+/* A real's embedding: kernel (1, W) and bias; theirs is a layer of one input. Returns its first tensor's number. */
+static size_t map_prescaler(struct torch_builder *b, const char *theirs, const char *ours)
 {
     size_t first = b->map->theirs.count;
 
-    add_linear(b, theirs, ours);
+    map_linear(b, theirs, ours);
     return first;
 }
 
-static void add_selection(struct peer_builder *b, const char *theirs, const char *ours, enum tft_choice choice,
+static void map_selection(struct torch_builder *b, const char *theirs, const char *ours, enum tft_choice choice,
                           const size_t *prescalers)
 {
     size_t variables[TFT_VARIABLES_MAX], count = tft_config_choice(b->config, choice, variables);
     char name[TFT_NAME_MAX + 2];
 
-    add_grn(b, NAME("%s.flattened_grn", theirs), NAME("%s.joint", ours));
+    map_grn(b, NAME("%s.flattened_grn", theirs), NAME("%s.joint", ours));
     for (size_t k = 0; k < count; k++) {
         const struct tft_variable *variable = &b->config->variables[variables[k]];
 
-        tft_peer_variable_name(variable->name, name);
-        add_grn(b, NAME("%s.single_variable_grns.%s", theirs, name), NAME("%s.variable.%s", ours, variable->name));
+        tft_torch_variable_name(variable->name, name);
+        map_grn(b, NAME("%s.single_variable_grns.%s", theirs, name), NAME("%s.variable.%s", ours, variable->name));
         if (variable->type == TFT_REAL)
             mark_same(b, prescalers[variables[k]],
-                      add_prescaler(b, NAME("%s.prescalers.%s", theirs, name), NAME("input.%s", variable->name)));
+                      map_prescaler(b, NAME("%s.prescalers.%s", theirs, name), NAME("input.%s", variable->name)));
     }
 }
 
-static void add_inputs(struct peer_builder *b, size_t *prescalers)
+static void map_inputs(struct torch_builder *b, size_t *prescalers)
 {
     char name[TFT_NAME_MAX + 2];
 
     for (size_t i = 0; i < b->config->variable_count; i++) {
         const struct tft_variable *variable = &b->config->variables[i];
 
-        tft_peer_variable_name(variable->name, name);
+        tft_torch_variable_name(variable->name, name);
         if (variable->type == TFT_CATEGORY)
-            peer_embedding(b, NAME("input_embeddings.embeddings.%s", name), NAME("input.%s.table", variable->name));
+            torch_embedding(b, NAME("input_embeddings.embeddings.%s", name), NAME("input.%s.table", variable->name));
         else
-            prescalers[i] = add_prescaler(b, NAME("prescalers.%s", name), NAME("input.%s", variable->name));
+            prescalers[i] = map_prescaler(b, NAME("prescalers.%s", name), NAME("input.%s", variable->name));
     }
 }
 
 /* What follows the LSTMs is one module under two names. */
-static void add_sequence_gate(struct peer_builder *b)
+static void map_sequence_gate(struct torch_builder *b)
 {
     size_t first = b->map->theirs.count, copy;
 
-    peer_glu(b, "post_lstm_gate_encoder.fc", "sequence_gate", &peer_whole);
-    peer_norm(b, "post_lstm_add_norm_encoder.norm", "sequence_gate.norm", &peer_whole);
+    torch_glu(b, "post_lstm_gate_encoder.fc", "sequence_gate", &torch_whole);
+    torch_norm(b, "post_lstm_add_norm_encoder.norm", "sequence_gate.norm", &torch_whole);
     copy = b->map->theirs.count;
-    peer_glu(b, "post_lstm_gate_decoder.fc", "sequence_gate", &peer_whole);
-    peer_norm(b, "post_lstm_add_norm_decoder.norm", "sequence_gate.norm", &peer_whole);
+    torch_glu(b, "post_lstm_gate_decoder.fc", "sequence_gate", &torch_whole);
+    torch_norm(b, "post_lstm_add_norm_decoder.norm", "sequence_gate.norm", &torch_whole);
     mark_same(b, first, copy);
 }
 
-static void add_attention(struct peer_builder *b)
+static void map_attention(struct torch_builder *b)
 {
     for (size_t h = 0; h < b->config->heads; h++) {
-        add_linear(b, NAME("multihead_attn.q_layers.%zu", h), NAME("attention.query.%zu", h));
-        add_linear(b, NAME("multihead_attn.k_layers.%zu", h), NAME("attention.key.%zu", h));
+        map_linear(b, NAME("multihead_attn.q_layers.%zu", h), NAME("attention.query.%zu", h));
+        map_linear(b, NAME("multihead_attn.k_layers.%zu", h), NAME("attention.key.%zu", h));
     }
-    add_linear(b, "multihead_attn.v_layer", "attention.value");
-    add_linear(b, "multihead_attn.w_h", "attention.output");
+    map_linear(b, "multihead_attn.v_layer", "attention.value");
+    map_linear(b, "multihead_attn.w_h", "attention.output");
 }
 
 static size_t targets_of(const struct tft_model_config *config)
 {
     size_t unused[TFT_VARIABLES_MAX];
 
-    return peer_variables(config, TFT_TARGET, TFT_REAL, unused);
+    return torch_variables(config, TFT_TARGET, TFT_REAL, unused);
 }
 
-void peer_map_pytorch_forecasting(struct peer_builder *b)
+void torch_map_pytorch_forecasting(struct torch_builder *b)
 {
     size_t prescalers[TFT_VARIABLES_MAX] = { 0 }, targets = targets_of(b->config);
 
-    add_inputs(b, prescalers);
-    add_selection(b, "static_variable_selection", "static", TFT_CHOICE_STATIC, prescalers);
-    add_selection(b, "encoder_variable_selection", "history", TFT_CHOICE_HISTORY, prescalers);
-    add_selection(b, "decoder_variable_selection", "future", TFT_CHOICE_FUTURE, prescalers);
-    add_grn(b, "static_context_variable_selection", "context.selection");
-    add_grn(b, "static_context_initial_hidden_lstm", "context.state_h");
-    add_grn(b, "static_context_initial_cell_lstm", "context.state_c");
-    add_grn(b, "static_context_enrichment", "context.enrichment");
-    peer_lstm(b, "lstm_encoder", "encoder");
-    peer_lstm(b, "lstm_decoder", "decoder");
-    add_sequence_gate(b);
-    add_grn(b, "static_enrichment", "enrichment");
-    add_attention(b);
-    add_gate(b, "post_attn_gate_norm", "attention_gate");
-    add_grn(b, "pos_wise_ff", "feedforward");
-    add_gate(b, "pre_output_gate_norm", "output_gate");
+    map_inputs(b, prescalers);
+    map_selection(b, "static_variable_selection", "static", TFT_CHOICE_STATIC, prescalers);
+    map_selection(b, "encoder_variable_selection", "history", TFT_CHOICE_HISTORY, prescalers);
+    map_selection(b, "decoder_variable_selection", "future", TFT_CHOICE_FUTURE, prescalers);
+    map_grn(b, "static_context_variable_selection", "context.selection");
+    map_grn(b, "static_context_initial_hidden_lstm", "context.state_h");
+    map_grn(b, "static_context_initial_cell_lstm", "context.state_c");
+    map_grn(b, "static_context_enrichment", "context.enrichment");
+    torch_lstm(b, "lstm_encoder", "encoder");
+    torch_lstm(b, "lstm_decoder", "decoder");
+    map_sequence_gate(b);
+    map_grn(b, "static_enrichment", "enrichment");
+    map_attention(b);
+    map_gate(b, "post_attn_gate_norm", "attention_gate");
+    map_grn(b, "pos_wise_ff", "feedforward");
+    map_gate(b, "pre_output_gate_norm", "output_gate");
     if (targets == 1)
-        peer_quantiles(b, "output_layer", 0, 1);
+        torch_quantiles(b, "output_layer", 0, 1);
     for (size_t o = 0; targets > 1 && o < targets; o++)
-        peer_quantiles(b, NAME("output_layer.%zu", o), o, targets);
+        torch_quantiles(b, NAME("output_layer.%zu", o), o, targets);
 }
 
 /* ---- its constructor ---- */
@@ -265,16 +264,16 @@ struct kind {
 };
 
 /* Names of the variables of these kinds, one kind after the other. */
-static json_t *names_of(const struct tft_model_config *config, size_t count, const struct kind *kinds)
+static json_t *names_of_kinds(const struct tft_model_config *config, size_t count, const struct kind *kinds)
 {
     json_t *list = json_array();
 
     for (size_t k = 0; k < count; k++)
-        list = peer_add_names(list, config, kinds[k].role, kinds[k].type, 1);
+        list = torch_add_names(list, config, kinds[k].role, kinds[k].type, 1);
     return list;
 }
 #define NAMES_OF(config, ...) \
-    names_of(config, sizeof((struct kind[]){ __VA_ARGS__ }) / sizeof(struct kind), (struct kind[]){ __VA_ARGS__ })
+    names_of_kinds(config, sizeof((struct kind[]){ __VA_ARGS__ }) / sizeof(struct kind), (struct kind[]){ __VA_ARGS__ })
 
 static int set_new(json_t *object, const char *key, json_t *value)
 {
@@ -290,7 +289,7 @@ static json_t *embedding_sizes(const struct tft_model_config *config)
     for (size_t i = 0; sizes && i < config->variable_count; i++) {
         const struct tft_variable *variable = &config->variables[i];
 
-        tft_peer_variable_name(variable->name, name);
+        tft_torch_variable_name(variable->name, name);
         if (variable->type == TFT_CATEGORY)
             json_object_set_new(
                 sizes, name,
@@ -306,7 +305,7 @@ static json_t *renamed(const struct tft_model_config *config)
     char name[TFT_NAME_MAX + 2];
 
     for (size_t i = 0; names && i < config->variable_count; i++) {
-        tft_peer_variable_name(config->variables[i].name, name);
+        tft_torch_variable_name(config->variables[i].name, name);
         if (strcmp(config->variables[i].name, name))
             json_object_set_new(names, config->variables[i].name, json_string(name));
     }
@@ -324,7 +323,7 @@ static json_t *output_size(const struct tft_model_config *config)
     return list;
 }
 
-json_t *peer_arguments_pytorch_forecasting(const struct tft_model_config *config, const struct tft_run_config *run)
+json_t *torch_arguments_pytorch_forecasting(const struct tft_model_config *config, const struct tft_run_config *run)
 {
     const struct kind static_category = { TFT_STATIC, TFT_CATEGORY }, static_real = { TFT_STATIC, TFT_REAL };
     const struct kind known_category = { TFT_KNOWN, TFT_CATEGORY }, known_real = { TFT_KNOWN, TFT_REAL };

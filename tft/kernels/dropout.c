@@ -2,8 +2,7 @@
  *
  * The masks. Philox runs on many counters side by side; tft/kernels/philox.c is the meaning and the test compares the
  * two. A row of the model takes about a nanosecond an element with AVX-512, which compilers don't find by themselves:
- * eight counters in 64-bit lanes, so that the widening product needs no shuffles, and what it leaves above bit 31 is
- * never looked at.
+ * eight counters in 64-bit lanes, so that the widening product needs no shuffles; bits above 31 are ignored.
  */
 #include "tft/kernels/dropout.h"
 #include "tft/kernels/philox.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dropout whose mask depends on nothing but the run's seed, the step, the place in the model and the sample.
+ * Dropout whose mask depends only on the run's seed, the step, the site in the model and the sample.
  *
- * A *site* is a place where dropout happens, known by its name. Element e of a site, counted in (t, variable, head, h)
- * order of one sample with the window's absolute t, draws lane e mod 4 of Philox with
+ * A *site* is where dropout happens, known by its name. Element e of a site, counted in (t, variable, head, h) order of
+ * one sample with the window's absolute t, draws lane e mod 4 of Philox with
  *     key (seed, FNV-1a of the site's name)     counter (e / 4 low, e / 4 high, step, sample's position in the batch)
  * and is dropped if the draw is below threshold = floor(p 2^32); kept values are multiplied by 2^32 / (2^32 -
- * threshold). So granules, threads, ranks and rows that a saving leaves out do not change the mask of the others.
+ * threshold). So neither granules, threads and ranks nor rows that are skipped to save work change the mask of the
+ * others.
  */
-#ifndef TFT_DROPOUT_H
-#define TFT_DROPOUT_H
+#ifndef HALAY_TFT_DROPOUT_H
+#define HALAY_TFT_DROPOUT_H
 
 #include "tft/kernels/real.h"
 #include <stddef.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products on the calling thread: by oneDNN where it was found, else by CBLAS, else plain C, which is the
- * meaning.
+ * Matrix products on the calling thread: by oneDNN if it was found, else by CBLAS, else in plain C, which defines the
+ * result.
  *
- * Row-major. C (M, N) = op(A) op(B), or += where `add`. op(A) is (M, K), op(B) is (K, N); ld is the distance of rows of
- * the matrix as it is stored. With add = 0 what C held does not matter. No allocation that grows, no threads of the
- * library's (tft/kernels/threads.c sees to that). The same arguments give the same bits.
+ * Row-major. C (M, N) = op(A) op(B), or += where `add`. op(A) is (M, K), op(B) is (K, N); ld is the distance between
+ * rows of the stored matrix. With add = 0 what C held is ignored. No allocation that grows, no threads of the library's
+ * (tft/kernels/threads.c switches them off). The same arguments give the same bits.
  */
-#ifndef TFT_GEMM_H
-#define TFT_GEMM_H
+#ifndef HALAY_TFT_GEMM_H
+#define HALAY_TFT_GEMM_H
 
 #include "tft/kernels/real.h"
 #include <stddef.h>
@@ -24,13 +24,13 @@ void tft_gemm_plain(struct matrix a, struct matrix b, size_t M, size_t N, size_t
 
 /* "onednn 2.6.3", "cblas", "plain": for reports. */
 const char *tft_gemm_name(void);
-/* What decides the bits of a product as far as the library does: the version that runs here, and the instruction set
- * that it chose: "onednn 2.6.3, avx512_core". */
+/* What of the library decides a product's bits: its version and the instruction set that it chose here: "onednn 2.6.3,
+ * avx512_core". */
 void tft_gemm_describe(char *text, size_t size);
 /* Tell the library, on this thread, that calls from it use no other thread. */
 void tft_gemm_this_thread_only(void);
 
-/* Where a product goes, and whether it is added to what stands there. */
+/* Where a product goes, and whether it is added to what is there. */
 struct target {
     real *data;
     size_t ld;

@@ -326,7 +326,7 @@ AMX static void multiply_amx(const struct block *block)
         }
 }
 
-/* Fewer rows than a tile has take less time. */
+/* Fewer rows than a tile's take less time. */
 AMX static void amx_begin(size_t M)
 {
     struct tile_config config = { .palette = 1 };
@@ -348,7 +348,7 @@ AMX static void amx_end(void)
 
 enum tft_bf16 tft_bf16_here(void)
 {
-    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* arch_prctl: tiles are large, the kernel wants to be asked */
+    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* arch_prctl: a process must ask the kernel for tiles */
 
     if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw"))
         return TFT_BF16_NONE;

@@ -4,8 +4,8 @@
  * processor's own instructions, on the calling thread, for the shapes of this model. The same arguments give the same
  * bits.
  */
-#ifndef TFT_GEMM_BF16_H
-#define TFT_GEMM_BF16_H
+#ifndef HALAY_TFT_GEMM_BF16_H
+#define HALAY_TFT_GEMM_BF16_H
 
 #include "tft/kernels/gemm.h"
 #include <stdint.h>

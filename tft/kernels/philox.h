@@ -3,8 +3,8 @@
  * Philox4x32-10: a counter-based generator. The draw depends on key and counter alone, so any thread can make any part
  * of a sequence. (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.)
  */
-#ifndef TFT_PHILOX_H
-#define TFT_PHILOX_H
+#ifndef HALAY_TFT_PHILOX_H
+#define HALAY_TFT_PHILOX_H
 
 #include <stddef.h>
 #include <stdint.h>

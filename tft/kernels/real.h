@@ -2,8 +2,8 @@
  *
  * The model's number: float; double where -DTFT_DOUBLE builds the same sources for the gradient checks.
  */
-#ifndef TFT_REAL_H
-#define TFT_REAL_H
+#ifndef HALAY_TFT_REAL_H
+#define HALAY_TFT_REAL_H
 
 #include "halay_types.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread: what pthread_create wants, kept until the join.
+ * A thread: the argument of pthread_create, kept until the join.
  */
 #include "tft/kernels/thread.h"
 #include <pthread.h>
@@ -43,6 +43,6 @@ enum halay_status tft_thread_start(struct halay_log *log, void (*f)(void *arg), 
 void tft_thread_join(struct tft_thread *thread)
 {
     if (thread)
-        pthread_join(thread->thread, NULL); /* cannot fail: it is joined once, by another */
+        pthread_join(thread->thread, NULL); /* cannot fail: it is joined once, by another thread */
     free(thread);
 }

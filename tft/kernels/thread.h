@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread beside the caller, from its start to its end: all of the program's begin here. Those that compute are a pool
- * (tft/kernels/threads.h); others read ahead (tft/data/inflate.h). None handles what its starter does not wait for.
+ * A thread beside the caller, from its start to its end: all threads of the program begin here. Those that compute are
+ * a pool (tft/kernels/threads.h); others read ahead (tft/data/inflate.h). Whoever starts a thread waits for its end.
  */
 #ifndef HALAY_TFT_THREAD_H
 #define HALAY_TFT_THREAD_H

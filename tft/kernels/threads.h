@@ -5,8 +5,8 @@
  * The caller is thread 0, so that a pool of one starts none. The matrix libraries are told, on each thread, to use that
  * thread alone. Between calls the threads sleep.
  */
-#ifndef TFT_THREADS_H
-#define TFT_THREADS_H
+#ifndef HALAY_TFT_THREADS_H
+#define HALAY_TFT_THREADS_H
 
 #include "base/log.h"
 #include "halay_types.h"

@@ -7,8 +7,8 @@
  * that may be reordered say so with `#pragma omp simd reduction`. The same machine gives the same bits; another width
  * may not. (The thread sanitizer cannot run before the loader is done, so there the clones are left out.)
  */
-#ifndef TFT_VECTOR_H
-#define TFT_VECTOR_H
+#ifndef HALAY_TFT_VECTOR_H
+#define HALAY_TFT_VECTOR_H
 
 #include "tft/kernels/real.h"
 #include <math.h>
@@ -32,9 +32,9 @@ TFT_INLINE real real_exp(real x)
 #else
 /*
  * e^x within 2 units in the last place, without a branch: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r, and n
- * put into the exponent. A NaN stays one. Saturates outside [-64, 64], which changes no bit of what is made of it here:
- * beside 1, e^-64 is nothing. That is early because the compiler computes with the saturated value for all numbers and
- * chooses afterwards: times 1 / (1 + e^88), most products are subnormal, and each such vector takes ten times as long.
+ * put into the exponent. A NaN stays one. Saturates outside [-64, 64], which changes no bit of the results here: e^-64
+ * vanishes beside 1. The limit is low because the compiler computes with the saturated value for all numbers and
+ * selects afterwards: times 1 / (1 + e^88), most products are subnormal, and each such vector takes ten times as long.
  */
 TFT_INLINE real real_exp(real x)
 {

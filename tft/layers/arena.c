@@ -14,7 +14,7 @@ void *arena_memory(size_t bytes)
     memory = halay_aligned_alloc(HUGE_PAGE, bytes);
 #ifdef MADV_HUGEPAGE
     if (memory && madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE) != 0)
-        return memory; /* a kernel without them: small pages do as well */
+        return memory; /* a kernel without them uses small pages */
 #endif
     return memory;
 }

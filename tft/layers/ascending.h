@@ -6,8 +6,8 @@
  *
  *   o, p (R, Q O): column q O + target
  */
-#ifndef TFT_ASCENDING_H
-#define TFT_ASCENDING_H
+#ifndef HALAY_TFT_ASCENDING_H
+#define HALAY_TFT_ASCENDING_H
 
 #include "tft/kernels/real.h"
 #include <stddef.h>

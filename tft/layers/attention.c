@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows are time-major, so one sample's rows of q, k and v are B rows apart: matrices with a long row distance, which
- * the products take as they are. The heads' weights are laid side by side once a granule, so that queries and keys are
- * one product each; their gradients are taken apart again. The heads' products with v share v and are one product a
- * sample.
+ * Rows are time-major, so one sample's rows of q, k and v are B rows apart: matrices with a large leading dimension,
+ * which the products take as they are. The heads' weights are laid side by side once per granule, so that queries and
+ * keys are one product each; their gradients are taken apart again. The heads' products with v share v and are one
+ * product a sample.
  */
 #include "tft/layers/attention.h"
 #include "tft/kernels/vector.h"
@@ -87,6 +87,14 @@ size_t attention_scratch(const struct attention *layer, size_t most)
     return 2 * heads * N * d + heads * N * T + N * T + N * most * (H + d) + T * most * (H + d) + H * H;
 }
 
+/* A value after dropout; keep NULL: there is none. */
+static real kept(const uint8_t *keep, size_t i, real value, real scale)
+{
+    if (!keep)
+        return value;
+    return keep[i] ? value * scale : 0;
+}
+
 /* One sample's heads (heads, N, d): mean over heads after dropout, into mean's rows of that sample. */
 static void mean_of_heads(const struct pass *pass, const struct attention *layer, struct attention_state *state,
                           const real *o, size_t b)
@@ -107,7 +115,7 @@ static void mean_of_heads(const struct pass *pass, const struct attention *layer
                 dropout_row(&pass->dropout, layer->head_site.name, (layer->T - N + n) * layer->head_site.stride + h * d,
                             b, d, keep);
             for (size_t i = 0; i < d; i++)
-                mean[i] += drop ? (keep[i] ? in[i] * pass->dropout.scale : 0) : in[i];
+                mean[i] += kept(keep, i, in[i], pass->dropout.scale);
         }
         for (size_t i = 0; i < d; i++)
             mean[i] *= part;
@@ -128,7 +136,7 @@ static void heads_backward(const struct pass *pass, const struct attention *laye
             real *out = d_o + (h * N + n) * d;
 
             for (size_t i = 0; i < d; i++)
-                out[i] = drop ? (keep[i] ? in[i] * pass->dropout.scale * part : 0) : in[i] * part;
+                out[i] = kept(keep, i, in[i], pass->dropout.scale) * part;
         }
 }
 

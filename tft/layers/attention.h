@@ -13,8 +13,8 @@
  * Queries are made for the last N of the T steps only: all of them in the plain graph, the decoder's otherwise, since
  * nothing reads the others (exact). Without dropout the mean over heads is taken of A before the one product with v.
  */
-#ifndef TFT_ATTENTION_H
-#define TFT_ATTENTION_H
+#ifndef HALAY_TFT_ATTENTION_H
+#define HALAY_TFT_ATTENTION_H
 
 #include "tft/layers/linear.h"
 
@@ -23,7 +23,7 @@ struct attention {
     size_t T, N;
     int average_first;           /* without dropout on the heads: mean of A, then one product */
     int strict;                  /* a step does not see itself */
-    int head_dropped;            /* whether there is dropout on each head's outcome */
+    int head_dropped;            /* whether there is dropout on each head's output */
     size_t query, key;           /* places of Wq_0 .. and Wk_0 ..: (heads, H, d) */
     size_t query_bias, key_bias; /* (heads, d), or TFT_NONE */
     struct linear value, output;
@@ -42,7 +42,7 @@ struct attention_state {
 void attention_layout(struct arena *arena, const struct attention *layer, size_t most, struct attention_state *state);
 size_t attention_scratch(const struct attention *layer, size_t most); /* reals, for both directions */
 
-/* padding (B; may be NULL): so many of a sample's first steps do not exist and are not seen. */
+/* padding (B; may be NULL): how many of a sample's first steps do not exist, and are not seen. */
 void attention_forward(const struct pass *pass, const struct attention *layer, struct attention_state *state,
                        const real *x, const size_t *padding, real *y, real *scratch);
 /* d_y (N B, H) is overwritten; d_x (T B, H) is added to. */

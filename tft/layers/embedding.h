@@ -7,8 +7,8 @@
  *
  * A real's xi has rank 1 and is not made where a layer can use x, w and b themselves (tft/layers/vsn.h).
  */
-#ifndef TFT_EMBEDDING_H
-#define TFT_EMBEDDING_H
+#ifndef HALAY_TFT_EMBEDDING_H
+#define HALAY_TFT_EMBEDDING_H
 
 #include "tft/layers/pass.h"
 

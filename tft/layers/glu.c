@@ -11,8 +11,11 @@ TFT_VECTOR static void drop(const real *x, const real *restrict bias, const uint
                             size_t R, size_t W, real *u)
 {
     for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++)
-            u[r * W + i] = keep[r * W + i] ? (x[r * W + i] + (bias ? bias[i] : 0)) * scale : 0;
+        for (size_t i = 0; i < W; i++) {
+            real shift = bias ? bias[i] : 0;
+
+            u[r * W + i] = keep[r * W + i] ? (x[r * W + i] + shift) * scale : 0;
+        }
 }
 
 TFT_VECTOR static void add_bias(const real *x, const real *restrict bias, size_t R, size_t W, real *u)

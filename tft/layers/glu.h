@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gated linear unit with what always follows it: dropout before it, a sum with a skip connection and layer norm after
- * it.
+ * Gated linear unit with what always surrounds it: dropout before, the sum with a skip connection and layer norm after.
  *
  *   u = dropout(x);   v = u Wv + bv;   s = sigmoid(u Wg + bg);   y = skip + v s;   z = layernorm(y)
  *
@@ -9,8 +8,8 @@
  *
  * Rows come in blocks (struct rows); a state's arrays hold the rows of the whole layer, others those of the block.
  */
-#ifndef TFT_GLU_H
-#define TFT_GLU_H
+#ifndef HALAY_TFT_GLU_H
+#define HALAY_TFT_GLU_H
 
 #include "tft/layers/layernorm.h"
 #include "tft/layers/linear.h"

@@ -8,14 +8,14 @@
  *
  *   x (R, in)   c (B, H) context, the same for all times of a sample   h1, e, h2 (R, H)   z (R, out)
  *
- * Without dropout nothing stands between dense2 and the gate's two products, so forecasts take e through W2 Wv and W2
- * Wg, which are made once for given parameters (grn_fold): exact, and a third of a tail's products less.
+ * Without dropout nothing is between dense2 and the gate's two products, so forecasts take e through W2 Wv and W2 Wg,
+ * which are made once for given parameters (grn_fold): exact, and it saves a third of a tail's products.
  *
  * A GRN is a *head*, which makes h1 and skip, and a *tail*, the rest. Variable selection has heads of its own (rank 1)
  * and shares the tail.
  */
-#ifndef TFT_GRN_H
-#define TFT_GRN_H
+#ifndef HALAY_TFT_GRN_H
+#define HALAY_TFT_GRN_H
 
 #include "tft/layers/glu.h"
 #include "tft/layers/skip_resample.h"
@@ -26,7 +26,7 @@ struct grn {
     struct linear skip; /* w TFT_NONE: the input itself */
     struct resample resample;
     struct layernorm skip_norm; /* with resampling */
-    int bare;                   /* the resampled and normalised skip connection is all there is; glu.norm is its norm */
+    int bare;                   /* only the resampled and normalised skip connection; glu.norm is its norm */
     struct linear dense1;
     struct linear context; /* without bias; w TFT_NONE: no context */
     struct linear dense2;

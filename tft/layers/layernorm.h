@@ -4,8 +4,8 @@
  *
  *   y, xhat, z (R, W)   inverse (R): 1 / sqrt(variance + epsilon)
  */
-#ifndef TFT_LAYERNORM_H
-#define TFT_LAYERNORM_H
+#ifndef HALAY_TFT_LAYERNORM_H
+#define HALAY_TFT_LAYERNORM_H
 
 #include "tft/layers/pass.h"
 

@@ -4,8 +4,8 @@
  *
  *   x (R, in)   w (in, out)   b (out), absent with TFT_NONE   y (R, out)
  */
-#ifndef TFT_LINEAR_H
-#define TFT_LINEAR_H
+#ifndef HALAY_TFT_LINEAR_H
+#define HALAY_TFT_LINEAR_H
 
 #include "tft/layers/pass.h"
 
@@ -13,7 +13,7 @@
 
 struct linear {
     size_t in, out;
-    size_t w, b; /* places; w is TFT_NONE in a layer that is not there */
+    size_t w, b; /* places; w is TFT_NONE if there is no such layer */
 };
 
 /* y = x w, without the bias: for callers that add it in a loop of their own. ldy: distance of y's rows. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The input's product is made for all steps at once; a step adds the recurrent product to its rows in place. Backward,
- * the gates' gradients take the gates' place, so that the gradients of W, U and x are products over all steps, too;
- * only d_h_(t-1) = d_gates U^T is left to the steps, with U transposed once.
+ * The input's product is made for all steps at once; each step adds the recurrent product to its rows in place.
+ * Backward, the gates' gradients overwrite the gates, so that the gradients of W, U and x are products over all steps
+ * too; only d_h_(t-1) = d_gates U^T is left to the steps, with U transposed once.
  */
 #include "tft/layers/lstm.h"
 #include "tft/kernels/vector.h"

@@ -11,8 +11,8 @@
  *
  * Rows are time-major, so the rows of h before step t are h_(t-1), and the whole of h shifted by B rows is what U saw.
  */
-#ifndef TFT_LSTM_H
-#define TFT_LSTM_H
+#ifndef HALAY_TFT_LSTM_H
+#define HALAY_TFT_LSTM_H
 
 #include "tft/layers/linear.h"
 
@@ -25,10 +25,10 @@ struct lstm {
 /* All that forward reads and writes, and backward reads again. */
 struct lstm_steps {
     size_t S;
-    const size_t *padding; /* (B): so many of a sample's first steps do not exist: they leave the state as it is, and x
-                            * there has no influence. NULL: all exist */
+    const size_t *padding; /* (B): how many of a sample's first steps do not exist: they leave the state as it is,
+                            * whatever x is there. NULL: all exist */
     const real *x;         /* (S B, H) */
-    real *gates;           /* (S B, 4 H): activated; backward makes their gradients of them */
+    real *gates;           /* (S B, 4 H): activated; backward turns them into their gradients */
     real *h, *c;           /* (B + S B, H): the first B rows are given, the others are written */
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every layer's forward and backward share: where parameters and their gradients lie, how many samples, dropout;
- * and the arena from which a workspace's arrays come.
+ * What every layer's forward and backward share: where parameters and their gradients are, how many samples there are,
+ * dropout; and the arena that holds a workspace's arrays.
  *
  * Layers are immutable descriptions (sizes, places of their parameters); what a pass computes lies in a struct *_state
  * of the workspace. A layer's gradient of a parameter is *written* by the first block of rows and added to by the
  * others, unless its header says that it always adds.
  */
-#ifndef TFT_PASS_H
-#define TFT_PASS_H
+#ifndef HALAY_TFT_PASS_H
+#define HALAY_TFT_PASS_H
 
 #include "tft/kernels/dropout.h"
 #include "tft/kernels/real.h"
@@ -91,8 +91,8 @@ static inline struct rows block_at(const struct pass *pass, size_t at, size_t ro
 
 /*
  * One block of memory, handed out in slices. The same code lays out twice: with base NULL it only counts (slices are
- * then NULL), with memory it hands out. Slices begin on cache lines. A size that overflows makes `used` SIZE_MAX for
- * good.
+ * then NULL), with memory it hands out. Slices begin on cache lines. A size that overflows sets `used` to SIZE_MAX,
+ * which it keeps.
  */
 struct arena {
     char *base;
@@ -101,9 +101,8 @@ struct arena {
 
 void *arena_bytes(struct arena *arena, size_t count, size_t size);
 
-/* Memory for an arena or a block of gradients, freed by free(); NULL if there is none. A large one asks for huge pages:
- * its arrays are read in turn from end to end, and four thousand pages of 4 KB would not fit the processor's page
- * tables. */
+/* Memory for an arena or a block of gradients, to be freed by free(); NULL if there is none. A large one asks for huge
+ * pages: its arrays are read in turn from end to end, and thousands of 4 KB pages would not fit the TLB. */
 void *arena_memory(size_t bytes);
 
 static inline real *arena_reals(struct arena *arena, size_t rows, size_t columns)

@@ -2,12 +2,12 @@
  *
  * The layers' matrix products, in the model's number or with factors of bf16.
  *
- * With bf16, both factors are rounded (to nearest, ties to even) as they are multiplied, parameters once a step, and
- * their products added in f32; what comes out, and everything that is not a matrix product, stays f32. Products of one
- * or two rows (the vectors of rank 1, which stand for sums over all rows) are not worth rounding and stay exact.
+ * With bf16, both factors are rounded (to nearest, ties to even) when they are multiplied, parameters once a step, and
+ * their products are added in f32. Results, and everything that is not a matrix product, stay f32. So do products of
+ * one or two rows (rank-1 vectors, which stand for sums over all rows): rounding them would gain nothing.
  */
-#ifndef TFT_PRODUCT_H
-#define TFT_PRODUCT_H
+#ifndef HALAY_TFT_PRODUCT_H
+#define HALAY_TFT_PRODUCT_H
 
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/layers/pass.h"
@@ -27,7 +27,7 @@ struct halves {
     enum tft_bf16 means;
     uint16_t *room;   /* TFT_BF16_ROOM */
     const real *kept; /* a second factor that is multiplied often, or NULL */
-    uint16_t *packed; /* and it, rounded */
+    uint16_t *packed; /* its rounded copy */
     /* Parameters, each rounded when a pass first multiplies by it since they changed: found by address; if the place is
      * taken, in one of the next. */
     struct product_cached *cached; /* (PRODUCT_CACHED) */
@@ -41,8 +41,8 @@ struct halves {
 void product(const struct pass *pass, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, struct target to);
 /* Parameters may have changed. */
 void product_begin(struct halves *halves);
-/* Round this second factor (K, N) now and use the copy until product_forget: for steps of an LSTM. At most one at a
- * time, unchanged and with the same shape in between. Without bf16 they do nothing. */
+/* Round this second factor (K, N) now and use the copy until product_forget, for the steps of an LSTM. One at a time,
+ * neither changed nor reshaped meanwhile. Without bf16 both do nothing. */
 void product_keep(const struct pass *pass, struct matrix b, size_t K, size_t N);
 void product_forget(const struct pass *pass);
 

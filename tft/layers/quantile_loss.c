@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/layers/quantile_loss.h"
 
+/* d loss / d forecast of a target that is `above` the forecast; a NaN stays one. */
+static double slope_of(double above, double quantile)
+{
+    if (above > 0)
+        return -quantile;
+    return above < 0 ? 1 - quantile : above;
+}
+
 double quantile_loss(const struct quantile_loss *of, const real *p, const real *y, const real *w, real *d_p)
 {
     const double *quantiles = of->quantiles, scale = of->scale;
@@ -16,7 +24,7 @@ double quantile_loss(const struct quantile_loss *of, const real *p, const real *
 
                     /* A masked target may hold anything, a NaN too. */
                     above = weight == 0 ? 0 : (double)y[target] - (double)p[at];
-                    slope = above > 0 ? -quantiles[q] : above < 0 ? 1 - quantiles[q] : above;
+                    slope = slope_of(above, quantiles[q]);
                     sum -= weight == 0 ? 0 : weight * slope * above;
                     if (d_p)
                         d_p[at] = weight == 0 ? 0 : (real)(weight * slope * scale);

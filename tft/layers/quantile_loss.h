@@ -7,8 +7,8 @@
  *
  * At p = y the slope is 0, between -q and 1 - q.
  */
-#ifndef TFT_QUANTILE_LOSS_H
-#define TFT_QUANTILE_LOSS_H
+#ifndef HALAY_TFT_QUANTILE_LOSS_H
+#define HALAY_TFT_QUANTILE_LOSS_H
 
 #include "tft/kernels/real.h"
 #include <stddef.h>

@@ -7,17 +7,17 @@
  *
  *   x = 0 1 2 3,  out = 7:   y ~  0   .5   1   1.5   2   2.5   3        (before the mask)
  *
- * That is a product with a matrix S (in, out) of at most two numbers a column, which is made of the mask once a granule
- * among the derived weights (tft/layers/pass.h). So it serves wherever a dense layer does: for a part of a row, and for
+ * That is a product with a matrix S (in, out) of at most two numbers a column, which is made from the mask once per
+ * granule as a derived weight (tft/layers/pass.h). So it serves wherever a dense layer does: for part of a row, and for
  * a real of rank 1, whose resampled embedding has rank 1 too.
  */
-#ifndef TFT_RESAMPLE_H
-#define TFT_RESAMPLE_H
+#ifndef HALAY_TFT_SKIP_RESAMPLE_H
+#define HALAY_TFT_SKIP_RESAMPLE_H
 
 #include "tft/layers/linear.h"
 
 struct resample {
-    size_t mask; /* place of (out); TFT_NONE: there is no resampling, and S, where it is wanted, is the identity */
+    size_t mask; /* place of (out); TFT_NONE: no resampling: S, if it is asked for, is the identity */
 };
 
 /* Writes S, the weights of `layer` (in, out; without bias), from the mask. */

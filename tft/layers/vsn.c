@@ -137,7 +137,7 @@ size_t vsn_scratch(const struct vsn *vsn, size_t R, size_t most)
     return block_rows_most(most) * (3 * H + 2 * widest) + R * V + most * H + 2 * (H + V) * V + 4 * H + V;
 }
 
-/* What h1 and skip of the joint network are before the x of rank-1 variables and the products of the others. */
+/* The joint network's h1 and skip before the x of rank-1 variables and the products of the others are added. */
 static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, struct vsn_rows from)
 {
     size_t V = vsn->V, J = vsn->joint.H, B = pass->B;
@@ -167,7 +167,7 @@ static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vs
     }
 }
 
-/* What variable j adds to a block's h1 (R, J) and skip (R, V). */
+/* Adds variable j's part to a block's h1 (R, J) and skip (R, V). */
 static void joint_add(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, size_t j,
                       const struct vsn_input *input, struct rows rows)
 {
@@ -332,7 +332,7 @@ static void variable_rows_backward(const struct pass *pass, const struct chosen 
         reals_add(input->d_xi + at * in, d_z, R * H);
 }
 
-/* What a rank-1 variable's sums make of the gradients. */
+/* The gradients that follow from a rank-1 variable's sums. */
 static void variable_sums_backward(const struct pass *pass, const struct chosen *v, struct rank1_sums sums)
 {
     const struct grn *grn = v->grn;
@@ -403,7 +403,7 @@ static void joint_rows_backward(const struct pass *pass, const struct vsn *vsn, 
     }
 }
 
-/* What the sums over all rows make of the gradients of rank-1 variables. */
+/* The gradients of rank-1 variables, from their sums over all rows. */
 static void joint_sums_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_input *inputs,
                                 const struct joint_sums *sums)
 {

@@ -7,19 +7,19 @@
  *
  *   xi_j (R, H)   weights (R, V)   context (B, H) or none   out (R, H)
  *
- * A real comes as x (R) with xi = x w + b, rank 1. Then xi W = x (w W) + (b W): two vectors, made once a granule, take
- * the place of a matrix product over all rows, in the variable's first layer and in the joint network's first layer and
- * skip connection. Backward, with g the gradient of xi W:
+ * A real comes as x (R) with xi = x w + b, rank 1. Then xi W = x (w W) + (b W): two vectors, made once a granule,
+ * replace a matrix product over all rows, in the variable's first layer and in the joint network's first layer and skip
+ * connection. Backward, with g the gradient of xi W:
  *     d_W = w^T (sum x g) + b^T (sum g),   d_w = (sum x g) W^T,   d_b = (sum g) W^T
  * which are two sums over rows. A category, and in the plain graph every variable, comes as xi itself.
  *
  * An embedding may be narrower than H (xi_j (R, W_j), tft.h: pytorch-forecasting); the joint network reads them side by
- * side, and each variable's network makes H of them.
+ * side, and each variable's network has H outputs.
  *
  * With one variable its weight is 1 and the joint network's gradient is 0: `single` leaves it out.
  */
-#ifndef TFT_VSN_H
-#define TFT_VSN_H
+#ifndef HALAY_TFT_VSN_H
+#define HALAY_TFT_VSN_H
 
 #include "tft/layers/grn.h"
 
@@ -62,8 +62,8 @@ struct vsn_rows {
 /* out (R, H) is written. */
 void vsn_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state, struct vsn_rows from,
                  real *out, real *scratch);
-/* Says of each network's parameters that they are final. d_context (B, H) is added to; so are the inputs' d_xi, or the
- * gradients of w and b. */
+/* Reports each network's parameters as final. d_context (B, H) is added to; so are the inputs' d_xi, or the gradients
+ * of w and b. */
 void vsn_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, struct vsn_rows from,
                   const real *d_out, real *d_context, real *scratch);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph, backward: forward's order reversed. As soon as a layer's gradients are complete it says so (pass_final),
- * so that they can be summed and sent while the layers before it are still at work; the inputs' embeddings, which both
- * selections use, come last.
+ * The graph, backward: forward's order reversed. As soon as a layer's gradients are complete it reports them
+ * (pass_final), so that they can be summed and sent while the layers below are still at work; the inputs' embeddings,
+ * which both selections use, come last.
  */
 #include "tft/layers/ascending.h"
 #include "tft/model/network.h"
@@ -17,7 +17,7 @@ void gate_rows_backward(const struct pass *pass, const struct glu *glu, const st
         glu_backward(pass, glu, state, block_at(pass, at, 0, R), d_z + at * out, d_x + at * in, scratch);
 }
 
-/* Leaves the gradient of enriched's tail in d_enriched, of phi's in d_phi, of attention's outcome in d_tail_in. */
+/* Leaves the gradient of enriched's tail in d_enriched, of phi's in d_phi, of attention's output in d_tail_in. */
 static void tail_backward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
@@ -62,7 +62,7 @@ static void attention_and_enrichment_backward(struct tft_workspace *w, const str
     workspace_clock(w, TFT_PART_ENRICHMENT);
 }
 
-/* d_phi becomes the gradient of the selections' outcome. */
+/* d_phi becomes the gradient of the selections' output. */
 static void sequence_backward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
@@ -146,7 +146,7 @@ static void inputs_backward(struct tft_workspace *w, const struct pass *pass)
 
     for (size_t i = model->config.variable_count; i-- > 0;) {
         const struct variable *variable = &model->variables[i];
-        size_t steps = variable->role == TFT_STATIC ? 1 : variable->role == TFT_KNOWN ? model->T : model->config.E;
+        size_t steps = steps_seen(model, variable->role);
 
         if (!variable->rank1)
             embedding_backward(pass, &variable->embedding, w->x[i], w->codes[i], w->d_xi[i], steps * pass->B);

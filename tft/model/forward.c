@@ -3,11 +3,11 @@
  * The graph, forward: inputs, static vector and its four uses, the two selections, the LSTMs, enrichment, attention,
  * tail.
  *
- * The tail (queries, attention's outcome, feed-forward) is made for the last N steps only, since the loss sees the last
- * D: N is D, or T in the plain graph. Nothing of the other steps is read, so the function is the same.
+ * The tail (queries, attention's output, feed-forward) is computed for the last N steps only, since the loss sees the
+ * last D: N is D, or T in the plain graph. Nothing reads the other steps, so the results are the same.
  *
- * Forecasts of windows of one entity: the contexts are made once, and the selections of rows that are equal (the same
- * hour in several windows) once.
+ * For forecasts of one entity's windows the contexts are computed once, and so are the selections of equal rows (the
+ * same hour in several windows).
  */
 #include "tft/layers/ascending.h"
 #include "tft/model/network.h"
@@ -21,14 +21,14 @@ static void take_column(const real *from, size_t B, size_t steps, size_t columns
             to[t * B + b] = from[(b * steps + t) * columns + column];
 }
 
-static void take_codes(const int32_t *from, size_t B, size_t steps, size_t columns, size_t column, int32_t *to)
+static void take_code_column(const int32_t *from, size_t B, size_t steps, size_t columns, size_t column, int32_t *to)
 {
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < steps; t++)
             to[t * B + b] = from[(b * steps + t) * columns + column];
 }
 
-/* What the padding holds is never looked at: the embeddings there are those of 0. */
+/* The padding's contents are never read: the embeddings there are those of 0. */
 static void clear_padding(const struct tft_workspace *w, size_t i, size_t B)
 {
     for (size_t b = 0; b < B; b++)
@@ -50,12 +50,12 @@ static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
         const struct variable *variable = &model->variables[i];
         int is_static = variable->role == TFT_STATIC;
         size_t steps = is_static ? 1 : model->T;
-        /* What is not known in the future is neither read nor embedded there. */
+        /* A variable that is not known in the future is neither read nor embedded there. */
         size_t read = is_static || variable->role == TFT_KNOWN ? steps : model->config.E;
 
         if (variable->embedding.categories)
-            take_codes(is_static ? batch->static_cats : batch->cats, B, steps,
-                       is_static ? columns->static_cats : columns->cats, variable->column, w->codes[i]);
+            take_code_column(is_static ? batch->static_cats : batch->cats, B, steps,
+                             is_static ? columns->static_cats : columns->cats, variable->column, w->codes[i]);
         else
             take_column(is_static ? batch->static_reals : batch->reals, B, steps,
                         is_static ? columns->static_reals : columns->reals, variable->column, w->x[i]);

@@ -3,10 +3,10 @@
  * Granules on threads, and their gradients added along the tree.
  *
  * Each granule's gradient is made in a block: the step's own for the first granule, one of the spare ones for the
- * others. When a granule's gradient of a parameter is complete it *arrives* at its parent in the tree; who arrives
- * second adds the right block to the left one, for that parameter alone, and arrives at the next parent for both. So
- * the order of sums is the tree's whatever the pace of the threads, nobody waits, and a sum is made by the thread that
- * has its last part in the cache. The parameter is final at the root, in the first granule's block: the step's.
+ * others. When a granule's gradient of a parameter is complete it *arrives* at its parent in the tree; the second to
+ * arrive adds the right block to the left one, for that parameter alone, and arrives at the next parent for both. So
+ * the order of sums is the tree's at any pace of the threads, nobody waits, and the thread that makes a sum has its
+ * last part in its cache. The parameter is final at the root, in the first granule's block: the step's.
  *
  *   block 0   block 1   block 2   block 3
  *      +<--------|         +<--------|        right added to left; block 1 and 3 are then spare again
@@ -42,12 +42,12 @@ struct tft_workers {
     size_t living;                     /* parameters that are not dead */
     struct node *nodes;                /* (2 granules - 1), owned */
     size_t node_count;
-    /* (granules - 1, parameters), owned: children that have arrived. Arriving releases the child's block to whoever
-     * arrives second and adds it. */
+    /* (granules - 1, parameters), owned: children that have arrived. Arriving releases the child's block to the second
+     * to arrive, who acquires and adds it. */
     atomic_uchar *arrived;
     atomic_size_t *added; /* (granules), owned: parameters of a granule's block that were added elsewhere */
-    real **blocks;        /* (granules), owned: where a granule's gradient lies; set by who takes the granule */
-    double *losses;       /* (granules), owned: each written by who took it */
+    real **blocks;        /* (granules), owned: where a granule's gradient is; set by the thread that takes it */
+    double *losses;       /* (granules), owned: each written by the thread that took it */
     real *memory;         /* owned: the spare blocks */
     real **spare;         /* owned; a stack, guarded by lock: spare[0 .. spares) */
     size_t spares, spares_made;
@@ -57,13 +57,13 @@ struct tft_workers {
 
     /* Of the current call. */
     const struct tft_step *step;
-    const struct tft_evaluation *evaluation;
+    const struct tft_forward *forward;
     atomic_size_t next; /* granule to take */
-    atomic_int failure; /* first error's status; its log line is written by who found it */
+    atomic_int failure; /* status of the first error, already logged */
 };
 
 /* The largest power of two below n (n >= 2). */
-static size_t cut(size_t n)
+static size_t left_size(size_t n)
 {
     size_t power = 1;
 
@@ -84,7 +84,7 @@ enum halay_status tft_granules_of_rank(size_t n, int rank, int ranks, int exact,
         return HALAY_OK;
     }
     for (size = size / 2; size; size /= 2) {
-        size_t left = length >= 2 ? cut(length) : length;
+        size_t left = length >= 2 ? left_size(length) : length;
 
         if (r & size) {
             begin += left;
@@ -105,8 +105,8 @@ static size_t plant(struct tft_workers *workers, size_t begin, size_t n)
 
     if (n == 1)
         return begin;
-    left = plant(workers, begin, cut(n));
-    right = plant(workers, begin + cut(n), n - cut(n));
+    left = plant(workers, begin, left_size(n));
+    right = plant(workers, begin + left_size(n), n - left_size(n));
     self = workers->node_count++;
     workers->nodes[self] = (struct node){ .left = left, .right = right, .leaf = begin };
     workers->nodes[left].parent = workers->nodes[right].parent = self;
@@ -125,10 +125,10 @@ static double add_losses(const struct tft_workers *workers, size_t begin, size_t
 {
     if (n == 1)
         return workers->losses[begin];
-    return add_losses(workers, begin, cut(n)) + add_losses(workers, begin + cut(n), n - cut(n));
+    return add_losses(workers, begin, left_size(n)) + add_losses(workers, begin + left_size(n), n - left_size(n));
 }
 
-static real *take_block(struct tft_workers *workers)
+static real *take_spare_block(struct tft_workers *workers)
 {
     real *block;
 
@@ -176,7 +176,7 @@ static void arrive(void *arg, size_t param)
         workers->step->final(workers->step->final_arg, param);
 }
 
-static void fail(struct tft_workers *workers, enum halay_status status)
+static void note_failure(struct tft_workers *workers, enum halay_status status)
 {
     int none = HALAY_OK;
 
@@ -188,7 +188,9 @@ static size_t granule_samples(const struct tft_workers *workers, size_t g, size_
 {
     size_t size = tft_model_config(workers->model)->granule, begin = g * size;
 
-    return begin >= samples ? 0 : samples - begin < size ? samples - begin : size;
+    if (begin >= samples)
+        return 0;
+    return samples - begin < size ? samples - begin : size;
 }
 
 static enum halay_status fill_granule(struct tft_workers *workers, int thread, size_t g, size_t samples, tft_fill fill,
@@ -223,15 +225,15 @@ static void step_granules(void *arg, int thread)
             fill_granule(workers, thread, step->first + g, step->samples, step->fill, step->fill_arg, &batch);
 
         if (status) {
-            fail(workers, status);
+            note_failure(workers, status);
             return;
         }
-        workers->blocks[g] = g ? take_block(workers) : step->gradients;
+        workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;
         tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
     }
 }
 
-/* No granule: what adds nothing to the others' sums, not even a sign to their zeros. */
+/* No granule: negative zeros, which change no sum, not even the sign of a zero. */
 static void step_of_none(const struct tft_workers *workers, const struct tft_step *step)
 {
     const struct tft_param_table *table = tft_model_params(workers->model);
@@ -293,38 +295,38 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
 static void evaluate_granules(void *arg, int thread)
 {
     struct tft_workers *workers = arg;
-    const struct tft_evaluation *evaluation = workers->evaluation;
-    const struct tft_pass pass = { .params = evaluation->params, .version = workers->version, .loss_scale = 1 };
+    const struct tft_forward *forward = workers->forward;
+    const struct tft_pass pass = { .params = forward->params, .version = workers->version, .loss_scale = 1 };
     struct tft_workspace *workspace = workers->workspaces[thread];
     size_t g;
 
     while (!atomic_load(&workers->failure) &&
-           granule_samples(workers, g = atomic_fetch_add(&workers->next, 1), evaluation->samples)) {
+           granule_samples(workers, g = atomic_fetch_add(&workers->next, 1), forward->samples)) {
         const real *predictions;
         const struct tft_batch *batch;
         double loss = 0;
         enum halay_status status =
-            fill_granule(workers, thread, g, evaluation->samples, evaluation->fill, evaluation->fill_arg, &batch);
+            fill_granule(workers, thread, g, forward->samples, forward->fill, forward->fill_arg, &batch);
 
         if (!status) {
-            tft_model_predict(workspace, &pass, &predictions, evaluation->with_loss ? &loss : NULL);
-            status = evaluation->take(evaluation->take_arg, thread, batch, predictions, loss);
+            tft_model_predict(workspace, &pass, &predictions, forward->with_loss ? &loss : NULL);
+            status = forward->take(forward->take_arg, thread, batch, predictions, loss);
         }
         if (status) {
-            fail(workers, status);
+            note_failure(workers, status);
             return;
         }
     }
 }
 
-enum halay_status tft_evaluate_run(struct tft_workers *workers, const struct tft_evaluation *evaluation)
+enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward)
 {
-    workers->evaluation = evaluation;
+    workers->forward = forward;
     workers->version++;
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);
     tft_pool_run(workers->pool, evaluate_granules, workers);
-    workers->evaluation = NULL;
+    workers->forward = NULL;
     return (enum halay_status)atomic_load(&workers->failure);
 }
 

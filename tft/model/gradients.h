@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A training step and an evaluation over granules, on all threads; sums in the order of one tree.
+ * A training step and a forward pass over granules, on all threads; sums in the order of one tree.
  *
  * Order of sums. The global batch is cut into granules of config.granule samples by position; granules are added along
  * one binary tree over their numbers, cut at the largest power of two below n. A rank holds a subtree
- * (tft_granules_of_rank), and the all-reduce over ranks goes on with the same tree. Threads take granules one by one;
- * for each parameter, whoever finishes the second of two neighbours adds them (the left one first), so that the sums
- * are the same whatever the number of threads and their pace. A rank without granules contributes negative zeros, which
+ * (tft_granules_of_rank), and the all-reduce over ranks continues the same tree. Threads take granules one by one; for
+ * each parameter, whoever finishes the second of two neighbours adds them (the left one first), so that the sums are
+ * the same whatever the number of threads and their pace. A rank without granules contributes negative zeros, which
  * change no sum's bits.
  *
  *        0..7                  6 granules: 0..5
@@ -17,14 +17,14 @@
  *
  * Gradient accumulation is one larger global batch: give all its samples to one step. Granules bound the memory.
  */
-#ifndef TFT_GRADIENTS_H
-#define TFT_GRADIENTS_H
+#ifndef HALAY_TFT_GRADIENTS_H
+#define HALAY_TFT_GRADIENTS_H
 
 #include "tft/kernels/threads.h"
 #include "tft/model/model.h"
 
 /* The granules of a rank: [*first, *first + *count) of n. exact nonzero (deterministic: ranks): the tree's subtree at
- * depth log2(ranks), which needs a power of two (HALAY_ERR_ARGUMENT otherwise); zero: shares as even as can be. count
+ * depth log2(ranks), which needs a power of two (HALAY_ERR_ARGUMENT otherwise); zero: shares as even as possible. count
  * may be 0. */
 enum halay_status tft_granules_of_rank(size_t n, int rank, int ranks, int exact, size_t *first, size_t *count);
 
@@ -49,8 +49,8 @@ struct tft_step {
     tft_fill fill;
     void *fill_arg;
     /* Called exactly once for each living parameter, last layers first, from whichever thread finished its sum, as soon
-     * as gradients holds it: submit it there. With no granules: for each, from the caller's thread. Not called for what
-     * is not finished after an error. */
+     * as gradients holds it: submit it there. With no granules: for each, from the caller's thread. After an error not
+     * called for unfinished ones. */
     void (*final)(void *arg, size_t param);
     void *final_arg;
 };
@@ -59,7 +59,7 @@ struct tft_step {
  * of the ranks add up to it). The calling thread is thread 0. */
 enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_step *step, double *loss);
 
-struct tft_evaluation {
+struct tft_forward {
     const real *params;
     size_t samples; /* [0, samples) are evaluated, in granules by position */
     tft_fill fill;  /* fill targets and weights too if loss is wanted */
@@ -71,7 +71,7 @@ struct tft_evaluation {
     void *take_arg;
     int with_loss;
 };
-enum halay_status tft_evaluate_run(struct tft_workers *workers, const struct tft_evaluation *evaluation);
+enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward);
 
 /* Seconds of all threads in each part, since creation. (TFT_PART_COUNT) */
 void tft_workers_seconds(const struct tft_workers *workers, double *seconds);

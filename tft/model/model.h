@@ -5,14 +5,14 @@
  *
  * Concepts. A *model* is immutable once created: dimensions, the table of parameters, the places of its layers; threads
  * share it. A *workspace* is one thread's arena for one granule of samples; nothing is allocated after it is created. A
- * granule's gradient is computed alone, on one thread; who adds granules is tft/model/gradients.h, which is also what a
- * trainer calls; this header is one level below.
+ * granule's gradient is computed alone, on one thread. tft/model/gradients.h adds granules, and is what a trainer
+ * calls; this header is one level below.
  *
  * Errors. enum halay_status, one line in the log from whoever finds the cause. Threads: a workspace belongs to one
  * thread at a time; the rest is read only.
  */
-#ifndef TFT_MODEL_H
-#define TFT_MODEL_H
+#ifndef HALAY_TFT_MODEL_H
+#define HALAY_TFT_MODEL_H
 
 #include "base/log.h"
 #include "tft/model/params.h"
@@ -22,7 +22,7 @@ struct tft_model;
 struct tft_workspace;
 
 /* The samples of one granule. The arrays belong to the workspace, have room for config.granule samples and are filled
- * by the trainer's callback; what a model lacks (no category, no static) has zero columns. */
+ * by the trainer's callback; a kind of input that the model lacks has zero columns. */
 struct tft_batch {
     size_t B;             /* samples, 1 to config.granule; set by the caller of the callback, may not be changed */
     uint64_t position;    /* of the first one in the global batch */
@@ -42,7 +42,7 @@ struct tft_columns {
 };
 
 /* Check the configuration and lay out the model. config is copied. Errors: HALAY_ERR_ARGUMENT (logged: what would be
- * right), HALAY_ERR_UNSUPPORTED (bf16 without the means), HALAY_ERR_NO_MEMORY. */
+ * right), HALAY_ERR_UNSUPPORTED (no bf16 products here), HALAY_ERR_NO_MEMORY. */
 enum halay_status tft_model_create(struct halay_log *log, const struct tft_model_config *config,
                                    struct tft_model **model);
 void tft_model_destroy(struct tft_model *model); /* NULL is allowed */
@@ -53,7 +53,7 @@ const struct tft_columns *tft_model_columns(const struct tft_model *model);
 const struct tft_param_table *tft_model_params(const struct tft_model *model);
 /* Values in all parameters, dead ones included (the number that papers give): equal to the table's reals. */
 size_t tft_model_param_count(const struct tft_model *model);
-/* What the quantile loss is multiplied by: pytorch-forecasting's is a multiple of the published one. */
+/* The factor of the quantile loss: pytorch-forecasting's is a multiple of the published one. */
 double tft_model_loss_factor(const struct tft_model *model);
 
 /* ---- one granule on one thread ---------------------------------------------------------------------------------- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The description of a model: defaults, order of variables, and what is wrong with one.
+ * The description of a model: defaults, order of variables, checks.
  */
 #include "tft/model/network.h"
 #include <math.h>
 #include <string.h>
 
-/* With sizes below these and TFT_STEPS_MAX no product of a few of them overflows a size_t, and every matrix fits the
+/* Within these limits and TFT_STEPS_MAX no product of a few sizes overflows a size_t, and every matrix fits the
  * libraries' int. */
 enum { H_MAX = 4096, CATEGORIES_MAX = 1 << 24 };
 
@@ -52,9 +52,14 @@ void tft_config_sort(struct tft_model_config *config, size_t *order)
 
 static int is_chosen(enum tft_choice choice, enum tft_role role)
 {
-    return choice == TFT_CHOICE_STATIC    ? role == TFT_STATIC
-           : choice == TFT_CHOICE_HISTORY ? role != TFT_STATIC
-                                          : role == TFT_KNOWN;
+    switch (choice) {
+    case TFT_CHOICE_STATIC:
+        return role == TFT_STATIC;
+    case TFT_CHOICE_HISTORY:
+        return role != TFT_STATIC;
+    default:
+        return role == TFT_KNOWN;
+    }
 }
 
 size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables)
@@ -137,7 +142,7 @@ static enum halay_status check_variable(struct halay_log *log, const struct tft_
     if (variable->role == TFT_TARGET && variable->type != TFT_REAL)
         REFUSE("target '%s' is a category; targets are reals", variable->name);
     if (i && place_of(&config->variables[i - 1]) > place_of(variable))
-        REFUSE("variable '%s' is out of the model's order", variable->name);
+        REFUSE("variable '%s' is not in the model's order", variable->name);
     for (size_t j = 0; j < i; j++)
         if (!strcmp(config->variables[j].name, variable->name))
             REFUSE("two variables are named '%s'", variable->name);
@@ -146,7 +151,7 @@ static enum halay_status check_variable(struct halay_log *log, const struct tft_
 
 enum halay_status config_check(struct halay_log *log, const struct tft_model_config *config)
 {
-    size_t roles[4] = { 0 };
+    size_t roles[TFT_ROLES] = { 0 };
     enum halay_status status = check_sizes(log, config);
 
     if (status)

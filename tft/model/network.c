@@ -3,8 +3,8 @@
  * Creation of a model: every layer of the published graph gets its parameters' places and its dropout site's name.
  *
  * The order of the table is that of forward: inputs, static selection, contexts, history and future selection, LSTMs,
- * gate, enrichment, attention, tail. Backward goes through it from the end. Errors inside a layout are kept in the
- * builder and looked at once.
+ * gate, enrichment, attention, tail. Backward goes through it from the end. A builder keeps its first error, which is
+ * looked at once, at the end.
  */
 #include "tft/model/network.h"
 #include "base/memory.h"
@@ -19,8 +19,8 @@ struct builder {
     enum halay_status status; /* of the first failure */
 };
 
-static size_t add(struct builder *builder, const char *layer, const char *tensor, size_t rows, size_t columns,
-                  enum tft_init init)
+static size_t add_tensor(struct builder *builder, const char *layer, const char *tensor, size_t rows, size_t columns,
+                         enum tft_init init)
 {
     char name[2 * TFT_PARAM_NAME_MAX];
     size_t offset = 0;
@@ -31,10 +31,10 @@ static size_t add(struct builder *builder, const char *layer, const char *tensor
     return offset;
 }
 
-/* What a tensor is, for its initial values. */
+/* A tensor's kind, for its initial values. */
 enum tensor { DENSE, CONTEXT, GATE, ATTENTION, OUTPUT, REAL_INPUT, LSTM, TABLE };
 
-/* The initial values of the tensor added last, which depend on whose model it is. in and out: of its layer. */
+/* The initial values of the tensor added last, as the conformance has them. in and out: of its layer. */
 static void start(struct builder *builder, enum tensor tensor, size_t in, size_t out, int bias)
 {
     enum tft_conformance whose = builder->model->config.conformance;
@@ -71,12 +71,12 @@ static struct linear add_linear(struct builder *builder, const char *layer, cons
     struct linear linear = { .in = in, .out = out, .w = TFT_NONE, .b = TFT_NONE };
 
     snprintf(tensor, sizeof tensor, "%s.kernel", part);
-    linear.w = add(builder, layer, tensor, in, out, TFT_INIT_GLOROT);
+    linear.w = add_tensor(builder, layer, tensor, in, out, TFT_INIT_GLOROT);
     start(builder, kind, in, out, 0);
     snprintf(tensor, sizeof tensor, "%s.bias", part);
     if (!bias)
         return linear;
-    linear.b = add(builder, layer, tensor, 0, out, TFT_INIT_ZERO);
+    linear.b = add_tensor(builder, layer, tensor, 0, out, TFT_INIT_ZERO);
     start(builder, kind, in, out, 1);
     return linear;
 }
@@ -90,9 +90,9 @@ static struct layernorm add_norm(struct builder *builder, const char *layer, con
     if (width == 1 && whose == TFT_NVIDIA) /* of a selection of one variable, which is not computed */
         return norm;
     snprintf(tensor, sizeof tensor, "%s.gamma", part);
-    norm.gamma = add(builder, layer, tensor, 0, width, TFT_INIT_ONE);
+    norm.gamma = add_tensor(builder, layer, tensor, 0, width, TFT_INIT_ONE);
     snprintf(tensor, sizeof tensor, "%s.beta", part);
-    norm.beta = add(builder, layer, tensor, 0, width, TFT_INIT_ZERO);
+    norm.beta = add_tensor(builder, layer, tensor, 0, width, TFT_INIT_ZERO);
     return norm;
 }
 
@@ -114,14 +114,13 @@ static void add_resample(struct builder *builder, const char *layer, struct grn 
 {
     struct tft_model *model = builder->model;
 
-    grn->resample.mask = add(builder, layer, "skip.mask", 0, grn->out, TFT_INIT_ZERO);
+    grn->resample.mask = add_tensor(builder, layer, "skip.mask", 0, grn->out, TFT_INIT_ZERO);
     grn->skip_norm = add_norm(builder, layer, "skip.norm", grn->out);
     grn->skip = (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + model->derived, .b = TFT_NONE };
     model->derived += grn->in * grn->out;
 }
 
-/* A joint network whose skip connection is its input: selection wants weights there, so the identity is made of
- * them. */
+/* A joint network whose skip connection is its input. Selection needs weights there, so they become the identity. */
 static void add_identity(struct builder *builder, struct grn *grn)
 {
     grn->skip =
@@ -156,7 +155,7 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
     return grn;
 }
 
-/* A site whose rows are all there is at a time. */
+/* A site whose rows are all elements of a time step. */
 static struct site site_of(const char *name, size_t W)
 {
     return (struct site){ .name = fnv1a(name), .stride = W };
@@ -183,15 +182,23 @@ static void add_embedding(struct builder *builder, const struct tft_variable *fr
     embedding->W = W;
     embedding->categories = from->categories;
     if (from->type == TFT_CATEGORY) {
-        embedding->w = add(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
+        embedding->w = add_tensor(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
         start(builder, TABLE, from->categories, W, 0);
         return;
     }
     /* Kernel and bias are neighbours: together the matrix (2, W) that rank 1 wants. */
-    embedding->w = add(builder, layer, "kernel", 1, W, TFT_INIT_GLOROT);
+    embedding->w = add_tensor(builder, layer, "kernel", 1, W, TFT_INIT_GLOROT);
     start(builder, REAL_INPUT, fan, W, 0);
-    add(builder, layer, "bias", 0, W, TFT_INIT_ZERO);
+    add_tensor(builder, layer, "bias", 0, W, TFT_INIT_ZERO);
     start(builder, REAL_INPUT, fan, W, 1);
+}
+
+/* The number of columns of the batch's array that has the variable. */
+static size_t *columns_of(struct tft_columns *columns, const struct tft_variable *variable)
+{
+    if (variable->role == TFT_STATIC)
+        return variable->type == TFT_CATEGORY ? &columns->static_cats : &columns->static_reals;
+    return variable->type == TFT_CATEGORY ? &columns->cats : &columns->reals;
 }
 
 static void add_inputs(struct builder *builder)
@@ -202,15 +209,11 @@ static void add_inputs(struct builder *builder)
     for (size_t i = 0; i < config->variable_count; i++) {
         const struct tft_variable *from = &config->variables[i];
         struct variable *variable = &model->variables[i];
-        int is_static = from->role == TFT_STATIC, category = from->type == TFT_CATEGORY;
-        size_t *columns = is_static  ? category ? &model->columns.static_cats : &model->columns.static_reals
-                          : category ? &model->columns.cats
-                                     : &model->columns.reals;
         size_t first = model->table.count;
 
         variable->role = from->role;
-        variable->rank1 = !category && !config->plain;
-        variable->column = (*columns)++;
+        variable->rank1 = from->type != TFT_CATEGORY && !config->plain;
+        variable->column = (*columns_of(&model->columns, from))++;
         add_embedding(builder, from, &variable->embedding);
         variable->params = span_from(builder, first);
         if (from->role == TFT_TARGET)
@@ -221,7 +224,7 @@ static void add_inputs(struct builder *builder)
     model->future_count = tft_config_choice(config, TFT_CHOICE_FUTURE, model->chosen[TFT_CHOICE_FUTURE]);
 }
 
-/* A category's of pytorch-forecasting: resampling and norm. */
+/* A category's network in pytorch-forecasting: resampling and norm. */
 static struct grn add_bare(struct builder *builder, const char *layer, size_t W)
 {
     size_t first = builder->model->table.count;
@@ -289,14 +292,14 @@ static struct lstm add_lstm(struct builder *builder, const char *layer, struct s
                          .input = { .in = H, .out = 4 * H },
                          .recurrent = { .in = H, .out = 4 * H, .b = TFT_NONE } };
 
-    lstm.input.w = add(builder, layer, "kernel", H, 4 * H, TFT_INIT_GLOROT);
+    lstm.input.w = add_tensor(builder, layer, "kernel", H, 4 * H, TFT_INIT_GLOROT);
     start(builder, LSTM, H, 4 * H, 0);
-    lstm.recurrent.w = add(builder, layer, "recurrent", H, 4 * H, TFT_INIT_ORTHOGONAL);
+    lstm.recurrent.w = add_tensor(builder, layer, "recurrent", H, 4 * H, TFT_INIT_ORTHOGONAL);
     start(builder, LSTM, H, 4 * H, 0);
-    lstm.input.b = add(builder, layer, "bias", 0, 4 * H, TFT_INIT_LSTM_BIAS);
+    lstm.input.b = add_tensor(builder, layer, "bias", 0, 4 * H, TFT_INIT_LSTM_BIAS);
     start(builder, LSTM, H, 4 * H, 1);
     if (builder->model->config.conformance != TFT_PUBLISHED) {
-        lstm.recurrent.b = add(builder, layer, "recurrent.bias", 0, 4 * H, TFT_INIT_ZERO);
+        lstm.recurrent.b = add_tensor(builder, layer, "recurrent.bias", 0, 4 * H, TFT_INIT_ZERO);
         start(builder, LSTM, H, 4 * H, 1);
     }
     *params = span_from(builder, first);
@@ -328,7 +331,7 @@ static void add_attention(struct builder *builder)
             size_t place;
 
             snprintf(tensor, sizeof tensor, "%s.%zu.kernel", kind ? "key" : "query", h);
-            place = add(builder, "attention", tensor, H, d, TFT_INIT_GLOROT);
+            place = add_tensor(builder, "attention", tensor, H, d, TFT_INIT_GLOROT);
             start(builder, ATTENTION, H, d, 0);
             if (h == 0)
                 *(kind ? &attention->key : &attention->query) = place;
@@ -338,7 +341,7 @@ static void add_attention(struct builder *builder)
             size_t place;
 
             snprintf(tensor, sizeof tensor, "%s.%zu.bias", kind ? "key" : "query", h);
-            place = add(builder, "attention", tensor, 0, d, TFT_INIT_ZERO);
+            place = add_tensor(builder, "attention", tensor, 0, d, TFT_INIT_ZERO);
             if (h == 0)
                 *(kind ? &attention->key_bias : &attention->query_bias) = place;
         }
@@ -415,7 +418,7 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
     made->log = log;
     made->config = *config;
     made->T = config->E + config->D;
-    /* A step that does not see itself sees nothing if it is the first: there are queries of the decoder only. */
+    /* The first step would see nothing if it does not see itself: only the decoder has queries. */
     made->queries = config->plain && config->conformance != TFT_PYTORCH_FORECASTING ? made->T : config->D;
     made->loss_factor = config->conformance == TFT_PYTORCH_FORECASTING ? 2 / (double)config->quantile_count : 1;
     made->networks = calloc(2 * config->variable_count, sizeof *made->networks);

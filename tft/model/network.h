@@ -2,8 +2,8 @@
  *
  * The model's inside: which layers it has, and where. For network.c, workspace.c, forward.c and backward.c only.
  */
-#ifndef TFT_LAYOUT_H
-#define TFT_LAYOUT_H
+#ifndef HALAY_TFT_NETWORK_H
+#define HALAY_TFT_NETWORK_H
 
 #include "tft/layers/attention.h"
 #include "tft/layers/embedding.h"
@@ -30,8 +30,8 @@ struct tft_model {
     struct tft_columns columns;
     struct tft_param_table table;
     size_t T, queries;  /* E + D; steps of the tail: D, or T in the plain graph */
-    size_t derived;     /* weights that a granule makes of parameters */
-    size_t folded;      /* weights that forecasts make of parameters */
+    size_t derived;     /* weights that a granule derives from parameters */
+    size_t folded;      /* weights that forecasts derive from parameters */
     double loss_factor; /* pytorch-forecasting's loss is a multiple of the published one */
     size_t statics, history_count, future_count;
     size_t chosen[TFT_CHOICES][TFT_VARIABLES_MAX]; /* the selections' variables */
@@ -52,7 +52,15 @@ struct tft_model {
         output_gate_params, output_params;
 };
 
-/* HALAY_OK, or a line in the log that says what would be right. */
+/* Steps of a window whose values of such a variable the model sees. */
+static inline size_t steps_seen(const struct tft_model *model, enum tft_role role)
+{
+    if (role == TFT_STATIC)
+        return 1;
+    return role == TFT_KNOWN ? model->T : model->config.E;
+}
+
+/* Logs what would be right if something is wrong. */
 enum halay_status config_check(struct halay_log *log, const struct tft_model_config *config);
 
 struct tft_workspace {
@@ -73,7 +81,7 @@ struct tft_workspace {
     struct glu_state sequence_gate, attention_gate, output_gate;
     struct attention_state attention;
     real *static_vector, *context[CONTEXTS]; /* (B, H) */
-    real *selected;                          /* (T B, H): what the selections gave */
+    real *selected;                          /* (T B, H): the selections' output */
     real *gates, *h, *c;                     /* (T B, 4 H), (B + T B, H) */
     real *phi, *enriched;                    /* (T B, H) */
     real *attended, *gated, *fed, *last;     /* (N B, H), N queries */
@@ -85,7 +93,7 @@ struct tft_workspace {
     real *d_output;                        /* (D B, Q O) */
     real *derived, *d_derived;
     struct halves halves; /* with bf16 */
-    uint64_t version;     /* of the parameters that the halves were made of (tft/model/model.h) */
+    uint64_t version;     /* version of the parameters that the rounded ones come from (tft/model/model.h) */
     real *folded;         /* NULL in the plain graph */
     uint64_t folded_version;
     size_t *places; /* (T B): for tft/model/shared_rows.c, as is slots; NULL in the plain graph */
@@ -129,12 +137,12 @@ void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
                       struct vsn_input *inputs);
 
-/* Rows that windows share, made once (shared_rows.c). How many slots so many rows want; whether the samples' static
- * inputs are the same. */
+/* Rows that windows share, computed once (shared_rows.c): the slots that so many rows need; whether all samples have
+ * the same static inputs. */
 size_t shared_rows_slots(size_t rows);
 int shared_rows_statics(const struct tft_workspace *workspace);
-/* Of the rows [row, row + R) of a selection's inputs, brings those that differ to the front, in their order, and says
- * how many they are; places then says where each row went. */
+/* Brings the distinct ones of rows [row, row + R) of a selection's inputs to the front, in their order, and returns how
+ * many they are; places then has where each row went. */
 size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
 /* rows (R, H): from the ones in front to all R. */
 void shared_rows_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table and the initial values. Draws: Philox with key (seed, hash of the parameter's name) and counter
- * (block low, block high, 0, "init"), four an element's block.
+ * The table and the initial values. Draws: Philox with key (seed, hash of the parameter's name) and counter (block low,
+ * block high, 0, "init"), four draws per block.
  */
 #include "tft/model/params.h"
 #include "base/memory.h"
@@ -77,8 +77,8 @@ static double normal(uint32_t seed, uint32_t name, size_t i)
     return sqrt(-2 * log(uniform(seed, name, 2 * i))) * cos(turn * uniform(seed, name, 2 * i + 1));
 }
 
-/* rows <= columns: orthonormal rows, by Gram and Schmidt (twice, which makes it as good as a QR) from normal draws: the
- * same distribution as the orthogonal factor of a normal matrix. */
+/* rows <= columns: orthonormal rows, by Gram-Schmidt (twice, which is as accurate as a QR) from normal draws: the same
+ * distribution as the orthogonal factor of a normal matrix. */
 static enum halay_status init_orthogonal(real *w, size_t rows, size_t columns, uint32_t seed, uint32_t name)
 {
     double *q = malloc(rows * columns * sizeof *q);

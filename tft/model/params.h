@@ -9,8 +9,8 @@
  * variable). It counts, is saved and is initialised, but is neither registered, clipped, updated nor decayed; its place
  * in a gradient block is never written.
  */
-#ifndef TFT_PARAMS_H
-#define TFT_PARAMS_H
+#ifndef HALAY_TFT_PARAMS_H
+#define HALAY_TFT_PARAMS_H
 
 #include "tft/model/tft.h"
 
@@ -28,13 +28,13 @@ enum tft_init {
 };
 
 struct tft_param {
-    char name[TFT_PARAM_NAME_MAX + 1];  /* "history.joint.dense1.kernel": stable, unique; a key of the checkpoint */
+    char name[TFT_PARAM_NAME_MAX + 1];  /* "history.joint.dense1.kernel": stable, unique; a key of the file */
     int dimensions;                     /* 1 or 2; a file may hold 3 */
     size_t shape[TFT_PARAM_DIMENSIONS]; /* a kernel is (inputs, outputs) */
     size_t offset, count;               /* in reals from the block's beginning */
     int dead;
     enum tft_init init;
-    double spread; /* of UNIFORM and NORMAL; set by who adds the tensor */
+    double spread; /* of UNIFORM and NORMAL; set when the tensor is added */
 };
 
 /* Grows while a model is laid out; the array is owned. */

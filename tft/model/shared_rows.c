@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that windows share. What a selection makes of a row depends on that row's inputs and the static inputs, nothing
- * else; consecutive windows of one entity have most of their rows in common. In forecasts, where no dropout tells them
- * apart, such a granule computes each row once:
+ * Rows that windows share. A selection's output for a row depends only on that row's inputs and the static inputs, and
+ * consecutive windows of one entity have most of their rows in common. In forecasts, which have no dropout, such a
+ * granule computes each row once:
  *
  *   rows (time, sample)      a0 b1  b1 c2  c2 d3      gather:  a b c d      places: 0 1 1 2 2 3
  *

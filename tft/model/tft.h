@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the trainer's files share: the letters of its dimensions and the description of a model.
+ * What the trainer's files share: the letters of the dimensions and the description of a model.
  *
  *   B  samples of one granule (1 to granule)      E  encoder steps (history)
  *   T  time steps, E + D                          D  decoder steps (horizon)
@@ -8,13 +8,13 @@
  *   V  variables of one selection network         O  targets
  *   R  rows: any product of time and samples      d  size of an attention head, H / heads
  *
- * Arrays are row-major and their shapes are written in comments: (T, B, H). Inside the model rows are time-major, row
- * t * B + b, so that a step of the LSTM, the encoder's part and the decoder's part are each one contiguous block. At
- * the interface (struct tft_batch) samples come first, as the data have them. `d_` in front of a name: gradient of the
- * loss.
+ * Arrays are row-major and their shapes are written in comments: (T, B, H). Inside the model rows are time-major: of
+ * step t and sample b, row t B + b. So a step of the LSTM, the encoder's part and the decoder's part are each one
+ * contiguous block. At the interface (struct tft_batch) samples come first, as in the data. `d_` before a name: the
+ * gradient of the loss.
  */
-#ifndef TFT_TFT_H
-#define TFT_TFT_H
+#ifndef HALAY_TFT_TFT_H
+#define HALAY_TFT_TFT_H
 
 #include "tft/kernels/real.h"
 #include <stddef.h>
@@ -23,8 +23,8 @@
 enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8, TFT_GRANULE_MAX = 64 };
 enum { TFT_STEPS_MAX = 100000 }; /* of an encoder, a horizon, a lag, a stride */
 
-/* What the model knows of a variable, in the model's order. A target's past is an input; its future is not. */
-enum tft_role { TFT_STATIC = 0, TFT_OBSERVED = 1, TFT_KNOWN = 2, TFT_TARGET = 3 };
+/* What the model knows of a variable, in the model's order. A target's past is an input, its future is not. */
+enum tft_role { TFT_STATIC = 0, TFT_OBSERVED = 1, TFT_KNOWN = 2, TFT_TARGET = 3, TFT_ROLES };
 enum tft_type { TFT_REAL = 0, TFT_CATEGORY = 1 };
 
 struct tft_variable {
@@ -35,20 +35,19 @@ struct tft_variable {
 };
 
 /*
- * Whose model it is, to the last weight and its initial value: the published one, or one of two that are built
+ * Which model it is, to the last weight and its initial value: the published one, or one of two that are built
  * differently.
  *
  * NVIDIA's (DeepLearningExamples): no dropout in the selections' joint networks, after the LSTMs, after attention and
- * on its heads; a second bias in the LSTMs; no layer norm over one value; initial values as PyTorch's layers have them.
- * (Its static selection also has a context kernel that nothing uses; that one is left out.)
+ * on its heads; a second bias in the LSTMs; no layer norm over one value; the initial values of PyTorch's layers. (Its
+ * static selection also has a context kernel that nothing uses; it is left out.)
  *
  * pytorch-forecasting's: a real is embedded in hidden_continuous numbers, a category in as many as its number of
  * categories suggests; where a width changes, the skip connection is an interpolation with learned scales and layer
  * norm, and a category's own network is nothing else; the joint network's hidden size is at most the number of
  * variables, and there is none for one variable; selections have categories before reals (tft_config_choice); queries,
- * keys and values have biases; a step does not attend to itself;
- * layer norm's epsilon is 1e-5; the LSTMs have a second bias; the loss is twice the mean over the quantiles, not their
- * sum.
+ * keys and values have biases; a step does not attend to itself; layer norm's epsilon is 1e-5; the LSTMs have a second
+ * bias; the loss is twice the mean over the quantiles, not their sum.
  */
 enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
 
@@ -88,9 +87,9 @@ void tft_config_defaults(struct tft_model_config *config);
  * former index of the variable now at i. */
 void tft_config_sort(struct tft_model_config *config, size_t *order);
 
-/* A selection's variables, in its order: the model's; pytorch-forecasting's has categories before reals and what is
- * known first, which its resampled skip connections can tell from another. variables: room for TFT_VARIABLES_MAX
- * numbers. Returns how many they are. */
+/* A selection's variables in its order, which is the model's; pytorch-forecasting's has categories before reals and
+ * known ones first, and its resampled skip connections depend on that order. variables: room for TFT_VARIABLES_MAX
+ * numbers. Returns how many there are. */
 enum tft_choice { TFT_CHOICE_STATIC, TFT_CHOICE_HISTORY, TFT_CHOICE_FUTURE, TFT_CHOICES };
 size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables);
 

@@ -23,7 +23,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Layers take turns with it. */
+/* Shared by the layers, one after the other. */
 static size_t scratch_reals(const struct tft_model *model, size_t most)
 {
     size_t E = model->config.E, D = model->config.D, H = model->config.H;
@@ -87,7 +87,7 @@ static void layout_layers(struct arena *arena, const struct tft_model *model, st
     glu_layout(arena, &model->output_gate, N * most, &w->output_gate);
 }
 
-/* Twice (once as they are, once transposed) the parameters but for embeddings, which are not multiplied by. */
+/* Twice the parameters (as they are and transposed), except embeddings, which are no factors. */
 static size_t cache_size(const struct tft_model *model)
 {
     size_t reals = model->table.reals;
@@ -261,7 +261,7 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
         }
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
-        size_t steps = variable->role == TFT_STATIC ? 1 : variable->role == TFT_KNOWN ? model->T : E;
+        size_t steps = steps_seen(model, variable->role);
 
         for (size_t b = 0; variable->embedding.categories && b < workspace->batch.B; b++)
             for (size_t t = variable->role == TFT_STATIC ? 0 : E - lengths[b]; t < steps; t++) {
@@ -323,7 +323,7 @@ static void fold(struct tft_workspace *w, const struct pass *pass)
     grn_fold(pass, &model->feedforward, folded + model->feedforward.folded);
 }
 
-/* What forecasts alone can save. */
+/* The work that only forecasts can save. */
 static void save_forecasts(struct tft_workspace *w, uint64_t version, struct pass *pass)
 {
     if (w->model->config.plain)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Charts: a frame from data to pixels, round ticks, polylines. Errors of the stream are its owner's to look at.
+ * Charts: a frame from data to pixels, round ticks, polylines. The stream's owner checks its errors.
  */
 #include "tft/report/chart.h"
 #include <math.h>
@@ -59,7 +59,12 @@ static void include(struct frame *f, const double *x, const double *y, size_t n)
 static double round_step(double range, int ticks)
 {
     double rough = range / ticks, power = pow(10, floor(log10(rough))), lead = rough / power;
-    return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
+
+    if (lead < 1.5)
+        return power;
+    if (lead < 3.5)
+        return power * 2;
+    return power * (lead < 7.5 ? 5 : 10);
 }
 
 static struct frame make_frame(const struct tft_chart *c)
@@ -135,14 +140,22 @@ static void write_line(FILE *file, const struct tft_line *line, const struct fra
     fprintf(file, "\"/>\n");
 }
 
-/* Labels from the right end of the frame's top, each behind a stroke of its line. */
+/* The label of a line, or, after the last line, of the band; NULL: none. */
+static const char *label_of(const struct tft_chart *c, size_t i)
+{
+    if (i < c->line_count)
+        return c->lines[i].label;
+    return c->band_count ? c->band_label : NULL;
+}
+
+/* Labels from the right end of the frame's top, each after a stroke of its line. */
 static void write_legend(FILE *file, const struct tft_chart *c, const struct frame *f)
 {
     double x = f->right;
 
     for (size_t i = c->line_count + 1; i-- > 0;) {
         int is_band = i == c->line_count;
-        const char *label = is_band ? (c->band_count ? c->band_label : NULL) : c->lines[i].label;
+        const char *label = label_of(c, i);
         if (!label)
             continue;
         size_t letters = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Report: the page. Text, tables and charts in one file: no script, no font, no picture from elsewhere; colours are
- * variables that follow the reader's preference for light or dark. Errors of the stream are its owner's to look at.
+ * variables that follow the reader's preference for light or dark. The stream's owner checks its errors.
  */
 #include "tft/report/report.h"
 #include "tft/report/chart.h"
@@ -60,7 +60,7 @@ static const char *text_at(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* A table's cell; a dash where there is no number. */
+/* A table's cell; a dash if there is no number. */
 static void cell(FILE *f, double value, int digits)
 {
     if (isnan(value))
@@ -311,9 +311,8 @@ static void write_forecasts(FILE *f, const struct tft_report *r)
     if (!r->forecast_count)
         return;
     snprintf(label, sizeof label, "P%.3g-P%.3g", 100 * low, 100 * high);
-    fprintf(f, "<h2>Forecasts</h2><p>What the model forecast (line and band) over what came (dark line), right of the "
-               "dashed line unseen by "
-               "it.</p><div class=\"pair\">\n");
+    fprintf(f, "<h2>Forecasts</h2><p>The model's forecasts (line and band) over the actual values (dark line), which "
+               "it had not seen right of the dashed line.</p><div class=\"pair\">\n");
     for (size_t i = 0; i < r->forecast_count; i++)
         write_forecast(f, &r->forecasts[i], label);
     fprintf(f, "</div>\n");
@@ -336,7 +335,7 @@ static void write_config(FILE *f, const struct tft_report *r)
     fprintf(f, "</table></div>\n");
 }
 
-/* With several targets each has a part of its own, under its name. */
+/* Each of several targets has a section under its name. */
 static void write_each(FILE *f, const struct tft_report *r, void (*write)(FILE *f, const json_t *scores))
 {
     const json_t *targets = json_object_get(r->scores, "targets");

@@ -12,14 +12,14 @@
 struct tft_report_forecast {
     char title[160];
     size_t history, horizon;
-    double *truth;               /* owned: (history + horizon), NAN where it is not known */
+    double *truth;               /* owned: (history + horizon), NAN where unknown */
     double *low, *middle, *high; /* owned: (horizon) */
 };
 
 struct tft_report {
     json_t *run;     /* run.json */
     json_t *metrics; /* array of the lines of metrics.jsonl */
-    json_t *scores;  /* what `evaluate` says; NULL without data */
+    json_t *scores;  /* what `evaluate` reports; NULL without data */
     struct tft_report_forecast *forecasts;
     size_t forecast_count;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches: a window's rows are one run of memory in the model's order of variables, so that gathering a sample is one
- * copy. Only where the window ends on a bridge it has other values: it does not know what lies behind.
+ * Batches: a window's rows are contiguous and in the model's order of variables, so that gathering a sample is one
+ * copy. Only a window that ends on a bridge gets other values there: it must not know the bridge's end.
  */
 #include "tft/run/batches.h"
 #include "tft/kernels/philox.h"
@@ -16,8 +16,7 @@ static void add_variable(struct tft_model_config *m, const char *name, enum tft_
     snprintf(v->name, sizeof v->name, "%s", name);
     v->role = role;
     v->type = is_category ? TFT_CATEGORY : TFT_REAL;
-    v->categories =
-        is_category && !categories ? 1 : categories; /* none was seen: the embedding has a row all the same */
+    v->categories = is_category && !categories ? 1 : categories; /* none was seen: the embedding still has a row */
 }
 
 void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
@@ -77,12 +76,12 @@ static void fill_targets(const struct tft_data *d, size_t row, float *targets, f
         weights[o] = d->present[row * O + o] ? tft_data_weight(d, row) : 0;
 }
 
-/* Real k of a window, whose rows lie one behind the other: on a bridge over the last row that is known it has the value
- * before the bridge. What is known ahead is known to the window's end. */
+/* Real k of a window's rows: on a bridge over the last known row it gets the value before the bridge. A known input is
+ * known up to the window's end. */
 static void fill_open(const struct tft_data *d, const struct tft_window *w, size_t k, float *rows)
 {
     const struct tft_input *input = &d->schema.inputs[d->reals[k]];
-    int known = d->schema.inputs[input->base].role == TFT_INPUT_KNOWN;
+    int known = tft_roles[d->schema.inputs[input->base].role].is_known_ahead;
     int64_t origin = (int64_t)(w->origin - d->entities[w->entity].first), first = origin - (int64_t)w->length;
     int64_t end = origin + (int64_t)d->schema.horizon, limit = known ? end : origin, lag = (int64_t)input->lag;
     const struct tft_bridge *bridge = tft_data_bridge(d, w->entity, input->base, limit - 1);
@@ -104,7 +103,7 @@ static int is_drawn(const struct tft_data *d, size_t k)
     return input->fill == TFT_FILL_INTERPOLATE && (input->derivation == TFT_PLAIN || input->derivation == TFT_LAG);
 }
 
-static int is_dropped(const struct tft_category_dropout *dropout, uint64_t position, size_t input)
+static int is_category_dropped(const struct tft_category_dropout *dropout, uint64_t position, size_t input)
 {
     const uint32_t key[2] = { dropout->seed, fnv1a("category dropout") };
     const uint32_t counter[4] = { (uint32_t)position, (uint32_t)(position >> 32), dropout->step, (uint32_t)input };
@@ -114,7 +113,7 @@ static int is_dropped(const struct tft_category_dropout *dropout, uint64_t posit
     return draws[0] < dropout->share * 0x1p32;
 }
 
-/* Categories of sample b, which has so many steps from place `to` on, that this training step takes for unknown. */
+/* Replace categories of sample b, whose steps begin at row `to`, that this training step takes for unknown. */
 static void drop_categories(const struct tft_gather *g, struct tft_batch *batch, size_t b, size_t to, size_t steps)
 {
     const struct tft_data *d = g->windows->data;
@@ -123,11 +122,11 @@ static void drop_categories(const struct tft_gather *g, struct tft_batch *batch,
 
     for (size_t k = 0; k < d->static_cat_count; k++)
         if (tft_encoding_unknown(&d->schema, &d->encoding, d->static_cats[k], &unknown) &&
-            is_dropped(g->dropout, position, d->static_cats[k]))
+            is_category_dropped(g->dropout, position, d->static_cats[k]))
             batch->static_cats[b * d->static_cat_count + k] = unknown;
     for (size_t k = 0; k < d->cat_count; k++)
         if (tft_encoding_unknown(&d->schema, &d->encoding, d->cats[k], &unknown) &&
-            is_dropped(g->dropout, position, d->cats[k]))
+            is_category_dropped(g->dropout, position, d->cats[k]))
             for (size_t t = to; t < to + steps; t++)
                 batch->cats[t * d->cat_count + k] = unknown;
 }
@@ -145,7 +144,7 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
         enum halay_status status = tft_data_check(d, first, steps);
         if (status)
             return status;
-        batch->lengths[b] = w.length; /* what stands before a shorter one is never read */
+        batch->lengths[b] = w.length; /* what is before a shorter one is never read */
         memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
         for (size_t k = 0; d->bridge_count && k < columns; k++)
             if (is_drawn(d, k))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches: the model that fits a schema, and the gathering of windows into its granules.
+ * Batches: the model for a schema, and the gathering of windows into its granules.
  */
 #ifndef HALAY_TFT_BATCHES_H
 #define HALAY_TFT_BATCHES_H
@@ -10,23 +10,23 @@
 #include "tft/model/model.h"
 #include "tft/run/run_config.h"
 
-/* The configuration of the model for a schema and what was learned of its categories. Its variables are in the order of
- * tft_data's. */
+/* The configuration of the model for a schema and the categories found in training. Its variables are in tft_data's
+ * order. */
 void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
                           const struct tft_run_config *run, struct tft_model_config *model);
 
 /*
- * What training takes for unknown, so that it trains the row of the embedding that stands for it: each category with
- * 'unknown: true' in this share of the windows, all along a window. Which ones follows from seed, step and the
- * window's position in the batch, not from who computes it.
+ * The categories that training takes for unknown, to train the embedding's row for unknown values: each input with
+ * 'unknown: true' in this share of the windows, for the whole window. Which ones depends on seed, step and the window's
+ * position in the batch, not on who computes it.
  */
 struct tft_category_dropout {
     double share;
     uint32_t seed, step;
 };
 
-/* Where positions of a global batch find their windows: position p is window numbers[base + p], or base + p if numbers
- * is NULL. All borrowed. */
+/* The windows of a global batch: position p is window numbers[base + p], or base + p if numbers is NULL. All
+ * borrowed. */
 struct tft_gather {
     const struct tft_windows *windows;
     const uint64_t *numbers;
@@ -37,7 +37,7 @@ struct tft_gather {
 /* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch);
 
-/* Window at a position, and the number of measured targets of positions [first, first + count). */
+/* The window at a position, and the number of measured targets at positions [first, first + count). */
 struct tft_window tft_gather_window(const struct tft_gather *gather, size_t position);
 enum halay_status tft_gather_targets(const struct tft_gather *gather, size_t first, size_t count, size_t *targets);
 

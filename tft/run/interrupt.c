@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interrupt: the one variable that a signal's handler may write. Programs own their signals, so this is no part of a
- * library.
+ * Interrupt: the variables that a signal handler writes. Programs own their signals, so this belongs in no library.
  *
- * The handler has a stack of its own: the system would else write its frame (3 KB with AVX-512) below the stack of what
- * it interrupts, and a matrix product's machine code that keeps something there would go on with it overwritten. The
- * main thread, which the system prefers, is the one that has it.
+ * The handler has a stack of its own. Otherwise the kernel would write its frame (3 KB with AVX-512) below the
+ * interrupted code's stack pointer, where generated code of a matrix product may keep data, which would be overwritten.
+ * The main thread has that stack, since the kernel prefers it for signals.
  */
 #include "tft/run/interrupt.h"
 #include "base/clock.h"
@@ -13,18 +12,19 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { ONE_EVENT_US = 1000000 }; /* a batch system tells every process, and so does the launcher that it has told */
+/* A batch system signals every process, and the launcher that it signals does so too. */
+enum { ONE_EVENT_US = 1000000 };
 
-/* Without a lock, so that a handler may write them; relaxed: they say nothing of other memory. */
+/* Lock-free, so that a handler may write them; relaxed: they publish no other memory. */
 static atomic_int seen;
-static _Atomic int64_t first_us[SIGTERM + 1]; /* when a signal came for the first time; 0 before */
+static _Atomic int64_t first_us[SIGTERM + 1]; /* time of the first signal; 0 before */
 
 static void note(int number)
 {
     atomic_store_explicit(&seen, number, memory_order_relaxed);
 }
 
-/* The second one is the system's, as soon as this handler has returned. */
+/* The second signal gets the default action as soon as this handler has returned. */
 static void note_first(int number)
 {
     int64_t now_us = halay_now_us(), before_us = 0;
@@ -45,7 +45,7 @@ void tft_interrupt_watch(void)
     stack_t own = { .ss_sp = stack, .ss_size = sizeof stack }, before;
 
     if (!sigaltstack(NULL, &before) && before.ss_flags & SS_DISABLE)
-        sigaltstack(&own, NULL); /* cannot fail: it is large enough, and not in use */
+        sigaltstack(&own, NULL); /* cannot fail: it is large enough and not in use */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction old, action = { .sa_handler = note_first, .sa_flags = SA_RESTART | SA_ONSTACK };
         if (!sigaction(numbers[i], NULL, &old) && old.sa_handler == SIG_DFL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration of a run: the table, and the one function that takes a value by it, wherever it came from.
+ * Configuration of a run: the table, and the one function that sets a value by it, whatever its source.
  */
 #include "tft/run/run_config.h"
 #include "base/config.h"
@@ -18,8 +18,8 @@ enum kind { WHOLE, REAL, WORD, LIST, TEXT };
 #define AT(member) offsetof(struct tft_run_config, member)
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the preset. WORD: the first `offered` of
- * the words are, all others are refused. */
+/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the default. WORD: only the first `offered` of
+ * the words are accepted. */
 static const struct key {
     const char *name;
     enum kind kind;
@@ -37,26 +37,26 @@ static const struct key {
       "share of windows in which a category with 'unknown: true' is taken for unknown in training" },
     { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
     { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
-    { "learning_rate", REAL, AT(learning_rate), 1e-3, 0, 10, 0, NULL, 0, "the highest, where a schedule changes it" },
+    { "learning_rate", REAL, AT(learning_rate), 1e-3, 0, 10, 0, NULL, 0, "the highest, if a schedule changes it" },
     { "scale_learning_rate", WORD, AT(scale_learning_rate), 0, 0, 0, 0, WORDS("none", "linear", "sqrt"), 3,
       "multiply it by the ranks, or by their square root" },
     { "schedule", WORD, AT(schedule), 0, 0, 0, 0, WORDS("constant", "warmup", "cosine", "plateau"), 4,
       "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0; plateau: halved after 2 evaluations "
-      "in vain" },
+      "without improvement" },
     { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays weights" },
     { "weight_decay", REAL, AT(weight_decay), 0, 0, 1, 0, NULL, 0, "of adamw" },
     { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
     { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global", "none"), 3,
       "of each tensor alone, or of all together" },
     { "epochs", WHOLE, AT(epochs), 100, 1, 1000000, 0, NULL, 0, "at most so many" },
-    { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "at most so many steps; 0: no limit" },
-    { "max_time", REAL, AT(max_time), 0, 0, 1e9, 1, NULL, 0, "at most so many seconds; 0: no limit" },
+    { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "most steps; 0: no limit" },
+    { "max_time", REAL, AT(max_time), 0, 0, 1e9, 1, NULL, 0, "most seconds; 0: no limit" },
     { "train_samples", WHOLE, AT(train_samples), 0, 1, 1e12, 1, NULL, 0, "windows of an epoch; 0: all" },
     { "valid_samples", WHOLE, AT(valid_samples), 0, 1, 1e12, 1, NULL, 0, "windows of a validation; 0: all" },
     { "eval_every", WHOLE, AT(eval_every), 0, 1, 1e9, 1, NULL, 0, "steps between validations; 0: an epoch" },
     { "patience", WHOLE, AT(patience), 5, 1, 1000000, 0, NULL, 0, "evaluations without improvement before it stops" },
     { "min_delta", REAL, AT(min_delta), 1e-4, 0, 1e6, 0, NULL, 0,
-      "what counts as an improvement of the validation loss" },
+      "smallest decrease of the validation loss that counts as an improvement" },
     { "accumulate", WHOLE, AT(accumulate), 1, 1, 65536, 0, NULL, 0, "batches of one optimizer step" },
     { "seed", WHOLE, AT(seed), 1, 0, 4294967295.0, 0, NULL, 0, "of weights, order and dropout" },
     { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16"), 2, "of the matrix products' factors" },
@@ -68,26 +68,26 @@ static const struct key {
     { "hidden_continuous_size", WHOLE, AT(hidden_continuous_size), 8, 1, 4096, 0, NULL, 0,
       "width of a real's embedding; of pytorch-forecasting's model" },
     { "crossing", WORD, AT(crossing), 0, 0, 0, 0, WORDS("allow", "forbid"), 2,
-      "forbid: each quantile is the one before and a positive step" },
+      "forbid: each quantile is the previous one plus a positive step" },
     { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 4,
-      "who updates what: every rank all; zero1, zero2: each its share; parameter-server: rank 0" },
-    { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "cpu" },
+      "who updates what: every rank everything; zero1, zero2: each its share; parameter-server: rank 0" },
+    { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "what computes" },
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
     { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
-      "decay of a moving average of the weights, which is then what is evaluated and kept; 0: none" },
+      "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
     { "sampling", WORD, AT(sampling), 0, 0, 0, 0, WORDS("uniform", "scale"), 2,
-      "which windows train_samples takes: any, or rather those of entities with large values" },
+      "which windows train_samples takes: any, or preferably those of entities with large values" },
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
-      "steps between checkpoints; there is one before each evaluation anyway" },
+      "steps between checkpoints, besides the one before each evaluation" },
     { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
-      "with --elastic: steps between commits, and at most so many are computed again when a rank is lost" },
-    { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "newest checkpoints that are kept; 0: none is made" },
-    { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to begin with" },
+      "with --elastic: steps between commits; at most so many are repeated when a rank is lost" },
+    { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
+    { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
 };
 
-enum { KEYS = sizeof keys / sizeof *keys };
+enum { KEYS = sizeof keys / sizeof *keys, OPTION_NAME = 40, OPTION_WORDS = 7 };
 
-/* What a run may change when it goes on. */
+/* What a run may change when it resumes. */
 static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time", "patience",  "threads",
                                          "checkpoint_every", "commit_every", "keep",     "init_from", "strategy" };
 
@@ -359,8 +359,8 @@ enum halay_status tft_run_config_take_option(struct halay_log *log, const char *
 {
     char where[96];
 
-    snprintf(where, sizeof where, "option '--%.64s'", name);
-    return take_text(log, where, name, value, config);
+    snprintf(where, sizeof where, "option %.64s", name);
+    return take_text(log, where, name + strspn(name, "-"), value, config);
 }
 
 enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_run_config *config)
@@ -383,7 +383,7 @@ enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_r
         return HALAY_ERR_CONFIG;
     }
     if (config->sampling == TFT_SAMPLING_SCALE && !config->train_samples) {
-        halay_error(log, "'sampling: scale' is about which windows an epoch takes: set 'train_samples' too");
+        halay_error(log, "'sampling: scale' chooses the windows of an epoch: set 'train_samples' too");
         return HALAY_ERR_CONFIG;
     }
     return HALAY_OK;
@@ -443,7 +443,7 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
         char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         halay_error(log,
-                    "%s: '%s' was %s when the run began and is %s now; a run goes on with the keys that it began with",
+                    "%s: '%s' was %s when the run began and is %s now; a run resumes with the keys that it began with",
                     where, keys[i].name, old ? old : "absent", new ? new : "absent");
         free(old);
         free(new);
@@ -456,27 +456,42 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
     return status;
 }
 
-void tft_run_config_help(FILE *out)
+/* "hidden_size" as "--hidden-size". */
+static void name_option(const struct key *key, char name[OPTION_NAME])
 {
+    snprintf(name, OPTION_NAME, "--%s", key->name);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+}
+
+const struct halay_option *tft_run_config_options(halay_option_take *take)
+{
+    static const char *const placeholders[] = { [WHOLE] = "N", [REAL] = "X", [LIST] = "X,X,...", [TEXT] = "FOLDER" };
+    static struct {
+        char name[OPTION_NAME], preset[32];
+        const char *words[OPTION_WORDS + 1];
+    } texts[KEYS];
+    static struct halay_option rows[KEYS + 2] = { { .name = "Keys of the configuration" } };
+
     for (size_t i = 0; i < KEYS; i++) {
         const struct key *key = &keys[i];
-        char option[40], preset[40] = "";
-        snprintf(option, sizeof option, "--%s", key->name);
-        for (char *c = option; *c; c++)
-            *c = *c == '_' ? '-' : *c;
+        name_option(key, texts[i].name);
+        for (size_t w = 0; w < key->offered && w < OPTION_WORDS; w++)
+            texts[i].words[w] = key->words[w];
+        int has_preset = key->kind == WORD || ((key->kind == WHOLE || key->kind == REAL) && !key->absent_zero);
         if (key->kind == WORD)
-            snprintf(preset, sizeof preset, "%s", key->words[(int)key->preset]);
-        else if (key->kind != LIST && key->kind != TEXT)
-            snprintf(preset, sizeof preset, "%g", key->preset);
-        fprintf(out, "  %-22s %-10s %s", option, preset, key->help);
-        if (key->kind == WORD && key->offered > 1) {
-            fprintf(out, " (");
-            for (size_t w = 0; w < key->offered; w++)
-                fprintf(out, "%s%s", w ? ", " : "", key->words[w]);
-            fprintf(out, ")");
-        }
-        fprintf(out, "\n");
+            snprintf(texts[i].preset, sizeof texts[i].preset, "%s", key->words[(int)key->preset]);
+        else
+            snprintf(texts[i].preset, sizeof texts[i].preset, "%g", key->preset);
+        rows[i + 1] = (struct halay_option){ .name = texts[i].name,
+                                             .placeholder = placeholders[key->kind],
+                                             .help = key->help,
+                                             .kind = HALAY_OPTION_TAKEN,
+                                             .words = key->kind == WORD ? texts[i].words : NULL,
+                                             .preset = has_preset ? texts[i].preset : NULL,
+                                             .take = take };
     }
+    return rows;
 }
 
 enum halay_status tft_run_config_export(struct halay_log *log, const struct tft_run_config *config)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Configuration of a run: one table of keys, each with type, default and help, read from a file (YAML or JSON), from
- * HALAY_TFT_* and from the command line, each over the one before.
+ * HALAY_TFT_* and from the command line, each overriding the one before.
  *
- * In a file a number may also be written as a text (all values of a hyperparameters.json are). Values that the format
- * knows and this version does not offer are refused; a key that nobody knows is
- * an error that names the nearest known one. The environment is read in run_config.c only.
+ * In a file a number may also be written as a text (all values of a hyperparameters.json are). Values that this version
+ * does not offer are refused; an unknown key is an error that names the nearest known one. The environment is read in
+ * run_config.c only.
  */
 #ifndef HALAY_TFT_RUN_CONFIG_H
 #define HALAY_TFT_RUN_CONFIG_H
 
 #include "base/log.h"
+#include "base/options.h"
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 enum { TFT_RUN_QUANTILES_MAX = 16, TFT_RUN_TEXT_MAX = 1023 };
 
-enum tft_schedule { TFT_SCHEDULE_CONSTANT, TFT_SCHEDULE_WARMUP, TFT_SCHEDULE_COSINE, TFT_SCHEDULE_PLATEAU };
+enum tft_lr_schedule { TFT_LR_CONSTANT, TFT_LR_WARMUP, TFT_LR_COSINE, TFT_LR_PLATEAU };
 enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL, TFT_CLIP_BY_NONE };
 enum tft_optimizer { TFT_OPTIMIZER_ADAM, TFT_OPTIMIZER_ADAMW };
 enum tft_sampling { TFT_SAMPLING_UNIFORM, TFT_SAMPLING_SCALE };
@@ -29,8 +29,8 @@ struct tft_list {
     double values[TFT_RUN_QUANTILES_MAX];
 };
 
-/* Integers are int64_t and words int64_t too (numbers of the lists above), so that one table describes all; 0 stands
- * for "absent" where the table says so. */
+/* Integers and words (numbers of the lists above) are int64_t, so that one table describes all; 0 means "absent" where
+ * the table says so. */
 struct tft_run_config {
     int64_t hidden_size, heads;
     double dropout, category_dropout;
@@ -57,28 +57,28 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
                                       struct tft_run_config *config);
 /* Take HALAY_TFT_* of the environment. */
 enum halay_status tft_run_config_take_environment(struct halay_log *log, struct tft_run_config *config);
-/* Take one option of the command line: name without its dashes ("hidden-size"). */
+/* Take one option of the command line ("--hidden-size"). */
 enum halay_status tft_run_config_take_option(struct halay_log *log, const char *name, const char *value,
                                              struct tft_run_config *config);
-/* Do the values go together? */
+/* Do the values fit together? */
 enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_run_config *config);
 
 /* All keys with their values; NULL if there is no memory. A document that take reads. */
 json_t *tft_run_config_json(const struct tft_run_config *config);
 
-/* The keys that make a run what it is: a new reference without those that it may change when it goes on (how long it
- * lasts, threads, checkpoints). NULL if there is no memory. */
+/* The keys that identify a run: a new reference without those that may change when it resumes (its length, threads,
+ * checkpoints). NULL if there is no memory. */
 json_t *tft_run_config_identity(const json_t *config);
-/* Can a run that began with the keys of before (where: for messages) go on with config? HALAY_ERR_CONFIG names the
+/* Can a run that began with the keys of `before` (where: for messages) resume with config? HALAY_ERR_CONFIG names the
  * key. */
 enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                               const struct tft_run_config *config);
 
-/* One line a key: name, default, help; for --help. */
-void tft_run_config_help(FILE *out);
+/* The keys as options, which take is called for, with a heading above them. Static storage. */
+const struct halay_option *tft_run_config_options(halay_option_take *take);
 
-/* HALAY_DETERMINISTIC as the run's configuration says, unless the user has set it: the engine reads it when it starts.
- */
+/* Set HALAY_DETERMINISTIC, which the engine reads when it starts, as the configuration says, unless the user has set
+ * it. */
 enum halay_status tft_run_config_export(struct halay_log *log, const struct tft_run_config *config);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoint: two files that know each other. Cleanup: zeroed first, fini accepts half-built.
+ * A run's folder: two files, each of which knows the other. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/run/run_folder.h"
+#include "base/document.h"
 #include "base/memory.h"
-#include "tft/data/document.h"
+#include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/kernels/gemm_bf16.h"
-#include "tft/run/resume.h"
+#include "tft/run/checkpoints.h"
 #include "tft/run/safetensors.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -15,16 +16,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* What the loops of tft/kernels/vector.h are compiled for that run here. */
+/* The instruction set for which the loops of tft/kernels/vector.h that run here are compiled. */
 static const char *instruction_set(void)
 {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                   __builtin_cpu_supports("avx512vl")
-               ? "x86-64-v4"
-           : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "x86-64-v3"
-                                                                             : "x86-64";
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return "x86-64-v4";
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "x86-64-v3" : "x86-64";
 #elif defined(__aarch64__)
     return "aarch64";
 #else
@@ -32,7 +31,7 @@ static const char *instruction_set(void)
 #endif
 }
 
-/* On what the bits of a training depend beside its configuration and data; NULL if there is no memory. */
+/* What of the machine the bits of a training depend on; NULL if there is no memory. */
 static json_t *describe_machine(const struct tft_run_config *config)
 {
     static const char *const means[] = {
@@ -52,8 +51,8 @@ static json_t *describe_machine(const struct tft_run_config *config)
 
 enum { FORMAT_VERSION = 1 };
 
-json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_config *config,
-                                const struct tft_schema *schema, const struct tft_encoding *encoding)
+json_t *tft_run_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_schema *schema,
+                         const struct tft_encoding *encoding)
 {
     json_t *run = json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
                             tft_run_config_json(config), "schema", schema->document, "encoding", encoding->document);
@@ -67,7 +66,7 @@ json_t *tft_checkpoint_describe(struct halay_log *log, const struct tft_run_conf
     return run;
 }
 
-/* Of a run's description without what it may change when it goes on. */
+/* Of a run's description without what may change when it resumes. */
 static uint32_t crc_of(const json_t *run)
 {
     json_t *copy = json_copy((json_t *)run);
@@ -84,7 +83,7 @@ static uint32_t crc_of(const json_t *run)
     return (uint32_t)crc;
 }
 
-/* What is not as it was when a checkpoint was made: a warning. */
+/* What has changed since the run was written gives a warning. */
 static enum halay_status warn_of_machine(struct halay_log *log, const char *where, const json_t *before,
                                          const struct tft_run_config *config)
 {
@@ -108,8 +107,8 @@ static enum halay_status warn_of_machine(struct halay_log *log, const char *wher
     return HALAY_OK;
 }
 
-enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char *where, const json_t *before,
-                                              const struct tft_run_config *config, const struct tft_data *data)
+enum halay_status tft_run_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                       const struct tft_run_config *config, const struct tft_data *data)
 {
     enum halay_status status = tft_run_config_check_resume(log, where, json_object_get(before, "config"), config);
 
@@ -123,7 +122,7 @@ enum halay_status tft_checkpoint_check_resume(struct halay_log *log, const char 
     return warn_of_machine(log, where, before, config);
 }
 
-enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder, const json_t *run, int goes_on)
+enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes)
 {
     enum halay_status status = tft_make_folder(log, folder);
 
@@ -132,7 +131,7 @@ enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder
     char *path = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
     if (!path || !model) {
         status = HALAY_ERR_NO_MEMORY;
-    } else if (!goes_on && !access(model, F_OK)) {
+    } else if (!resumes && !access(model, F_OK)) {
         halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
         status = HALAY_ERR_ARGUMENT;
     } else {
@@ -143,14 +142,14 @@ enum halay_status tft_checkpoint_begin(struct halay_log *log, const char *folder
     return status;
 }
 
-void tft_checkpoint_discard(const char *folder)
+void tft_run_discard(const char *folder)
 {
     static const char *const names[] = { "run.json", "metrics.jsonl" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = tft_path_join(NULL, folder, names[i]);
         if (path)
-            unlink(path); /* what stays does no harm: a folder without a model may be trained into */
+            unlink(path); /* a file that stays does no harm: a folder without a model may be trained into */
         free(path);
     }
     char *checkpoints = tft_path_join(NULL, folder, "checkpoints");
@@ -166,8 +165,8 @@ static void print_crc_of_params(const struct tft_param_table *table, const float
     snprintf(text, 16, "%08x", (unsigned)crc);
 }
 
-enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder, const json_t *run, long long step,
-                                      const struct tft_param_table *table, const float *params)
+enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                    const struct tft_param_table *table, const float *params)
 {
     char of_run[16], of_step[32], of_params[16];
     char *path = tft_path_join(log, folder, "model.safetensors");
@@ -187,7 +186,7 @@ enum halay_status tft_checkpoint_save(struct halay_log *log, const char *folder,
 
 /* ---- load ---- */
 
-static enum halay_status take_run(struct halay_log *log, const char *path, const json_t *run, struct tft_checkpoint *c)
+static enum halay_status take_run(struct halay_log *log, const char *path, const json_t *run, struct tft_run *r)
 {
     char where[300];
     json_t *config = json_object_get(run, "config"), *schema = json_object_get(run, "schema");
@@ -199,41 +198,41 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
         halay_error(log, "'%s' does not describe a run that this version reads", path);
         return HALAY_ERR_FORMAT;
     }
-    tft_run_config_defaults(&c->config);
+    tft_run_config_defaults(&r->config);
     snprintf(where, sizeof where, "configuration in '%.200s'", path);
-    status = tft_run_config_take(log, where, config, &c->config);
+    status = tft_run_config_take(log, where, config, &r->config);
     if (!status)
-        status = tft_run_config_check(log, &c->config);
+        status = tft_run_config_check(log, &r->config);
     snprintf(where, sizeof where, "schema in '%.200s'", path);
     if (!status)
-        status = tft_schema_init(log, where, schema, &c->schema);
+        status = tft_schema_init(log, where, schema, &r->schema);
     if (!status)
-        status = tft_encoding_init(log, path, &c->schema, encoding, &c->encoding);
+        status = tft_encoding_init(log, path, &r->schema, encoding, &r->encoding);
     return status;
 }
 
-static enum halay_status make_model(struct halay_log *log, const char *path, struct tft_checkpoint *c)
+static enum halay_status make_model(struct halay_log *log, const char *path, struct tft_run *r)
 {
     struct tft_model_config config;
 
-    tft_batches_describe(&c->schema, &c->encoding, &c->config, &config);
-    enum halay_status status = tft_model_create(log, &config, &c->model);
+    tft_batches_describe(&r->schema, &r->encoding, &r->config, &config);
+    enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
-    c->params = halay_aligned_alloc(HALAY_CACHE_LINE, tft_model_params(c->model)->reals * sizeof *c->params);
-    if (!c->params) {
+    r->params = halay_aligned_alloc(HALAY_CACHE_LINE, tft_model_params(r->model)->reals * sizeof *r->params);
+    if (!r->params) {
         halay_error(log, "no memory for the parameters of '%s'", path);
         return HALAY_ERR_NO_MEMORY;
     }
     return HALAY_OK;
 }
 
-static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_checkpoint *c)
+static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_run *r)
 {
     char of_run[16], of_params[16];
     json_t *metadata;
 
-    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(c->model), c->params, &metadata);
+    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(r->model), r->params, &metadata);
     if (status)
         return status;
     snprintf(of_run, sizeof of_run, "%08x", crc);
@@ -244,47 +243,48 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
         status = HALAY_ERR_FORMAT;
     }
-    print_crc_of_params(tft_model_params(c->model), c->params, of_params);
+    print_crc_of_params(tft_model_params(r->model), r->params, of_params);
     if (!status && crc_of_params && strcmp(crc_of_params, of_params)) {
         halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
         status = HALAY_ERR_FORMAT;
     }
-    c->step = step ? strtoll(step, NULL, 10) : 0;
+    r->step = step ? strtoll(step, NULL, 10) : 0;
     json_decref(metadata);
     return status;
 }
 
-/* A folder of checkpoints: the best parameters of the newest good one, or those it stands at. */
-static enum halay_status load_newest(struct halay_log *log, const char *folder, struct tft_checkpoint *c)
+/* A folder of checkpoints: the best weights of the newest good one, or its parameters if it has none. */
+static enum halay_status load_newest(struct halay_log *log, const char *folder, struct tft_run *r)
 {
-    struct tft_resume_state state;
-    struct tft_resume resume;
+    struct tft_training_state state;
+    struct tft_checkpoints checkpoints;
     json_t *manifest = NULL;
     const json_t *run;
 
-    enum halay_status status = tft_resume_init(log, folder, 0, &resume);
+    enum halay_status status = tft_checkpoints_init(log, folder, 0, &checkpoints);
     if (status)
         return status;
-    status = tft_resume_find(&resume, &manifest);
+    status = tft_checkpoints_find(&checkpoints, &manifest);
     if (!status)
-        status = tft_resume_state_of(&resume, manifest, &run, &state);
+        status = tft_checkpoints_state(&checkpoints, manifest, &run, &state);
     if (!status)
-        status = take_run(log, folder, run, c);
+        status = take_run(log, folder, run, r);
     if (!status)
-        status = make_model(log, folder, c);
+        status = make_model(log, folder, r);
     if (!status)
-        status = tft_resume_take_over(&resume, manifest, tft_model_params(c->model), c->params, &c->step);
-    if (!status && c->step < 0) {
-        c->step = (long long)state.step;
-        status = tft_resume_read(&resume, manifest, TFT_RESUME_PARAMS, tft_model_params(c->model), c->params);
+        status = tft_checkpoints_resume(&checkpoints, manifest, tft_model_params(r->model), r->params, &r->step);
+    if (!status && r->step < 0) {
+        r->step = (long long)state.step;
+        status =
+            tft_checkpoints_read(&checkpoints, manifest, TFT_CHECKPOINT_PARAMS, tft_model_params(r->model), r->params);
     }
     json_decref(manifest);
-    tft_resume_fini(&resume);
+    tft_checkpoints_fini(&checkpoints);
     return status;
 }
 
 static enum halay_status load_run(struct halay_log *log, const char *folder, const char *run_path,
-                                  const char *model_path, struct tft_checkpoint *c)
+                                  const char *model_path, struct tft_run *r)
 {
     json_t *run = NULL;
 
@@ -292,64 +292,64 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
         halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    enum halay_status status = tft_document_load(log, run_path, &run);
+    enum halay_status status = halay_document_load(log, run_path, NULL, &run);
     if (!status)
-        status = take_run(log, run_path, run, c);
+        status = take_run(log, run_path, run, r);
     if (!status)
-        status = make_model(log, model_path, c);
+        status = make_model(log, model_path, r);
     if (!status)
-        status = take_params(log, model_path, crc_of(run), c);
+        status = take_params(log, model_path, crc_of(run), r);
     json_decref(run);
     return status;
 }
 
 static int has_checkpoints(struct halay_log *log, const char *folder)
 {
-    struct tft_resume resume;
+    struct tft_checkpoints checkpoints;
 
-    if (tft_resume_init(log, folder, 0, &resume))
+    if (tft_checkpoints_init(log, folder, 0, &checkpoints))
         return 0;
-    int has_any = tft_resume_has_any(&resume);
-    tft_resume_fini(&resume);
+    int has_any = tft_checkpoints_has_any(&checkpoints);
+    tft_checkpoints_fini(&checkpoints);
     return has_any;
 }
 
-enum halay_status tft_checkpoint_load(struct halay_log *log, const char *folder, struct tft_checkpoint *checkpoint)
+enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct tft_run *run)
 {
-    struct tft_checkpoint c = { 0 };
+    struct tft_run r = { 0 };
     char *run_path = tft_path_join(log, folder, "run.json"),
          *model_path = tft_path_join(log, folder, "model.safetensors");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     if (run_path && model_path)
         status = access(run_path, F_OK) && has_checkpoints(log, folder)
-                     ? load_newest(log, folder, &c)
-                     : load_run(log, folder, run_path, model_path, &c);
+                     ? load_newest(log, folder, &r)
+                     : load_run(log, folder, run_path, model_path, &r);
     free(run_path);
     free(model_path);
     if (status)
-        tft_checkpoint_fini(&c);
+        tft_run_fini(&r);
     else
-        *checkpoint = c;
+        *run = r;
     return status;
 }
 
-void tft_checkpoint_fini(struct tft_checkpoint *c)
+void tft_run_fini(struct tft_run *r)
 {
-    free(c->params);
-    tft_model_destroy(c->model);
-    tft_encoding_fini(&c->encoding);
-    tft_schema_fini(&c->schema);
-    *c = (struct tft_checkpoint){ 0 };
+    free(r->params);
+    tft_model_destroy(r->model);
+    tft_encoding_fini(&r->encoding);
+    tft_schema_fini(&r->schema);
+    *r = (struct tft_run){ 0 };
 }
 
-enum halay_status tft_checkpoint_check_data(struct halay_log *log, const struct tft_checkpoint *c, const char *path,
-                                            const struct tft_data *data)
+enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *r, const char *path,
+                                     const struct tft_data *data)
 {
     static const char *const sections[] = { "inputs", "window", "every" };
 
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        const json_t *trained = json_object_get(c->schema.document, sections[i]);
+        const json_t *trained = json_object_get(r->schema.document, sections[i]);
         const json_t *given = json_object_get(data->schema.document, sections[i]);
         if ((trained || given) && !json_equal(trained, given)) {
             halay_error(log, "'%s' was prepared by another schema than the model was trained with: '%s' differs", path,
@@ -357,7 +357,7 @@ enum halay_status tft_checkpoint_check_data(struct halay_log *log, const struct 
             return HALAY_ERR_FORMAT;
         }
     }
-    if (!json_equal(c->encoding.document, data->encoding.document)) {
+    if (!json_equal(r->encoding.document, data->encoding.document)) {
         halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);
         return HALAY_ERR_FORMAT;
     }

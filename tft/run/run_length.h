@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many steps a run has, so that a schedule that needs to know it ends where the run does, whichever limit ends it.
+ * How many steps a run has. A learning rate that warms up or falls must know, so that it ends where the run does,
+ * whichever limit ends the run.
  *
- * Of a run with a limit of time it is known late. The first step is left out, as it meets a cold machine; then the
- * pace is measured until a tenth of the time and ten steps are gone, and meanwhile the number is what the pace so far
- * says. Then it is fixed, for nineteen twentieths of the time. From then on the rate is a function of the step alone,
- * and the run ends before its time is up. Where it gets slower than that, its share of the time is ahead of its share
- * of the steps, and the schedule goes by the former: the run is stopped by its limit of time, with a rate that has
+ * With a limit of time the number is not known at first. The first step is left out, since the machine is cold; then
+ * the pace is measured until a tenth of the time and ten steps have passed, and until then the number is estimated from
+ * the pace so far. Then it is fixed, at what fits in nineteen twentieths of the time. From then on the rate depends on
+ * the step alone, and the run ends before its time is up. If the run slows down, its share of the time runs ahead of
+ * its share of the steps, and the rate follows the time: the limit of time then stops the run at a rate that has
  * fallen.
  *
- * Pure: all ranks hear the same seconds, and come to the same rate.
+ * Pure: all ranks are told the same seconds and find the same rate.
  */
-#ifndef HALAY_TFT_PLAN_H
-#define HALAY_TFT_PLAN_H
+#ifndef HALAY_TFT_RUN_LENGTH_H
+#define HALAY_TFT_RUN_LENGTH_H
 
 #include "tft/run/run_config.h"
 
 struct tft_limits {
-    enum tft_schedule schedule;
+    enum tft_lr_schedule schedule;
     uint64_t steps; /* at most */
     double seconds; /* at most; 0: no limit */
 };
@@ -25,25 +26,27 @@ struct tft_limits {
 /* Where a run stands. */
 struct tft_moment {
     uint64_t step;  /* steps done */
-    double seconds; /* that they took */
+    double seconds; /* they took */
 };
 
-/* What is kept of it with the state of a training; all 0 where nobody needs to know. */
-struct tft_plan {
+/* What a checkpoint keeps of it; all 0 where the rate does not need it. */
+struct tft_run_length {
     struct tft_moment began; /* the pace is measured from here; step 0: not yet */
-    uint64_t steps;          /* that there is time for; 0: not fixed yet */
-    double seconds;          /* the limit that they were fixed for */
+    uint64_t steps;          /* for which there is time; 0: not fixed yet */
+    double seconds;          /* the limit for which they were fixed */
 };
 
-/* After a step: fix the number if it is time to; 1 if that was just done. */
-int tft_plan_update(const struct tft_limits *limits, const struct tft_moment *now, struct tft_plan *plan);
-/* When a run goes on: with another limit of time the number changes in proportion. */
-void tft_plan_resume(const struct tft_limits *limits, struct tft_plan *plan);
-/* Steps of the run, as far as that is known. */
-uint64_t tft_plan_steps(const struct tft_limits *limits, const struct tft_plan *plan, const struct tft_moment *now);
-int tft_plan_is_over(const struct tft_limits *limits, const struct tft_plan *plan, const struct tft_moment *now);
+/* After a step: fix the number if it is time to. Returns 1 if it was fixed just now. */
+int tft_run_length_fix(const struct tft_limits *limits, const struct tft_moment *now, struct tft_run_length *length);
+/* When a run resumes: with another limit of time the number changes in proportion. */
+void tft_run_length_resume(const struct tft_limits *limits, struct tft_run_length *length);
+/* Steps of the run, as far as they are known. */
+uint64_t tft_run_length_steps(const struct tft_limits *limits, const struct tft_run_length *length,
+                              const struct tft_moment *now);
+int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run_length *length,
+                           const struct tft_moment *now);
 /* The rate of the next step. */
-double tft_plan_rate(const struct tft_limits *limits, const struct tft_plan *plan, const struct tft_moment *now,
-                     double highest, int halvings);
+double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run_length *length,
+                           const struct tft_moment *now, double highest, int halvings);
 
 #endif

@@ -2,12 +2,12 @@
  *
  * Safetensors: writer and strict reader.
  *
- * The reader first reads the header, checks that the tensors it lists are the table's and that sorted by place they
- * cover the data without gap or overlap, then reads each to its place. Little-endian machines only, as the rest of the
+ * The reader first reads the header, checks that its tensors are the table's and that, sorted by offset, they cover the
+ * data without gap or overlap, then reads each into the block. Little-endian machines only, as the rest of the
  * trainer's files.
  */
 #include "tft/run/safetensors.h"
-#include "tft/data/paths.h"
+#include "tft/data/output_file.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,22 +74,22 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
 
 /* ---- read ---- */
 
-static enum halay_status bad(struct halay_log *log, const char *path, const char *what)
+static enum halay_status cannot_read(struct halay_log *log, const char *path, const char *what)
 {
-    halay_error(log, "'%s' is no checkpoint that can be read: %s", path, what);
+    halay_error(log, "'%s' cannot be read: %s", path, what);
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status read_header(struct halay_log *log, const char *path, FILE *file, uint64_t file_bytes,
-                                     json_t **header, uint64_t *data)
+static enum halay_status read_json_header(struct halay_log *log, const char *path, FILE *file, uint64_t file_bytes,
+                                          json_t **header, uint64_t *data)
 {
     uint64_t length;
     json_error_t error;
 
     if (fread(&length, sizeof length, 1, file) != 1)
-        return bad(log, path, "it is truncated");
+        return cannot_read(log, path, "it is truncated");
     if (length > HEADER_MAX || length > file_bytes - sizeof length)
-        return bad(log, path, "its header is longer than the file (truncated, or not safetensors)");
+        return cannot_read(log, path, "its header is longer than the file (truncated, or not safetensors)");
     char *text = malloc(length + 1);
     if (!text) {
         halay_error(log, "no memory to read '%s'", path);
@@ -97,20 +97,20 @@ static enum halay_status read_header(struct halay_log *log, const char *path, FI
     }
     if (fread(text, 1, length, file) != length) {
         free(text);
-        return bad(log, path, "it is truncated");
+        return cannot_read(log, path, "it is truncated");
     }
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     free(text);
     if (!json_is_object(root)) {
         json_decref(root);
-        return bad(log, path, "its header is not JSON");
+        return cannot_read(log, path, "its header is not JSON");
     }
     *header = root;
     *data = sizeof length + length;
     return HALAY_OK;
 }
 
-/* Does an entry of the header describe this parameter? Its place in the data is taken. */
+/* Does an entry of the header describe this parameter? If so, its place in the data is stored. */
 static enum halay_status check_entry(struct halay_log *log, const char *path, const struct tft_param *p,
                                      const json_t *entry, uint64_t data_bytes, uint64_t *begin)
 {
@@ -138,39 +138,39 @@ static enum halay_status check_entry(struct halay_log *log, const char *path, co
             return HALAY_OK;
         }
     }
-    return bad(log, path, what);
+    return cannot_read(log, path, what);
 }
 
-struct place {
+struct range {
     uint64_t begin, end;
 };
 
-static int compare_places(const void *a, const void *b)
+static int compare_ranges(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct range *x = a, *y = b;
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-static enum halay_status check_places(struct halay_log *log, const char *path, const struct tft_param_table *table,
-                                      const json_t *header, uint64_t data_bytes, struct place *places)
+static enum halay_status check_ranges(struct halay_log *log, const char *path, const struct tft_param_table *table,
+                                      const json_t *header, uint64_t data_bytes, struct range *ranges)
 {
     enum halay_status status;
 
     for (size_t i = 0; i < table->count; i++) {
         const struct tft_param *p = &table->params[i];
-        status = check_entry(log, path, p, json_object_get(header, p->name), data_bytes, &places[i].begin);
+        status = check_entry(log, path, p, json_object_get(header, p->name), data_bytes, &ranges[i].begin);
         if (status)
             return status;
-        places[i].end = places[i].begin + p->count * sizeof(float);
+        ranges[i].end = ranges[i].begin + p->count * sizeof(float);
     }
     if (json_object_size(header) != table->count + !!json_object_get(header, "__metadata__"))
-        return bad(log, path, "it holds tensors that the model has not");
-    qsort(places, table->count, sizeof *places, compare_places);
+        return cannot_read(log, path, "it holds tensors that the model does not have");
+    qsort(ranges, table->count, sizeof *ranges, compare_ranges);
     uint64_t at = 0;
-    for (size_t i = 0; i < table->count; at = places[i++].end)
-        if (places[i].begin != at)
-            return bad(log, path, "its tensors overlap or leave gaps");
-    return at == data_bytes ? HALAY_OK : bad(log, path, "its length is wrong (truncated?)");
+    for (size_t i = 0; i < table->count; at = ranges[i++].end)
+        if (ranges[i].begin != at)
+            return cannot_read(log, path, "its tensors overlap or leave gaps");
+    return at == data_bytes ? HALAY_OK : cannot_read(log, path, "its length is wrong (truncated?)");
 }
 
 static enum halay_status read_tensors(struct halay_log *log, const char *path, FILE *file,
@@ -183,7 +183,7 @@ static enum halay_status read_tensors(struct halay_log *log, const char *path, F
         uint64_t begin = (uint64_t)json_integer_value(json_array_get(offsets, 0));
         if (fseeko(file, (off_t)(data + begin), SEEK_SET) ||
             fread(block + p->offset, sizeof *block, p->count, file) != p->count)
-            return bad(log, path, "it cannot be read to its end");
+            return cannot_read(log, path, "it cannot be read to its end");
     }
     return HALAY_OK;
 }
@@ -201,8 +201,8 @@ static enum halay_status open_file(struct halay_log *log, const char *path, FILE
         status = HALAY_ERR_SYSTEM;
     } else {
         *bytes = (uint64_t)st.st_size;
-        status = st.st_size < 8 ? bad(log, path, "it is truncated")
-                                : read_header(log, path, opened, (uint64_t)st.st_size, header, data);
+        status = st.st_size < 8 ? cannot_read(log, path, "it is truncated")
+                                : read_json_header(log, path, opened, (uint64_t)st.st_size, header, data);
     }
     if (!status)
         *file = opened;
@@ -229,17 +229,17 @@ enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, 
     uint64_t bytes, data;
     FILE *file;
     enum halay_status status = open_file(log, path, &file, &header, &bytes, &data);
-    struct place *places;
+    struct range *ranges;
 
     if (status)
         return status;
-    places = calloc(table->count + 1, sizeof *places);
-    if (!places) {
+    ranges = calloc(table->count + 1, sizeof *ranges);
+    if (!ranges) {
         halay_error(log, "no memory to read '%s'", path);
         status = HALAY_ERR_NO_MEMORY;
         goto err_close;
     }
-    status = check_places(log, path, table, header, bytes - data, places);
+    status = check_ranges(log, path, table, header, bytes - data, ranges);
     if (!status)
         status = read_tensors(log, path, file, table, header, data, block);
     if (!status && metadata) {
@@ -249,7 +249,7 @@ enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, 
     }
 err_close:
     json_decref(header);
-    free(places);
+    free(ranges);
     fclose(file);
     return status;
 }

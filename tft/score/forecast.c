@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forecasts: chunk by chunk. A rank's share of a chunk is a run of its granules, as even as can be: whole granules,
- * because the rounding of a matrix product may depend on its number of rows, and a window's forecast must not depend on
- * the ranks.
+ * Forecasts, chunk by chunk. A rank's share of a chunk is a range of whole granules, because the rounding of a matrix
+ * product may depend on its number of rows, and a window's forecast must not depend on the number of ranks.
  */
 #include "tft/score/forecast.h"
 #include "base/memory.h"
@@ -68,7 +67,7 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
     struct share s = { .gather = f->gather, .values = window_values(f->model) };
     s.gather.base += first + from;
     s.out = f->chunk + from * s.values;
-    const struct tft_evaluation evaluation = {
+    const struct tft_forward forward = {
         .params = f->params,
         .samples = to - from,
         .fill = fill_share,
@@ -76,7 +75,7 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
         .take = keep_granule,
         .take_arg = &s,
     };
-    return to > from ? tft_evaluate_run(f->workers, &evaluation) : HALAY_OK;
+    return to > from ? tft_forward_run(f->workers, &forward) : HALAY_OK;
 }
 
 static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n)
@@ -87,7 +86,7 @@ static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, s
     size_t from = granules * rank / ranks * granule, to = granules * (rank + 1) / ranks * granule;
     enum halay_status status;
 
-    float *interrupted = f->chunk + n * values; /* so many ranks; the others hear of it with the forecasts */
+    float *interrupted = f->chunk + n * values; /* how many ranks are, summed together with the forecasts */
     memset(f->chunk, 0, (n * values + 1) * sizeof *f->chunk);
     status = compute_share(f, first, from, to < n ? to : n);
     if (ranks == 1 || (status && status != HALAY_ERR_CANCELED))
@@ -101,10 +100,7 @@ static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, s
     return status ? status : HALAY_ERR_CANCELED;
 }
 
-enum halay_status tft_forecast(struct tft_forecaster *f, size_t count,
-                               enum halay_status (*take)(void *arg, size_t position, const struct tft_window *window,
-                                                         const float *p),
-                               void *arg)
+enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forecast_take take, void *arg)
 {
     size_t values = window_values(f->model);
 

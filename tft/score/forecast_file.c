@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of forecasts, written as they come.
+ * A file of forecasts, written one by one.
  */
 #include "tft/score/forecast_file.h"
 #include "tft/score/scores.h"
 #include <jansson.h>
 #include <string.h>
 
-/* What a row says. */
+/* The fields of a row. */
 struct row {
     const char *entity, *origin, *time, *target;
     size_t horizon;
@@ -15,13 +15,16 @@ struct row {
     const double *actual; /* NULL: it was not measured */
 };
 
-int tft_forecast_file_is_json(const char *format, const char *name)
+enum halay_status tft_forecast_file_format(struct halay_log *log, const char *format, const char *name, int *json)
 {
     const char *dot = strrchr(name, '.');
 
-    if (format)
-        return !strcmp(format, "jsonl") ? 1 : !strcmp(format, "csv") ? 0 : -1;
-    return dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".json"));
+    if (format && strcmp(format, "jsonl") && strcmp(format, "csv")) {
+        halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
+        return HALAY_ERR_CONFIG;
+    }
+    *json = format ? !strcmp(format, "jsonl") : dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".json"));
+    return HALAY_OK;
 }
 
 /* A field of a CSV row, quoted where it must be. */

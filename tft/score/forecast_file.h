@@ -20,13 +20,13 @@ struct tft_forecast_file {
     size_t fit;
 };
 
-/* Does a file of that name, in that format ("csv", "jsonl" or NULL: by the name), hold JSON lines? -1: no such
- * format. */
-int tft_forecast_file_is_json(const char *format, const char *name);
+/* json: does a file of that format ("csv", "jsonl"; NULL: by its name) hold JSON lines? HALAY_ERR_CONFIG (logged) if
+ * there is no such format. */
+enum halay_status tft_forecast_file_format(struct halay_log *log, const char *format, const char *name, int *json);
 
-/* Errors of the stream are its owner's to look at. */
+/* Neither looks at the stream's errors: its owner does, at the end. */
 void tft_forecast_file_header(const struct tft_forecast_file *file);
-/* A window's forecast: tft_forecast's take; arg is a struct tft_forecast_file. */
+/* A tft_forecast_take that writes a window's forecast; arg is a struct tft_forecast_file. */
 enum halay_status tft_forecast_file_window(void *arg, size_t position, const struct tft_window *window, const float *p);
 
 #endif

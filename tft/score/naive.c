@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: residuals of the training span, sorted by entity and place in the season, and their quantiles.
+ * Naive forecasts: residuals of the training span, sorted by entity and phase in the season, and their quantiles.
  *
- * Only what was measured counts: a filled value may know what lies behind the origin. Cleanup: zeroed first, fini
- * accepts half-built.
+ * Only measured values count: a filled one may know what comes after the origin. Cleanup: zeroed first, fini accepts
+ * half-built.
  */
 #include "tft/score/naive.h"
 #include "base/memory.h"
@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* So many residuals at least have a P10; a place with less has the quantiles of all places. */
+/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. */
 enum { RESIDUALS_LEAST = 10 };
 
-/* A value of the entity's row; NAN: it was not measured. */
+/* A value of the entity's row; NAN: not measured. */
 static double value_at(const struct tft_naive *naive, const struct tft_entity *e, size_t row)
 {
     size_t at = (e->first + row) * naive->data->schema.target_count + naive->target;
@@ -22,7 +22,7 @@ static double value_at(const struct tft_naive *naive, const struct tft_entity *e
     return naive->data->present[at] ? naive->data->target[at] : NAN;
 }
 
-/* The value of the season before the row, `lag` steps back, or of the one before that which has it; NAN: none has. */
+/* The value `lag` steps before the row, or the latest whole number of seasons before that; NAN: there is none. */
 static double value_before(const struct tft_naive *naive, const struct tft_entity *e, size_t row, size_t lag)
 {
     double value = NAN;
@@ -32,14 +32,14 @@ static double value_before(const struct tft_naive *naive, const struct tft_entit
     return value;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_residuals(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 /* Quantile of sorted values, linear between the two nearest; 0 of none. */
-static double quantile_of(const double *sorted, size_t n, double quantile)
+static double residual_quantile(const double *sorted, size_t n, double quantile)
 {
     if (!n)
         return 0;
@@ -61,11 +61,11 @@ static size_t collect(const struct tft_naive *naive, const struct tft_entity *e,
         if (!isnan(residual))
             residuals[n++] = residual;
     }
-    qsort(residuals, n, sizeof *residuals, compare);
+    qsort(residuals, n, sizeof *residuals, compare_residuals);
     return n;
 }
 
-/* Of the values of training that have one exactly a season before. */
+/* Over the training values that have another one exactly a season before. */
 static double mean_error_of(const struct tft_naive *naive, const struct tft_entity *e, size_t end)
 {
     double sum = 0;
@@ -84,16 +84,16 @@ static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size
                       double *scratch)
 {
     const struct tft_entity *e = &naive->data->entities[entity];
-    size_t lag = (ahead + 1) * naive->season, Q = naive->quantile_count, places = naive->places;
-    double *to = naive->residuals + (entity * naive->ahead + ahead) * places * Q, *of_place = scratch + e->rows;
+    size_t lag = (ahead + 1) * naive->season, Q = naive->quantile_count, phases = naive->phases;
+    double *to = naive->residuals + (entity * naive->ahead + ahead) * phases * Q, *of_phase = scratch + e->rows;
     size_t all = collect(naive, e, lag, 0, 1, end, scratch);
 
-    for (size_t place = 0; place < places; place++) {
-        size_t n = collect(naive, e, lag, place, places, end, of_place);
+    for (size_t phase = 0; phase < phases; phase++) {
+        size_t n = collect(naive, e, lag, phase, phases, end, of_phase);
         int has_few = n < RESIDUALS_LEAST;
         for (size_t q = 0; q < Q; q++)
-            to[place * Q + q] =
-                has_few ? quantile_of(scratch, all, quantiles[q]) : quantile_of(of_place, n, quantiles[q]);
+            to[phase * Q + q] =
+                has_few ? residual_quantile(scratch, all, quantiles[q]) : residual_quantile(of_phase, n, quantiles[q]);
     }
 }
 
@@ -119,10 +119,10 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
     enum halay_status status = HALAY_OK;
 
     n.ahead = (data->schema.horizon + season - 1) / season;
-    n.places = data->schema.seasons[0];
+    n.phases = data->schema.seasons[0];
     for (size_t e = 0; e < data->entity_count; e++)
         longest = data->entities[e].rows > longest ? data->entities[e].rows : longest;
-    if (!halay_mul_overflows(data->entity_count * quantile_count, n.ahead * n.places, &count)) {
+    if (!halay_mul_overflows(data->entity_count * quantile_count, n.ahead * n.phases, &count)) {
         scratch = calloc(2 * longest, sizeof *scratch);
         n.residuals = calloc(count, sizeof *n.residuals);
         n.mean_error = calloc(data->entity_count, sizeof *n.mean_error);
@@ -156,10 +156,10 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t orig
 
     if (isnan(value))
         return 0;
-    const double *of_place =
-        naive->residuals + ((entity * naive->ahead + ahead) * naive->places + row % naive->places) * Q;
+    const double *of_phase =
+        naive->residuals + ((entity * naive->ahead + ahead) * naive->phases + row % naive->phases) * Q;
     for (size_t q = 0; q < Q; q++)
-        p[q] = value + of_place[q];
+        p[q] = value + of_phase[q];
     *plain = value;
     return 1;
 }

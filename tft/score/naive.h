@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: the last season before the origin once more, as often as the horizon asks for, a value that was
- * missing there from the season before it; the floor that a model must beat.
+ * Naive forecasts, the floor that a model must beat: the last season before the origin, repeated over the horizon; a
+ * value that is missing there comes from the season before it.
  *
  *     season 4, horizon 6:   ... a b c d | a b c d a b
  *
- * For a fair P10 and P90 the quantile of what this forecast missed by in training, so many seasons ahead, for that
- * entity and place in the schema's first season, is added (linear between order statistics). The plain forms, without
- * it, are kept beside.
+ * For a fair P10 and P90 a quantile of this forecast's errors in training is added: of those as many seasons ahead, of
+ * that entity and that phase in the schema's first season (linear between order statistics). The plain forecasts,
+ * without it, are kept too.
  */
 #ifndef HALAY_TFT_NAIVE_H
 #define HALAY_TFT_NAIVE_H
@@ -18,14 +18,14 @@ struct tft_naive {
     const struct tft_data *data; /* borrowed for as long as this lives */
     size_t target;               /* which one */
     size_t season;               /* steps */
-    size_t ahead;                /* seasons that the horizon holds, the last one perhaps in part */
-    size_t places;               /* in the schema's first season */
+    size_t ahead;                /* seasons in the horizon, rounded up */
+    size_t phases;               /* in the schema's first season */
     size_t quantile_count;
-    double *residuals;  /* owned: (entities, ahead, places, quantiles) */
-    double *mean_error; /* owned: (entities) mean size of value - value of a season before; NAN without such */
+    double *residuals;  /* owned: (entities, ahead, phases, quantiles) */
+    double *mean_error; /* owned: (entities) mean |value - value a season before|; NAN if there are none */
 };
 
-/* Fit to the training span. Asks tft_data_check for all rows. */
+/* Fit to the training span. Calls tft_data_check for all rows. */
 enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t season,
                                  const double *quantiles, size_t quantile_count, struct tft_naive *naive);
 void tft_naive_fini(struct tft_naive *naive);

@@ -2,8 +2,8 @@
  *
  * Scores: sums of errors, and ratios of them.
  *
- * Values are added in order of window and horizon, whoever computed them, so that the sums' bits do not depend on the
- * number of ranks. References: TFT paper equation 26; Hyndman and Koehler 2006 for the scaled error.
+ * Values are added in order of window and horizon, so that the sums' bits do not depend on the number of ranks.
+ * References: TFT paper equation 26; Hyndman and Koehler 2006 for the scaled error.
  */
 #include "tft/score/scores.h"
 #include <math.h>
@@ -56,7 +56,8 @@ void tft_scores_fini(struct tft_scores *scores)
     *scores = (struct tft_scores){ 0 };
 }
 
-static void add(const struct tft_scores *s, struct tft_sums *sums, double y, const double *p, double naive_error)
+static void add_to_sums(const struct tft_scores *s, struct tft_sums *sums, double y, const double *p,
+                        double naive_error)
 {
     double error = fabs(y - p[s->median]), both = fabs(y) + fabs(p[s->median]);
     int crossed = 0;
@@ -78,9 +79,9 @@ static void add(const struct tft_scores *s, struct tft_sums *sums, double y, con
 
 void tft_scores_add(struct tft_scores *s, size_t entity, size_t horizon, double y, const double *p, double naive_error)
 {
-    add(s, &s->all, y, p, naive_error);
-    add(s, &s->by_horizon[horizon], y, p, naive_error);
-    add(s, &s->by_entity[entity], y, p, naive_error);
+    add_to_sums(s, &s->all, y, p, naive_error);
+    add_to_sums(s, &s->by_horizon[horizon], y, p, naive_error);
+    add_to_sums(s, &s->by_entity[entity], y, p, naive_error);
 }
 
 double tft_sums_q_risk(const struct tft_sums *sums, size_t quantile)
@@ -113,7 +114,7 @@ static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
     return n ? sum / (double)n : NAN;
 }
 
-/* The mean of what a function says over the targets of which it says a number; NAN if there are none. */
+/* The mean of a function over the targets for which it is a number; NAN if there are none. */
 static double mean_of_targets(const struct tft_scores *s, size_t targets, size_t quantile,
                               double (*of)(const struct tft_scores *s, size_t quantile))
 {
@@ -128,7 +129,7 @@ static double mean_of_targets(const struct tft_scores *s, size_t targets, size_t
     return n ? sum / (double)n : NAN;
 }
 
-/* {"p10": ...}, each the mean over targets of what a function says. */
+/* {"p10": ...}, each the mean of a function over the targets. */
 static json_t *mean_json(const struct tft_scores *s, size_t targets,
                          double (*of)(const struct tft_scores *s, size_t quantile))
 {
@@ -165,13 +166,13 @@ json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *s, size_t targe
     return mean_json(s, targets, mean_by_horizon);
 }
 
-/* Nothing is not 0, which would be the best there is. */
+/* null if there is nothing: 0 would be the best score. */
 static json_t *per_value(double sum, size_t n)
 {
     return n ? json_real(sum / (double)n) : json_null();
 }
 
-/* The scores of some sums, into an object that exists. */
+/* Add the scores of some sums to an object. */
 static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
 {
     double wql = 0;

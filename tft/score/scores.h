@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores: how far forecasts are from what came, summed value by value, in the target's own unit.
+ * Scores: how far forecasts are from the actual values, summed value by value, in the target's own unit.
  *
  * q-risk is the paper's equation 26: 2 * sum of quantile losses / sum of |y|, over all values and horizons; "by
- * horizon, mean" is the published program's: that ratio for each horizon, averaged. Only targets that were measured are
- * added.
+ * horizon, mean" is the published program's: that ratio for each horizon, averaged. Only measured targets are added.
  */
 #ifndef HALAY_TFT_SCORES_H
 #define HALAY_TFT_SCORES_H
@@ -58,7 +57,7 @@ json_t *tft_scores_mean_q_risk_json(const struct tft_scores *scores, size_t targ
 json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *scores, size_t targets);
 /* {"p10": ...} of some sums, null without values; NULL if there is no memory. */
 json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
-/* All keys of `evaluate` that scores give, null where no value says anything; ids (entities) name the entities. NULL if
+/* All keys of `evaluate` that scores give, null where there is no value; ids (entities) name the entities. NULL if
  * there is no memory. */
 json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);
 

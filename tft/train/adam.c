@@ -46,8 +46,8 @@ TFT_VECTOR static double sum_of_squares(const real *x, size_t n)
     return sum;
 }
 
-/* A moment that nothing adds to any more (a row of an embedding that is not seen again) would stay subnormal for good,
- * since rounding to nearest does not let it reach zero, and make its vectors ten times as slow. */
+/* A moment to which nothing is added any more (an embedding's row that is not seen again) would stay subnormal for
+ * ever, since rounding to nearest keeps it from reaching zero, and make its vectors ten times slower. */
 TFT_INLINE real normal_or_zero(real x)
 {
 #ifdef TFT_DOUBLE
@@ -84,14 +84,14 @@ static double clip_scale(double clip, double squares)
 {
     double norm = sqrt(squares);
 
-    return norm > clip ? clip / norm : 1; /* a norm that is not a number leaves the gradient as it is */
+    return norm > clip ? clip / norm : 1; /* a norm that is NaN leaves the gradient as it is */
 }
 
 static void update_param(const struct work *work, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
-    size_t at = param->offset, place = adam->places ? adam->places[i] : at;
+    size_t at = param->offset, place = adam->offsets ? adam->offsets[i] : at;
     double scale = adam->clip_mode == TFT_CLIP_TENSOR ? clip_scale(adam->clip, adam->squares[i]) : work->scale;
 
     const struct factors factors = { .scale = (real)scale,
@@ -108,10 +108,10 @@ static void update_param(const struct work *work, size_t i)
 
 static int is_mine(const struct work *work, size_t i)
 {
-    return !work->table->params[i].dead && !(work->adam->places && work->adam->places[i] == SIZE_MAX);
+    return !work->table->params[i].dead && !(work->adam->offsets && work->adam->offsets[i] == SIZE_MAX);
 }
 
-static void run(void *arg, int thread)
+static void run_round(void *arg, int thread)
 {
     struct work *work = arg;
     size_t k;
@@ -173,7 +173,7 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
         return HALAY_ERR_NO_MEMORY;
     memset(adam->squares, 0, table->count * sizeof *adam->squares); /* of other ranks' tensors */
     work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
-    tft_pool_run(pool, run, &work);
+    tft_pool_run(pool, run_round, &work);
     status = (enum halay_status)atomic_load(&work.failure);
     if (!status && global && work.peers->sum)
         status = work.peers->sum(work.peers->arg, adam->squares, table->count);
@@ -182,7 +182,7 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
         work.measure = 0;
         work.update = 1;
         atomic_store(&work.next, 0);
-        tft_pool_run(pool, run, &work);
+        tft_pool_run(pool, run_round, &work);
     }
     if (status)
         return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adam as tf.keras has it, with the published clipping: per tensor, of the published model's own tensors.
+ * Adam as in tf.keras, with the published clipping: per tensor, of the published model's own tensors.
  *
  *   lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t);  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
  *   p   -= lr_t m / (sqrt(v) + epsilon) + lr decay p
@@ -9,11 +9,11 @@
  * living tensors together (TFT_CLIP_GLOBAL). Sums of squares are in double and in a fixed order: the same bits for any
  * number of threads. Dead parameters are left alone.
  *
- * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole, by one of them, which
- * alone has its moments and its sum of squares.
+ * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole by one rank, which alone
+ * has its moments and its sum of squares.
  */
-#ifndef TFT_ADAM_H
-#define TFT_ADAM_H
+#ifndef HALAY_TFT_ADAM_H
+#define HALAY_TFT_ADAM_H
 
 #include "tft/kernels/threads.h"
 #include "tft/model/params.h"
@@ -26,10 +26,10 @@ struct tft_adam {
     double clip;
     enum tft_clip clip_mode;
     uint64_t step; /* updates done; part of the optimizer's state, with m and v */
-    real *m, *v;   /* blocks like the parameters', or as places says; borrowed, zero at the start */
+    real *m, *v;   /* blocks like the parameters', or as offsets says; borrowed, zero at the start */
     /* (table->count), borrowed: where each tensor's moments lie in m and v; SIZE_MAX: another rank updates it. NULL: at
-     * the parameters' places, and all are this rank's. */
-    const size_t *places;
+     * the parameters' offsets, and all are this rank's. */
+    const size_t *offsets;
     double *squares; /* owned: each tensor's sum of squares in the current step; NULL until the first */
 };
 
@@ -37,7 +37,7 @@ struct tft_adam {
 void tft_adam_defaults(struct tft_adam *adam);
 void tft_adam_fini(struct tft_adam *adam); /* frees what the steps made; m and v are the caller's */
 
-/* What an update has to do with other ranks; any of them may be NULL. Errors end the update with that status, some
+/* How an update takes part with other ranks; any member may be NULL. Errors end the update with that status, some
  * parameters updated and some not (the job is lost). */
 struct tft_adam_peers {
     /* Called for each living parameter of this rank, from any thread, last layers first, before its gradient is read:
@@ -52,9 +52,9 @@ struct tft_adam_peers {
 };
 
 /*
- * One update of all living parameters of this rank on the pool's threads. peers: NULL for a rank that is alone. *norm
- * (may be NULL): the norm before clipping of all living gradients whose squares this rank has: with tensors dealt out
- * and clipped one by one its own, else all. If it is not finite the parameters it touches become so: the caller checks.
+ * One update of all living parameters of this rank on the pool's threads. peers: NULL for a single rank. *norm (may be
+ * NULL): the norm before clipping of all living gradients whose squares this rank has: with tensors dealt out and
+ * clipped one by one its own, else all. If it is not finite the parameters it touches become so: the caller checks.
  */
 enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, const struct tft_param_table *table,
                                 real *params, const real *gradients, const struct tft_adam_peers *peers, double *norm);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backtest: a plan of origins, and for each fit: move the splits, train, forecast, add up.
+ * Backtest: the list of origins, and for each fit: move the splits, train, forecast, add up.
  *
- * All ranks do the same; rank 0 writes. Nobody reads a run's parameters before all ranks have heard that its training
- * is over. Cleanup: zeroed first, fini accepts half-built.
+ * All ranks do the same; rank 0 writes. No rank reads a run's parameters before all know that its training is over.
+ * Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/backtest.h"
+#include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
-#include "tft/score/assessment.h"
+#include "tft/score/evaluation.h"
 #include "tft/score/forecast_file.h"
 #include "tft/train/exchange.h"
 #include "tft/train/train.h"
@@ -26,15 +27,15 @@ struct backtest {
     size_t stride, origins, per_fit, fits;
     int64_t begin;            /* the first forecast's first step */
     struct tft_schema before; /* owned: the schema that the data came with */
-    struct tft_assessment assessment;
+    struct tft_evaluation evaluation;
     struct tft_output out; /* rank 0, if forecasts are asked for */
     struct tft_forecast_file file;
-    json_t *described; /* owned: what is said of each fit */
+    json_t *described; /* owned: the description of each fit */
 };
 
-/* ---- the plan ---- */
+/* ---- the origins ---- */
 
-/* The moment so many steps behind the first forecast's beginning. */
+/* The moment so many steps after the first forecast's beginning. */
 static int64_t moment(const struct backtest *b, size_t steps)
 {
     return tft_period_add(&b->before.every, b->begin, (int64_t)steps);
@@ -65,7 +66,7 @@ static void find_moments(const struct tft_data *d, enum tft_split split, int64_t
     }
 }
 
-static enum halay_status make_plan(struct backtest *b)
+static enum halay_status list_origins(struct backtest *b)
 {
     const struct tft_data *d = b->data;
     enum tft_split split = b->options->split;
@@ -91,7 +92,7 @@ static enum halay_status make_plan(struct backtest *b)
 
 /* ---- one fit ---- */
 
-/* The end of a split before the one that is rolled through, when so many steps have gone by. */
+/* The end of a split before the rolled one, moved on by so many steps. */
 static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t steps)
 {
     const struct tft_schema *s = &b->before;
@@ -103,7 +104,7 @@ static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t 
                : tft_period_add(&s->every, s->split_end[split], (int64_t)steps);
 }
 
-/* The data's schema is one whose earlier splits end later. */
+/* Give the data a schema whose earlier splits end later. */
 static enum halay_status move_splits(struct backtest *b, size_t steps)
 {
     struct tft_schema schema;
@@ -133,7 +134,7 @@ static enum halay_status move_splits(struct backtest *b, size_t steps)
     return HALAY_OK;
 }
 
-/* Was a signal noted on any rank? Nobody goes on before all ranks are here. */
+/* Did any rank get a signal? Blocks until all ranks have asked. */
 static enum halay_status check_interrupt(struct backtest *b)
 {
     int seen = 0;
@@ -179,10 +180,10 @@ static enum halay_status train_fit(struct backtest *b, size_t fit, const char *f
     return status ? status : check_interrupt(b);
 }
 
-/* What the sums have become by a fit: its q-risk, the mean over the targets. */
+/* What a fit added to the sums: its q-risk, averaged over the targets. */
 static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *before)
 {
-    const struct tft_evaluation_result *r = &b->assessment.result;
+    const struct tft_forecast_scores *r = &b->evaluation.result;
     json_t *object = json_object();
 
     for (size_t q = 0; q < r->scores[0].quantile_count; q++) {
@@ -219,10 +220,9 @@ static enum halay_status describe_fit(struct backtest *b, size_t fit, long long 
 }
 
 /* Forecast a fit's windows with the parameters that it left in its folder. */
-static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tft_checkpoint *checkpoint,
-                                       struct tft_forecaster *f)
+static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tft_run *run, struct tft_forecaster *f)
 {
-    struct tft_assessment *a = &b->assessment;
+    struct tft_evaluation *a = &b->evaluation;
     struct tft_sums *before = calloc(a->result.target_count, sizeof *before);
     enum halay_status status = tft_forecaster_init(f);
 
@@ -234,23 +234,23 @@ static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tf
     }
     b->file.fit = fit + 1;
     if (!status)
-        status = tft_assessment_add(a, f, tft_forecast_file_window, &b->file);
+        status = tft_evaluation_add(a, f, tft_forecast_file_window, &b->file);
     if (!status)
-        status = describe_fit(b, fit, checkpoint->step, f->gather.windows->count, before);
+        status = describe_fit(b, fit, run->step, f->gather.windows->count, before);
     free(before);
     return status;
 }
 
 static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char *folder)
 {
-    struct tft_checkpoint checkpoint = { 0 };
+    struct tft_run run = { 0 };
     struct tft_windows windows = { 0 };
     struct tft_pool *pool = NULL;
     size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
     int64_t end = moment(b, last + b->before.horizon);
     struct tft_forecaster f = { .log = b->log, .ctx = b->ctx, .gather = { .windows = &windows } };
     int threads = b->config->threads ? (int)b->config->threads : tft_exchange_threads(b->log, b->ctx);
-    enum halay_status status = tft_checkpoint_load(b->log, folder, &checkpoint);
+    enum halay_status status = tft_run_load(b->log, folder, &run);
 
     if (!status)
         status =
@@ -258,19 +258,18 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
     if (!status)
         status = tft_pool_create(b->log, threads, &pool);
     if (!status)
-        status =
-            tft_workers_create(b->log, checkpoint.model, pool, tft_forecast_granules(checkpoint.model), &f.workers);
+        status = tft_workers_create(b->log, run.model, pool, tft_forecast_granules(run.model), &f.workers);
     if (!status) {
-        f.model = checkpoint.model;
-        f.params = checkpoint.params;
-        status = add_forecasts(b, fit, &checkpoint, &f);
+        f.model = run.model;
+        f.params = run.params;
+        status = add_forecasts(b, fit, &run, &f);
     }
     tft_forecaster_fini(&f);
     tft_workers_destroy(f.workers);
     tft_pool_destroy(pool);
     tft_windows_fini(&windows);
-    if (checkpoint.model)
-        tft_checkpoint_fini(&checkpoint);
+    if (run.model)
+        tft_run_fini(&run);
     return status;
 }
 
@@ -295,16 +294,16 @@ static enum halay_status run_fit(struct backtest *b, size_t fit)
 
 /* ---- all ---- */
 
-static json_t *describe(const struct backtest *b)
+static json_t *describe_backtest(const struct backtest *b)
 {
     json_t *head =
         json_pack("{ss sI sI sI sI}", "split", tft_split_names[b->options->split], "windows",
-                  (json_int_t)b->assessment.windows, "short_windows", (json_int_t)b->assessment.short_windows, "stride",
+                  (json_int_t)b->evaluation.windows, "short_windows", (json_int_t)b->evaluation.short_windows, "stride",
                   (json_int_t)b->stride, "refit", (json_int_t)b->options->refit);
-    json_t *scores = tft_assessment_json(&b->assessment);
+    json_t *scores = tft_evaluation_json(&b->evaluation);
 
     if (!head || !scores || json_object_update(head, scores) ||
-        json_object_set_new(head, "loss", json_real(b->assessment.result.loss)) ||
+        json_object_set_new(head, "loss", json_real(b->evaluation.result.loss)) ||
         json_object_set(head, "fits", b->described)) {
         json_decref(head);
         head = NULL;
@@ -313,7 +312,7 @@ static json_t *describe(const struct backtest *b)
     return head;
 }
 
-/* Rank 0 begins its files; the others hear whether it could. */
+/* Rank 0 begins its files; the others learn whether it could. */
 static enum halay_status begin(struct backtest *b)
 {
     int32_t failed = 0;
@@ -329,15 +328,17 @@ static enum halay_status begin(struct backtest *b)
         shared = halay_broadcast(b->ctx, "backtest begins", &failed, 1, HALAY_I32, 0);
     b->file.file = b->out.file;
     tft_forecast_file_header(&b->file);
-    return status ? status : shared ? shared : failed ? HALAY_ERR_PEER : HALAY_OK;
+    if (status || shared)
+        return status ? status : shared;
+    return failed ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-static enum halay_status run(struct backtest *b, json_t **result)
+static enum halay_status run_fits(struct backtest *b, json_t **result)
 {
-    enum halay_status status = make_plan(b);
+    enum halay_status status = list_origins(b);
 
     if (!status)
-        status = tft_assessment_init(b->log, b->data, &b->config->quantiles, &b->assessment);
+        status = tft_evaluation_init(b->log, b->data, &b->config->quantiles, &b->evaluation);
     if (!status)
         status = begin(b);
     for (size_t fit = 0; fit < b->fits && !status; fit++)
@@ -346,7 +347,7 @@ static enum halay_status run(struct backtest *b, json_t **result)
         status = tft_output_commit(&b->out);
     if (status)
         return status;
-    *result = describe(b);
+    *result = describe_backtest(b);
     if (*result)
         return HALAY_OK;
     halay_error(b->log, "no memory for the result");
@@ -369,10 +370,10 @@ enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx,
     enum halay_status status = tft_schema_init(log, "schema", data->schema.document, &b.before);
 
     if (!status)
-        status = run(&b, result);
+        status = run_fits(&b, result);
     tft_output_abort(&b.out);
-    if (b.assessment.data)
-        tft_assessment_fini(&b.assessment);
+    if (b.evaluation.data)
+        tft_evaluation_fini(&b.evaluation);
     tft_schema_fini(&b.before);
     json_decref(b.described);
     return status;

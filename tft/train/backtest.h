@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backtest: forecasts from origins that roll through a split, by models that are trained again after every so many of
- * them on all that came before: what would have been forecast, had the model been in use then.
+ * Backtest: forecasts from origins that roll through a split, by models that are trained again, after every so many of
+ * them, on everything before: what would have been forecast had the model been in use then.
  *
  *   fit 1   train......|valid..|o   o   o
  *   fit 2   train..................|valid..|o   o   o         refit 3: three origins each
  *   fit 3   train..............................|valid..|o
  *
  * The ends of the training and validation spans move on with the origins; each fit is a run of its own, with a folder
- * that all other commands read. Rows stay scaled as the data were prepared, by the numbers of the original training
- * span.
+ * that all other commands read. Rows keep the scaling of the prepared data, fitted on the original training span.
  */
 #ifndef HALAY_TFT_BACKTEST_H
 #define HALAY_TFT_BACKTEST_H
@@ -24,15 +23,15 @@ struct tft_backtest_options {
     enum tft_split split;
     size_t stride; /* steps from origin to origin; 0: the horizon */
     size_t refit;  /* origins of a fit; 0: all */
-    int warm;      /* a fit begins with the weights of the one before */
+    int warm;      /* a fit starts from the weights of the previous one */
     int resume;
     const char *forecasts; /* the file of all forecasts; NULL: none */
     int json;              /* that is JSON lines */
 };
 
 /*
- * Train and forecast, on all ranks of the job. data's splits are other ones afterwards. *result: a new reference to
- * what `evaluate` says of all forecasts together, and "fits". HALAY_ERR_CANCELED: interrupted by a signal.
+ * Train and forecast, on all ranks of the job. data's splits are changed afterwards. *result: a new reference to what
+ * `evaluate` reports of all forecasts together, and "fits". HALAY_ERR_CANCELED: interrupted by a signal.
  */
 enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                                struct tft_data *data, const struct tft_backtest_options *options, json_t **result);

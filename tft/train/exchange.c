@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: registered gradients, and weights where tensors are dealt out. A submission that fails is remembered and
- * its parameter then waits for nothing: the step's owner asks for the status before the optimizer runs.
+ * Exchange: registered gradients, and weights where tensors are dealt out. A failed submission is recorded, and nothing
+ * waits for its parameter: the step's owner checks the status before the optimizer runs.
  *
  * Which collective does what:
  *
@@ -14,7 +14,7 @@
  *                        being rank 0's part
  *
  * A bucket's gradients go when the last of its tensors is final, its weights when the last of this rank's tensors in it
- * is updated: counters say which is the last, so nobody waits for that. Cleanup: zeroed first, fini accepts half-built.
+ * is updated: counters find the last, so nothing waits for it. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/exchange.h"
 #include "base/clock.h"
@@ -25,11 +25,11 @@
 
 struct tft_exchange_bucket {
     struct halay_tensor *sum, *weights; /* owned; sum: NULL where tensors are summed one by one */
-    /* Under way: each is written by the thread that submits and read after the pool's call; the sum's is waited for by
-     * any thread, and freed at the end. */
+    /* Under way: each is written by the thread that submits and read after the pool's call; any thread may wait for the
+     * sum's, which is freed at the end. */
     struct halay_request *summed, *spread;
-    /* Tensors that are not yet final; of this rank's, not yet updated. Counting down releases the tensor's data to
-     * whoever reaches zero and submits; set between the pool's calls. */
+    /* Tensors that are not yet final; of this rank's, not yet updated. Counting down releases the tensor's data to the
+     * thread that reaches zero and submits; set between the pool's calls. */
     atomic_size_t not_final, not_done;
 };
 
@@ -193,7 +193,7 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     return status;
 }
 
-/* End a request that nobody waited for, because a step failed, and forget its tensor. Zero: it is still in flight. */
+/* End a request that a failed step did not wait for, and forget its tensor. Returns 0 if it is still in flight. */
 static int end_tensor(struct halay_tensor *tensor, struct halay_request *request)
 {
     enum { PATIENCE_MS = 1000 };
@@ -269,7 +269,7 @@ enum halay_status tft_exchange_status(const struct tft_exchange *exchange)
     return (enum halay_status)atomic_load_explicit(&exchange->failed, memory_order_relaxed);
 }
 
-/* what: of tensor `name`, for messages. The request stays the caller's. threads: that are idle meanwhile. */
+/* what: the wait's subject, for messages. The request stays the caller's. threads: how many are idle meanwhile. */
 static enum halay_status wait_for(struct tft_exchange *x, struct halay_request *request, int threads, const char *what,
                                   const char *name)
 {
@@ -282,7 +282,7 @@ static enum halay_status wait_for(struct tft_exchange *x, struct halay_request *
     return status;
 }
 
-/* Wait, unless somebody has, and free. */
+/* Wait if nobody has, and free. */
 static enum halay_status end_request(struct tft_exchange *x, struct halay_request **request, int threads,
                                      const char *what, const char *name)
 {

@@ -17,10 +17,10 @@
 #include "tft/train/shards.h"
 #include <stdatomic.h>
 
-/* Compute threads of this rank where none are asked for: its share of its host's cores, 1 or more. */
+/* The default number of this rank's compute threads: its share of its host's cores, 1 or more. */
 int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx);
 
-struct tft_exchange_bucket; /* what is under way of a bucket */
+struct tft_exchange_bucket; /* a bucket's requests */
 
 struct tft_exchange {
     struct halay_log *log; /* borrowed, as the next three */
@@ -52,8 +52,8 @@ void tft_exchange_fini(struct tft_exchange *exchange);
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);
 
-/* After a step that failed, with the context: what was submitted has ended, and the next step begins as if it had not
- * been. Only where tensors are not dealt out. */
+/* After a step that failed with the context: all its requests have ended; the next step begins as if it had not been.
+ * Only where tensors are not dealt out. */
 void tft_exchange_forget(struct tft_exchange *exchange);
 
 /* After a step: did all submissions go out? */
@@ -62,14 +62,14 @@ enum halay_status tft_exchange_status(const struct tft_exchange *exchange);
 /* For tft_adam_step, after tft_exchange_begin; arg is the exchange. */
 struct tft_adam_peers tft_exchange_peers(struct tft_exchange *exchange);
 
-/* Before the update: lets go what waits for nothing of this rank. */
+/* Before the update: submits buckets in which this rank has nothing to update. */
 enum halay_status tft_exchange_begin(struct tft_exchange *exchange);
-/* After it: blocks until this rank has all new weights and its gradients are its own again. threads: that are idle
+/* After it: blocks until this rank has all new weights and may write its gradients again. threads: how many are idle
  * meanwhile, for waited_us. */
 enum halay_status tft_exchange_finish(struct tft_exchange *exchange, int threads);
 
-/* Every rank's part of a block of its own (tft_shards_take), together, in the gradients' memory: for evaluations and
- * files. All ranks call it, between steps. Dead places are as they were. Only where tensors are dealt out. */
+/* Gather every rank's part of a block (tft_shards_take) in the gradients' memory, for evaluations and files. All ranks
+ * call it, between steps. Dead places are left alone. Only where tensors are dealt out. */
 enum halay_status tft_exchange_spread(struct tft_exchange *exchange, const float *own);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress: lines for people, lines for programs. Only rank 0 has one of these that talks.
+ * Progress: lines for people, lines for programs. Only rank 0's writes anything.
  */
 #include "tft/train/progress.h"
 #include "base/clock.h"
+#include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -24,7 +26,7 @@ static double cpu_seconds(void)
            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
 }
 
-/* Resident bytes of this process now; 0 if the system does not tell. */
+/* Resident bytes of this process now; 0 if unknown. */
 static double resident_bytes(void)
 {
     unsigned long pages = 0, resident = 0;
@@ -38,7 +40,7 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Is this line of an evaluation before the start? One that was cut off in the middle is none. */
+/* Is this the line of an evaluation before the start? A truncated one is not. */
 static int is_before(const char *line, const struct tft_progress_start *start)
 {
     json_t *object = json_loads(line, 0, NULL);
@@ -50,7 +52,7 @@ static int is_before(const char *line, const struct tft_progress_start *start)
     return before;
 }
 
-/* Write the file anew with the lines that stay. */
+/* Rewrite the file with the lines that stay. */
 static enum halay_status cut_metrics(struct halay_log *log, const char *path, const struct tft_progress_start *start)
 {
     struct tft_output out;
@@ -113,7 +115,7 @@ void tft_progress_say(struct tft_progress *p, const char *format, ...)
 
     if (!p->out)
         return;
-    /* In one write: who reads lines of many ranks and puts a prefix in front (mpirun) must not get half of one. */
+    /* In one write: mpirun, which prefixes the lines of many ranks, must not get half of one. */
     int n = snprintf(line, sizeof line, "%s", p->terminal ? "\r\033[K" : "");
     va_start(args, format);
     n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
@@ -132,6 +134,8 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
         return;
     p->said_us = now;
     double left = seconds / (double)(s->step - p->start.step) * (double)(p->total_steps - s->step);
+    if (s->limit > 0)
+        left = fmin(left, fmax(0, s->limit - tft_progress_seconds(p)));
     fprintf(p->out,
             "%sstep %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
             "  loss %.4f  %.0f samples/s  %.0f s, at most %.0f s left%s",
@@ -140,7 +144,7 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
     fflush(p->out);
 }
 
-void tft_progress_plan(struct tft_progress *p, uint64_t total_steps, double seconds)
+void tft_progress_set_total(struct tft_progress *p, uint64_t total_steps, double seconds)
 {
     if (total_steps < p->total_steps)
         tft_progress_say(p, "%" PRIu64 " steps are planned for the %g s of 'max_time'", total_steps, seconds);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress: what a training says while it runs. On a terminal one line that is rewritten; elsewhere a plain line now
- * and then; in both cases one line an evaluation, of key=value words, and the same as JSON in the run's metrics.jsonl.
+ * Progress: what a training prints while it runs. On a terminal one line that is rewritten; elsewhere a plain line now
+ * and then; in both cases a line of key=value words for each evaluation, and the same as JSON in the run's
+ * metrics.jsonl.
  */
 #ifndef HALAY_TFT_PROGRESS_H
 #define HALAY_TFT_PROGRESS_H
@@ -11,11 +12,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Where a training begins: all zero, or where it was left. */
+/* Where a training begins: all zero, or where it resumes. */
 struct tft_progress_start {
     uint64_t step, samples;
     double seconds;
-    int pending; /* the evaluation of that step is still to come */
+    int pending; /* that step's evaluation is still due */
 };
 
 struct tft_progress {
@@ -30,13 +31,14 @@ struct tft_progress {
     int64_t before_us;
 };
 
-/* What is known after a step. */
+/* What is printed of a step. */
 struct tft_progress_step {
     uint64_t step, epoch, samples; /* all since the beginning; step and epoch from 1 */
     double loss;
+    double limit; /* seconds of training at which it ends; 0: none */
 };
 
-/* What an evaluation found; result may be NULL where there is no validation. */
+/* The results of an evaluation. */
 struct tft_progress_evaluation {
     struct tft_progress_step at;
     double train_loss, valid_loss, learning_rate, samples_per_second, comm_seconds;
@@ -45,20 +47,20 @@ struct tft_progress_evaluation {
     int best;
 };
 
-/* Open folder/metrics.jsonl, cut to what was said before the start, and begin. */
+/* Open folder/metrics.jsonl, drop the lines after the start, and begin. */
 enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
                                     const struct tft_progress_start *start, struct tft_progress *progress);
 void tft_progress_fini(struct tft_progress *progress);
-/* Of training, that before the start included. */
+/* Seconds of training, including those before the start. */
 double tft_progress_seconds(const struct tft_progress *progress);
 
-/* The number of steps is known now: that there is time for in so many seconds. */
-void tft_progress_plan(struct tft_progress *progress, uint64_t total_steps, double seconds);
+/* The number of steps is now known: those that fit in so many seconds. */
+void tft_progress_set_total(struct tft_progress *progress, uint64_t total_steps, double seconds);
 
 void tft_progress_step(struct tft_progress *progress, const struct tft_progress_step *step);
 enum halay_status tft_progress_evaluation(struct tft_progress *progress,
                                           const struct tft_progress_evaluation *evaluation);
-/* A line of its own, whatever is on the terminal. */
+/* Print a line of its own, whatever is on the terminal. */
 void tft_progress_say(struct tft_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

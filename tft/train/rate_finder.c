@@ -3,16 +3,16 @@
  * Learning-rate finder: the steps, and a report of them.
  */
 #include "tft/train/rate_finder.h"
-#include "tft/run/schedule.h"
+#include "tft/run/learning_rate.h"
 #include <math.h>
 
 static const double first_rate = 1e-6, last_rate = 1,
-                    too_much = 16; /* times the lowest loss of a step: no use going on */
+                    too_much = 16; /* stop at this multiple of the lowest loss of a step */
 
 static void write_report(FILE *report, const double *rates, const double *losses, size_t steps)
 {
     enum { EVERY = 4 };
-    double rate = tft_schedule_suggest(rates, losses, steps);
+    double rate = tft_learning_rate_suggest(rates, losses, steps);
 
     fprintf(report, "learning rate   loss\n");
     for (size_t i = 0; i < steps; i += EVERY)
@@ -26,17 +26,17 @@ static void write_report(FILE *report, const double *rates, const double *losses
 
 enum halay_status tft_find_learning_rate(struct tft_trainer *t, FILE *report)
 {
-    double rates[TFT_SCHEDULE_STEPS], losses[TFT_SCHEDULE_STEPS], lowest = INFINITY;
+    double rates[TFT_RATE_FINDER_STEPS], losses[TFT_RATE_FINDER_STEPS], lowest = INFINITY;
     size_t steps = 0;
     enum halay_status status = tft_trainer_draw_order(t);
 
-    while (!status && steps < TFT_SCHEDULE_STEPS && !t->interrupted) {
+    while (!status && steps < TFT_RATE_FINDER_STEPS && !t->interrupted) {
         if (t->state.position == t->epoch_samples) {
             t->state.epoch++;
             t->state.position = 0;
             status = tft_trainer_draw_order(t);
         }
-        rates[steps] = first_rate * pow(last_rate / first_rate, (double)steps / (TFT_SCHEDULE_STEPS - 1));
+        rates[steps] = first_rate * pow(last_rate / first_rate, (double)steps / (TFT_RATE_FINDER_STEPS - 1));
         if (!status)
             status = tft_trainer_step(t, rates[steps]);
         losses[steps++] = t->numbers[TFT_STEP_LOSS];

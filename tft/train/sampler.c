@@ -66,7 +66,7 @@ static double draw_exponential(const uint32_t key[2], uint32_t epoch, uint64_t i
     return -log(((double)bits + 0.5) * 0x1p-53);
 }
 
-/* Each window waits an exponential time over its weight; who comes first is drawn first. */
+/* Each window gets an exponential time divided by its weight; the earliest is drawn first. */
 enum halay_status tft_sampler_draw_weighted(struct halay_log *log, uint32_t seed, uint32_t epoch, const size_t *before,
                                             const double *weights, size_t groups, uint64_t count, uint64_t *order)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards: buckets, their cuts, and the places that follow. Cleanup: zeroed first, fini accepts half-built.
+ * Shards: buckets, their cuts, and the offsets that follow. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/shards.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Large enough that a message's latency is little beside it, and several even in a small model, so that the first
- * travels while backward goes on. */
+/* Large enough to make a message's latency negligible, and small enough that even a small model has several, so that
+ * the first ones travel during backward. */
 enum { BUCKET_REALS = 1 << 18, BUCKETS_LEAST = 16 };
 
 static size_t bucket_reals(const struct tft_param_table *table)
@@ -47,11 +47,11 @@ struct choice {
 };
 
 /*
- * Cut one bucket, so that the ranks' loads, of all buckets so far, come as near to their even share as can be.
+ * Cut one bucket, so that the ranks' loads, of all buckets so far, come as near to their even share as possible.
  *     loads: (ranks) reals of the buckets before; before: their sum; best: room for (ranks + 1) x (tensors + 1)
  */
-static void cut(const struct tft_param_table *table, const struct tft_bucket *b, size_t ranks, size_t before,
-                struct choice *best, size_t *loads, size_t *splits)
+static void cut_bucket(const struct tft_param_table *table, const struct tft_bucket *b, size_t ranks, size_t before,
+                       struct choice *best, size_t *loads, size_t *splits)
 {
     size_t n = b->end - b->first, width = n + 1;
     double even = (double)(before + b->reals) / (double)ranks;
@@ -89,7 +89,7 @@ static enum halay_status make_splits(struct tft_shards *s, const struct tft_para
         if (s->strategy == TFT_PARAMETER_SERVER)
             splits[0] = s->buckets[b].reals;
         else
-            cut(table, &s->buckets[b], ranks, before, best, loads, splits);
+            cut_bucket(table, &s->buckets[b], ranks, before, best, loads, splits);
         before += s->buckets[b].reals;
     }
     enum halay_status status = loads && best ? HALAY_OK : HALAY_ERR_NO_MEMORY;
@@ -98,11 +98,11 @@ static enum halay_status make_splits(struct tft_shards *s, const struct tft_para
     return status;
 }
 
-/* This rank's tensors, one behind the other, in a block of its own. */
+/* This rank's tensors, one after the other, in a block of its own. */
 static void place_own(struct tft_shards *s, const struct tft_param_table *table, int rank)
 {
     for (size_t i = 0; i < table->count; i++)
-        s->places[i] = s->bucket_of[i] = SIZE_MAX;
+        s->offsets[i] = s->bucket_of[i] = SIZE_MAX;
     for (size_t k = 0; k < s->bucket_count; k++) {
         struct tft_bucket *b = &s->buckets[k];
         b->own_offset = b->offset;
@@ -114,7 +114,7 @@ static void place_own(struct tft_shards *s, const struct tft_param_table *table,
             if (table->params[i].offset < b->own_offset || table->params[i].offset >= b->own_offset + b->splits[rank])
                 continue;
             *p = table->params[i];
-            s->places[i] = p->offset = s->table.reals;
+            s->offsets[i] = p->offset = s->table.reals;
             s->table.reals += p->count;
             s->table.count++;
             b->own++;
@@ -130,11 +130,11 @@ enum halay_status tft_shards_init(struct halay_log *log, const struct tft_param_
     *shards = (struct tft_shards){ .strategy = strategy };
     if (strategy == TFT_ALLREDUCE)
         return HALAY_OK;
-    shards->places = calloc(n, sizeof *shards->places);
+    shards->offsets = calloc(n, sizeof *shards->offsets);
     shards->bucket_of = calloc(n, sizeof *shards->bucket_of);
     shards->buckets = calloc(n, sizeof *shards->buckets);
     shards->table.params = calloc(n, sizeof *shards->table.params);
-    if (!shards->places || !shards->bucket_of || !shards->buckets || !shards->table.params)
+    if (!shards->offsets || !shards->bucket_of || !shards->buckets || !shards->table.params)
         goto err_fini;
     shards->table.capacity = n;
     shards->bucket_count = find_buckets(table, shards->buckets);
@@ -152,7 +152,7 @@ err_fini:
 
 void tft_shards_fini(struct tft_shards *s)
 {
-    free(s->places);
+    free(s->offsets);
     free(s->bucket_of);
     free(s->buckets);
     free(s->splits);
@@ -162,23 +162,23 @@ void tft_shards_fini(struct tft_shards *s)
 
 void tft_shards_take(const struct tft_shards *s, const struct tft_param_table *table, const float *block, float *own)
 {
-    if (!s->places)
+    if (!s->offsets)
         memcpy(own, block, table->reals * sizeof *own);
-    for (size_t i = 0; s->places && i < table->count; i++)
-        if (s->places[i] != SIZE_MAX)
-            memcpy(own + s->places[i], block + table->params[i].offset, table->params[i].count * sizeof *own);
+    for (size_t i = 0; s->offsets && i < table->count; i++)
+        if (s->offsets[i] != SIZE_MAX)
+            memcpy(own + s->offsets[i], block + table->params[i].offset, table->params[i].count * sizeof *own);
 }
 
 void tft_shards_give(const struct tft_shards *s, const struct tft_param_table *table, const float *own, float *block)
 {
-    if (!s->places)
+    if (!s->offsets)
         memcpy(block, own, table->reals * sizeof *own);
-    for (size_t i = 0; s->places && i < table->count; i++)
-        if (s->places[i] != SIZE_MAX)
-            memcpy(block + table->params[i].offset, own + s->places[i], table->params[i].count * sizeof *own);
+    for (size_t i = 0; s->offsets && i < table->count; i++)
+        if (s->offsets[i] != SIZE_MAX)
+            memcpy(block + table->params[i].offset, own + s->offsets[i], table->params[i].count * sizeof *own);
 }
 
 size_t tft_shards_reals(const struct tft_shards *s, const struct tft_param_table *table)
 {
-    return s->places ? s->table.reals : table->reals;
+    return s->offsets ? s->table.reals : table->reals;
 }

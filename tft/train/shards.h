@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards: which rank updates which tensor, and which tensors travel together. Pure: it follows from the table and the
- * number of ranks, the same on all of them.
+ * Shards: which rank updates which tensor, and which tensors travel together. Pure: it depends only on the table and
+ * the number of ranks, and is the same on all.
  *
- * Living tensors that are neighbours in the table make *buckets* of about a megabyte, the last of the table first, as
- * backward finishes them. Each bucket is cut into a part for each rank, at the boundary of a tensor: whoever has a
- * tensor has all of it, so that its norm is the sum that a rank alone would make, bit for bit. Parts are as even as
- * whole tensors allow; what one bucket leaves uneven the next makes good.
+ * Living tensors that are neighbours in the table form *buckets* of about a megabyte, the last of the table first, as
+ * backward finishes them. Each bucket is cut between tensors into a part for each rank: a tensor is never split, so
+ * that its norm has the bits that a single rank would compute. Parts are as even as whole tensors allow; later buckets
+ * even out what earlier ones leave uneven.
  *
  *     table        a  b  c |  d  e  f  g |  h  i        3 buckets, 2 ranks
  *     updated by   0  1  1 |  0  0  1  1 |  0  1
@@ -35,15 +35,15 @@ struct tft_bucket {
     const size_t *splits; /* (ranks) reals of each rank's part; borrowed from the shards */
 };
 
-struct tft_shards { /* zero-initialised: nothing is dealt out, every rank has all (allreduce) */
+struct tft_shards { /* zero-initialised: nothing is dealt out, every rank has everything (allreduce) */
     enum tft_strategy strategy;
-    size_t
-        *places; /* owned: (table->count) where this rank's tensors lie in a block of its own; SIZE_MAX: others, dead */
+    size_t *offsets;            /* owned: (table->count) where this rank's tensors are in its own block; SIZE_MAX:
+                                 * others, dead */
     size_t *bucket_of;          /* owned: (table->count); SIZE_MAX: dead */
     struct tft_bucket *buckets; /* owned */
     size_t bucket_count;
     size_t *splits;               /* owned: (bucket_count, ranks) */
-    struct tft_param_table table; /* owned: this rank's tensors, bucket by bucket, at their places */
+    struct tft_param_table table; /* owned: this rank's tensors, bucket by bucket, at their offsets */
 };
 
 /* Nothing is held on error: HALAY_ERR_NO_MEMORY (logged). */
@@ -51,8 +51,8 @@ enum halay_status tft_shards_init(struct halay_log *log, const struct tft_param_
                                   enum tft_strategy strategy, int rank, int ranks, struct tft_shards *shards);
 void tft_shards_fini(struct tft_shards *shards);
 
-/* Of a block of the table, what this rank has of it: into a block of its own, and back. Dead places are not touched,
- * except by allreduce, which copies all. */
+/* Copy this rank's part of a block of the table into a block of its own, and back. Dead tensors are not touched, except
+ * by allreduce, which copies everything. */
 void tft_shards_take(const struct tft_shards *shards, const struct tft_param_table *table, const float *block,
                      float *own);
 void tft_shards_give(const struct tft_shards *shards, const struct tft_param_table *table, const float *own,

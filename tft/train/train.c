@@ -4,23 +4,23 @@
  *
  * One step: the batch's windows follow from (seed, epoch, step), the same on every rank; loss is divided by the number
  * of measured targets in the whole batch, which every rank counts from the windows' numbers; the rank's granules are
- * computed and submitted as they become final; the loss, rank 0's clock and whether a rank was interrupted are
- * summed in one small tensor; the optimizer waits for each gradient and updates. Whatever decides about going on (loss,
- * validation, time, signals) is the same number on every rank, so that no rank is left waiting.
+ * computed and submitted as they become final; the loss, rank 0's clock and whether a rank was interrupted are summed
+ * in one small tensor; the optimizer waits for each gradient and updates. Every number that decides whether to continue
+ * (loss, validation, time, signals) is the same on every rank, so that none is left waiting.
  *
- * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one that is made
- * before an evaluation says that it is due, so that whoever goes on from it makes it (the same bits again). An
- * interruption makes no evaluation that was not due, and breaks off one that is under way, which stays due: the run is
- * then as if it had never been stopped.
+ * Checkpoints are made before an evaluation, every checkpoint_every steps, and at an interruption; one before an
+ * evaluation records that it is due, so that a run that resumes from it makes it, with the same bits. An interruption
+ * causes no evaluation, and breaks off one that is under way, which stays due: a resumed run is as if it had never been
+ * stopped.
  *
- * The best parameters are the file's: rank 0 writes it at each validation loss below all before. A training that fails
- * before it wrote one, or a checkpoint, takes its other files away.
+ * Rank 0 writes the best weights at each validation loss below all earlier ones. A training that fails before it has
+ * written weights or a checkpoint removes its other files.
  */
 #include "tft/train/train.h"
 #include "base/clock.h"
 #include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
-#include "tft/score/evaluate.h"
+#include "tft/score/forecast_scores.h"
 #include "tft/train/rate_finder.h"
 #include "tft/train/trainer.h"
 #include <math.h>
@@ -30,7 +30,7 @@
 
 /* ---- evaluation ---- */
 
-static enum halay_status report(struct tft_trainer *t, const struct tft_evaluation_result *result, int best)
+static enum halay_status report_evaluation(struct tft_trainer *t, const struct tft_forecast_scores *result, int best)
 {
     int64_t now = halay_now_us();
     long long waited = atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed);
@@ -50,8 +50,9 @@ static enum halay_status report(struct tft_trainer *t, const struct tft_evaluati
     return t->rank == 0 ? tft_progress_evaluation(&t->progress, &e) : HALAY_OK;
 }
 
-/* Is this validation the best so far? Any lower loss is; only patience asks for min_delta. The same on every rank. */
-static int judge(struct tft_trainer *t, double loss)
+/* Record a validation's loss; 1 if it is the lowest so far. Only patience asks for min_delta. The same on every
+ * rank. */
+static int record_validation(struct tft_trainer *t, double loss)
 {
     int first = !t->state.judged, best = first || loss < t->state.lowest;
 
@@ -69,7 +70,7 @@ static int judge(struct tft_trainer *t, double loss)
     return best;
 }
 
-static enum halay_status validate(struct tft_trainer *t, struct tft_evaluation_result *result)
+static enum halay_status validate(struct tft_trainer *t, struct tft_forecast_scores *result)
 {
     struct tft_forecaster f = { .log = t->log,
                                 .ctx = t->ctx,
@@ -80,22 +81,23 @@ static enum halay_status validate(struct tft_trainer *t, struct tft_evaluation_r
     enum halay_status status = tft_forecaster_init(&f);
 
     if (!status)
-        status = tft_evaluate(&f, t->valid_samples, result);
+        status = tft_forecast_scores_of(&f, t->valid_samples, result);
     tft_forecaster_fini(&f);
     if (!status && !isfinite(result->loss)) {
         halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
-        tft_evaluation_result_fini(result);
+        tft_forecast_scores_fini(result);
         status = HALAY_ERR_FORMAT;
     }
     return status;
 }
 
-/* All ranks have computed the same parameters, or something is wrong with one of them. */
+/* Have all ranks computed the same parameters? If not, something is wrong with one of them. */
 static enum halay_status check_agreement(struct tft_trainer *t)
 {
     size_t bytes = t->table->reals * sizeof *t->params;
     uint32_t mine = (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)t->params, bytes);
-    int32_t most[2]; /* of all ranks' sums, and of their complements: those of one number only if all are the same */
+    /* The largest sum of all ranks, and of their complements: of the same number only if all sums are equal. */
+    int32_t most[2];
     enum halay_status status = HALAY_OK;
 
     memcpy(most, (uint32_t[2]){ mine, ~mine }, sizeof most);
@@ -104,7 +106,7 @@ static enum halay_status check_agreement(struct tft_trainer *t)
     if (!status && most[0] != ~most[1]) {
         halay_error(t->log,
                     "after step %llu the ranks do not have the same parameters (CRC-32 of this one's: %08x): other "
-                    "processors or libraries than the other ranks', or a fault of memory",
+                    "processors or libraries than the other ranks', or a memory fault",
                     (unsigned long long)t->state.step, mine);
         status = HALAY_ERR_MISMATCH;
     }
@@ -112,9 +114,9 @@ static enum halay_status check_agreement(struct tft_trainer *t)
 }
 
 /* After an epoch, or every eval_every steps. */
-static enum halay_status evaluate(struct tft_trainer *t)
+static enum halay_status evaluate_now(struct tft_trainer *t)
 {
-    struct tft_evaluation_result result = { 0 };
+    struct tft_forecast_scores result = { 0 };
     int has_valid = t->valid_samples > 0, best = 1;
     enum halay_status status = check_agreement(t);
 
@@ -122,31 +124,31 @@ static enum halay_status evaluate(struct tft_trainer *t)
         status = tft_trainer_gather_average(t);
     if (!status && has_valid)
         status = validate(t, &result);
-    if (status == HALAY_ERR_CANCELED) { /* it stays due: the checkpoint before it says so */
+    if (status == HALAY_ERR_CANCELED) { /* it stays due, as the checkpoint before it says */
         t->interrupted = 1;
         return HALAY_OK;
     }
     if (status)
         return status;
     if (has_valid)
-        best = judge(t, result.loss);
-    status = report(t, has_valid ? &result : NULL, best);
+        best = record_validation(t, result.loss);
+    status = report_evaluation(t, has_valid ? &result : NULL, best);
     if (!status && best)
         status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step);
     if (!status && best && t->rank == 0 && t->config->keep)
-        tft_resume_set_best(&t->resume, t->average ? TFT_RESUME_AVERAGE : TFT_RESUME_PARAMS);
-    tft_evaluation_result_fini(&result);
+        tft_checkpoints_set_best(&t->checkpoints, t->average ? TFT_CHECKPOINT_AVERAGE : TFT_CHECKPOINT_PARAMS);
+    tft_forecast_scores_fini(&result);
     t->state.pending = 0;
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     t->said_samples = t->state.samples;
-    t->said_us = halay_now_us();                    /* so that the time of validations is not training's */
-    return status ? status : tft_trainer_commit(t); /* it was said and written: not again */
+    t->said_us = halay_now_us();                    /* so that validation does not count as training time */
+    return status ? status : tft_trainer_commit(t); /* printed and written: it must not be repeated */
 }
 
 /* ---- the loop ---- */
 
-/* A step, and what is due after it. */
+/* A step and what is due after it. */
 static enum halay_status advance(struct tft_trainer *t)
 {
     uint64_t every = (uint64_t)t->config->eval_every, save_every = (uint64_t)t->config->checkpoint_every;
@@ -160,8 +162,9 @@ static enum halay_status advance(struct tft_trainer *t)
         return HALAY_ERR_FORMAT;
     }
     if (t->rank == 0)
-        tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1,
-                                                                     t->state.samples, t->numbers[TFT_STEP_LOSS] });
+        tft_progress_step(&t->progress,
+                          &(struct tft_progress_step){ t->state.step, t->state.epoch + 1, t->state.samples,
+                                                       t->numbers[TFT_STEP_LOSS], t->limits.seconds });
     int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
     int saves = due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0);
     int evaluates = !t->interrupted && (due || t->stop);
@@ -173,17 +176,17 @@ static enum halay_status advance(struct tft_trainer *t)
         status = tft_trainer_save(t);
     if (status || !evaluates)
         return status;
-    return evaluate(t);
+    return evaluate_now(t);
 }
 
-/* From where the state stands. */
+/* The rest of the epoch, from where the state stands. */
 static enum halay_status run_epoch(struct tft_trainer *t)
 {
     enum halay_status status = tft_trainer_draw_order(t);
 
     t->is_changed = 0;
     if (!status && t->state.pending)
-        status = evaluate(t);
+        status = evaluate_now(t);
     while (!status && !t->is_changed && !t->stop && !t->interrupted && t->state.position < t->epoch_samples)
         status = advance(t);
     if (!status && t->state.position == t->epoch_samples && !t->state.pending) {
@@ -193,7 +196,7 @@ static enum halay_status run_epoch(struct tft_trainer *t)
     return status;
 }
 
-/* What the strategy saves, by count. */
+/* What the strategy saves. */
 static void say_strategy(struct tft_trainer *t)
 {
     const struct tft_shards *s = &t->shards;
@@ -222,7 +225,7 @@ static void say_strategy(struct tft_trainer *t)
             mb * (double)(blocks * living));
 }
 
-/* A step's work comes in granules, and each is one thread's. */
+/* A step's work comes in granules, each for one thread. */
 static void say_idle(struct tft_trainer *t)
 {
     size_t granule = (size_t)t->config->granule, pieces = (t->batch + granule - 1) / granule;
@@ -283,12 +286,12 @@ static void say_end(struct tft_trainer *t)
                          t->options->folder);
 }
 
-/* What was resumed, or restored, may have ended already, but for an evaluation that is due. */
+/* A run that was resumed or restored may be over, but for an evaluation that is due. */
 int tft_trainer_is_over(const struct tft_trainer *t)
 {
     const struct tft_moment now = { t->state.step, t->state.seconds };
 
-    return t->state.in_vain >= t->config->patience || tft_plan_is_over(&t->limits, &t->state.plan, &now);
+    return t->state.in_vain >= t->config->patience || tft_run_length_is_over(&t->limits, &t->state.length, &now);
 }
 
 static int goes_on(const struct tft_trainer *t)
@@ -323,15 +326,15 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     if (options->watches_continue)
         tft_interrupt_watch_also(SIGCONT);
     while (!status && goes_on(&t)) {
-        status = t.stop ? evaluate(&t) : run_epoch(&t);
+        status = t.stop ? evaluate_now(&t) : run_epoch(&t);
         status = tft_trainer_recover(&t, status);
     }
     if (!status && t.rank == 0)
         say_end(&t);
     int leaves_nothing =
-        status && t.begun && !t.saved && !(options->elastic && t.state.step); /* others may go on there */
+        status && t.begun && !t.saved && !(options->elastic && t.state.step); /* other ranks may continue there */
     tft_trainer_fini(&t);
     if (leaves_nothing)
-        tft_checkpoint_discard(options->folder);
+        tft_run_discard(options->folder);
     return status;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer's beginning: windows, model, the exchange of gradients, the folders, and the state: fresh, of another
- * run's parameters, or of a checkpoint. Rank 0 reads and writes files; the others hear of it, and get the state from
- * it.
+ * The trainer's beginning: windows, model, the exchange of gradients, the folders, and the state: fresh, from another
+ * run's parameters, or from a checkpoint. Rank 0 reads and writes files and gives the others the state.
  *
  * Cleanup: zeroed first, fini accepts it half-built.
  */
@@ -23,9 +22,8 @@ static int threads_of_rank(const struct tft_trainer *t)
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
-/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; of several targets each
- * counts as its share in the sum over the entities that have any, since their units have nothing to do with each
- * other. */
+/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; each of several targets
+ * counts by its share of the sum over the entities, since their units are unrelated. */
 static enum halay_status set_up_weights(struct tft_trainer *t)
 {
     t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);
@@ -74,7 +72,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     t->batch = (size_t)(c->batch_size * c->accumulate);
     t->state.windows = t->train.count;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
-    t->limits = (struct tft_limits){ .schedule = (enum tft_schedule)c->schedule,
+    t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
                                      .steps = t->epoch_steps * (uint64_t)c->epochs,
                                      .seconds = c->max_time };
     if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
@@ -86,11 +84,11 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
         return HALAY_ERR_NO_MEMORY;
     }
     tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
-    qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbours hold the same rows */
+    qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbouring windows share rows */
     return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
 }
 
-/* One block for parameters, moments, and the moving average; of the latter what this rank has of them. */
+/* One block for parameters, moments and the moving average; of the last two only this rank's part. */
 static enum halay_status set_up_blocks(struct tft_trainer *t)
 {
     size_t n = t->exchange.params ? 0 : t->table->reals, own = tft_shards_reals(&t->shards, t->table);
@@ -107,7 +105,7 @@ static enum halay_status set_up_blocks(struct tft_trainer *t)
     t->params = t->exchange.params ? t->exchange.params : t->blocks;
     t->adam.m = t->blocks + n;
     t->adam.v = t->adam.m + own;
-    t->adam.places = t->shards.places;
+    t->adam.offsets = t->shards.offsets;
     t->average = t->config->ema > 0 ? t->adam.v + own : NULL;
     t->average_whole = t->average && t->exchange.params ? t->exchange.gradients : t->average;
     return tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
@@ -171,18 +169,17 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
 static enum halay_status init_from(struct tft_trainer *t)
 {
     const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, t->table };
-    struct tft_checkpoint from;
-    enum halay_status status = tft_checkpoint_load(t->log, t->config->init_from, &from);
+    struct tft_run from;
+    enum halay_status status = tft_run_load(t->log, t->config->init_from, &from);
 
     if (status)
         return status;
     status = tft_transfer(t->log, t->config->init_from, &from, &to, t->params);
-    tft_checkpoint_fini(&from);
+    tft_run_fini(&from);
     return status;
 }
 
-/* Parameters and state of a checkpoint; the run's folder gets the best parameters again. */
-/* The order of an epoch's windows is drawn anew, so there must be as many as there were. */
+/* The order of an epoch's windows is drawn again, so there must be as many as before. */
 static enum halay_status check_windows(struct tft_trainer *t, const char *where)
 {
     if ((t->state.windows == t->train.count || !t->state.windows) && t->state.position <= t->epoch_samples) {
@@ -199,23 +196,23 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
     const json_t *run;
     char where[300];
     long long best = -1;
-    enum halay_status status = tft_resume_state_of(&t->resume, manifest, &run, &t->state);
+    enum halay_status status = tft_checkpoints_state(&t->checkpoints, manifest, &run, &t->state);
 
-    snprintf(where, sizeof where, "checkpoint in '%.200s'", t->resume.folder);
+    snprintf(where, sizeof where, "checkpoint in '%.200s'", t->checkpoints.folder);
     if (!status)
-        status = tft_checkpoint_check_resume(t->log, where, run, t->config, t->data);
+        status = tft_run_check_resume(t->log, where, run, t->config, t->data);
     if (!status)
         status = check_windows(t, where);
     if (!status)
-        tft_plan_resume(&t->limits, &t->state.plan);
+        tft_run_length_resume(&t->limits, &t->state.length);
     if (!status)
-        status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 1);
+        status = tft_run_begin(t->log, t->options->folder, t->run, 1);
     if (!status)
-        status = tft_resume_take_over(&t->resume, manifest, t->table, t->params, &best);
+        status = tft_checkpoints_resume(&t->checkpoints, manifest, t->table, t->params, &best);
     if (!status && best >= 0)
         status = tft_trainer_keep(t, t->params, (uint64_t)best);
     if (!status)
-        status = tft_resume_read(&t->resume, manifest, TFT_RESUME_PARAMS, t->table, t->params);
+        status = tft_checkpoints_read(&t->checkpoints, manifest, TFT_CHECKPOINT_PARAMS, t->table, t->params);
     t->saved = 1; /* whatever happens now, the checkpoints stay */
     return status;
 }
@@ -224,14 +221,14 @@ static enum halay_status begin_fresh(struct tft_trainer *t)
 {
     enum halay_status status = HALAY_OK;
 
-    if (!t->options->resume && tft_resume_has_any(&t->resume)) {
-        halay_error(t->log, "'%s' holds checkpoints already; '--resume' goes on from them", t->resume.folder);
+    if (!t->options->resume && tft_checkpoints_has_any(&t->checkpoints)) {
+        halay_error(t->log, "'%s' holds checkpoints already; '--resume' goes on from them", t->checkpoints.folder);
         return HALAY_ERR_ARGUMENT;
     }
     if (t->config->init_from[0])
         status = init_from(t);
     if (!status)
-        status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 0);
+        status = tft_run_begin(t->log, t->options->folder, t->run, 0);
     t->begun = !status;
     return status;
 }
@@ -243,7 +240,7 @@ enum halay_status tft_trainer_lock_folders(struct tft_trainer *t)
     enum halay_status status = HALAY_OK;
 
     for (size_t i = 0; i < 2 && !status; i++) {
-        if (i == 0 || t->config->keep || tft_resume_has_any(&t->resume)) {
+        if (i == 0 || t->config->keep || tft_checkpoints_has_any(&t->checkpoints)) {
             status = tft_make_folder(t->log, folders[i]);
             if (!status)
                 status = tft_lock_folder(t->log, folders[i], "training into", &t->locks[i]);
@@ -259,12 +256,12 @@ static enum halay_status begin_state(struct tft_trainer *t)
     if (t->options->finds_rate)
         return t->config->init_from[0] ? init_from(t) : HALAY_OK;
 
-    t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
+    t->run = tft_run_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
     if (!t->run)
         return HALAY_ERR_NO_MEMORY;
     status = tft_trainer_lock_folders(t);
     if (!status && t->options->resume)
-        status = tft_resume_find(&t->resume, &t->manifest);
+        status = tft_checkpoints_find(&t->checkpoints, &t->manifest);
     if (!status)
         status = t->manifest ? take_checkpoint(t, t->manifest) : begin_fresh(t);
     if (!status)
@@ -291,16 +288,18 @@ static enum halay_status hear_status(struct tft_trainer *t, enum halay_status st
     int failed = status != HALAY_OK;
     enum halay_status heard = halay_broadcast(t->ctx, "folder", &failed, 1, HALAY_I32, 0);
 
-    return status ? status : heard ? heard : failed ? HALAY_ERR_PEER : HALAY_OK;
+    if (status || heard)
+        return status ? status : heard;
+    return failed ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* A block of the checkpoint, by way of the gradients' memory: every rank takes what it has of it. */
-static enum halay_status share_block(struct tft_trainer *t, enum tft_resume_block block, float *own)
+/* Share a block of the checkpoint by way of the gradients' memory; every rank takes its part. */
+static enum halay_status share_block(struct tft_trainer *t, enum tft_checkpoint_block block, float *own)
 {
     float *whole = t->exchange.gradients;
     size_t bytes = t->table->reals * sizeof *whole;
     enum halay_status status =
-        t->rank == 0 ? tft_resume_read(&t->resume, t->manifest, block, t->table, whole) : HALAY_OK;
+        t->rank == 0 ? tft_checkpoints_read(&t->checkpoints, t->manifest, block, t->table, whole) : HALAY_OK;
 
     status = hear_status(t, status);
     if (!status)
@@ -324,24 +323,25 @@ static enum halay_status share_state(struct tft_trainer *t)
             tft_shards_take(&t->shards, t->table, t->params, t->average);
         return HALAY_OK;
     }
-    status = share_block(t, TFT_RESUME_MOMENT1, t->adam.m);
+    status = share_block(t, TFT_CHECKPOINT_MOMENT1, t->adam.m);
     if (!status)
-        status = share_block(t, TFT_RESUME_MOMENT2, t->adam.v);
+        status = share_block(t, TFT_CHECKPOINT_MOMENT2, t->adam.v);
     if (!status && t->average)
-        status = share_block(t, TFT_RESUME_AVERAGE, t->average);
+        status = share_block(t, TFT_CHECKPOINT_AVERAGE, t->average);
     return status;
 }
 
-/* In an elastic job rank 0 has the whole state before the others ask. */
-static enum halay_status join(struct tft_trainer *t, enum halay_status status)
+/* In an elastic job rank 0 has the whole state before the others ask for it. */
+static enum halay_status join_ranks(struct tft_trainer *t, enum halay_status status)
 {
-    float *const blocks[] = {
-        [TFT_RESUME_MOMENT1] = t->adam.m, [TFT_RESUME_MOMENT2] = t->adam.v, [TFT_RESUME_AVERAGE] = t->average
-    };
+    float *const blocks[] = { [TFT_CHECKPOINT_MOMENT1] = t->adam.m,
+                              [TFT_CHECKPOINT_MOMENT2] = t->adam.v,
+                              [TFT_CHECKPOINT_AVERAGE] = t->average };
 
-    for (int block = TFT_RESUME_MOMENT1; t->manifest && block <= TFT_RESUME_AVERAGE && !status; block++)
+    for (int block = TFT_CHECKPOINT_MOMENT1; t->manifest && block <= TFT_CHECKPOINT_AVERAGE && !status; block++)
         if (blocks[block])
-            status = tft_resume_read(&t->resume, t->manifest, (enum tft_resume_block)block, t->table, blocks[block]);
+            status = tft_checkpoints_read(&t->checkpoints, t->manifest, (enum tft_checkpoint_block)block, t->table,
+                                          blocks[block]);
     if (t->average && !t->state.step)
         memcpy(t->average, t->params, t->table->reals * sizeof *t->average);
     status = tft_trainer_join(t, status);
@@ -351,17 +351,17 @@ static enum halay_status join(struct tft_trainer *t, enum halay_status status)
     return status;
 }
 
-/* Rank 0 begins; the others hear whether it could. */
+/* Rank 0 begins; the others learn whether it could. */
 static enum halay_status set_up_state(struct tft_trainer *t)
 {
-    enum halay_status status =
-        t->options->finds_rate ? HALAY_OK
-                               : tft_resume_init(t->log, t->options->checkpoints, (size_t)t->config->keep, &t->resume);
+    enum halay_status status = t->options->finds_rate ? HALAY_OK
+                                                      : tft_checkpoints_init(t->log, t->options->checkpoints,
+                                                                             (size_t)t->config->keep, &t->checkpoints);
 
     if (!status && t->rank == 0)
         status = begin_state(t);
     if (t->options->elastic)
-        return join(t, status);
+        return join_ranks(t, status);
     status = hear_status(t, status);
     if (!status && !t->options->finds_rate)
         status = tft_trainer_check_folder(t);
@@ -400,7 +400,7 @@ enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, u
 
     if (t->rank != 0)
         return HALAY_OK;
-    status = tft_checkpoint_save(t->log, t->options->folder, t->run, (long long)step, t->table, params);
+    status = tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, t->table, params);
     t->saved |= !status;
     return status;
 }
@@ -408,7 +408,7 @@ enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, u
 void tft_trainer_fini(struct tft_trainer *t)
 {
     tft_progress_fini(&t->progress);
-    tft_resume_fini(&t->resume);
+    tft_checkpoints_fini(&t->checkpoints);
     for (size_t i = 0; i < 2; i++)
         if (t->locks[i] >= 0)
             close(t->locks[i]);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The trainer in an elastic job (halay_elastic.h): its state is the block of parameters, moments and average, and where
- * training stands; it is the same on every rank, and a step's sums are over whatever ranks there are, so that it goes
- * on with any number.
+ * training stands. It is the same on every rank, and a step's sums are over all present ranks, so that any number of
+ * them can continue.
  *
  *     join       the first ranks: rank 0 begins, or takes a checkpoint, and the others get its state
  *                later: the state of the others
- *     commit     every commit_every steps, and around an evaluation: what is said and written happens once
+ *     commit     every commit_every steps, and around an evaluation: so that lines and files are written once
  *     recover    a rank is lost: the state of the last commit; the step, or the evaluation, is made again
  *
- * Rank 0 writes the files. When it is lost the lowest rank that is left takes them over, as a process that resumes
- * does.
+ * Rank 0 writes the files. When it is lost, the lowest remaining rank takes them over, like a process that resumes.
  *
- * Under 'deterministic: ranks' as many ranks compute as their greatest power of two; the others add zeros, which
- * changes no sum.
+ * Under 'deterministic: ranks' the largest power of two of the ranks compute; the others add zeros, which changes no
+ * sum.
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
@@ -27,12 +26,11 @@ enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
         return HALAY_OK;
     if (!halay_elastic_is_on(t->ctx)) {
         halay_error(t->log, "--elastic: this job is not elastic. 'halayrun --min-np N' starts one; an MPI's launcher "
-                            "cannot, as MPI ends "
-                            "the whole job when a rank is lost");
+                            "cannot: MPI ends the whole job when a rank is lost");
         return HALAY_ERR_UNSUPPORTED;
     }
     if (t->config->strategy != TFT_ALLREDUCE) {
-        halay_error(t->log, "--elastic wants 'strategy: allreduce': of all others no rank has the whole state");
+        halay_error(t->log, "--elastic needs 'strategy: allreduce': with any other no rank has the whole state");
         return HALAY_ERR_CONFIG;
     }
     return HALAY_OK;
@@ -51,20 +49,20 @@ static enum halay_status begin_progress(struct tft_trainer *t)
                              tft_trainer_steps(t), &start, &t->progress);
 }
 
-/* Go on behind the newest checkpoint that the rank before has written. */
+/* Continue after the newest checkpoint of the former rank 0. */
 static enum halay_status take_checkpoints(struct tft_trainer *t)
 {
     json_t *manifest = NULL;
     long long best;
 
-    if (!tft_resume_has_any(&t->resume))
+    if (!tft_checkpoints_has_any(&t->checkpoints))
         return HALAY_OK;
-    enum halay_status status = tft_resume_find(&t->resume, &manifest);
+    enum halay_status status = tft_checkpoints_find(&t->checkpoints, &manifest);
     float *scratch = malloc(t->table->reals * sizeof *scratch);
     if (!status && !scratch)
         status = HALAY_ERR_NO_MEMORY;
     if (!status && manifest)
-        status = tft_resume_take_over(&t->resume, manifest, t->table, scratch, &best);
+        status = tft_checkpoints_resume(&t->checkpoints, manifest, t->table, scratch, &best);
     free(scratch);
     json_decref(manifest);
     return status;
@@ -72,21 +70,21 @@ static enum halay_status take_checkpoints(struct tft_trainer *t)
 
 static enum halay_status take_files(struct tft_trainer *t)
 {
-    t->run = tft_checkpoint_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
+    t->run = tft_run_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
     if (!t->run)
         return HALAY_ERR_NO_MEMORY;
-    t->saved = 1; /* whatever happens now, what there is stays */
+    t->saved = 1; /* whatever happens now, existing files stay */
     enum halay_status status = tft_trainer_lock_folders(t);
     if (!status)
         status = take_checkpoints(t);
     if (!status)
-        status = tft_checkpoint_begin(t->log, t->options->folder, t->run, 1);
+        status = tft_run_begin(t->log, t->options->folder, t->run, 1);
     return status ? status : begin_progress(t);
 }
 
 /* ---- other ranks ------------------------------------------------------------------------------------------------- */
 
-/* The state is that of a commit, the ranks may be others. */
+/* The state is that of a commit; the ranks may have changed. */
 static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 {
     enum halay_status status = HALAY_OK;
@@ -104,7 +102,7 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
     if (!t->run)
         status = take_files(t);
     else if (has_lost)
-        status = begin_progress(t); /* what was said since the commit is said again */
+        status = begin_progress(t); /* lines since the commit are written again */
     if (!status)
         tft_progress_say(&t->progress, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
                          t->ranks, t->ranks == 1 ? "" : "s");
@@ -127,7 +125,7 @@ enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begu
     if (status || begun)
         return begun ? begun : status;
     if (t->failed)
-        return HALAY_ERR_PEER; /* rank 0 has said why */
+        return HALAY_ERR_PEER; /* rank 0 has logged why */
     return change.has_reformed ? go_on(t, 1) : HALAY_OK;
 }
 

@@ -5,13 +5,12 @@
 #include "tft/kernels/vector.h"
 #include "tft/run/batches.h"
 #include "tft/run/interrupt.h"
-#include "tft/run/schedule.h"
+#include "tft/run/learning_rate.h"
 #include "tft/train/sampler.h"
 #include "tft/train/trainer.h"
 #include <math.h>
 
-/* Under 'deterministic: ranks' an elastic job with another number of ranks than a power of two has some that add
- * zeros. */
+/* Under 'deterministic: ranks' some ranks of an elastic job add zeros if their number is no power of two. */
 static int ranks_that_compute(const struct tft_trainer *t)
 {
     int ranks = t->ranks;
@@ -51,8 +50,8 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
     return status ? status : tft_exchange_status(&t->exchange);
 }
 
-/* average = decay average + (1 - decay) params; in the first steps less of what it began with: decay is at most
- * (1 + step) / (10 + step), as TensorFlow has it. */
+/* average = decay average + (1 - decay) params; decay is at most (1 + step) / (10 + step), as in TensorFlow, so that
+ * the first steps soon replace the initial values. */
 TFT_VECTOR static void average_block(float *restrict average, const float *restrict params, size_t n, float decay)
 {
     for (size_t i = 0; i < n; i++)
@@ -67,7 +66,7 @@ static void average_share(void *arg, int thread)
 
     for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool)) {
         const struct tft_param *p = &t->table->params[i];
-        size_t place = t->shards.places ? t->shards.places[i] : p->offset;
+        size_t place = t->shards.offsets ? t->shards.offsets[i] : p->offset;
         if (place != SIZE_MAX)
             average_block(t->average + place, t->params + p->offset, p->count, (float)decay);
     }
@@ -95,16 +94,16 @@ uint64_t tft_trainer_steps(const struct tft_trainer *t)
 {
     const struct tft_moment now = moment_of(t, t->state.step);
 
-    return tft_plan_steps(&t->limits, &t->state.plan, &now);
+    return tft_run_length_steps(&t->limits, &t->state.length, &now);
 }
 
 static double rate_of_step(const struct tft_trainer *t, uint64_t step)
 {
     const struct tft_moment at = moment_of(t, step);
-    double highest =
-        tft_schedule_scale((enum tft_lr_scaling)t->config->scale_learning_rate, t->config->learning_rate, t->ranks);
+    double highest = tft_learning_rate_scale((enum tft_lr_scaling)t->config->scale_learning_rate,
+                                             t->config->learning_rate, t->ranks);
 
-    return tft_plan_rate(&t->limits, &t->state.plan, &at, highest, t->state.halvings);
+    return tft_run_length_rate(&t->limits, &t->state.length, &at, highest, t->state.halvings);
 }
 
 double tft_trainer_rate(const struct tft_trainer *t)
@@ -115,16 +114,16 @@ double tft_trainer_rate(const struct tft_trainer *t)
 void tft_trainer_set_adam(struct tft_trainer *t)
 {
     t->adam.step = t->state.step;
-    if (t->state.step) /* an evaluation that is due says it */
+    if (t->state.step) /* an evaluation that is due reports it */
         t->adam.learning_rate = rate_of_step(t, t->state.step - 1);
 }
 
-static void update_plan(struct tft_trainer *t)
+static void fix_length(struct tft_trainer *t)
 {
     const struct tft_moment now = moment_of(t, t->state.step);
 
-    if (tft_plan_update(&t->limits, &now, &t->state.plan) && t->rank == 0)
-        tft_progress_plan(&t->progress, tft_trainer_steps(t), t->limits.seconds);
+    if (tft_run_length_fix(&t->limits, &now, &t->state.length) && t->rank == 0)
+        tft_progress_set_total(&t->progress, tft_trainer_steps(t), t->limits.seconds);
 }
 
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
@@ -156,7 +155,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
     t->state.loss_steps++;
     t->state.seconds = t->numbers[TFT_STEP_SECONDS];
-    update_plan(t);
+    fix_length(t);
     t->stop |= tft_trainer_is_over(t);
     t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
     return HALAY_OK;

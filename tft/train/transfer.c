@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct tft_param *find_param(const struct tft_param_table *table, const char *name)
+static const struct tft_param *param_named(const struct tft_param_table *table, const char *name)
 {
     for (size_t i = 0; i < table->count; i++)
         if (!strcmp(table->params[i].name, name))
@@ -34,8 +34,9 @@ static int has_names(const struct tft_schema *schema, size_t input)
     return input < schema->input_count && schema->inputs[input].source != TFT_FROM_CALENDAR;
 }
 
-/* What a category begins as that the run before did not have: its row for unknown ones, or the mean of the others. */
-static void make_unknown(const struct tft_checkpoint *from, size_t input, const float *rows, size_t count, size_t width,
+/* The initial row of a category that the other run did not have: its row for unknown ones, or the mean of the
+ * others. */
+static void make_unknown(const struct tft_run *from, size_t input, const float *rows, size_t count, size_t width,
                          float *row)
 {
     int32_t unknown = -1;
@@ -54,9 +55,9 @@ static void make_unknown(const struct tft_checkpoint *from, size_t input, const 
     }
 }
 
-/* The rows of an embedding, each by its category's name; rows: (count, width). Returns how many of them are new. */
-static size_t take_rows(const struct tft_checkpoint *from, const struct tft_param *theirs,
-                        const struct tft_transfer_to *to, const struct tft_param *mine, size_t inputs[2], float *rows)
+/* Fill an embedding's rows, each by its category's name; rows: (count, width). Returns how many are new. */
+static size_t take_rows(const struct tft_run *from, const struct tft_param *theirs, const struct tft_transfer_to *to,
+                        const struct tft_param *mine, size_t inputs[2], float *rows)
 {
     size_t width = mine->shape[1], news = 0, code;
     const float *old = from->params + theirs->offset;
@@ -65,7 +66,7 @@ static size_t take_rows(const struct tft_checkpoint *from, const struct tft_para
         const char *name = tft_encoding_name(to->schema, to->encoding, inputs[1], r);
         float *row = rows + r * width;
         if (to->schema->inputs[inputs[1]].source == TFT_FROM_HOLIDAYS && r == 0) {
-            memcpy(row, old, width * sizeof *row); /* a day that is none */
+            memcpy(row, old, width * sizeof *row); /* a day that is no holiday */
         } else if (name && tft_encoding_find(&from->schema, &from->encoding, inputs[0], name, &code)) {
             memcpy(row, old + code * width, width * sizeof *row);
         } else {
@@ -101,14 +102,14 @@ static int same_shape(const struct tft_param *a, const struct tft_param *b)
     return a->dimensions == b->dimensions && !memcmp(a->shape, b->shape, (size_t)a->dimensions * sizeof *a->shape);
 }
 
-enum halay_status tft_transfer(struct halay_log *log, const char *folder, const struct tft_checkpoint *from,
+enum halay_status tft_transfer(struct halay_log *log, const char *folder, const struct tft_run *from,
                                const struct tft_transfer_to *to, float *params)
 {
     const struct tft_param_table *table = tft_model_params(from->model);
     size_t left = 0;
 
     for (size_t i = 0; i < to->table->count; i++) {
-        const struct tft_param *mine = &to->table->params[i], *theirs = find_param(table, mine->name);
+        const struct tft_param *mine = &to->table->params[i], *theirs = param_named(table, mine->name);
         size_t inputs[2] = { input_of(&from->schema, mine->name), input_of(to->schema, mine->name) };
         if (!theirs) {
             halay_info(log, "'%s' is not in '%s'", mine->name, folder);
@@ -118,7 +119,8 @@ enum halay_status tft_transfer(struct halay_log *log, const char *folder, const 
             size_t news = take_rows(from, theirs, to, mine, inputs, params + mine->offset);
             if (news)
                 halay_warning(
-                    log, "init_from: categories of input '%s' that '%s' has not, and that begin as unknown ones: %zu",
+                    log,
+                    "init_from: categories of input '%s' that '%s' does not have and that begin as unknown ones: %zu",
                     to->schema->inputs[inputs[1]].name, folder, news);
         } else if (same_shape(theirs, mine)) {
             memcpy(params + mine->offset, from->params + theirs->offset, mine->count * sizeof *params);

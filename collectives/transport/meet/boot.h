@@ -4,7 +4,7 @@
  *
  *   self    one rank, alone                                                boot_self.c
  *   store   the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
- *           the same, in an elastic job                                    member.c
+ *           the same, in an elastic job                                    participant.c
  *   mpi     an MPI communicator (in the mpi module)                        mpi_boot.c
  */
 #ifndef HALAY_BOOT_H
@@ -30,11 +30,12 @@ enum { HALAY_BOOT_SLICE_MS = 5 };
 
 struct halay_boot_ops {
     const char *name;
-    /* Every rank gives `bytes` bytes and gets everybody's in order of rank into all (size * bytes). Blocks until all
+    /* Every rank gives `bytes` bytes and gets every rank's in order of rank into all (size * bytes). Blocks until all
      * have come, at most timeout_ms; all NULL: gives only, and need not wait. Every rank makes the same calls in the
      * same order. HALAY_ERR_TIMEOUT names who is missing in the log; HALAY_ERR_SYSTEM, HALAY_ERR_PEER. */
     enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
-    /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none; what allgather carries is as safe as a secret. */
+    /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none, and none is needed: allgather itself is safe from
+     * strangers. */
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstraps over a store, inside view: for boot_store.c, and for member.c, whose connection outlives each of them.
+ * Bootstraps over a store, inside view: for boot_store.c, and for participant.c, whose connection outlives each of
+ * them.
  */
 #ifndef HALAY_BOOT_IMPL_H
 #define HALAY_BOOT_IMPL_H
@@ -9,24 +10,24 @@
 #include "collectives/transport/meet/boot.h"
 
 /* A connection with the launcher's store. Zero-initialised; close accepts any state. */
-struct halay_store_link {
+struct halay_store_access {
     struct halay_store_client *client; /* owned */
     unsigned char secret[HALAY_SECRET_BYTES];
 };
 
-/* As config says. *generation: how often this rank has connected before. HALAY_ERR_CONFIG: the launcher's variables are
+/* As config says. *reconnects: how often this rank has connected before. HALAY_ERR_CONFIG: the launcher's variables are
  * not all there; else what halay_store_client_open returns. */
-enum halay_status halay_store_link_open(struct halay_log *log, const struct halay_config *config,
-                                        struct halay_store_link *link, unsigned *generation);
-void halay_store_link_close(struct halay_store_link *link);
+enum halay_status halay_store_access_open(struct halay_log *log, const struct halay_config *config,
+                                          struct halay_store_access *access, unsigned *reconnects);
+void halay_store_access_close(struct halay_store_access *access);
 
 /* Ranks that meet in the store. All that it points to is borrowed until the bootstrap is destroyed. */
 struct halay_meeting {
-    const struct halay_store_link *link;
+    const struct halay_store_access *access;
     const char *prefix; /* what its keys begin with, before its number */
     unsigned number;
-    /* Asked now and then while a rank is missing: nonzero if it will not come, which is HALAY_ERR_PEER. NULL: nobody
-     * knows. */
+    /* Asked now and then while a rank is missing: nonzero if it will not come, which is HALAY_ERR_PEER. NULL: never
+     * asked. */
     int (*is_over)(void *arg);
     void *arg;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap of a rank that is alone: everybody is here already.
+ * Bootstrap of a rank that is alone: every rank is here already.
  */
 #include "collectives/transport/meet/boot.h"
 #include <stdlib.h>

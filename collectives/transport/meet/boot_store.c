@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap over the launcher's store: an allgather sets one key and gets everybody's.
+ * Bootstrap over the launcher's store: an allgather sets one key and gets every rank's.
  *
- *     boot/GENERATION/ROUND/RANK      generation: the n-th time this rank connects; round: the n-th allgather since
- *     epoch/EPOCH/ROUND/RANK          in an elastic job (member.c)
+ *     boot/CONNECTION/ROUND/RANK            connection: how often this rank connected before; round: the n-th
+ *                                           allgather since
+ *     generation/GENERATION/ROUND/RANK      in an elastic job (participant.c)
  *
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
@@ -19,7 +20,7 @@ enum { SLICE_MS = 500 }; /* between two looks whether it is over */
 struct boot_store {
     struct halay_boot base;
     struct halay_meeting meeting;
-    struct halay_store_link link; /* owned: what the meeting borrows, unless it is somebody else's */
+    struct halay_store_access access; /* owned: what the meeting borrows, unless it is somebody else's */
     unsigned round;
 };
 
@@ -44,23 +45,23 @@ static enum halay_status check_config(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
-enum halay_status halay_store_link_open(struct halay_log *log, const struct halay_config *config,
-                                        struct halay_store_link *link, unsigned *generation)
+enum halay_status halay_store_access_open(struct halay_log *log, const struct halay_config *config,
+                                          struct halay_store_access *access, unsigned *reconnects)
 {
     enum halay_status status = check_config(log, config);
     if (status == HALAY_OK)
-        status = halay_store_read_secret(log, config->store_secret_fd, link->secret);
+        status = halay_store_read_secret(log, config->store_secret_fd, access->secret);
     if (status == HALAY_OK)
-        status = halay_store_client_open(log, config->store_address, link->secret, config->rank,
-                                         config->start_timeout_ms, &link->client, generation);
+        status = halay_store_client_open(log, config->store_address, access->secret, config->rank,
+                                         config->start_timeout_ms, &access->client, reconnects);
     return status;
 }
 
-void halay_store_link_close(struct halay_store_link *link)
+void halay_store_access_close(struct halay_store_access *access)
 {
-    halay_store_client_close(link->client);
-    link->client = NULL;
-    explicit_bzero(link->secret, sizeof link->secret);
+    halay_store_client_close(access->client);
+    access->client = NULL;
+    explicit_bzero(access->secret, sizeof access->secret);
 }
 
 /* ---- allgather ---- */
@@ -70,11 +71,11 @@ static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_store *self
     snprintf(key, HALAY_STORE_KEY_MAX, "%s%u/%u/%d", self->meeting.prefix, self->meeting.number, self->round, rank);
 }
 
-/* halay_store_get, with what is to be done meanwhile. */
+/* halay_store_get, calling the caller's function meanwhile. */
 static enum halay_status get_meanwhile(struct boot_store *self, const char *key, void *value, size_t bytes,
                                        int timeout_ms)
 {
-    struct halay_store_client *client = self->meeting.link->client;
+    struct halay_store_client *client = self->meeting.access->client;
     int64_t deadline_us = halay_deadline_us(timeout_ms);
 
     if (!self->base.meanwhile)
@@ -92,8 +93,8 @@ static enum halay_status get_meanwhile(struct boot_store *self, const char *key,
     }
 }
 
-/* Of a meeting that may be over before all have come: waits in slices, so that nobody waits for a rank that has been
- * lost on the way for longer than one. */
+/* For a meeting that may be over before all have come: wait in slices, so that a rank lost on the way holds the others
+ * up for one slice at most. */
 static enum halay_status get(struct boot_store *self, int rank, void *value, size_t bytes, int64_t deadline_us)
 {
     const struct halay_meeting *meeting = &self->meeting;
@@ -124,7 +125,7 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
     char key[HALAY_STORE_KEY_MAX];
 
     key_set(key, self, boot->rank);
-    enum halay_status status = halay_store_set(self->meeting.link->client, key, mine, bytes);
+    enum halay_status status = halay_store_set(self->meeting.access->client, key, mine, bytes);
     for (int r = 0; all && r < boot->size && status == HALAY_OK; r++) {
         status = get(self, r, (unsigned char *)all + (size_t)r * bytes, bytes, deadline_us);
         if (status == HALAY_ERR_TIMEOUT)
@@ -136,12 +137,12 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
 
 static void store_secret(struct halay_boot *boot, unsigned char *secret)
 {
-    memcpy(secret, ((struct boot_store *)boot)->meeting.link->secret, HALAY_SECRET_BYTES);
+    memcpy(secret, ((struct boot_store *)boot)->meeting.access->secret, HALAY_SECRET_BYTES);
 }
 
 static void store_destroy(struct halay_boot *boot)
 {
-    halay_store_link_close(&((struct boot_store *)boot)->link);
+    halay_store_access_close(&((struct boot_store *)boot)->access);
     free(boot);
 }
 
@@ -184,8 +185,8 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
     }
     if (!(self = create(log, config->rank, config->size)))
         return HALAY_ERR_NO_MEMORY;
-    self->meeting = (struct halay_meeting){ .link = &self->link, .prefix = "boot/" };
-    enum halay_status status = halay_store_link_open(log, config, &self->link, &self->meeting.number);
+    self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };
+    enum halay_status status = halay_store_access_open(log, config, &self->access, &self->meeting.number);
     if (status != HALAY_OK) {
         store_destroy(&self->base);
         return status;

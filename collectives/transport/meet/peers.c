@@ -117,7 +117,7 @@ static void identify(struct halay_log *log, const char *node, struct identity *m
     snprintf(me->version, sizeof me->version, "%s", halay_version());
     if (gethostname(me->host, sizeof me->host - 1) < 0)
         snprintf(me->host, sizeof me->host, "?");
-    /* Without a boot id the name of the host has to do; shared memory is proved by mapping anyway. */
+    /* Without a boot id the host's name has to do; mapping proves shared memory anyway. */
     if (read_line(log, "/proc/sys/kernel/random/boot_id", me->boot_id, sizeof me->boot_id) != HALAY_OK)
         snprintf(me->boot_id, sizeof me->boot_id, "%.39s", me->host);
     me->pid_namespace = namespace_of("/proc/self/ns/pid");
@@ -126,7 +126,7 @@ static void identify(struct halay_log *log, const char *node, struct identity *m
     me->start_time = start_time_of(getpid());
 }
 
-/* ---- where is everybody ---- */
+/* ---- where is every rank ---- */
 
 static int same_host(const struct identity *a, const struct identity *b)
 {
@@ -178,7 +178,7 @@ struct pidfd_exit_info {
     int32_t exit_code;
 };
 
-/* How the process ended, as far as the kernel tells those who are not its parent. */
+/* How the process ended, as far as the kernel tells a process that is not its parent. */
 static void describe_end(int fd, char *text, size_t size)
 {
     struct pidfd_exit_info info = { .mask = 1 << 3 };
@@ -200,7 +200,7 @@ static int has_left(const struct halay_peers *peers, int rank)
            (word && atomic_load_explicit((_Atomic uint32_t *)word, memory_order_acquire));
 }
 
-/* A local rank whose process is no more (or is another one by now). */
+/* A local rank whose process has ended (or whose number another process has now). */
 static int has_ended(const struct halay_peers *peers, int rank)
 {
     if (peers->has_descriptors)
@@ -371,7 +371,7 @@ static enum halay_status exchange(struct halay_peers *peers, struct halay_boot *
     return HALAY_OK;
 }
 
-/* Nobody can be watched here if the kernel says so for our own process. */
+/* If the kernel refuses it for our own process, no process can be watched here. */
 static int can_watch(void)
 {
     int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);

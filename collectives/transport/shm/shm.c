@@ -49,7 +49,7 @@ static struct halay_shm_header *header_of(struct shm_transport *self, int rank)
     return self->map.base[rank];
 }
 
-/* What the watch over processes calls a rank, and back. */
+/* A rank's number for the watch over processes, and back. */
 static int world_rank(const struct shm_transport *self, int rank)
 {
     return self->map.ranks[rank];
@@ -106,7 +106,7 @@ static enum halay_status status_of(const struct shm_transport *self)
     return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* A peer that left because of another one is not the first cause: that one is named, whichever of us saw it first. */
+/* A peer that left because of another is not the first cause: name the other, whichever rank saw it first. */
 static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
 {
     uint32_t lost = left - HALAY_SHM_LEFT_FOR;
@@ -120,7 +120,7 @@ static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_pe
     return (int)lost;
 }
 
-/* Has somebody left that is still waited for, or died? */
+/* Has a rank died, or left that is still waited for? */
 static void look(struct shm_transport *self)
 {
     int dead;
@@ -395,11 +395,11 @@ static void peer_set(struct shm_transport *self, int rank)
 }
 
 /* Everything is mapped: set up what lies on top of it. */
-static enum halay_status shm_init(struct shm_transport *self, int node)
+static enum halay_status shm_init(struct shm_transport *self, int numa_node)
 {
     struct halay_shm_layout *layout = &self->map.layout;
 
-    halay_segment_wish_node(self->base.log, self->map.base[self->base.rank], layout->bytes, node);
+    halay_segment_wish_numa_node(self->base.log, self->map.base[self->base.rank], layout->bytes, numa_node);
     self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
     self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
     if (!self->peer || !self->base.lost)
@@ -409,7 +409,7 @@ static enum halay_status shm_init(struct shm_transport *self, int node)
         .layout = layout,
         .segment = self->map.base[self->base.rank],
         .has_barrier = all_have_barrier(self),
-        .fragment = layout->fifo_bytes / 16,
+        .record_max = layout->fifo_bytes / 16,
     };
     for (int r = 0; r < self->base.size; r++)
         if (r != self->base.rank)
@@ -449,7 +449,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     self->base.rank = self->map.rank;
     self->base.size = self->map.size;
     if (status == HALAY_OK)
-        status = shm_init(self, options->node);
+        status = shm_init(self, options->numa_node);
     if (status != HALAY_OK) {
         shm_destroy(self);
         return status;

@@ -16,7 +16,7 @@ struct halay_shm_options {
     int timeout_ms;       /* for the exchange of segments */
     int its_host_only;    /* of the ranks of this host, numbered in their order; otherwise all ranks are on it */
     int without_barrier;  /* do as if membarrier were not to be had (tests) */
-    int node;             /* the NUMA node for this rank's segment; -1: where its pages are touched first */
+    int numa_node;        /* for this rank's segment; -1: where its pages are touched first */
     int ranks;            /* the most ranks that segments are laid out for; 0: those that there are */
     /* Borrowed until close: this rank's segment, or a place for it if it has none yet, that outlives the transport;
      * NULL: one that does not. */

@@ -3,10 +3,10 @@
  * Exchange: segments have no name, so their descriptors travel over abstract unix sockets, which have none in the file
  * system either.
  *
- *     1  everybody  opens a socket under a random name, says name, token, nonce and possible size    allgather
- *     2  everybody  creates its segment (the least of the sizes), connects to each other rank, hands it the descriptor
+ *     1  every rank  opens a socket under a random name, says name, token, nonce and possible size    allgather
+ *     2  every rank  creates its segment (the least of the sizes), connects to each other rank, hands it the descriptor
  *                   together with that rank's token; says that it has done so                        allgather
- *     3  everybody  takes what lies in its socket's queue by now, maps it, says whether it has all   allgather
+ *     3  every rank  takes what lies in its socket's queue by now, maps it, says whether it has all   allgather
  *
  * Two ranks are on one host if, and only if, this works: what was mapped must carry the nonce that the peer announced.
  * Names, host names and environment prove nothing.

@@ -125,7 +125,7 @@ static uint64_t look_offset(const struct halay_shm_context *c, const struct hala
 static size_t first_bytes(const struct halay_shm_context *c, const struct halay_shm_peer *p, size_t bytes)
 {
     uint64_t aside = p->ahead - atomic_load_explicit(&p->out.fifo->delivered, memory_order_relaxed);
-    size_t first = bytes < c->fragment ? bytes : c->fragment;
+    size_t first = bytes < c->record_max ? bytes : c->record_max;
 
     return aside + first <= AHEAD_MOST ? first : 0;
 }
@@ -179,7 +179,7 @@ void halay_shm_send_never(struct halay_shm_peer *p, struct halay_transfer *x)
 static int stream(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
 {
     while (x->moved < x->bytes) {
-        size_t n = x->bytes - x->moved < c->fragment ? x->bytes - x->moved : c->fragment;
+        size_t n = x->bytes - x->moved < c->record_max ? x->bytes - x->moved : c->record_max;
         struct halay_shm_record *r = reserve(p, n);
         if (!r)
             return 0;
@@ -392,7 +392,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
 {
     const void *source = NULL;
 
-    if (r->bytes > r->total || r->bytes > c->fragment)
+    if (r->bytes > r->total || r->bytes > c->record_max)
         return malformed(c, p);
     if (r->kind == HALAY_SHM_LOOK && !(source = c->t->ops->reach(c->t, p->rank, r->at, r->total)))
         return malformed(c, p);

@@ -48,7 +48,7 @@ struct halay_shm_context {
     const struct halay_shm_layout *layout;
     unsigned char *segment; /* borrowed: this rank's */
     int has_barrier;
-    size_t fragment;                  /* bytes of payload of a record, at most */
+    size_t record_max;                /* bytes of payload of a record, at most */
     struct halay_shm_incoming *spare; /* owned: in reserve */
 };
 

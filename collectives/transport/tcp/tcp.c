@@ -112,7 +112,7 @@ static void fail(struct tcp_transport *self, enum halay_status status, int rank,
     self->status = status;
     if (self->base.failed_peer < 0)
         self->base.failed_peer = rank;
-    for (int r = 0; r < self->base.size; r++) { /* nobody reads them any more: they must not keep a sleeper awake */
+    for (int r = 0; r < self->base.size; r++) { /* these are not read any more: they must not keep a sleeper awake */
         struct tcp_peer *p = &self->peers[r];
         if (p->watched)
             (void)epoll_ctl(self->sockets, EPOLL_CTL_DEL, p->stream.fd, NULL); /* it is in there */
@@ -279,7 +279,7 @@ static int pull(struct tcp_transport *self, struct tcp_peer *p)
 
 /* ---- progress ---- */
 
-/* Does anything wait for a peer that has left? */
+/* Does any transfer wait for a peer that has left? */
 static int is_stuck(const struct tcp_peer *p)
 {
     for (struct halay_transfer *x = p->receives; x; x = x->next)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rank 0's side of the start: a port that is open until everybody has come.
+ * Rank 0's side of the start: a port that is open until every rank has come.
  *
  * Strangers, as in the store: a connection has a place in a fixed table and HELLO_MS to say a right hello, then until
  * the start's end for its proof. When the table is full the oldest that has not said hello goes, and if all have, the
@@ -33,7 +33,7 @@ struct reception {
     struct halay_tcp_stream *streams;
     int missing;
     int64_t deadline_us; /* of the start */
-    int is_out;          /* of descriptors, with nobody to drop: the port is looked at again after RETRY_MS */
+    int is_out;          /* of descriptors, with no connection to drop: the port is tried again after RETRY_MS */
     int has_said;        /* that it is out */
     int count;           /* of strangers, oldest first */
     struct stranger strangers[STRANGERS];
@@ -53,8 +53,8 @@ static void drop(struct reception *r, int i, const char *why)
     forget(r, i);
 }
 
-/* Whom to drop for a newer one: the oldest that has not said a right hello, so that a flood does not wash away a rank
- * that is about to send its proof. */
+/* Which one to drop for a newer one: the oldest without a correct hello, so that a flood does not push out a rank that
+ * is about to send its proof. */
 static int least_known(const struct reception *r)
 {
     for (int i = 0; i < r->count; i++)
@@ -99,7 +99,7 @@ static int take_hello(struct reception *r, int i)
         return 0;
     }
     store_make_challenge(&s->handshake, r->key, HALAY_TCP_VERSION);
-    /* Of another version too: it names ours, then that side closes. A fresh socket takes so little at once. */
+    /* To another version too: it names ours, then that side closes. A fresh socket takes that little at once. */
     if (send(s->fd, s->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) != STORE_HELLO_BYTES) {
         drop(r, i, "it takes no answer");
         return 0;
@@ -167,7 +167,7 @@ static void drop_late(struct reception *r)
             drop(r, i, r->strangers[i].has_greeted ? "no proof in time" : "no hello in time");
 }
 
-/* The next moment at which somebody is late. */
+/* The next moment at which a connection is late. */
 static int64_t next_deadline(const struct reception *r)
 {
     int64_t next = r->deadline_us;
@@ -226,6 +226,6 @@ enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, cons
     while (r.missing && status == HALAY_OK)
         status = halay_deadline_passed(deadline_us) ? say_who_is_missing(&r) : receive(&r);
     while (r.count)
-        drop(&r, 0, "everybody has come");
+        drop(&r, 0, "every rank has come");
     return status;
 }

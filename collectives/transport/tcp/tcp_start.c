@@ -84,7 +84,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_netw
     enum halay_status status = store_init(log);
     if (status == HALAY_OK && boot->rank == 0)
         status = open_port(log, network, &invitation, &listener);
-    /* Without a port nobody is offered one: the others then fail at once. */
+    /* Without a port the others are offered none, and fail at once. */
     enum halay_status exchanged = exchange(log, boot, &invitation, timeout_ms);
     if (status == HALAY_OK)
         status = exchanged;

@@ -41,7 +41,7 @@ struct halay_tcp_message {
 
 void halay_tcp_stream_fini(struct halay_tcp_stream *stream);
 
-/* Sign and queue a message; written reaches queued when it has gone. HALAY_ERR_NO_MEMORY. */
+/* Sign and queue a message; written reaches queued once it is sent. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_tcp_stream_queue(struct halay_tcp_stream *stream, uint32_t tag, const void *payload,
                                          size_t bytes);
 /* Give the system what it takes. What can't be sent any more is dropped: that the peer is lost shows when it is

@@ -4,7 +4,7 @@
  * closes endpoints, drives the worker and sleeps.
  *
  * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the
- * same one, so their order stays; the lanes of a collective have tags that follow each other, so its segments take all
+ * same one, so their order stays; the lanes of a collective have tags that follow each other, so its fragments take all
  * in turn. Ranks need not agree on the number: the sender chooses.
  *
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
@@ -33,7 +33,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a segment of the usual size. Tests take a small
+/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a fragment of the usual size. Tests take a small
  * one. */
 #ifndef HALAY_UCX_PART_BYTES
 #define HALAY_UCX_PART_BYTES (((size_t)256 << 10) + 64)
@@ -51,7 +51,7 @@ enum {
 struct ucx_transport {
     struct halay_ucx_frames frames; /* first */
     struct halay_ucx_worker worker;
-    struct halay_ucx_header goodbye; /* the same for everybody */
+    struct halay_ucx_header goodbye; /* the same for every rank */
     int wake_fd;                     /* owned: eventfd; -1: none */
     _Atomic int armed;               /* see the top of the file */
 };

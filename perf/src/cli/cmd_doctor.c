@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf doctor: what this machine is, which transports there are and why one is not, what limits memory, how this
- * job was started, what would be chosen for which operation and size, and the configuration in force. Everything is
- * said even if the job cannot start; the exit status then says so.
+ * halay-perf doctor: the machine, the transports and why one is missing, the limits of memory, how the job was started,
+ * the choice of algorithm for each operation and size, and the configuration in force. It prints all of that even if
+ * the job cannot start; the exit status then tells.
  *
- * Rank 0 prints for its host; of the others it prints where they are.
+ * Rank 0 prints for its host, and where the other ranks are.
  */
 #include "base/machine/topology.h"
 #include "base/memory.h"
@@ -82,10 +82,10 @@ static void print_memory(struct perf_environment *environment, const struct hala
     int fd;
 
     heading("memory");
-    printf("  %-16s %s: of the machine, or of this control group where that is less\n", "usable",
+    printf("  %-16s %s: of the machine, or of this control group if it has less\n", "usable",
            size_text(text, sizeof text, (double)topology->memory_bytes));
     print_limit("memlock", RLIMIT_MEMLOCK, "ucx pins memory for RDMA; shm pins none");
-    print_limit("address space", RLIMIT_AS, "segments of all ranks of this host are mapped");
+    print_limit("address space", RLIMIT_AS, "a rank maps the segments of all ranks of its host");
     print_limit("open files", RLIMIT_NOFILE, "a rank holds a few for each peer of its host");
     if (halay_segment_create(&environment->log, "halay-doctor", HALAY_PAGE, &fd) == HALAY_OK) {
         printf("  %-16s yes: memfd segments can be made and sealed; /dev/shm is not used\n", "shared segments");
@@ -137,9 +137,9 @@ static void print_transports(const struct perf_environment *environment)
 
     heading("transports");
     printf("  %-9s built in: ranks of one host, shared memory\n", "shm");
-    print_module(environment, "mpi", has_mpi, "point-to-point messages among ranks that mpirun started");
+    print_module(environment, "mpi", has_mpi, "point-to-point messages between ranks that mpirun started");
     if (has_mpich)
-        print_module(environment, "mpi-mpich", has_mpich, "the same where MPICH started them");
+        print_module(environment, "mpi-mpich", has_mpich, "the same for MPICH's mpirun");
     print_module(environment, "ucx", has_ucx, "network or host, whatever UCX finds");
 }
 
@@ -152,12 +152,12 @@ static void print_launcher(const struct halay_config *config)
         printf("  started by halayrun: rank %d of %d, store at %s\n", config->rank, config->size,
                config->store_address);
     else if (config->mpi_launcher_size > 0)
-        printf("  started by an MPI launcher: %d in all\n", config->mpi_launcher_size);
+        printf("  started by an MPI launcher: %d ranks\n", config->mpi_launcher_size);
     else if (config->other_job.size)
         printf("  started by %s: one of %d (%s)\n", config->other_job.launcher, config->other_job.size,
                config->other_job.variables);
     else
-        printf("  started by no launcher: a job of one rank\n");
+        printf("  started without a launcher: a job of one rank\n");
 }
 
 /* Where a rank is, as text of fixed length, so that it can be gathered. */
@@ -191,7 +191,7 @@ static void describe_place(char *text, size_t size)
     }
 }
 
-/* What world.c does with the segment of a rank. */
+/* As world.c treats a rank's segment. */
 static void describe_memory(struct halay_log *log, const struct halay_group *group, char *text, size_t size)
 {
     struct halay_topology topology;
@@ -201,7 +201,7 @@ static void describe_memory(struct halay_log *log, const struct halay_group *gro
     if (halay_topology_load(log, &topology) != HALAY_OK || topology.numa_nodes < 2 ||
         halay_topology_threads(log, &threads, &count) != HALAY_OK)
         return;
-    int node = halay_topology_node(threads, count, halay_group_local_rank(group), halay_group_local_size(group));
+    int node = halay_topology_numa_node(threads, count, halay_group_local_rank(group), halay_group_local_size(group));
     snprintf(text + length, size - length, ", segment on NUMA node %d", node);
     free(threads);
 }
@@ -222,7 +222,7 @@ static enum halay_status print_places(struct halay_log *log, struct halay_group 
     return status;
 }
 
-/* What is said of the data, behind the reason. */
+/* The part on private data, which follows the reason. */
 static const char *tail_of(const char *why)
 {
     const char *tail = strstr(why, "; private data");
@@ -234,7 +234,7 @@ static const char *tail_of(const char *why)
 static void print_choices_of(struct halay_group *group, const char *operation, int shared)
 {
     const size_t least = 4, most = (size_t)256 << 20;
-    char from[32], to[32], why[512], other[512];
+    char from[32], room[32], why[512], other[512];
 
     for (size_t first = least, last; first <= most; first = last * 2) {
         const char *algorithm =
@@ -244,9 +244,9 @@ static void print_choices_of(struct halay_group *group, const char *operation, i
                                                       other, sizeof other)) ||
                 strcmp(tail_of(why), tail_of(other)))
                 break;
+        const char *to = last == most ? "any" : size_text(room, sizeof room, (double)last);
         printf("  %-14s %-8s %8s to %-8s %s\n", operation, shared ? "shared" : "private",
-               size_text(from, sizeof from, (double)first),
-               last == most ? "any" : size_text(to, sizeof to, (double)last), why);
+               size_text(from, sizeof from, (double)first), to, why);
     }
 }
 
@@ -264,7 +264,7 @@ static void print_choices(struct halay_group *group)
     printf("  %-43s %s\n", "barrier", why);
 }
 
-/* What the group says of itself; group is NULL if none could be opened, and status says why. */
+/* group is NULL if none could be opened; status is the reason. */
 static enum halay_status examine_job(struct perf_environment *environment, struct halay_group *group,
                                      enum halay_status status, int speaks)
 {
@@ -288,7 +288,7 @@ static enum halay_status examine_job(struct perf_environment *environment, struc
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* The group comes first, because only it knows under mpirun which rank this is. */
+/* The group comes first: under mpirun only it knows which rank this is. */
 static int examine(struct perf_environment *environment, const char *transport)
 {
     const struct halay_group_options options = { .struct_size = sizeof options, .transport = transport };
@@ -308,35 +308,42 @@ static int examine(struct perf_environment *environment, const char *transport)
         heading("configuration");
         halay_config_print(&environment->config, stdout);
     }
-    /* Nobody leaves while another still looks. */
+    /* No rank leaves while another still looks. */
     if (group && status == HALAY_OK)
         status = halay_group_barrier(group);
     halay_group_close(group);
-    return status == HALAY_OK ? PERF_EXIT_OK : PERF_EXIT_FAILED;
+    return status == HALAY_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int run_doctor(int argc, char **argv)
+struct options {
+    const char *transport;
+};
+
+static const struct halay_option table[] = {
+    { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT,
+      HALAY_OPTION_SETS(options, transport) },
+    { .name = NULL },
+};
+
+static int run_doctor(char **argv)
 {
     struct perf_environment environment;
-    const char *transport = NULL;
-    const struct perf_option table[] = {
-        { 0, "transport", PERF_TEXT, &transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL },
-        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
-    };
+    struct options o = { .transport = NULL };
     int exit_status;
 
     if (perf_environment_init(&environment) != HALAY_OK)
-        return PERF_EXIT_USAGE;
-    if (!perf_parse(&environment, &perf_doctor_command, table, argc, argv, &exit_status))
-        exit_status = examine(&environment, transport);
+        return EXIT_USAGE;
+    if (!perf_parse(&environment, &perf_doctor_command, argv, &o, &exit_status))
+        exit_status = examine(&environment, o.transport);
     perf_environment_fini(&environment);
     return exit_status;
 }
 
 const struct perf_command perf_doctor_command = {
     .name = "doctor",
-    .summary = "the machine, the transports, and what would be chosen and why",
+    .summary = "the machine, the transports, and the choice of algorithms with its reasons",
     .synopsis = "[OPTION]...",
-    .notes = "Works alone and under halayrun or mpirun, and then tells of that job.\n",
+    .table = table,
+    .notes = "Works alone; under halayrun or mpirun it describes that job.",
     .run = run_doctor,
 };

@@ -4,8 +4,8 @@
  * time it takes while there is nothing to do, and with --model the time of a step with a model's gradients, beside
  * MPI's.
  *
- * A struct run is zero-initialised and run_fini takes any state. Ranks stay in step by the engine's own operations;
- * rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
+ * A struct run is zero-initialised and engine_run_fini takes any state. Ranks stay in step by the engine's own
+ * operations; rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
  */
 #include "perf/src/cli/perf.h"
 #include "perf/src/engine/engine.h"
@@ -38,41 +38,39 @@ struct run {
     json_t *report;                /* owned; of rank 0 with --json */
     int prints;                    /* rank 0, unless the JSON goes to standard output */
     int is_open, is_measured;
-    char text[512]; /* why it failed, if the status alone does not say that */
+    char text[512]; /* the cause, where the status does not tell it */
 };
 
-static int parse(struct run *run, int argc, char **argv, int *exit_status)
-{
-    struct options *o = &run->options;
-    const struct perf_option table[] = {
-        { 0, "model", PERF_WORD, &o->model, "also time a step of a model (none)", "MODEL", 0, 0, perf_model_words },
-        { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
-          "KIND", 0, 0, buffers_words },
-        { 0, "apart", PERF_FLAG, &o->is_apart, "the model's gradients lie elsewhere than their sums", NULL, 0, 0,
-          NULL },
-        { 0, "wire", PERF_WORD, &o->wire, "type in which the model's gradients travel (none)", "TYPE", 0, 0,
-          wire_words },
-        { 'n', "iterations", PERF_LONG, &o->iterations, "submissions of the one tensor (500)", "N", 1, 1000000, NULL },
-        { 0, "every", PERF_LONG, &o->period_us, "from one submission of it to the next (4000)", "US", 300, 10000000,
-          NULL },
-        { 's', "steps", PERF_LONG, &o->steps, "steps of the model (200, fewer if it is large)", "N", 1, 1000000, NULL },
-        { 0, "compute", PERF_REAL, &o->compute_ms, "also compute that long in each step, between submissions (0)", "MS",
-          0, 3600000, NULL },
-        { 0, "idle", PERF_REAL, &o->idle_seconds, "seconds in which idle processor time is counted (3)", "SECONDS", 0,
-          3600, NULL },
-        { 0, "versus", PERF_WORD, &o->versus, "reduce the model's tensors with MPI_Allreduce too (none)", "NAME", 0, 0,
-          versus_words },
-        { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL },
-        { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the text)", "FILE",
-          0, 0, NULL },
-        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
-    };
+#define SETS(member) HALAY_OPTION_SETS(options, member)
 
-    *o = (struct options){ .iterations = 500, .period_us = 4000, .idle_seconds = 3 };
-    return perf_parse(&run->environment, &perf_engine_command, table, argc, argv, exit_status);
-}
+static const struct halay_option table[] = {
+    { "--model", NULL, NULL, "also time a step of a model (none)", HALAY_OPTION_WORD, SETS(model),
+      .words = perf_model_words },
+    { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
+      SETS(buffers), .words = buffers_words },
+    { "--apart", NULL, NULL, "the model's gradients and their sums are apart in memory", HALAY_OPTION_FLAG,
+      SETS(is_apart) },
+    { "--wire", NULL, NULL, "type of the model's gradients while they travel (none: unchanged)", HALAY_OPTION_WORD,
+      SETS(wire), .words = wire_words },
+    { "--iterations", "-n", "N", "submissions of the small tensor (500)", HALAY_OPTION_NUMBER, SETS(iterations),
+      .least = 1, .most = 1000000 },
+    { "--every", NULL, "US", "microseconds from one to the next (4000)", HALAY_OPTION_NUMBER, SETS(period_us),
+      .least = 300, .most = 10000000 },
+    { "--steps", "-s", "N", "steps of the model (200, fewer for a large one)", HALAY_OPTION_NUMBER, SETS(steps),
+      .least = 1, .most = 1000000 },
+    { "--compute", NULL, "MS", "in turn, also compute that long in each step (0)", HALAY_OPTION_REAL, SETS(compute_ms),
+      .most = 3600000 },
+    { "--idle", NULL, "SECONDS", "how long to count idle processor time (3)", HALAY_OPTION_REAL, SETS(idle_seconds),
+      .most = 3600 },
+    { "--versus", NULL, NULL, "reduce the model's tensors with MPI_Allreduce too (none)", HALAY_OPTION_WORD,
+      SETS(versus), .words = versus_words },
+    { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) },
+    { "--json", NULL, "FILE", "write the results as JSON ('-': to standard output, instead of the text)",
+      HALAY_OPTION_TEXT, SETS(json) },
+    { .name = NULL },
+};
 
-static enum halay_status start(struct run *run)
+static enum halay_status start_engine(struct run *run)
 {
     const struct options *o = &run->options;
     const char *transport = o->transport ? o->transport : run->environment.config.transport;
@@ -109,7 +107,7 @@ static enum halay_status start(struct run *run)
     return status == HALAY_OK && worst > 0 ? HALAY_ERR_SYSTEM : status;
 }
 
-static void run_fini(struct run *run)
+static void engine_run_fini(struct run *run)
 {
     json_decref(run->report);
     perf_json_abandon(&run->json);
@@ -145,7 +143,7 @@ static enum halay_status latency(struct run *run)
     } rows[] = {
         { perf_engine_latency, PERF_BACKGROUND, 1, "latency_us", "one cached tensor of 4 KB, engine asleep:" },
         { perf_engine_floor, PERF_BACKGROUND, 1, "floor_us", "  two bare threads and a futex:" },
-        { perf_engine_latency, PERF_DRIVEN, 1, "driven_latency_us", "the same, driven by who waits for it:" },
+        { perf_engine_latency, PERF_DRIVEN, 1, "driven_latency_us", "the same, driven by the waiting thread:" },
         { perf_engine_floor, PERF_DRIVEN, 1, "driven_floor_us", "  bare threads:" },
         { perf_engine_latency, PERF_DRIVEN, 0, "hot_latency_us", "driven, one right after the other:" },
         { perf_engine_floor, PERF_DRIVEN, 0, "hot_floor_us", "  bare threads:" },
@@ -159,7 +157,7 @@ static enum halay_status latency(struct run *run)
         if (status == HALAY_OK)
             report_latency(run, rows[i].key, rows[i].what, seconds);
         else if (status == HALAY_ERR_UNSUPPORTED)
-            status = HALAY_OK; /* no floor over several hosts */
+            status = HALAY_OK; /* several hosts have no floor */
     }
     free(seconds);
     return status;
@@ -192,7 +190,7 @@ static void report_versus(struct run *run, const struct perf_step *step)
         snprintf(name, sizeof name, "%s, one call a %s", run->versus.name,
                  row == PERF_STEP_MPI_TENSORS ? "tensor" : "bucket");
         if (run->prints)
-            printf("%-46s %9.3f ms a step, %.2f times ours\n", name, step->seconds[row] * 1e3, ratio);
+            printf("%-46s %9.3f ms a step, %.2f times halay's\n", name, step->seconds[row] * 1e3, ratio);
         if (list)
             json_array_append_new(
                 list, json_pack("{s:s, s:f, s:f}", "name", name, "step_ms", step->seconds[row] * 1e3, "ratio", ratio));
@@ -249,7 +247,7 @@ static enum halay_status model(struct run *run)
     return HALAY_OK;
 }
 
-static enum halay_status measure_all(struct run *run)
+static enum halay_status measure_engine(struct run *run)
 {
     char ranks[32];
     enum halay_status status;
@@ -262,7 +260,7 @@ static enum halay_status measure_all(struct run *run)
     return idle(run);
 }
 
-static int finish(struct run *run)
+static int finish_engine(struct run *run)
 {
     int failed = 0;
 
@@ -272,28 +270,28 @@ static int finish(struct run *run)
         failed = perf_json_finish(&run->json, run->report);
         run->report = NULL;
     }
-    return failed || run->engine.wrong ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+    return failed || run->engine.wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int run_engine(int argc, char **argv)
+static int run_engine(char **argv)
 {
-    struct run run = { .has_environment = 0 };
+    struct run run = { .options = { .iterations = 500, .period_us = 4000, .idle_seconds = 3 } };
     enum halay_status status;
     int exit_status;
 
     if (perf_environment_init(&run.environment) != HALAY_OK)
-        return PERF_EXIT_USAGE;
+        return EXIT_USAGE;
     run.has_environment = 1;
-    if (!parse(&run, argc, argv, &exit_status)) {
-        if ((status = start(&run)) != HALAY_OK || (status = measure_all(&run)) != HALAY_OK) {
+    if (!perf_parse(&run.environment, &perf_engine_command, argv, &run.options, &exit_status)) {
+        if ((status = start_engine(&run)) != HALAY_OK || (status = measure_engine(&run)) != HALAY_OK) {
             fprintf(stderr, "halay-perf engine: failed: %s\n", *run.text ? run.text : halay_status_string(status));
-            exit_status = status == HALAY_ERR_CONFIG ? PERF_EXIT_USAGE : PERF_EXIT_FAILED;
+            exit_status = status == HALAY_ERR_CONFIG ? EXIT_USAGE : EXIT_FAILURE;
         } else {
             run.is_measured = 1;
-            exit_status = finish(&run);
+            exit_status = finish_engine(&run);
         }
     }
-    run_fini(&run);
+    engine_run_fini(&run);
     return exit_status;
 }
 
@@ -301,13 +299,12 @@ const struct perf_command perf_engine_command = {
     .name = "engine",
     .summary = "latency of a small tensor, idle processor time, a step of many tensors",
     .synopsis = "[OPTION]...",
-    .notes =
-        "Start it with halayrun or mpirun. The tensor is registered and known to the engine, which sleeps before each\n"
-        "submission; its end is seen by a callback on the engine's thread, then by a thread that waits and drives.\n"
-        "Below each is what bare threads take on this machine at this moment. A model's gradients are all submitted,\n"
-        "last layers first, then all waited for. MPI reduces them one by one, and as buckets that lie in one piece\n"
-        "already. With --compute they are also submitted one by one as a program computes them; what that hides of "
-        "the\n"
-        "communication is told.\n",
+    .table = table,
+    .notes = "Start it with halayrun or mpirun. The small tensor is registered and known to the engine, which sleeps "
+             "before each submission; a callback on the engine's thread sees its end, then a thread that waits and "
+             "drives the engine. Below each latency is that of bare threads on this machine in the same run. A model's "
+             "gradients are submitted together, last layers first, then waited for. MPI reduces them one by one, and "
+             "as contiguous buckets. With --compute they are also submitted one by one as a program computes them, "
+             "which shows how much of the communication that hides.",
     .run = run_engine,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf flight: what the flight recorders' files of a job say: of each rank what it did last, and where the ranks
- * differ, the earliest first; or one file's records as text. It joins no job.
+ * halay-perf flight: reads the flight recorders' files of a job: what each rank did last, and where the ranks differ,
+ * the earliest first; or one file's records as text. It joins no job.
  */
 #include "perf/src/cli/perf.h"
 #include "perf/src/records/flight.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct options {
-    struct perf_arguments arguments;
+    struct halay_arguments arguments;
     long most;
 };
 
@@ -31,10 +31,10 @@ static int64_t last_ns(const struct perf_flight *flight)
     return last;
 }
 
-static void print_ranks(const struct perf_flight *flights, size_t count)
+static void print_each_rank(const struct perf_flight *flights, size_t count)
 {
     int64_t newest = 0;
-    char last[512];
+    char last[4096]; /* two names and the cause of a failure */
 
     for (size_t f = 0; f < count; f++)
         newest = last_ns(&flights[f]) > newest ? last_ns(&flights[f]) : newest;
@@ -51,23 +51,18 @@ static void print_ranks(const struct perf_flight *flights, size_t count)
     }
 }
 
-/* Whose files are not here: they may be the ranks that matter. Nonzero: the files are not of one job. */
-static int check_ranks(const struct perf_flight *flights, size_t count)
+/* Are the files, in order of their ranks, of one job? Says so if not. */
+static int are_of_one_job(const struct perf_flight *flights, size_t count)
 {
-    int size = flights[0].head.size, given = 0;
-
-    for (size_t f = 0; f < count; f++) {
-        if (flights[f].head.size != size || (f && flights[f].head.rank == flights[f - 1].head.rank)) {
-            fprintf(stderr, "halay-perf flight: these files are of several jobs: rank %d of %d, rank %d of %d\n",
-                    flights[f ? f - 1 : 0].head.rank, flights[f ? f - 1 : 0].head.size, flights[f].head.rank,
-                    flights[f].head.size);
-            return 1;
-        }
-        given++;
+    for (size_t f = 1; f < count; f++) {
+        const struct halay_ring_head *a = &flights[f - 1].head, *b = &flights[f].head;
+        if (a->size == b->size && a->rank != b->rank)
+            continue;
+        fprintf(stderr, "halay-perf flight: these files are of several jobs: rank %d of %d, rank %d of %d\n", a->rank,
+                a->size, b->rank, b->size);
+        return 0;
     }
-    if (given < size)
-        printf("%d of %d ranks: what the others did is not known\n", given, size);
-    return 0;
+    return 1;
 }
 
 static int show(const struct options *o, struct perf_flight *flights, size_t count)
@@ -76,22 +71,24 @@ static int show(const struct options *o, struct perf_flight *flights, size_t cou
     size_t differences;
 
     qsort(flights, count, sizeof *flights, compare_ranks);
-    if (check_ranks(flights, count))
-        return PERF_EXIT_USAGE;
+    if (!are_of_one_job(flights, count))
+        return EXIT_USAGE;
+    if (count < (size_t)flights[0].head.size)
+        printf("%zu of %d ranks: the others' files are missing\n", count, flights[0].head.size);
     perf_flight_align(flights, count);
-    print_ranks(flights, count);
+    print_each_rank(flights, count);
     if (perf_flight_compare(flights, count, &found, &differences) != HALAY_OK) {
         fprintf(stderr, "halay-perf flight: no memory\n");
-        return PERF_EXIT_FAILED;
+        return EXIT_FAILURE;
     }
     if (!differences)
-        printf("no difference: what one rank submitted and ran, all did\n");
+        printf("no difference: all ranks submitted and ran the same\n");
     for (size_t i = 0; i < differences && i < (size_t)o->most; i++)
         printf("%s%s\n", i ? "then: " : "first difference: ", found[i].text);
     if (differences > (size_t)o->most)
         printf("and %zu more (--count)\n", differences - (size_t)o->most);
     free(found);
-    return differences ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+    return differences ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int dump(const struct perf_flight *flight)
@@ -100,14 +97,14 @@ static int dump(const struct perf_flight *flight)
 
     for (size_t i = 0; i < flight->count; i++)
         perf_flight_print(&flight->records[i], origin, stdout);
-    return PERF_EXIT_OK;
+    return EXIT_SUCCESS;
 }
 
-static int run_files(struct halay_log *log, const struct options *o, int is_dump, char **paths, size_t count)
+static int run_flight_files(struct halay_log *log, const struct options *o, int is_dump, char **paths, size_t count)
 {
     struct perf_flight *flights = calloc(count, sizeof *flights);
     enum halay_status status = flights ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-    int exit_status = PERF_EXIT_FAILED;
+    int exit_status = EXIT_FAILURE;
 
     for (size_t f = 0; f < count && status == HALAY_OK; f++)
         status = perf_flight_read(log, paths[f], &flights[f]);
@@ -119,27 +116,30 @@ static int run_files(struct halay_log *log, const struct options *o, int is_dump
     return exit_status;
 }
 
-static int run_flight(int argc, char **argv)
+static const struct halay_option table[] = {
+    { "FILE...", NULL, NULL, "show or dump, then the recorders' files", HALAY_OPTION_ARGUMENTS,
+      HALAY_OPTION_SETS(options, arguments) },
+    { "--count", "-n", "N", "differences to print (10)", HALAY_OPTION_NUMBER, HALAY_OPTION_SETS(options, most),
+      .least = 1, .most = 1000000 },
+    { .name = NULL },
+};
+
+static int run_flight(char **argv)
 {
     struct perf_environment environment;
     struct options o = { .most = 10 };
-    const struct perf_option table[] = {
-        { 'n', "count", PERF_LONG, &o.most, "differences to print (10)", "N", 1, 1000000, NULL },
-        { 0, "FILE...", PERF_ARGUMENTS, &o.arguments, "show or dump, then what the recorders wrote", NULL, 0, 0, NULL },
-        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
-    };
     int exit_status;
 
     if (perf_environment_init(&environment) != HALAY_OK)
-        return PERF_EXIT_USAGE;
-    if (!perf_parse(&environment, &perf_flight_command, table, argc, argv, &exit_status)) {
-        int files = o.arguments.count - 1, is_dump = files >= 0 && !strcmp(o.arguments.at[0], "dump");
+        return EXIT_USAGE;
+    if (!perf_parse(&environment, &perf_flight_command, argv, &o, &exit_status)) {
+        int files = (int)o.arguments.count - 1, is_dump = files >= 0 && !strcmp(o.arguments.at[0], "dump");
         if (files < 1 || (!is_dump && strcmp(o.arguments.at[0], "show") != 0) || (is_dump && files > 1)) {
             fprintf(stderr,
                     "halay-perf flight: write 'halay-perf flight show FILE...' or 'halay-perf flight dump FILE'\n");
-            exit_status = PERF_EXIT_USAGE;
+            exit_status = EXIT_USAGE;
         } else {
-            exit_status = run_files(&environment.log, &o, is_dump, o.arguments.at + 1, (size_t)files);
+            exit_status = run_flight_files(&environment.log, &o, is_dump, o.arguments.at + 1, (size_t)files);
         }
     }
     perf_environment_fini(&environment);
@@ -148,10 +148,10 @@ static int run_flight(int argc, char **argv)
 
 const struct perf_command perf_flight_command = {
     .name = "flight",
-    .summary = "what the flight recorders' files say: where the ranks of a job differ",
-    .synopsis = "show [OPTION]... FILE...\n       halay-perf flight dump FILE",
-    .notes = "The ranks of a job with HALAY_FLIGHT=PATH write these files, and what is in them stays however the ranks "
-             "end.\n"
-             "Exit status 1: the ranks differ.\n",
+    .summary = "where the ranks of a job differ, from their flight recorders' files",
+    .synopsis = "show [OPTION]... FILE...\ndump FILE",
+    .table = table,
+    .notes = "Ranks write these files with HALAY_FLIGHT=PATH; the records stay however a rank ends. "
+             "Exit status 1: the ranks differ.",
     .run = run_flight,
 };

@@ -5,8 +5,8 @@
  * roofline: the memory alone, with no collective at all. How it is measured: measure.c; what the operations are:
  * operation.c.
  *
- * A struct run is zero-initialised and run_fini takes any state. All ranks take the same decisions, from the same
- * command line and from what the group told all of them; rank 0 alone prints.
+ * A struct run is zero-initialised and operation_run_fini takes any state. All ranks take the same decisions, from the
+ * same command line and from what the group told all of them; rank 0 alone prints.
  */
 #include "base/memory.h"
 #include "halay_coll.h"
@@ -14,7 +14,6 @@
 #include "perf/src/cli/report.h"
 #include "perf/src/operation/measure.h"
 #include "perf/src/versus/versus.h"
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static const char *const buffers_words[] = { "shared", "private", NULL };
 enum { NOTHING, MPI, NAIVE, BOTH };
 static const char *const versus_words[] = { "none", "mpi", "naive", "both", NULL };
 
-enum { OPTIONS_MAX = 20, OPERATIONS_MAX = 16 };
+enum { OPERATIONS_MAX = 16 };
 
 struct options {
     size_t begin, end;
@@ -34,21 +33,20 @@ struct options {
     int buffers;
     const char *algorithm, *transport, *json;
     int versus;
-    int of; /* the roofline's operation: a place in of_words */
+    int of; /* the roofline's operation: a place in roof_words */
 };
 
 struct run {
     const struct perf_command *command;
     const struct perf_operation *operation;
     int is_roofline;
-    const char *of_words[OPERATIONS_MAX]; /* the operations that read and write memory; ends with NULL */
     struct options options;
     struct perf_environment environment;
     int has_environment;
     struct halay_group *group; /* owned */
     int rank, size, hosts;
     struct perf_versus versus; /* owned */
-    int is_orderly;            /* all ranks come to the end: MPI may wait for them */
+    int is_orderly;            /* all ranks reach the end: MPI may wait for them */
     struct perf_bench bench;   /* owned */
     struct perf_progress progress;
     struct perf_json json; /* owned; of rank 0 */
@@ -57,70 +55,84 @@ struct run {
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static void list_roofs(struct run *run)
+#define SETS(member) HALAY_OPTION_SETS(options, member)
+
+/* All operations' options, each with the kind of operation that has it. */
+enum { ANY = 0, DATA = 1, CALL = 2, REDUCES = 4, ROOTED = 8, ROOFLINE = 16 };
+static const char *dtype_words[HALAY_DTYPE_COUNT + 1], *op_words[HALAY_OP_COUNT + 1];
+static const char *roof_words[OPERATIONS_MAX]; /* the operations that read and write memory */
+static const struct {
+    unsigned needs;
+    struct halay_option option;
+} rows[] = {
+    { ANY, { .name = "Sizes and repetitions" } },
+    { DATA, { "--begin", "-b", "SIZE", "first size in bytes (4)", HALAY_OPTION_SIZE, SETS(begin) } },
+    { DATA, { "--end", "-e", "SIZE", "last size in bytes (64M)", HALAY_OPTION_SIZE, SETS(end) } },
+    { DATA,
+      { "--factor", "-f", "N", "from one size to the next (4)", HALAY_OPTION_NUMBER, SETS(factor), .least = 2,
+        .most = 1024 } },
+    { ANY,
+      { "--iterations", "-n", "N", "iterations of each size (2000 to 20, by size)", HALAY_OPTION_NUMBER,
+        SETS(iterations), .least = 1, .most = 10000000 } },
+    { ANY,
+      { "--warmup", "-w", "N", "iterations before, not timed (a twentieth, and 2)", HALAY_OPTION_NUMBER, SETS(warmup),
+        .most = 10000000 } },
+    { ANY, { .name = "What is measured" } },
+    { ROOFLINE, { "--of", NULL, NULL, "the operation (allreduce)", HALAY_OPTION_WORD, SETS(of), .words = roof_words } },
+    { DATA,
+      { "--dtype", "-d", NULL, "type of the elements (f32)", HALAY_OPTION_WORD, SETS(dtype), .words = dtype_words } },
+    { CALL | REDUCES,
+      { "--op", "-o", NULL, "reduction; adasum is not measured (sum)", HALAY_OPTION_WORD, SETS(op),
+        .words = op_words } },
+    { CALL | ROOTED,
+      { "--root", NULL, "RANK", "source of the broadcast, destination of the reduce (0)", HALAY_OPTION_NUMBER,
+        SETS(root), .most = INT32_MAX } },
+    { DATA,
+      { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
+        SETS(buffers), .words = buffers_words } },
+    { CALL, { "--algorithm", NULL, "NAME", "force an algorithm", HALAY_OPTION_TEXT, SETS(algorithm) } },
+    { ANY, { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) } },
+    { CALL,
+      { "--versus", NULL, NULL, "also measure MPI (under mpirun) or a plain loop (none)", HALAY_OPTION_WORD,
+        SETS(versus), .words = versus_words } },
+    { ANY, { .name = "Output" } },
+    { ANY,
+      { "--json", NULL, "FILE", "write the results as JSON ('-': to standard output, instead of the table)",
+        HALAY_OPTION_TEXT, SETS(json) } },
+};
+
+static void list_words(void)
 {
     int count = 0;
 
+    for (int i = 0; i < HALAY_DTYPE_COUNT; i++)
+        dtype_words[i] = halay_dtype_name((enum halay_dtype)i);
+    for (int i = 0; i < HALAY_OP_COUNT; i++)
+        op_words[i] = halay_op_name((enum halay_op)i);
     for (const struct perf_operation *o = perf_operations; o->command && count + 1 < OPERATIONS_MAX; o++)
         if (o->touch)
-            run->of_words[count++] = o->command;
+            roof_words[count++] = o->command;
 }
 
-/* The options that this command has: those of its operation. Ends with an all-zero row. */
-static void list_options(struct run *run, struct perf_option table[OPTIONS_MAX])
+static int parse(struct run *run, char **argv, int *exit_status)
 {
-    struct options *o = &run->options;
-    const int data = run->is_roofline || run->operation->has_data, calls = !run->is_roofline;
-    const struct {
-        int is_there;
-        struct perf_option option;
-    } rows[] = {
-        { run->is_roofline,
-          { 0, "of", PERF_WORD, &o->of, "whose reads and writes (allreduce)", "OPERATION", 0, 0, run->of_words } },
-        { data, { 'b', "begin", PERF_SIZE, &o->begin, "first size in bytes (4)", "SIZE", 0, 0, NULL } },
-        { data, { 'e', "end", PERF_SIZE, &o->end, "last size in bytes (64M)", "SIZE", 0, 0, NULL } },
-        { data, { 'f', "factor", PERF_LONG, &o->factor, "from one size to the next (4)", "N", 2, 1024, NULL } },
-        { 1,
-          { 'n', "iterations", PERF_LONG, &o->iterations, "iterations of each size (2000 to 20, by size)", "N", 1,
-            10000000, NULL } },
-        { 1,
-          { 'w', "warmup", PERF_LONG, &o->warmup, "iterations before that are not counted", "N", 0, 10000000, NULL } },
-        { data, { 'd', "dtype", PERF_DTYPE, &o->dtype, "type of the elements (f32)", "TYPE", 0, 0, NULL } },
-        { calls && run->operation->reduces,
-          { 'o', "op", PERF_OP, &o->op, "reduction, but not adasum (sum)", "OP", 0, 0, NULL } },
-        { calls && run->operation->is_rooted,
-          { 0, "root", PERF_LONG, &o->root, "the rank that it is from, or to (0)", "RANK", 0, INT32_MAX, NULL } },
-        { data,
-          { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
-            "KIND", 0, 0, buffers_words } },
-        { calls, { 0, "algorithm", PERF_TEXT, &o->algorithm, "force an algorithm by its name", "NAME", 0, 0, NULL } },
-        { 1, { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL } },
-        { calls,
-          { 0, "versus", PERF_WORD, &o->versus, "measure MPI (under mpirun), or a plain loop, in turn", "WHAT", 0, 0,
-            versus_words } },
-        { 1,
-          { 0, "json", PERF_TEXT, &o->json, "write the results there ('-': standard output, instead of the table)",
-            "FILE", 0, 0, NULL } },
-    };
+    const struct perf_operation *operation = run->operation;
+    const unsigned is = (run->is_roofline ? ROOFLINE : CALL) | (run->is_roofline || operation->has_data ? DATA : 0) |
+                        (operation->reduces ? REDUCES : 0) | (operation->is_rooted ? ROOTED : 0);
+    struct halay_option table[sizeof rows / sizeof *rows + 1] = { { .name = NULL } };
+    struct perf_command command = *run->command;
     int count = 0;
 
+    list_words();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].is_there)
+        if ((rows[i].needs & is) == rows[i].needs)
             table[count++] = rows[i].option;
-    table[count] = (struct perf_option){ .name = NULL };
-}
-
-static int parse(struct run *run, int argc, char **argv, int *exit_status)
-{
-    struct perf_option table[OPTIONS_MAX];
-
+    command.table = table;
     run->options = (struct options){ .begin = 4, .end = (size_t)64 << 20, .factor = 4, .warmup = -1 };
-    list_roofs(run);
-    list_options(run, table);
-    if (perf_parse(&run->environment, run->command, table, argc, argv, exit_status))
+    if (perf_parse(&run->environment, &command, argv, &run->options, exit_status))
         return 1;
     if (run->is_roofline)
-        run->operation = perf_operation_find(run->of_words[run->options.of]);
+        run->operation = perf_operation_find(roof_words[run->options.of]);
     return 0;
 }
 
@@ -134,8 +146,8 @@ static int compares_naive(const struct options *o)
     return o->versus == NAIVE || o->versus == BOTH;
 }
 
-/* What the table cannot say about the options; zero or a message. */
-static int contradicts(const struct run *run, char *text, size_t size)
+/* Checks that the table of options cannot express. Zero, or nonzero and a message. */
+static int check_operation_options(const struct run *run, char *text, size_t size)
 {
     const struct options *o = &run->options;
     size_t element = halay_dtype_size(o->dtype);
@@ -148,11 +160,11 @@ static int contradicts(const struct run *run, char *text, size_t size)
     else if (run->operation->reduces && !halay_op_takes(o->op, o->dtype))
         snprintf(text, size, "there is no %s of %s", halay_op_name(o->op), halay_dtype_name(o->dtype));
     else if (run->operation->reduces && o->op == HALAY_ADASUM)
-        snprintf(text, size, "adasum is not measured: its result cannot be checked element by element");
+        snprintf(text, size, "adasum cannot be measured: its result cannot be checked element by element");
     else if (compares_mpi(o) &&
              (run->environment.config.mpi_launcher_size < 1 || run->environment.config.store_address))
         snprintf(text, size,
-                 "--versus %s compares with %s among ranks that MPI started; this is not a job of mpirun's: "
+                 "--versus %s compares with %s, which needs ranks that MPI started: "
                  "start it with 'mpirun -np 2 halay-perf %s --versus %s'",
                  versus_words[o->versus], run->operation->mpi, run->operation->command, versus_words[o->versus]);
     else
@@ -162,19 +174,7 @@ static int contradicts(const struct run *run, char *text, size_t size)
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
-static void say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(const struct run *run, const char *format, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "halay-perf %s: ", run->command->name);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-}
-
-/* Hosts are counted by the ranks that are their first. */
+/* Each host's first rank counts for it. */
 static enum halay_status count_hosts(struct run *run)
 {
     int32_t is_first = halay_group_local_rank(run->group) == 0, *all = malloc((size_t)run->size * sizeof *all);
@@ -189,20 +189,9 @@ static enum halay_status count_hosts(struct run *run)
     return status;
 }
 
-/* Did all ranks manage what each tried for itself? So that none waits for one that gave up. */
-static enum halay_status agree(struct run *run, int failed)
-{
-    int32_t worst = failed;
-    enum halay_status status = halay_group_allreduce(run->group, &worst, &worst, 1, HALAY_I32, HALAY_MAX);
-
-    if (status != HALAY_OK)
-        return status;
-    return worst ? HALAY_ERR_SYSTEM : HALAY_OK;
-}
-
 static enum halay_status cannot_compare(const struct run *run, const char *what, const char *text)
 {
-    say(run, "cannot compare with %s: %s", what, text);
+    perf_say(run->command->name, "cannot compare with %s: %s", what, text);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -217,7 +206,7 @@ static enum halay_status open_group(struct run *run)
     run->rank = halay_group_rank(run->group);
     run->size = halay_group_size(run->group);
     if (o->root >= run->size) {
-        say(run, "there is no rank %ld for the root: there are %d, from 0 on", o->root, run->size);
+        perf_say(run->command->name, "root %ld is no rank: there are %d, from 0 on", o->root, run->size);
         return HALAY_ERR_ARGUMENT;
     }
     if ((status = count_hosts(run)) != HALAY_OK || !o->algorithm)
@@ -225,7 +214,7 @@ static enum halay_status open_group(struct run *run)
     return halay_group_set_algorithm(run->group, run->operation->name, o->algorithm);
 }
 
-/* The elements of a call of the greatest size. */
+/* The elements of a call of the largest size. */
 static size_t greatest_count(const struct run *run)
 {
     return perf_operation_count(run->operation, run->options.end, run->options.dtype, run->size);
@@ -255,7 +244,7 @@ static void set_bench(struct run *run)
     }
 }
 
-static enum halay_status start(struct run *run)
+static enum halay_status start_operation(struct run *run)
 {
     const struct options *o = &run->options;
     const char *transport = o->transport ? o->transport : run->environment.config.transport;
@@ -278,14 +267,14 @@ static enum halay_status start(struct run *run)
         return cannot_compare(run, "the naive loop", text);
     if (o->json && run->rank == 0)
         failed = perf_json_open(o->json, &run->json) || !(run->results = json_array());
-    if ((status = agree(run, failed)) != HALAY_OK)
+    if ((status = perf_agree(run->group, failed)) != HALAY_OK)
         return status;
     set_bench(run);
     size_t bytes = perf_operation_bytes(run->operation, greatest.count, o->dtype, run->size);
-    return agree(run, perf_bench_init(&run->bench, bytes) != HALAY_OK);
+    return perf_agree(run->group, perf_bench_init(&run->bench, bytes) != HALAY_OK);
 }
 
-static void run_fini(struct run *run)
+static void operation_run_fini(struct run *run)
 {
     if (run->bench.group)
         perf_bench_fini(&run->bench);
@@ -323,7 +312,7 @@ static struct perf_report make_report(const struct run *run)
     };
 }
 
-static enum halay_status measure_all(struct run *run, double *wrong)
+static enum halay_status measure_all_sizes(struct run *run, double *wrong)
 {
     const struct options *o = &run->options;
     const struct perf_report report = make_report(run);
@@ -335,7 +324,7 @@ static enum halay_status measure_all(struct run *run, double *wrong)
     for (size_t bytes = o->begin; bytes; bytes = next_size(run, bytes)) {
         struct perf_result result;
         size_t count = perf_operation_count(run->operation, bytes, o->dtype, run->size);
-        if (last && count == last) /* sizes below an element of each rank come to the same */
+        if (last && count == last) /* sizes below an element a rank are the same */
             continue;
         last = count;
         enum halay_status status = perf_bench_run(&run->bench, count, &result);
@@ -354,83 +343,76 @@ static enum halay_status measure_all(struct run *run, double *wrong)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* Every rank comes here with the same wrong; a group that is closed by one is left by all. */
-static int finish(struct run *run, double wrong)
+/* Every rank has the same `wrong`; once one closes the group, all leave it. */
+static int finish_operation(struct run *run, double wrong)
 {
     const struct perf_report report = make_report(run);
     int failed = 0;
 
     if (wrong > 0 && run->rank == 0)
-        say(run, "%.0f elements were wrong", wrong);
+        perf_say(run->command->name, "%.0f elements were wrong", wrong);
     if (run->results)
         failed = perf_json_finish(&run->json, perf_report_object(&report, run->results));
     run->is_orderly = halay_group_barrier(run->group) == HALAY_OK;
     failed |= !run->is_orderly;
-    return failed || wrong > 0 ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+    return failed || wrong > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Wrong use that only the library could find. */
-static int exit_status_of(enum halay_status status)
-{
-    return status == HALAY_ERR_ARGUMENT || status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED
-               ? PERF_EXIT_USAGE
-               : PERF_EXIT_FAILED;
-}
-
-static int run_command(struct run *run, int argc, char **argv)
+static int run_operation(struct run *run, char **argv)
 {
     char text[512];
     double wrong = 0;
     int exit_status;
 
     if (perf_environment_init(&run->environment) != HALAY_OK)
-        return PERF_EXIT_USAGE;
+        return EXIT_USAGE;
     run->has_environment = 1;
-    if (!parse(run, argc, argv, &exit_status)) {
+    if (!parse(run, argv, &exit_status)) {
         enum halay_status status;
-        if (contradicts(run, text, sizeof text)) {
-            say(run, "%s", text);
-            exit_status = PERF_EXIT_USAGE;
-        } else if ((status = start(run)) != HALAY_OK || (status = measure_all(run, &wrong)) != HALAY_OK) {
-            say(run, "failed: %s", halay_status_string(status));
-            exit_status = exit_status_of(status);
+        if (check_operation_options(run, text, sizeof text)) {
+            perf_say(run->command->name, "%s", text);
+            exit_status = EXIT_USAGE;
+        } else if ((status = start_operation(run)) != HALAY_OK ||
+                   (status = measure_all_sizes(run, &wrong)) != HALAY_OK) {
+            perf_say(run->command->name, "failed: %s", halay_status_string(status));
+            exit_status = perf_exit_status(status);
         } else {
-            exit_status = finish(run, wrong);
+            exit_status = finish_operation(run, wrong);
         }
     }
-    run_fini(run);
+    operation_run_fini(run);
     return exit_status;
 }
 
 static const char notes[] =
-    "Start it with halayrun or mpirun. Each rank rewrites its buffers before each iteration; the time is the\n"
-    "slowest rank's, the median over the iterations. Sizes count as in nccl-tests: where each rank has a block, all\n"
-    "blocks together. With --versus mpi the same work is done by MPI, in turn, in the same run: only under mpirun,\n"
-    "elsewhere it is refused; with --versus naive by a plain loop over shared memory between two barriers (f32 sums,\n"
-    "one host); with both by both.\n";
+    "Start it with halayrun or mpirun. Each rank rewrites its buffers before each iteration; the time is "
+    "the slowest rank's, the median over the iterations. Sizes count as in nccl-tests: where each rank "
+    "has a block, all blocks together. --versus mpi lets MPI do the same work in turn, in the same run; it "
+    "needs mpirun. --versus naive does it with a plain loop over shared memory between two barriers "
+    "(f32 sums, one host).";
 
-int perf_run_operation(int argc, char **argv)
+int perf_run_operation(char **argv)
 {
     struct perf_command command = { .name = argv[0], .synopsis = "[OPTION]...", .notes = notes };
     struct run run = { .command = &command, .operation = perf_operation_find(argv[0]) };
 
     command.summary = run.operation->summary;
-    return run_command(&run, argc, argv);
+    return run_operation(&run, argv);
 }
 
-static int run_roofline(int argc, char **argv)
+static int run_roofline(char **argv)
 {
     struct run run = { .command = &perf_roofline_command, .is_roofline = 1, .operation = perf_operations };
 
-    return run_command(&run, argc, argv);
+    return run_operation(&run, argv);
 }
 
 const struct perf_command perf_roofline_command = {
     .name = "roofline",
-    .summary = "what the memory alone takes for an operation's reads and writes, size by size",
+    .summary = "time of memory alone for an operation's reads and writes, size by size",
     .synopsis = "[OPTION]...",
-    .notes =
-        "Start it with halayrun or mpirun. All ranks at once read and write as many bytes of their own memory as the\n"
-        "operation needs at the least, with no exchange. The other commands measure it in the same run: roof%.\n",
+    .notes = "Start it with halayrun or mpirun. All ranks at once read and write as many bytes of their own memory "
+             "as the operation needs at the least, with no exchange. The other commands measure it in the same "
+             "run: roof%.",
     .run = run_roofline,
 };

@@ -14,17 +14,17 @@
 #include <string.h>
 
 struct options {
-    struct perf_arguments arguments;
+    struct halay_arguments arguments;
     const char *output;
 };
 
-/* What is done to one file's times, and how good that is. */
+/* How one file's times are shifted, and how exact that is. */
 struct alignment {
     double theta_us, within_us;
     const char *by;
 };
 
-/* Of the clock of file f against that of file 0; all pairs of files of the two clocks count. */
+/* File f's clock against file 0's; every pair of files of the two clocks counts. */
 static struct alignment align(const struct perf_timeline *timelines, size_t count, size_t f)
 {
     double least = -DBL_MAX, most = DBL_MAX;
@@ -39,7 +39,7 @@ static struct alignment align(const struct perf_timeline *timelines, size_t coun
                 both += perf_timeline_bounds(&timelines[a], &timelines[b], &least, &most);
     if (!both)
         return (struct alignment){ timelines[0].wall_us - timelines[f].wall_us, 0, "time of day" };
-    /* Clocks that run apart may leave nothing between the bounds; the middle is still the best there is. */
+    /* If clocks drift, the bounds may cross; the middle is still the best guess. */
     return (struct alignment){ (least + most) / 2, (most > least ? most - least : least - most) / 2, "collectives" };
 }
 
@@ -63,9 +63,9 @@ static json_t *merge(struct perf_timeline *timelines, size_t count, char **paths
                                                         json_object_get(other, "dropped"), "aligned_by", a->by,
                                                         "shift_us", -a->theta_us, "within_us", a->within_us));
         if (strcmp(a->by, "clock") != 0)
-            fprintf(stderr, "halay-perf timeline-merge: '%s' is moved by %.3f ms, by %s%s\n", paths[f],
+            fprintf(stderr, "halay-perf timeline-merge: '%s' is shifted by %.3f ms, by %s%s\n", paths[f],
                     -a->theta_us / 1e3, a->by,
-                    strcmp(a->by, "collectives") != 0 ? ": it has no collective in common with the first" : "");
+                    strcmp(a->by, "collectives") != 0 ? ": it shares no collective with the first" : "");
     }
     free(alignments);
     if (!failed)
@@ -88,46 +88,48 @@ static int check_ranks(const struct perf_timeline *timelines, size_t count, char
     return 0;
 }
 
-static int run_files(struct halay_log *log, const char *output, char **paths, size_t count)
+static int run_merge_files(struct halay_log *log, const char *output, char **paths, size_t count)
 {
     struct perf_timeline *timelines = calloc(count, sizeof *timelines);
     struct perf_json json = { 0 };
     enum halay_status status = timelines ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-    int exit_status = PERF_EXIT_FAILED;
+    int exit_status = EXIT_FAILURE;
 
     for (size_t f = 0; f < count && status == HALAY_OK; f++)
         status = perf_timeline_read(log, paths[f], &timelines[f]);
     if (status == HALAY_OK && check_ranks(timelines, count, paths))
-        exit_status = PERF_EXIT_USAGE;
+        exit_status = EXIT_USAGE;
     else if (status == HALAY_OK && !perf_json_open(output, &json))
-        exit_status = perf_json_finish(&json, merge(timelines, count, paths)) ? PERF_EXIT_FAILED : PERF_EXIT_OK;
+        exit_status = perf_json_finish(&json, merge(timelines, count, paths)) ? EXIT_FAILURE : EXIT_SUCCESS;
     for (size_t f = 0; timelines && f < count; f++)
         perf_timeline_fini(&timelines[f]);
     free(timelines);
     return exit_status;
 }
 
-static int run_merge(int argc, char **argv)
+static const struct halay_option table[] = {
+    { "FILE...", NULL, NULL, "timelines of ranks, or their flight recorders' files", HALAY_OPTION_ARGUMENTS,
+      HALAY_OPTION_SETS(options, arguments) },
+    { "--output", "-o", "FILE", "the file to write ('-': standard output)", HALAY_OPTION_TEXT,
+      HALAY_OPTION_SETS(options, output) },
+    { .name = NULL },
+};
+
+static int run_merge(char **argv)
 {
     struct perf_environment environment;
     struct options o = { .output = "-" };
-    const struct perf_option table[] = {
-        { 'o', "output", PERF_TEXT, &o.output, "the file to write, - for standard output (-)", "FILE", 0, 0, NULL },
-        { 0, "FILE...", PERF_ARGUMENTS, &o.arguments, "timelines of ranks, or their flight recorders' files", NULL, 0,
-          0, NULL },
-        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
-    };
     int exit_status;
 
     if (perf_environment_init(&environment) != HALAY_OK)
-        return PERF_EXIT_USAGE;
-    if (!perf_parse(&environment, &perf_timeline_merge_command, table, argc, argv, &exit_status)) {
+        return EXIT_USAGE;
+    if (!perf_parse(&environment, &perf_timeline_merge_command, argv, &o, &exit_status)) {
         if (o.arguments.count) {
-            exit_status = run_files(&environment.log, o.output, o.arguments.at, (size_t)o.arguments.count);
+            exit_status = run_merge_files(&environment.log, o.output, o.arguments.at, o.arguments.count);
         } else {
             fprintf(stderr,
-                    "halay-perf timeline-merge: which files? 'halay-perf timeline-merge -o all.json FILE...'\n");
-            exit_status = PERF_EXIT_USAGE;
+                    "halay-perf timeline-merge: no files: write 'halay-perf timeline-merge -o all.json FILE...'\n");
+            exit_status = EXIT_USAGE;
         }
     }
     perf_environment_fini(&environment);
@@ -136,10 +138,11 @@ static int run_merge(int argc, char **argv)
 
 const struct perf_command perf_timeline_merge_command = {
     .name = "timeline-merge",
-    .summary = "the timelines of the ranks of a job as one, on one clock",
+    .summary = "join the timelines of a job's ranks, on one clock",
     .synopsis = "[-o FILE] FILE...",
-    .notes =
-        "The ranks of a job with HALAY_TIMELINE=PATH write a file each when they end. The result is for\n"
-        "chrome://tracing or ui.perfetto.dev. Of ranks that did not end well, their flight recorders' files will do.\n",
+    .table = table,
+    .notes = "With HALAY_TIMELINE=PATH each rank writes a file when it ends. The result is for chrome://tracing or "
+             "ui.perfetto.dev. For ranks that did not end well, their flight recorders' files "
+             "will do.",
     .run = run_merge,
 };

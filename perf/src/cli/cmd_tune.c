@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf tune: measures every algorithm of every operation over a range of sizes, among the ranks and over the
- * transport of this job, and writes what is best into a tuning table (docs/reference/tuning.md), which later jobs
- * choose by.
+ * halay-perf tune: measures every algorithm of every operation over a range of sizes, with this job's ranks and
+ * transport, and writes the best into a tuning table (docs/reference/tuning.md) for later jobs.
  *
- *     size of a segment first, with the ring all-reduce  ->  each operation: each algorithm, each size
+ *     size of a fragment first, with the ring all-reduce  ->  each operation: each algorithm, each size
  *     ->  over shared memory, private buffers: each operation, each size of a slot  ->  the file
  *
- * The file is read before and keeps what this run says nothing about, so that runs with other numbers of ranks or other
- * transports add to it. It is written beside its name and then renamed. How is measured: measure.c; what is made of it:
- * tune.c. A struct run is zero-initialised and run_fini takes any state; all ranks get the same times and take the same
- * decisions, rank 0 alone prints and writes.
+ * Rows that this run did not measure stay, so that runs with other numbers of ranks or other transports add to the
+ * file. It is written under another name and then renamed. measure.c measures, tune.c makes rows of the times. A struct
+ * run is zero-initialised and tune_run_fini takes any state. All ranks get the same times and decide alike; rank 0
+ * alone prints and writes.
  */
 #include "base/memory.h"
 #include "halay_coll.h"
@@ -18,7 +17,6 @@
 #include "perf/src/operation/measure.h"
 #include "perf/src/operation/tune.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,14 +25,14 @@
 
 enum { OPERATIONS_MAX = 16 };
 static const char *const buffers_words[] = { "shared", "private", NULL };
-static const size_t segments[] = { 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20 };
-enum { SEGMENTS = sizeof segments / sizeof *segments };
+static const size_t fragments[] = { 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20 };
+enum { FRAGMENTS = sizeof fragments / sizeof *fragments };
 static const struct {
     const char *text;
     size_t bytes;
 } slots[] = { { "16K", 16 << 10 },   { "32K", 32 << 10 },   { "64K", 64 << 10 }, { "128K", 128 << 10 },
               { "256K", 256 << 10 }, { "512K", 512 << 10 }, { "1M", 1 << 20 } };
-enum { SLOTS = sizeof slots / sizeof *slots, SLOTS_FROM = 64 << 10 }; /* below that size one slot is enough for all */
+enum { SLOTS = sizeof slots / sizeof *slots, SLOTS_FROM = 64 << 10 }; /* below that size one slot holds everything */
 
 struct options {
     size_t begin, end;
@@ -50,38 +48,17 @@ struct run {
     struct halay_group *group; /* owned */
     struct perf_tune_scope scope;
     struct perf_progress progress;
-    size_t segment;                       /* chosen; 0: nothing to choose */
-    struct perf_tune_operation *measured; /* owned, OPERATIONS_MAX of them; and as many behind them: */
-    struct perf_tune_operation *slots;    /* of the same operations; zeros where there are none */
+    size_t fragment;                      /* chosen; 0: nothing to choose */
+    struct perf_tune_operation *measured; /* owned: OPERATIONS_MAX of them, then as many */
+    struct perf_tune_operation *slots;    /* for the same operations' slots; zeros where there are none */
     int count;
     char path[4096], temporary[4200];
     FILE *file; /* owned; of rank 0: the temporary one, or standard output */
 };
 
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
-{
-    va_list args;
-
-    fputs("halay-perf tune: ", stderr);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-}
-
 static int is_first(const struct run *run)
 {
     return halay_group_rank(run->group) == 0;
-}
-
-/* Did all ranks manage what each tried for itself? */
-static enum halay_status agree(struct run *run, int failed)
-{
-    int32_t worst = failed;
-    enum halay_status status = halay_group_allreduce(run->group, &worst, &worst, 1, HALAY_I32, HALAY_MAX);
-
-    return status == HALAY_OK && worst ? HALAY_ERR_SYSTEM : status;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -112,14 +89,14 @@ static int find_path(struct run *run)
     else if (home && *home)
         length = snprintf(run->path, sizeof run->path, "%s/.config/halay/tuning", home);
     if (length < 0 || (size_t)length >= sizeof run->path) {
-        say("no place for the table: name one with --output");
+        perf_say("tune", "there is no place for the table: name one with --output");
         return 1;
     }
     return 0;
 }
 
-/* Before anything is measured, so that what cannot be written is found at once. */
-static int open_file(struct run *run)
+/* Before anything is measured, so that a file that cannot be written fails at once. */
+static int open_table(struct run *run)
 {
     if (find_path(run))
         return 1;
@@ -129,7 +106,7 @@ static int open_file(struct run *run)
     }
     snprintf(run->temporary, sizeof run->temporary, "%s.%ld.tmp", run->path, (long)getpid());
     if (make_folders(run->path) || !(run->file = fopen(run->temporary, "w"))) {
-        say("cannot write '%s': %s", run->path, strerror(errno));
+        perf_say("tune", "cannot write '%s': %s", run->path, strerror(errno));
         *run->temporary = 0;
         return 1;
     }
@@ -148,25 +125,25 @@ static void write_comment(const struct run *run)
 
 static void write_table(struct run *run)
 {
-    struct perf_tune_costs costs = perf_tune_fit(run->measured, run->count, run->scope.ranks, run->segment);
+    struct perf_tune_costs costs = perf_tune_fit(run->measured, run->count, run->scope.ranks, run->fragment);
     const struct perf_tune_news news = { .operations = run->measured,
                                          .slots = run->slots,
                                          .count = run->count,
                                          .has_costs = perf_tune_has_costs(&costs),
-                                         .has_segment = run->segment != 0 };
+                                         .has_segment = run->fragment != 0 };
     FILE *old = run->file == stdout ? NULL : fopen(run->path, "r");
 
     if (old) {
         perf_tune_copy_others(&run->scope, &news, old, run->file);
         (void)fclose(old); /* it was only read */
     } else {
-        fputs("halay-tuning 1\n# Rows that stand above others win: put your own ones here. See "
+        fputs("halay-tuning 1\n# The first row that matches wins: put your own rows here. See "
               "docs/reference/tuning.md.\n",
               run->file);
     }
     write_comment(run);
-    if (run->segment)
-        fprintf(run->file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->segment);
+    if (run->fragment)
+        fprintf(run->file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->fragment);
     for (int k = 0; k < run->count; k++)
         perf_tune_write_rules(&run->scope, &run->measured[k], run->file);
     for (int k = 0; k < run->count; k++)
@@ -175,7 +152,7 @@ static void write_table(struct run *run)
         perf_tune_write_costs(&run->scope, &costs, run->file);
 }
 
-static int finish_file(struct run *run)
+static int finish_table(struct run *run)
 {
     int failed, is_file = run->file != stdout;
 
@@ -187,7 +164,7 @@ static int finish_file(struct run *run)
         failed = failed || rename(run->temporary, run->path);
     }
     if (failed) {
-        say("cannot write '%s': %s", run->path, strerror(errno));
+        perf_say("tune", "cannot write '%s': %s", run->path, strerror(errno));
         return 1;
     }
     *run->temporary = 0;
@@ -218,7 +195,7 @@ static enum halay_status open_bench(struct run *run, struct perf_bench *bench, s
     size_t count = perf_operation_count(bench->operation, most, bench->dtype, run->scope.ranks);
     size_t bytes = perf_operation_bytes(bench->operation, count, bench->dtype, run->scope.ranks);
 
-    return agree(run, perf_bench_init(bench, bytes) != HALAY_OK);
+    return perf_agree(run->group, perf_bench_init(bench, bytes) != HALAY_OK);
 }
 
 static enum halay_status measure_size(struct run *run, struct perf_bench *bench, size_t bytes, double *seconds,
@@ -232,7 +209,7 @@ static enum halay_status measure_size(struct run *run, struct perf_bench *bench,
         return status;
     if (result.wrong[PERF_HALAY] > 0) {
         if (is_first(run))
-            say("%s gave %.0f wrong elements", result.algorithm, result.wrong[PERF_HALAY]);
+            perf_say("tune", "%s gave %.0f wrong elements", result.algorithm, result.wrong[PERF_HALAY]);
         return HALAY_ERR_SYSTEM;
     }
     *seconds = result.seconds[PERF_HALAY];
@@ -240,38 +217,38 @@ static enum halay_status measure_size(struct run *run, struct perf_bench *bench,
     return HALAY_OK;
 }
 
-/* The size of a segment by which the ring is fastest; the default unless another one is clearly better. */
-static enum halay_status measure_segments(struct run *run)
+/* The fragment size with the fastest ring; the default unless another is clearly better. */
+static enum halay_status measure_fragments(struct run *run)
 {
     const size_t usual = (size_t)256 << 10, most = run->options.end;
     struct perf_bench bench = make_bench(run, perf_operation_find("allreduce"));
-    double times[SEGMENTS], best = 0;
+    double times[FRAGMENTS], best = 0;
     size_t ignored;
 
-    if (!strcmp(run->scope.transport, "shm") || most < usual) /* segments are not used, or not seen */
+    if (!strcmp(run->scope.transport, "shm") || most < usual) /* fragments are not used here */
         return HALAY_OK;
     enum halay_status status = halay_group_set_algorithm(run->group, "allreduce", "ring");
     if (status == HALAY_OK)
         status = open_bench(run, &bench, most);
-    for (size_t i = 0; i < SEGMENTS && status == HALAY_OK; i++) {
-        status = halay_group_set_segment(run->group, segments[i]);
+    for (size_t i = 0; i < FRAGMENTS && status == HALAY_OK; i++) {
+        status = halay_group_set_segment(run->group, fragments[i]);
         if (status == HALAY_OK)
             status = measure_size(run, &bench, most, &times[i], &ignored);
-        if (status == HALAY_OK && segments[i] == usual) {
-            run->segment = usual;
+        if (status == HALAY_OK && fragments[i] == usual) {
+            run->fragment = usual;
             best = times[i];
         }
     }
     perf_bench_fini(&bench);
-    for (size_t i = 0; i < SEGMENTS && status == HALAY_OK; i++)
+    for (size_t i = 0; i < FRAGMENTS && status == HALAY_OK; i++)
         if (times[i] * 1.05 < best) {
-            run->segment = segments[i];
+            run->fragment = fragments[i];
             best = times[i];
         }
-    return status == HALAY_OK ? halay_group_set_segment(run->group, run->segment) : status;
+    return status == HALAY_OK ? halay_group_set_segment(run->group, run->fragment) : status;
 }
 
-/* One column: what is set now, for the sizes from `first` on. */
+/* One column, with the present settings, for the sizes from `first` on. */
 static enum halay_status measure_sizes(struct run *run, struct perf_bench *bench, size_t first,
                                        struct perf_tune_operation *o)
 {
@@ -282,7 +259,7 @@ static enum halay_status measure_sizes(struct run *run, struct perf_bench *bench
 
     for (size_t bytes = first; status == HALAY_OK && bytes <= options->end && sizes < PERF_TUNE_SIZES;) {
         status = measure_size(run, bench, bytes, &o->seconds[a][sizes], &o->bytes[sizes]);
-        if (!sizes || o->bytes[sizes] != last) /* sizes below an element of each rank come to the same */
+        if (!sizes || o->bytes[sizes] != last) /* sizes below an element a rank are the same */
             last = o->bytes[sizes++];
         if (!bench->operation->has_data || halay_mul_overflows(bytes, (size_t)options->factor, &bytes))
             break;
@@ -345,7 +322,7 @@ static enum halay_status measure_operation(struct run *run, const struct perf_op
     return halay_group_set_algorithm(run->group, o->name, "auto");
 }
 
-/* The algorithm of an operation that passes private data through slots; NULL: there is none here. */
+/* The operation's algorithm that copies private data through slots; NULL: it has none here. */
 static const char *slotted_algorithm(const struct run *run, const char *operation)
 {
     const char *name;
@@ -356,7 +333,7 @@ static const char *slotted_algorithm(const struct run *run, const char *operatio
     return NULL;
 }
 
-/* Private buffers, whatever the others are: shared ones need no slots. */
+/* Always private buffers: shared ones need no slots. */
 static enum halay_status measure_slots(struct run *run, const struct perf_operation *operation)
 {
     struct perf_tune_operation *o = &run->slots[run->count - 1];
@@ -401,18 +378,18 @@ static enum halay_status open_run(struct run *run)
         .ranks = halay_group_size(run->group),
     };
     if (run->scope.ranks == 1) {
-        say("one rank has nothing to choose: start it with 'halayrun -np 2 halay-perf tune' or mpirun");
+        perf_say("tune", "one rank has nothing to choose: start it with 'halayrun -np 2 halay-perf tune' or mpirun");
         return HALAY_ERR_ARGUMENT;
     }
     perf_progress_init(&run->progress);
     run->measured = calloc(2 * OPERATIONS_MAX, sizeof *run->measured);
     run->slots = run->measured ? run->measured + OPERATIONS_MAX : NULL;
-    return agree(run, !run->measured || (is_first(run) && open_file(run)));
+    return perf_agree(run->group, !run->measured || (is_first(run) && open_table(run)));
 }
 
-static enum halay_status measure_all(struct run *run)
+static enum halay_status measure_all_operations(struct run *run)
 {
-    enum halay_status status = measure_segments(run);
+    enum halay_status status = measure_fragments(run);
 
     for (const struct perf_operation *o = perf_operations; o->command && status == HALAY_OK; o++)
         if (!run->options.only || !strcmp(run->options.only, o->command)) {
@@ -428,20 +405,18 @@ static int tune(struct run *run)
     enum halay_status status = open_run(run);
 
     if (status == HALAY_OK)
-        status = measure_all(run);
+        status = measure_all_operations(run);
     if (status == HALAY_OK)
-        status = agree(run, is_first(run) && finish_file(run));
+        status = perf_agree(run->group, is_first(run) && finish_table(run));
     if (status == HALAY_OK)
         status = halay_group_barrier(run->group);
     if (status == HALAY_OK)
-        return PERF_EXIT_OK;
-    say("failed: %s", halay_status_string(status));
-    return status == HALAY_ERR_ARGUMENT || status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED
-               ? PERF_EXIT_USAGE
-               : PERF_EXIT_FAILED;
+        return EXIT_SUCCESS;
+    perf_say("tune", "failed: %s", halay_status_string(status));
+    return perf_exit_status(status);
 }
 
-static void run_fini(struct run *run)
+static void tune_run_fini(struct run *run)
 {
     if (run->file && run->file != stdout)
         (void)fclose(run->file); /* it is given up */
@@ -454,7 +429,7 @@ static void run_fini(struct run *run)
 }
 
 /* Zero or a message. */
-static int contradicts(const struct options *o, char *text, size_t size)
+static int check_tune_options(const struct options *o, char *text, size_t size)
 {
     if (o->begin < sizeof(float))
         snprintf(text, size, "the first size, %zu, is less than one element of f32", o->begin);
@@ -467,48 +442,52 @@ static int contradicts(const struct options *o, char *text, size_t size)
     return 1;
 }
 
-static int run_tune(int argc, char **argv)
+#define SETS(member) HALAY_OPTION_SETS(options, member)
+
+static const struct halay_option table[] = {
+    { "--begin", "-b", "SIZE", "first size in bytes (4)", HALAY_OPTION_SIZE, SETS(begin) },
+    { "--end", "-e", "SIZE", "last size in bytes (16M)", HALAY_OPTION_SIZE, SETS(end) },
+    { "--factor", "-f", "N", "factor from one size to the next (4)", HALAY_OPTION_NUMBER, SETS(factor), .least = 2,
+      .most = 1024 },
+    { "--iterations", "-n", "N", "iterations of each size (2000 to 20, by size)", HALAY_OPTION_NUMBER, SETS(iterations),
+      .least = 1, .most = 10000000 },
+    { "--only", NULL, "OPERATION", "only this operation (all)", HALAY_OPTION_TEXT, SETS(only) },
+    { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
+      SETS(buffers), .words = buffers_words },
+    { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) },
+    { "--output", "-o", "FILE", "the table to write ('-': standard output)", HALAY_OPTION_TEXT, SETS(output) },
+    { .name = NULL },
+};
+
+static int run_tune(char **argv)
 {
     struct run run = { .options = { .begin = 4, .end = (size_t)16 << 20, .factor = 4 } };
     struct options *o = &run.options;
-    const struct perf_option table[] = {
-        { 'b', "begin", PERF_SIZE, &o->begin, "first size in bytes (4)", "SIZE", 0, 0, NULL },
-        { 'e', "end", PERF_SIZE, &o->end, "last size in bytes (16M)", "SIZE", 0, 0, NULL },
-        { 'f', "factor", PERF_LONG, &o->factor, "from one size to the next (4)", "N", 2, 1024, NULL },
-        { 'n', "iterations", PERF_LONG, &o->iterations, "iterations of each size (2000 to 20, by size)", "N", 1,
-          10000000, NULL },
-        { 0, "only", PERF_TEXT, &o->only, "one operation (all)", "OPERATION", 0, 0, NULL },
-        { 0, "buffers", PERF_WORD, &o->buffers, "memory that ranks of a host share, or the program's own (shared)",
-          "KIND", 0, 0, buffers_words },
-        { 0, "transport", PERF_TEXT, &o->transport, "force a transport: shm, mpi, ucx", "NAME", 0, 0, NULL },
-        { 'o', "output", PERF_TEXT, &o->output, "the table to write ('-': standard output)", "FILE", 0, 0, NULL },
-        { 0, NULL, PERF_FLAG, NULL, NULL, NULL, 0, 0, NULL },
-    };
     char text[512];
     int exit_status;
 
     if (perf_environment_init(&run.environment) != HALAY_OK)
-        return PERF_EXIT_USAGE;
+        return EXIT_USAGE;
     run.has_environment = 1;
-    if (!perf_parse(&run.environment, &perf_tune_command, table, argc, argv, &exit_status)) {
-        if (contradicts(o, text, sizeof text)) {
-            say("%s", text);
-            exit_status = PERF_EXIT_USAGE;
+    if (!perf_parse(&run.environment, &perf_tune_command, argv, o, &exit_status)) {
+        if (check_tune_options(o, text, sizeof text)) {
+            perf_say("tune", "%s", text);
+            exit_status = EXIT_USAGE;
         } else {
             exit_status = tune(&run);
         }
     }
-    run_fini(&run);
+    tune_run_fini(&run);
     return exit_status;
 }
 
 const struct perf_command perf_tune_command = {
     .name = "tune",
-    .summary = "measure all algorithms and write the table that they are chosen by",
+    .summary = "measure all algorithms and write the table that later jobs choose by",
     .synopsis = "[OPTION]...",
-    .notes =
-        "Start it with halayrun or mpirun, with the numbers of ranks and over the transports that you use: each run\n"
-        "replaces its own rows and keeps the others. Without --output the table is that of HALAY_TUNING, or\n"
-        "$XDG_CONFIG_HOME/halay/tuning, or ~/.config/halay/tuning: where halay looks for it.\n",
+    .table = table,
+    .notes = "Start it with halayrun or mpirun, once for each number of ranks and each transport that you use: a run "
+             "replaces its own rows and keeps the others. Without --output the table is where halay looks for it: "
+             "HALAY_TUNING, $XDG_CONFIG_HOME/halay/tuning or ~/.config/halay/tuning.",
     .run = run_tune,
 };

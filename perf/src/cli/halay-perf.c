@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-perf: measures halay and says what it would do. This file picks the subcommand: one of the operations, which
- * share a file, or one that has a file of its own.
+ * halay-perf: measures halay, and shows what it would do. This file picks the subcommand: one of the operations, which
+ * share a file, or one with a file of its own.
  */
 #include "perf/src/cli/perf.h"
 #include "perf/src/operation/operation.h"
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct perf_command *const commands[] = { &perf_roofline_command, &perf_engine_command,
                                                        &perf_tune_command,     &perf_doctor_command,
                                                        &perf_flight_command,   &perf_timeline_merge_command };
-enum { COMMANDS = sizeof commands / sizeof *commands, NAMES_MAX = 32 };
+enum { COMMANDS = sizeof commands / sizeof *commands, ROWS_MAX = 32 };
 
 enum halay_status perf_environment_init(struct perf_environment *environment)
 {
@@ -32,21 +34,50 @@ int perf_is_speaker(const struct perf_environment *environment)
     return environment->config.rank <= 0;
 }
 
-int perf_parse(const struct perf_environment *environment, const struct perf_command *command,
-               const struct perf_option *table, int argc, char **argv, int *status)
+int perf_parse(const struct perf_environment *environment, const struct perf_command *command, char **argv,
+               void *values, int *status)
 {
-    switch (perf_options_parse(table, command->name, argc, argv, stderr)) {
-    case PERF_PARSED:
-        return 0;
-    case PERF_PARSED_HELP:
-        if (perf_is_speaker(environment))
-            perf_options_help(table, command, stdout);
-        *status = PERF_EXIT_OK;
-        return 1;
-    default:
-        *status = PERF_EXIT_USAGE;
-        return 1;
-    }
+    char name[64], why[512];
+    const struct halay_command_line options = { .command = name,
+                                                .synopsis = command->synopsis,
+                                                .about = command->summary,
+                                                .notes = command->notes,
+                                                .table = command->table,
+                                                .joins_values = 1 };
+
+    snprintf(name, sizeof name, "halay-perf %s", command->name);
+    enum halay_parsed parsed =
+        halay_command_line_parse(&options, argv, values, perf_is_speaker(environment) ? stdout : NULL, why, sizeof why);
+    if (parsed == HALAY_PARSED_WRONG)
+        fprintf(stderr, "%s: %s\n", name, why);
+    *status = parsed == HALAY_PARSED_WRONG ? EXIT_USAGE : EXIT_SUCCESS;
+    return parsed != HALAY_PARSED;
+}
+
+enum halay_status perf_agree(struct halay_group *group, int has_failed)
+{
+    int32_t any = has_failed;
+    enum halay_status status = halay_group_allreduce(group, &any, &any, 1, HALAY_I32, HALAY_MAX);
+
+    return status == HALAY_OK && any ? HALAY_ERR_SYSTEM : status;
+}
+
+int perf_exit_status(enum halay_status status)
+{
+    const int is_usage = status == HALAY_ERR_ARGUMENT || status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED;
+
+    return is_usage ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+void perf_say(const char *command, const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "halay-perf %s: ", command);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
 }
 
 const char *perf_plural(char *text, size_t size, int n, const char *word)
@@ -55,58 +86,63 @@ const char *perf_plural(char *text, size_t size, int n, const char *word)
     return text;
 }
 
-static void print_help(FILE *out)
+/* A row for each command. */
+static void list_commands(struct halay_option rows[ROWS_MAX])
 {
-    fputs("usage: halay-perf COMMAND [OPTION]...\n"
-          "       halayrun -np N halay-perf COMMAND [OPTION]...\n"
-          "       mpirun -np N halay-perf COMMAND [OPTION]...\n\n"
-          "Measures halay, and says what it would do on this machine.\n\n",
-          out);
-    for (const struct perf_operation *o = perf_operations; o->command; o++)
-        fprintf(out, "  %-15s %s\n", o->command, o->summary);
+    int count = 0;
+
+    rows[count++] = (struct halay_option){ .name = "Operations" };
+    for (const struct perf_operation *o = perf_operations; o->command && count < ROWS_MAX - COMMANDS - 4; o++)
+        rows[count++] = (struct halay_option){ .name = o->command, .help = o->summary, .kind = HALAY_OPTION_COMMAND };
+    rows[count++] = (struct halay_option){ .name = "Other commands" };
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-15s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n  --help          this text; 'halay-perf COMMAND --help' for one command\n"
-          "  --version       the version\n",
-          out);
+        rows[count++] = (struct halay_option){ .name = commands[i]->name,
+                                               .help = commands[i]->summary,
+                                               .kind = HALAY_OPTION_COMMAND };
+    rows[count++] = (struct halay_option){ .name = "Options" };
+    rows[count++] =
+        (struct halay_option){ .name = "--version", .help = "print the version", .kind = HALAY_OPTION_FLAG };
+    rows[count] = (struct halay_option){ .name = NULL };
 }
 
-static int complain(const char *word)
+static int run_named(const char *name, char **argv)
 {
-    const char *names[NAMES_MAX] = { "--help", "--version" };
-    int count = 2;
-
-    for (const struct perf_operation *o = perf_operations; o->command && count < NAMES_MAX - COMMANDS - 1; o++)
-        names[count++] = o->command;
     for (int i = 0; i < COMMANDS; i++)
-        names[count++] = commands[i]->name;
-    const char *nearest = halay_nearest_word(word, names);
-    fprintf(stderr, "halay-perf: unknown %s '%s'", *word == '-' ? "option" : "command", word);
-    if (nearest)
-        fprintf(stderr, "; did you mean '%s'?\n", nearest);
-    else
-        fputs("; 'halay-perf --help' lists what there is\n", stderr);
-    return PERF_EXIT_USAGE;
+        if (!strcmp(name, commands[i]->name))
+            return commands[i]->run(argv);
+    return perf_run_operation(argv);
 }
 
 int main(int argc, char **argv)
 {
+    struct halay_option rows[ROWS_MAX];
+    const struct halay_command_line options = {
+        .command = "halay-perf",
+        .synopsis = "COMMAND [OPTION]...",
+        .about = "Measures halay, and shows what it would do on this machine.\n"
+                 "With several ranks: halayrun -np N halay-perf COMMAND, or mpirun -np N halay-perf COMMAND.",
+        .table = rows,
+        .notes = "'halay-perf COMMAND --help' explains a command.",
+    };
+    struct halay_option_given given;
+    char **next = argv + 1, why[512];
+
+    list_commands(rows);
     if (argc < 2) {
-        print_help(stderr);
-        return PERF_EXIT_USAGE;
+        halay_command_line_print_help(&options, stderr);
+        return EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        print_help(stdout);
-        return PERF_EXIT_OK;
+    if (!halay_option_read(&options, &next, &given, why, sizeof why)) {
+        fprintf(stderr, "halay-perf: %s\n", why);
+        return EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--version")) {
+    if (given.option->kind == HALAY_OPTION_COMMAND)
+        return run_named(given.option->name, next - 1);
+    if (given.option->kind == HALAY_OPTION_HELP)
+        halay_command_line_print_help(&options, stdout);
+    else if (given.option->kind == HALAY_OPTION_LIST)
+        halay_command_line_print_list(&options, stdout);
+    else
         printf("halay-perf %s\n", halay_version());
-        return PERF_EXIT_OK;
-    }
-    for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i]->name))
-            return commands[i]->run(argc - 1, argv + 1);
-    if (perf_operation_find(argv[1]))
-        return perf_run_operation(argc - 1, argv + 1);
-    return complain(argv[1]);
+    return EXIT_SUCCESS;
 }

@@ -46,7 +46,7 @@ static const char *name_of(const struct perf_report *report, enum perf_row other
     return other == PERF_NAIVE ? "naive" : report->mpi;
 }
 
-/* What else may have been measured, in the order of its columns; PERF_ROWS ends it. */
+/* Other measurements, in the order of their columns; PERF_ROWS ends them. */
 static const enum perf_row others[] = { PERF_MPI, PERF_NAIVE, PERF_ROWS };
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -77,15 +77,14 @@ void perf_report_header(const struct perf_report *report)
 
     print_title(report);
     if (is_roofline(report))
-        printf("# each rank reads and writes memory of its own, all at once; bandwidths in 10^9 bytes/s\n");
+        printf("# each rank reads and writes its own memory, all at once; bandwidths in 10^9 bytes/s\n");
     else
         printf("# time of the slowest rank, median%s\n",
-               has_data ? "; bandwidths in 10^9 bytes/s; roof%: time of the memory alone in percent" : "");
+               has_data ? "; bandwidths in 10^9 bytes/s; roof%: time of memory alone in percent" : "");
     if (report->mpi)
         printf("# %s in turn on private buffers; ratio: its time / halay's\n", report->library);
     if (report->bench->measures[PERF_NAIVE])
-        printf(
-            "# naive: a loop between two barriers, over memory that all share, in turn; ratio: its time / halay's\n");
+        printf("# naive: a loop between two barriers, over shared memory, in turn; ratio: its time / halay's\n");
     printf("#%10s", "bytes");
     if (!is_roofline(report))
         printf("  %-20s", "algorithm");

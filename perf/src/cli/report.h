@@ -8,9 +8,9 @@
 #include "perf/src/operation/measure.h"
 #include <jansson.h>
 
-/* What does not change from size to size. All pointers are borrowed. */
+/* The same for all sizes. All pointers are borrowed. */
 struct perf_report {
-    const char *command; /* that was called: the operation's, or "roofline" */
+    const char *command; /* as called: the operation's, or "roofline" */
     const struct perf_bench *bench;
     int hosts;
     const char *buffers; /* "shared", "private" */

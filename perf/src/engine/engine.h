@@ -16,12 +16,12 @@ struct perf_engine {
     struct halay_context *context; /* owned */
     int rank, size;
     int is_shared;                        /* tensors lie in halay_alloc memory */
-    int is_apart;                         /* a model's gradients lie elsewhere than their sums */
+    int is_apart;                         /* a model's gradients and their sums lie apart */
     enum halay_wire wire;                 /* of a model's gradients */
     int wrong;                            /* a tensor came out wrong on some rank */
-    size_t bucket_bytes;                  /* what the engine fuses at most */
+    size_t bucket_bytes;                  /* the most that the engine fuses */
     const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: no comparison */
-    struct perf_progress *progress;       /* borrowed; NULL on ranks that don't show any */
+    struct perf_progress *progress;       /* borrowed; NULL on ranks that show none */
     int64_t period_us; /* from one submission of the small tensor to the next; 0: one right after the other */
 };
 
@@ -38,7 +38,7 @@ void perf_engine_free(struct perf_engine *engine, void *ptr); /* NULL is allowed
 /* The small tensor. */
 enum { PERF_SMALL_BYTES = 4096 };
 
-/* A moment a little ahead, the same on all ranks of a host. */
+/* A moment in the near future, the same on all ranks of a host. */
 enum halay_status perf_engine_agree_on_start(struct perf_engine *engine, int64_t *start_us);
 /* Sleep until shortly before the moment, then spin. */
 void perf_wait_until(int64_t moment_us);
@@ -56,7 +56,7 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
 enum halay_status perf_engine_floor(struct perf_engine *engine, enum perf_driver driver, long iterations,
                                     double *seconds);
 
-/* Processor time of this process in percent of one core, the worst rank's, while nothing is submitted. */
+/* Processor time of the process in percent of one core while nothing is submitted: the worst rank's. */
 enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, double *percent);
 
 /* How a step can be done: by the engine; by MPI, one call a tensor, or one a bucket of tensors that lie side by side;
@@ -71,12 +71,11 @@ enum perf_step_row {
 };
 
 struct perf_step {
-    double seconds
-        [PERF_STEP_ROWS]; /* from the first submission or call to the last completion, the slowest rank's, median;
-                                       0: not measured */
+    /* From the first submission or call to the last completion, the slowest rank's, median; 0: not measured. */
+    double seconds[PERF_STEP_ROWS];
     double exposed_seconds[PERF_STEP_ROWS]; /* the part of it after the last submission; the engine's rows only */
-    double
-        hidden; /* share of the communication's time that computing hides: (engine + compute - overlapped) / engine */
+    /* Share of the communication's time that computing hides: (engine + compute - overlapped) / engine. */
+    double hidden;
     double messages; /* the engine's own, of all ranks together */
     size_t tensors;
     size_t bytes; /* of all tensors, one rank's */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Floor: how fast a bare program does on this machine what an engine must do at least for a small tensor, with nothing
- * named, agreed on or checked: what is above it is the engine's, what is not is the machine's.
+ * Floor: how fast a bare program does, on this machine, the least that an engine must do for a small tensor: no names,
+ * no agreement, no checks. Time above the floor is the engine's, the rest is the machine's.
  *
  *     submitting thread   ....sleeps........spins.|data, number; wake own thread|..sleeps on a futex......
  *     its second thread   ....sleeps on a futex...........|woken|others' numbers|add all|..sleeps......
  *     driven: the submitting thread does all of it, and nobody is woken
  *
- * Data and numbers lie in a nameless file of rank 0, which the others open by way of /proc: one host only.
+ * Data and numbers lie in a nameless file of rank 0, which the others open through /proc: one host only.
  */
 #include "base/clock.h"
 #include "base/sync.h"
@@ -25,7 +25,7 @@
 enum { ELEMENTS = PERF_SMALL_BYTES / sizeof(float), LINE = 128, YIELD_LOOKS = 1000 };
 
 struct seat {
-    alignas(LINE) _Atomic uint32_t number; /* iterations whose data are there */
+    alignas(LINE) _Atomic uint32_t number; /* iterations whose data have arrived */
     alignas(LINE) float data[2][ELEMENTS]; /* of even and of odd iterations */
 };
 
@@ -46,7 +46,7 @@ static size_t seats_bytes(const struct perf_engine *engine)
     return (size_t)engine->size * sizeof(struct seat);
 }
 
-/* The same file on all ranks, or an error on all. */
+/* The same file on all ranks, or an error on all of them. */
 static enum halay_status map_seats(struct perf_engine *engine, struct seat **seats)
 {
     int64_t place[2] = { getpid(), -1 }; /* of rank 0: process, descriptor */
@@ -84,7 +84,7 @@ static void take(struct floor_run *run, uint32_t i)
     for (int r = 0; r < run->engine->size; r++) {
         for (int looks = 1; (int32_t)(atomic_load_explicit(&run->seats[r].number, memory_order_acquire) - i) < 0;
              looks++)
-            looks % YIELD_LOOKS ? halay_relax() : (void)sched_yield(); /* its processor may be this one */
+            looks % YIELD_LOOKS ? halay_relax() : (void)sched_yield(); /* the peer may need this processor */
         for (size_t k = 0; k < ELEMENTS; k++)
             run->sum[k] += run->seats[r].data[i & 1][k];
     }

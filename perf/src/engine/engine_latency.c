@@ -2,17 +2,17 @@
  *
  * Latency of one small tensor, and what an idle engine costs.
  *
- * Latency of a sleeping engine means that everybody sleeps before each submission, and that all ranks submit at the
- * same moment: what one rank waits for another that comes late is not the engine's. So rank 0 names a moment of the
- * clock that all processes of a host share, submission i is i periods later, and each rank sleeps until shortly
- * before and spins the rest, as the timer's slack is more than what is measured:
+ * Latency of a sleeping engine: all threads sleep before each submission, and all ranks submit at the same moment, as
+ * waiting for a late rank is not the engine's time. So rank 0 names a moment of the clock that all processes of a host
+ * share; submission i is i periods later; each rank sleeps until shortly before and spins the rest, as the timer's
+ * slack exceeds what is measured:
  *
  *     submitting thread   ....sleeps........spins.|submit|..sleeps on a semaphore......
  *     engine's thread     ....sleeps..............|woken |agrees, reduces, calls back.|..sleeps....
  *                                                 <------- measured ------------------>
  *
- * The period is longer than any wait spins, so the engines are asleep by then. How long decides how cold their code and
- * data are: what a sleeping virtual processor had in its caches is another's in the meantime.
+ * The period is longer than any wait spins, so the engines are asleep by then. Its length decides how cold their code
+ * and data are: others use the caches of a sleeping virtual processor.
  */
 #include "base/clock.h"
 #include "perf/src/engine/engine.h"
@@ -165,7 +165,7 @@ enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, d
 {
     enum { SETTLE_US = 100000 };
     double worst = 0;
-    enum halay_status status = perf_engine_worst(engine, &worst, 1); /* all are here: nobody has work for another */
+    enum halay_status status = perf_engine_worst(engine, &worst, 1); /* all are here: no rank has work for another */
 
     if (status != HALAY_OK)
         return status;

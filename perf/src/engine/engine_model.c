@@ -3,12 +3,11 @@
  * The engine under a model's load: the gradients of all its tensors, last layers first, submitted in one go and all
  * waited for; in turn with MPI doing the same reductions.
  *
- * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block cut into
- * buckets of the engine's threshold at most: what a program with the best possible fusion, for nothing, would call.
+ * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block in buckets up
+ * to the engine's threshold: as a program would call it whose fusion is perfect and costs nothing.
  *
- * With computing between there are two more kinds of step: computing alone, and the same with each tensor submitted
- * when its part is computed. What the second takes longer is the communication that was not hidden, by the wire or by
- * the processor that it takes.
+ * With computing there are two more kinds of step: computing alone, and the same with each tensor submitted when its
+ * part is computed. The difference is the communication that was not hidden, whether for the wire or for the processor.
  */
 #include "perf/src/engine/engine.h"
 #include "perf/src/engine/work.h"
@@ -98,7 +97,7 @@ static void replay_close(struct perf_engine *engine, struct replay *r)
     free(r->elements);
 }
 
-/* Wait for the requests from `first` on, whatever becomes of them: their memory is the engine's until then. */
+/* Wait for the requests from `first` on, failed or not: until then the engine owns their memory. */
 static enum halay_status wait_all(struct replay *r, size_t first)
 {
     enum halay_status worst = HALAY_OK;
@@ -112,13 +111,13 @@ static enum halay_status wait_all(struct replay *r, size_t first)
     return worst;
 }
 
-/* The part of the step's computing that makes this tensor. */
+/* This tensor's part of the step's computing. */
 static void compute(const struct replay *r, size_t tensor)
 {
     perf_work_do(&r->work, r->compute_seconds * (double)r->elements[tensor] / (double)r->total);
 }
 
-static enum halay_status run_compute(const struct replay *r, double *seconds)
+static enum halay_status step_of_computing(const struct replay *r, double *seconds)
 {
     double start = perf_now();
 
@@ -128,7 +127,7 @@ static enum halay_status run_compute(const struct replay *r, double *seconds)
     return HALAY_OK;
 }
 
-static enum halay_status run_engine(struct replay *r, int computes, double *seconds, double *exposed)
+static enum halay_status step_by_engine(struct replay *r, int computes, double *seconds, double *exposed)
 {
     enum halay_status status = HALAY_OK;
     size_t left = r->count;
@@ -162,8 +161,8 @@ static enum halay_status call_mpi(const struct halay_perf_mpi_ops *mpi, float *d
     return HALAY_ERR_SYSTEM;
 }
 
-static enum halay_status run_mpi(const struct perf_engine *engine, const struct replay *r, int by_bucket,
-                                 double *seconds)
+static enum halay_status step_by_mpi(const struct perf_engine *engine, const struct replay *r, int by_bucket,
+                                     double *seconds)
 {
     size_t most = engine->bucket_bytes / sizeof(float);
     enum halay_status status = HALAY_OK;
@@ -179,7 +178,7 @@ static enum halay_status run_mpi(const struct perf_engine *engine, const struct 
     return status;
 }
 
-static enum halay_status one_step(struct perf_engine *engine, struct replay *r, enum perf_step_row row, size_t step)
+static enum halay_status step_of_kind(struct perf_engine *engine, struct replay *r, enum perf_step_row row, size_t step)
 {
     float mine = (float)(engine->rank + 1), expected = (float)(engine->size * (engine->size + 1) / 2);
     double ready = 0;
@@ -191,13 +190,13 @@ static enum halay_status one_step(struct perf_engine *engine, struct replay *r, 
         r->data[i] = r->given[i] = mine;
     enum halay_status status = perf_engine_worst(engine, &ready, 1); /* the barrier */
     if (status == HALAY_OK && row == PERF_STEP_ENGINE)
-        status = run_engine(r, 0, &r->times[row][step], &r->exposed[row][step]);
+        status = step_by_engine(r, 0, &r->times[row][step], &r->exposed[row][step]);
     else if (status == HALAY_OK && row == PERF_STEP_OVERLAPPED)
-        status = run_engine(r, 1, &r->times[row][step], &r->exposed[row][step]);
+        status = step_by_engine(r, 1, &r->times[row][step], &r->exposed[row][step]);
     else if (status == HALAY_OK && row == PERF_STEP_COMPUTE)
-        status = run_compute(r, &r->times[row][step]);
+        status = step_of_computing(r, &r->times[row][step]);
     else if (status == HALAY_OK)
-        status = run_mpi(engine, r, row == PERF_STEP_MPI_BUCKETS, &r->times[row][step]);
+        status = step_by_mpi(engine, r, row == PERF_STEP_MPI_BUCKETS, &r->times[row][step]);
     if (status != HALAY_OK)
         return status;
     for (size_t i = 0; i < r->total; i++)
@@ -212,7 +211,7 @@ static int has_row(const struct perf_engine *engine, const struct replay *r, int
     return row == PERF_STEP_ENGINE || engine->mpi;
 }
 
-/* All kinds of step in turn, so that a machine whose speed changes is fair to all. */
+/* All kinds of step in turn, so that changes of the machine's speed hit all alike. */
 static enum halay_status run_steps(struct perf_engine *engine, struct replay *r, long steps)
 {
     enum halay_status status = HALAY_OK;
@@ -221,7 +220,7 @@ static enum halay_status run_steps(struct perf_engine *engine, struct replay *r,
         perf_progress_show(engine->progress, "model: step %ld of %ld", i < 0 ? 0 : i, steps);
         for (int row = 0; row < PERF_STEP_ROWS && status == HALAY_OK; row++)
             if (has_row(engine, r, row))
-                status = one_step(engine, r, (enum perf_step_row)row, i < 0 ? 0 : (size_t)i);
+                status = step_of_kind(engine, r, (enum perf_step_row)row, i < 0 ? 0 : (size_t)i);
     }
     return status;
 }
@@ -237,8 +236,8 @@ static enum halay_status count_messages(struct perf_engine *engine, double *mess
                : status;
 }
 
-/* Messages of all ranks together in one step: what two countings lie apart with a step between them, less what they do
- * without one. */
+/* Messages of all ranks in one step: the difference of two counts with a step between, less the difference without
+ * one. */
 static enum halay_status messages_of_step(struct perf_engine *engine, struct replay *r, double *messages)
 {
     double before, between, after;
@@ -247,7 +246,7 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
     if (status == HALAY_OK)
         status = count_messages(engine, &between);
     if (status == HALAY_OK)
-        status = run_engine(r, 0, &r->times[0][0], &r->exposed[0][0]);
+        status = step_by_engine(r, 0, &r->times[0][0], &r->exposed[0][0]);
     if (status == HALAY_OK)
         status = count_messages(engine, &after);
     *messages = after - between - (between - before);

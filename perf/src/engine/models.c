@@ -36,7 +36,7 @@ struct reader {
     size_t most, count;
 };
 
-static void put(struct reader *r, size_t elements)
+static void put_size(struct reader *r, size_t elements)
 {
     if (r->count < r->most)
         r->counts[r->count] = elements;
@@ -73,7 +73,7 @@ static void read_items(struct reader *r)
             r->at = end;
         }
         for (size_t i = 0; i < times; i++)
-            put(r, number);
+            put_size(r, number);
     }
 }
 

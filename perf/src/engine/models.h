@@ -12,7 +12,7 @@ struct perf_model {
     const char *what; /* one line for people */
     /* Elements of each tensor, in order of forward: numbers; 3*N is N three times; 3*(A B) is A B A B A B. */
     const char *pattern;
-    long steps; /* that are measured unless somebody says how many: some seconds' worth */
+    long steps; /* measured by default: a few seconds */
 };
 
 extern const struct perf_model perf_models[];

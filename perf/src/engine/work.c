@@ -22,7 +22,7 @@ static void do_rounds(double rounds)
     (void)sink;
 }
 
-/* The fastest of some: others had the processor in the slower ones. */
+/* The fastest of several: the slower ones were disturbed. */
 void perf_work_calibrate(struct perf_work *work)
 {
     double best = 0;

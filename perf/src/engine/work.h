@@ -10,9 +10,9 @@ struct perf_work {
     double rounds_per_second; /* of this processor while nothing disturbs it */
 };
 
-/* Find out how fast it is here: a tenth of a second. */
+/* Measure this processor's speed; takes a tenth of a second. */
 void perf_work_calibrate(struct perf_work *work);
-/* What takes that many seconds when nothing disturbs it. */
+/* Compute for so many seconds, if nothing disturbs it. */
 void perf_work_do(const struct perf_work *work, double seconds);
 
 #endif

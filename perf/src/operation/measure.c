@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measuring a collective so that the figure is not flattered:
+ * Measuring a collective without flattering it:
  *
  *     fill   barriers  [ halay's call ]    barrier   check    halay
  *     fill   barriers  [ MPI's call ]      barrier   check    MPI, on private memory: it has no other
@@ -8,17 +8,16 @@
  *     fill   barriers  [ read and write ]  barrier            the memory alone
  *     ... and again, for as many iterations
  *
- * Each rank rewrites its buffers before each iteration, as a program would, so the data lie in its own cache and must
- * come from there; without that small sizes look three times as fast. What others' data must come to is cleared, so
- * that nothing is right because it was right before. Before each measurement all meet in MPI's barrier and the naive
- * one, if they are measured, and then in halay's: the same for all, so that each has just run and none starts cold.
- * After it they meet in halay's, in which ranks without a processor sleep: where there are more ranks than processors,
- * those who are done would otherwise check, fill and spin in MPI's barrier at the cost of those who are not. Times are
- * gathered when the size is done. Taking turns in one run matters on machines whose speed changes from run to run: only
- * the ratio then means anything.
+ * Each rank rewrites its buffers before each iteration, as a program would, so that the data come from its own cache:
+ * without that small sizes look three times as fast. Results are cleared, so that none is right because it was right
+ * before. Before each measurement all meet in MPI's barrier and the naive one, if these are measured, then in halay's:
+ * the same for all, so that none starts cold. After it they meet in halay's, in which ranks without a processor sleep;
+ * with more ranks than processors, those that are done would otherwise check, fill and spin in MPI's barrier at the
+ * cost of the others. Times are gathered after the last iteration. Turns in one run matter on machines whose speed
+ * changes from run to run: there only the ratio means anything.
  *
- * The times of all ranks are compared iteration by iteration: the slowest rank's counts, and the median over
- * iterations. So what a rank leaves for others to wait for is counted, as it is their time.
+ * Of each iteration the slowest rank's time counts, then the median over the iterations. So work that a rank leaves to
+ * others is counted too, as they wait for it.
  */
 #include "perf/src/operation/measure.h"
 #include "base/memory.h"
@@ -27,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many as give a steady median in about the same time for each size. */
+/* Enough for a steady median, in about the same time for each size. */
 static long iterations_for(const struct perf_bench *bench, size_t bytes)
 {
     if (bench->iterations)
@@ -178,12 +177,12 @@ static struct perf_place lay_out(const struct perf_bench *bench, size_t count, v
     return place;
 }
 
-/* The median over `iterations` of the slowest rank, from row `which` of everybody's times; *wrong: all ranks'
+/* The median over `iterations` of the slowest rank, from row `which` of every rank's times; *wrong: all ranks'
  * together. */
 static double judge(struct perf_bench *bench, enum perf_row which, size_t iterations, double *wrong)
 {
     size_t ranks = (size_t)halay_group_size(bench->group), row = iterations + 1;
-    double *own = bench->times; /* gathered by now: free to be used */
+    double *own = bench->times; /* already gathered: free for reuse */
 
     *wrong = 0;
     for (size_t i = 0; i < iterations; i++) {
@@ -216,7 +215,7 @@ enum halay_status perf_bench_run(struct perf_bench *bench, size_t count, struct 
 
     memset(bench->times, 0, PERF_ROWS * row * sizeof *bench->times);
     for (long i = -warmup; i < iterations && status == HALAY_OK; i++) {
-        size_t slot = i < 0 ? 0 : (size_t)i; /* of the warm-up only the wrong elements stay */
+        size_t slot = i < 0 ? 0 : (size_t)i; /* of the warm-up only the wrong elements count */
         for (int which = 0; which < PERF_ROWS && status == HALAY_OK; which++) {
             double *times = bench->times + (size_t)which * row;
             if (bench->measures[which])

@@ -16,7 +16,7 @@
 /* What is timed in each iteration. */
 enum perf_row { PERF_HALAY, PERF_MPI, PERF_NAIVE, PERF_MEMORY, PERF_ROWS };
 
-/* What does not change from size to size. Zero-initialised, then set by the caller and perf_bench_init. */
+/* The same for all sizes. Zero-initialised, then set by the caller and perf_bench_init. */
 struct perf_bench {
     struct halay_group *group; /* borrowed */
     const struct perf_operation *operation;
@@ -28,14 +28,14 @@ struct perf_bench {
     int is_shared;                  /* buffers from halay_group_alloc */
     long iterations;                /* 0: by size */
     long warmup;                    /* -1: by the iterations */
-    struct perf_progress *progress; /* borrowed; NULL on ranks that don't show any */
+    struct perf_progress *progress; /* borrowed; NULL on ranks that show none */
 
     struct perf_pattern pattern; /* owned from here on */
     void *buffer, *spare;
     void *mpi_buffer, *mpi_spare;
     struct perf_naive naive;
     double *times; /* PERF_ROWS rows of iterations_max + 1; each row's last element: wrong elements */
-    double *all;   /* everybody's times */
+    double *all;   /* every rank's times */
 };
 
 struct perf_result {

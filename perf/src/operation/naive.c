@@ -26,11 +26,11 @@ int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dt
                      int hosts, char *text, size_t size)
 {
     if (hosts > 1)
-        snprintf(text, size, "the naive loop needs memory that all ranks share: they are on %d hosts", hosts);
+        snprintf(text, size, "the naive loop needs memory that all ranks share, and they are on %d hosts", hosts);
     else if ((size_t)ranks > HALAY_PAGE / sizeof(struct counter))
         snprintf(text, size, "the naive loop has room for %zu ranks", HALAY_PAGE / sizeof(struct counter));
     else if (operation->reduces && (dtype != HALAY_F32 || op != HALAY_SUM))
-        snprintf(text, size, "the naive loop adds f32 and nothing else");
+        snprintf(text, size, "the naive loop adds only f32");
     else
         return 1;
     return 0;
@@ -39,7 +39,7 @@ int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dt
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Rank 0's file: *fd of this process, or negative; it stays open until all ranks have mapped it. */
-static enum halay_status open_file(struct halay_group *group, size_t bytes, int *fd)
+static enum halay_status open_shared_file(struct halay_group *group, size_t bytes, int *fd)
 {
     int is_first = halay_group_rank(group) == 0;
     int64_t where[2] = { getpid(), -1 };
@@ -68,7 +68,7 @@ enum halay_status perf_naive_init(struct perf_naive *naive, struct halay_group *
     bytes = halay_round_up(bytes, HALAY_PAGE);
     naive->stride = 2 * bytes;
     naive->bytes = HALAY_PAGE + (size_t)naive->size * naive->stride;
-    enum halay_status status = open_file(group, naive->bytes, &fd);
+    enum halay_status status = open_shared_file(group, naive->bytes, &fd);
     if (status == HALAY_OK && fd >= 0) {
         void *base = mmap(NULL, naive->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         naive->base = base == MAP_FAILED ? NULL : base;
@@ -111,7 +111,7 @@ void perf_naive_barrier(struct perf_naive *naive)
         }
 }
 
-/* What is at that address of ours is there of rank r's. */
+/* Rank r's memory that corresponds to this address of ours. */
 static void *of_rank(const struct perf_naive *naive, int r, const void *own)
 {
     return (unsigned char *)(uintptr_t)own + ((ptrdiff_t)r - naive->rank) * (ptrdiff_t)naive->stride;
@@ -124,8 +124,8 @@ static size_t slice(const struct perf_naive *naive, size_t count, size_t *first)
     return count * ((size_t)naive->rank + 1) / (size_t)naive->size;
 }
 
-/* The sum of everybody's `in` from one element to another. */
-static void add(const struct perf_naive *naive, const float *in, size_t first, size_t end, float *to)
+/* The sum of every rank's `in` from one element to another. */
+static void add_all(const struct perf_naive *naive, const float *in, size_t first, size_t end, float *to)
 {
     const float *a = of_rank(naive, 0, in), *b = of_rank(naive, 1 % naive->size, in);
 
@@ -143,7 +143,7 @@ static void add(const struct perf_naive *naive, const float *in, size_t first, s
 }
 
 /* In place. */
-static void allreduce(const struct perf_naive *naive, const struct perf_call *call)
+static void naive_allreduce(const struct perf_naive *naive, const struct perf_call *call)
 {
     float *a = of_rank(naive, 0, call->out), *b = of_rank(naive, 1 % naive->size, call->out);
     size_t first, end = slice(naive, call->count, &first);
@@ -156,7 +156,7 @@ static void allreduce(const struct perf_naive *naive, const struct perf_call *ca
         }
         return;
     }
-    add(naive, call->in, first, end, call->out);
+    add_all(naive, call->in, first, end, call->out);
     for (int r = 0; r < naive->size; r++)
         if (r != naive->rank)
             memcpy((float *)of_rank(naive, r, call->out) + first, (float *)call->out + first,
@@ -164,7 +164,7 @@ static void allreduce(const struct perf_naive *naive, const struct perf_call *ca
 }
 
 /* In place at the root. */
-static void reduce(const struct perf_naive *naive, const struct perf_call *call)
+static void naive_reduce(const struct perf_naive *naive, const struct perf_call *call)
 {
     float *to = of_rank(naive, call->root, call->out);
     const float *from = of_rank(naive, !call->root, call->out);
@@ -175,12 +175,12 @@ static void reduce(const struct perf_naive *naive, const struct perf_call *call)
             to[i] += from[i];
         return;
     }
-    add(naive, call->in, first, end, to);
+    add_all(naive, call->in, first, end, to);
 }
 
 static void reduce_scatter(const struct perf_naive *naive, const struct perf_call *call)
 {
-    add(naive, (const float *)call->in + (size_t)naive->rank * call->count, 0, call->count, call->out);
+    add_all(naive, (const float *)call->in + (size_t)naive->rank * call->count, 0, call->count, call->out);
 }
 
 /* Rank r's block `which` of that buffer becomes block r of ours. */
@@ -203,10 +203,10 @@ void perf_naive_call(struct perf_naive *naive, const struct perf_place *place)
         return;
     switch (call->collective) {
     case PERF_ALLREDUCE:
-        allreduce(naive, call);
+        naive_allreduce(naive, call);
         break;
     case PERF_REDUCE:
-        reduce(naive, call);
+        naive_reduce(naive, call);
         break;
     case PERF_REDUCE_SCATTER:
         reduce_scatter(naive, call);

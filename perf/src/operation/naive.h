@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive: each operation as anybody would write it for ranks of one host, with no library around it: buffers in a
- * mapping that all share, a barrier by a counter a rank, one loop, the barrier again. What a machine lets such a
- * program reach is what the cost of a call is measured by. Sums of f32 only, blocks of equal size, nobody sleeps and
- * nobody may die.
+ * Naive: each operation as one would write it for the ranks of one host without a library: buffers in a mapping that
+ * all share, a barrier of a counter a rank, one loop, the barrier again. Such a program's speed is the yardstick for
+ * the cost of a call. Sums of f32 only, blocks of equal size; no rank sleeps, and none may die.
  */
 #ifndef HALAY_PERF_NAIVE_H
 #define HALAY_PERF_NAIVE_H

@@ -32,7 +32,7 @@ static double carried_whole(int size)
     return 1;
 }
 
-/* One buffer, of which all is given and all is got. */
+/* One buffer, all of it both input and output. */
 static void lay_out_in_place(struct perf_place *place)
 {
     place->call.in = place->call.out = place->buffer;
@@ -72,7 +72,7 @@ static size_t wrong_at_root(const struct perf_pattern *pattern, const struct per
     return place->rank == place->call.root ? wrong_reduced(pattern, place) : 0;
 }
 
-/* A slice of everybody's buffer, to the root's. */
+/* A slice of every rank's buffer, into the root's. */
 static void touch_slices(const struct perf_place *place)
 {
     size_t slice = bytes_of(place, place->total / (size_t)place->size);
@@ -137,7 +137,7 @@ static void touch_copy(const struct perf_place *place)
 
 /* ---- all-gather -------------------------------------------------------------------------------------------------- */
 
-/* This rank's block lies where it belongs. */
+/* This rank's block already lies in its place. */
 static void lay_out_own_block(struct perf_place *place)
 {
     place->call.out = place->buffer;
@@ -184,7 +184,7 @@ static enum halay_status call_alltoall(struct halay_group *group, const struct p
     return halay_group_alltoall(group, c->in, c->out, c->count, c->dtype);
 }
 
-/* Block r is rank r's block for this rank, which lies behind those for the ranks below. */
+/* Block r comes from rank r: there it lies behind the blocks for lower ranks. */
 static size_t wrong_exchanged(const struct perf_pattern *pattern, const struct perf_place *place)
 {
     size_t count = place->call.count, first = (size_t)place->rank * count, wrong = 0;
@@ -246,7 +246,7 @@ const struct perf_operation perf_operations[] = {
         .command = "reduce",
         .name = "reduce",
         .mpi = "MPI_Reduce",
-        .summary = "the same of the reduction to one rank",
+        .summary = "the same for the reduction to one rank",
         .collective = PERF_REDUCE,
         .reduces = 1,
         .is_rooted = 1,
@@ -262,7 +262,7 @@ const struct perf_operation perf_operations[] = {
         .command = "reduce-scatter",
         .name = "reduce-scatter",
         .mpi = "MPI_Reduce_scatter_block",
-        .summary = "the same of the reduce-scatter",
+        .summary = "the same for the reduce-scatter",
         .collective = PERF_REDUCE_SCATTER,
         .reduces = 1,
         .has_data = 1,
@@ -279,7 +279,7 @@ const struct perf_operation perf_operations[] = {
         .command = "broadcast",
         .name = "broadcast",
         .mpi = "MPI_Bcast",
-        .summary = "the same of the broadcast",
+        .summary = "the same for the broadcast",
         .collective = PERF_BROADCAST,
         .is_rooted = 1,
         .has_data = 1,
@@ -295,7 +295,7 @@ const struct perf_operation perf_operations[] = {
         .command = "all-gather",
         .name = "allgather",
         .mpi = "MPI_Allgather",
-        .summary = "the same of the all-gather",
+        .summary = "the same for the all-gather",
         .collective = PERF_ALLGATHER,
         .has_data = 1,
         .has_blocks = 1,
@@ -311,7 +311,7 @@ const struct perf_operation perf_operations[] = {
         .command = "alltoall",
         .name = "alltoall",
         .mpi = "MPI_Alltoall",
-        .summary = "the same of the all-to-all",
+        .summary = "the same for the all-to-all",
         .collective = PERF_ALLTOALL,
         .has_data = 1,
         .has_blocks = 1,

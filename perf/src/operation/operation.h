@@ -14,7 +14,7 @@
 /* Where this rank's data lie. */
 struct perf_place {
     struct perf_call call;
-    size_t total; /* elements that the bytes count: call.count, or that times size for blocks */
+    size_t total; /* elements counted by bytes: call.count, times size where there are blocks */
     int rank, size;
     void *buffer, *spare; /* total elements each, of the same kind of memory; spare: see has_spare */
 };
@@ -33,14 +33,14 @@ struct perf_operation {
 
     /* busbw = algbw times this: what every link carries of the bytes */
     double (*bus_factor)(int size);
-    /* Set the call's in and out; all else of the place is set. */
+    /* Set the call's in and out; the rest of the place is set. */
     void (*lay_out)(struct perf_place *place);
-    /* This rank's elements where it gives any, zeros where others' must come to. */
+    /* This rank's elements as input, zeros where those of others will arrive. */
     void (*fill)(const struct perf_pattern *pattern, const struct perf_place *place);
     enum halay_status (*call)(struct halay_group *group, const struct perf_call *call);
-    /* How many elements of this rank are not what must come out. */
+    /* How many of this rank's elements are wrong. */
     size_t (*wrong)(const struct perf_pattern *pattern, const struct perf_place *place);
-    /* The least that this rank must read and write, in memory of its own; see roofline.h. NULL: nothing. */
+    /* The least that this rank must read and write, in its own memory (roofline.h). NULL: nothing. */
     void (*touch)(const struct perf_place *place);
 };
 

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A block of some kilobytes fits the first cache, and is worth a memcpy. */
+/* A few kilobytes: they fit the first cache, and are worth a memcpy. */
 enum { PERIOD = 5, BLOCK = PERIOD * 512 };
 
-static void put(enum halay_dtype dtype, void *base, size_t i, double value)
+static void put_element(enum halay_dtype dtype, void *base, size_t i, double value)
 {
     switch (dtype) {
     case HALAY_F32:
@@ -89,7 +89,7 @@ static double element(enum halay_dtype dtype, size_t phase)
     return (double)(dtype == HALAY_BOOL ? phase % PERIOD & 1 : phase % PERIOD + 1);
 }
 
-/* Modulo 2^64, of which each integer type keeps its lower part. */
+/* Modulo 2^64: each integer type keeps the lower part. */
 static void put_product(enum halay_dtype dtype, void *base, size_t i, int size)
 {
     size_t bytes = halay_dtype_size(dtype);
@@ -101,7 +101,7 @@ static void put_product(enum halay_dtype dtype, void *base, size_t i, int size)
         integer *= (uint64_t)element(dtype, i + (size_t)r);
     }
     if (epsilon(dtype) > 0)
-        put(dtype, base, i, real);
+        put_element(dtype, base, i, real);
     else
         for (size_t k = 0; k < bytes; k++) /* as the machine has it: least significant first */
             ((unsigned char *)base)[i * bytes + k] = (unsigned char)(integer >> 8 * k);
@@ -153,7 +153,7 @@ enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dty
         return HALAY_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < BLOCK + PERIOD; i++)
-        put(dtype, p.plain, i, element(dtype, i));
+        put_element(dtype, p.plain, i, element(dtype, i));
     *pattern = p;
     return HALAY_OK;
 }
@@ -169,7 +169,7 @@ enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_o
         if (op == HALAY_PRODUCT)
             put_product(pattern->dtype, pattern->reduced, i, size);
         else
-            put(pattern->dtype, pattern->reduced, i, reduced(pattern->dtype, op, i, size));
+            put_element(pattern->dtype, pattern->reduced, i, reduced(pattern->dtype, op, i, size));
     /* Whole numbers up to 2 / epsilon are exact. A quotient may be rounded one way or the other, sums beyond that range
      * and products at every step. */
     if (e > 0 && (op == HALAY_AVERAGE || op == HALAY_PRODUCT || (op == HALAY_SUM && (double)PERIOD * size > 2 / e)))
@@ -190,7 +190,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* block: as many bytes as its BLOCK elements, again and again. */
+/* Compares with block, repeated. */
 static void copy_blocks(const unsigned char *block, size_t element_bytes, void *buffer, size_t count)
 {
     for (size_t i = 0; i < count; i += BLOCK)

@@ -17,10 +17,10 @@ struct perf_pattern {
     double tolerance;       /* of what was reduced, relative; 0: every bit counts */
     unsigned char *plain;   /* owned: rank 0's elements, PERIOD more than are copied at once */
     unsigned char *reduced; /* owned: what all ranks' reduce to; NULL: nothing is reduced */
-    unsigned char *zeros;   /* owned: what no element is but a bool's */
+    unsigned char *zeros;   /* owned: a value that only bools have */
 };
 
-/* For operations that only move data: a reduction of that pattern may be asked for only after perf_pattern_reduce. */
+/* For operations that only move data; reductions need perf_pattern_reduce too. */
 enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dtype dtype);
 enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_op op, int size);
 void perf_pattern_fini(struct perf_pattern *pattern); /* zeroed or initialised */
@@ -30,7 +30,7 @@ void perf_pattern_fini(struct perf_pattern *pattern); /* zeroed or initialised *
 void perf_pattern_fill(const struct perf_pattern *pattern, size_t phase, void *buffer, size_t count);
 void perf_pattern_clear(const struct perf_pattern *pattern, void *buffer, size_t count);
 
-/* How many of the elements are not those of that phase, as they were put in or reduced. */
+/* How many of the elements differ from those of that phase, as given or as reduced. */
 size_t perf_pattern_wrong(const struct perf_pattern *pattern, size_t phase, const void *buffer, size_t count);
 size_t perf_pattern_wrong_reduced(const struct perf_pattern *pattern, size_t phase, const void *buffer, size_t count);
 

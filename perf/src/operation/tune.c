@@ -99,7 +99,7 @@ static double above(double value, double least)
 struct perf_tune_costs perf_tune_fit(const struct perf_tune_operation *operations, int count, int ranks, size_t segment)
 {
     struct perf_tune_costs c = { -1, -1, -1, -1, -1, -1 };
-    const double least = 1e-13; /* of a byte: nothing is free */
+    const double least = 1e-13; /* of a byte: no cost is zero */
     double n = ranks, s, t, levels = 0, ones = 0;
 
     for (int k = ranks; k; k >>= 1) {

@@ -11,7 +11,7 @@
 
 enum { PERF_TUNE_ALGORITHMS = 16, PERF_TUNE_SIZES = 64 };
 
-/* What was measured of one operation: algorithms, or one algorithm with slots of several sizes. */
+/* The measurements of one operation: algorithms, or one algorithm with several slot sizes. */
 struct perf_tune_operation {
     const char *name; /* "allgather" */
     int algorithm_count, size_count;
@@ -49,7 +49,7 @@ void perf_tune_write_slots(const struct perf_tune_scope *scope, const struct per
 int perf_tune_has_costs(const struct perf_tune_costs *costs);
 void perf_tune_write_costs(const struct perf_tune_scope *scope, const struct perf_tune_costs *costs, FILE *out);
 
-/* What a run has new rows for. */
+/* What a run has measured. */
 struct perf_tune_news {
     const struct perf_tune_operation *operations, *slots; /* borrowed; slots: of those that have some, else zeros */
     int count;                                            /* of both */

@@ -2,11 +2,11 @@
  *
  * Flight: reading records and comparing ranks.
  *
- * Collectives of a process set have the same numbers on all its ranks, because the coordinator gives them out in one
- * order: so they are compared set by set and number by number, from the first one that every rank's records reach.
- * Submissions are compared by set, name and by how many of that name there were before. A submission that ended well on
- * one rank was made by all, whatever their records say. Who is in a set is seen in the records: each member has one of
- * its making, and who has none of the set at all counts as no member.
+ * The coordinator numbers a process set's collectives, so they have the same numbers on all ranks of the set and are
+ * compared set by set and number by number, from the first one that every rank's records reach. Submissions are
+ * compared by set, name and how many of that name came before. A submission that succeeded on one rank was made by all,
+ * whatever their records say. A rank is a member of a set if it has any record of it: members record that the set was
+ * made.
  */
 #include "perf/src/records/flight.h"
 #include <inttypes.h>
@@ -73,23 +73,6 @@ __attribute__((format(printf, 2, 3))) static void print(struct text *text, const
     text->length += length > 0 ? (size_t)length : 0;
 }
 
-/* "ranks 0, 1" of those whose state is `state`; nothing and 0 if there is none. */
-static int print_ranks(struct text *text, const struct perf_flight *flights, const unsigned char *states, size_t ranks,
-                       unsigned char state, const char *before)
-{
-    int count = 0, more = 0;
-
-    for (size_t f = 0; f < ranks; f++)
-        count += states[f] == state;
-    if (!count)
-        return 0;
-    print(text, "%srank%s", before, count > 1 ? "s" : "");
-    for (size_t f = 0; f < ranks; f++)
-        if (states[f] == state)
-            print(text, "%s%d", more++ ? ", " : " ", flights[f].head.rank);
-    return 1;
-}
-
 static void print_set(struct text *text, const struct halay_record *r)
 {
     if (r->set)
@@ -103,27 +86,39 @@ static void print_kind(struct text *text, const struct halay_record *r)
 
 /* ---- differences ---- */
 
-struct findings {
-    struct perf_difference *found; /* owned until handed out */
-    size_t count, capacity;
-    int out_of_memory;
+/* What a rank has done with a collective or a submission. */
+enum state {
+    MISSING, /* nothing */
+    STARTED, /* started, or submitted */
+    FINISHED,
+    OTHER,  /* the same number or name for something else */
+    UNKNOWN /* the rank has nothing to do with it, or its records do not tell */
 };
 
-static struct text begin_finding(struct findings *findings, int64_t time_ns)
-{
-    static char nowhere[1];
+struct comparison {
+    const struct perf_flight *flights;
+    size_t ranks;
+    int *members;                  /* (ranks), owned: is it in the set that is compared now? */
+    enum state *states;            /* (ranks), owned: of what is compared now */
+    uint64_t *latest;              /* (ranks), owned: the last ordinal of a name */
+    struct perf_difference *found; /* owned until handed out */
+    size_t count, capacity;
+    int is_out_of_memory;
+};
 
-    if (findings->count == findings->capacity) {
-        size_t capacity = findings->capacity ? findings->capacity * 2 : 16;
-        struct perf_difference *grown = realloc(findings->found, capacity * sizeof *grown);
+static struct text begin_difference(struct comparison *c, int64_t time_ns)
+{
+    if (c->count == c->capacity) {
+        size_t capacity = c->capacity ? c->capacity * 2 : 16;
+        struct perf_difference *grown = realloc(c->found, capacity * sizeof *grown);
         if (!grown) {
-            findings->out_of_memory = 1;
-            return (struct text){ .at = nowhere, .size = 0 };
+            c->is_out_of_memory = 1;
+            return (struct text){ .size = 0 };
         }
-        findings->found = grown;
-        findings->capacity = capacity;
+        c->found = grown;
+        c->capacity = capacity;
     }
-    struct perf_difference *d = &findings->found[findings->count++];
+    struct perf_difference *d = &c->found[c->count++];
     *d = (struct perf_difference){ .time_ns = time_ns };
     return (struct text){ .at = d->text, .size = sizeof d->text };
 }
@@ -132,13 +127,40 @@ static int compare_time(const void *a, const void *b)
 {
     const struct perf_difference *x = a, *y = b;
 
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-enum { MISSING = 0, STARTED, FINISHED, OTHER, FOREIGN }; /* FOREIGN: no member of the set */
+/* "ranks 0, 1" behind `before`, of those in that state; nothing and 0 if there is none. */
+static int print_ranks(struct text *text, const struct comparison *c, enum state state, const char *before)
+{
+    int count = 0;
+
+    for (size_t f = 0; f < c->ranks; f++)
+        count += c->states[f] == state;
+    if (!count)
+        return 0;
+    print(text, "%srank%s", before, count > 1 ? "s" : "");
+    const char *between = " ";
+    for (size_t f = 0; f < c->ranks; f++)
+        if (c->states[f] == state) {
+            print(text, "%s%d", between, c->flights[f].head.rank);
+            between = ", ";
+        }
+    return 1;
+}
+
+/* As far as the records tell. */
+static int is_member(const struct perf_flight *flight, int set)
+{
+    for (size_t i = 0; set && i < flight->count; i++)
+        if (flight->records[i].set == set)
+            return 1;
+    return !set;
+}
 
 /* ---- collectives ---- */
 
+/* One of them on one rank. */
 struct collective {
     const struct halay_record *started, *finished;
 };
@@ -160,15 +182,6 @@ static uint64_t last_known(const struct perf_flight *flight, int set)
         if (flight->records[i - 1].kind == HALAY_RECORD_STARTED && flight->records[i - 1].set == set)
             return flight->records[i - 1].collective;
     return 0;
-}
-
-/* As far as the records tell. */
-static int is_member(const struct perf_flight *flight, int set)
-{
-    for (size_t i = 0; set && i < flight->count; i++)
-        if (flight->records[i].set == set)
-            return 1;
-    return !set;
 }
 
 static int is_same_collective(const struct halay_record *a, const struct halay_record *b)
@@ -206,112 +219,120 @@ static void print_collective(struct text *text, const struct halay_record *r)
     print(text, ")");
 }
 
-/* Compare the collective of one number; states is scratch for a byte a rank, members says who takes part. */
-static void compare_collective(const struct perf_flight *flights, const struct collective *of, size_t ranks,
-                               uint64_t number, const unsigned char *members, unsigned char *states,
-                               struct findings *findings)
+static enum state state_of(const struct collective *of, const struct halay_record *common)
 {
-    int first_state = -1;
-    const struct halay_record *common = most_common(of, ranks);
+    if (!of->started)
+        return MISSING;
+    if (!is_same_collective(of->started, common))
+        return OTHER;
+    return of->finished ? FINISHED : STARTED;
+}
+
+static int all_are_alike(const struct comparison *c)
+{
+    enum state first = UNKNOWN;
+
+    for (size_t f = 0; f < c->ranks; f++) {
+        if (c->states[f] == UNKNOWN)
+            continue;
+        if (first == UNKNOWN)
+            first = c->states[f];
+        if (c->states[f] != first || c->states[f] == OTHER)
+            return 0;
+    }
+    return 1;
+}
+
+/* The collective of one number: of[f] is that of a rank. */
+static void compare_collective(struct comparison *c, const struct collective *of, uint64_t number)
+{
+    const struct halay_record *common = most_common(of, c->ranks);
     int64_t first_ns = INT64_MAX;
-    int differ = 0, others = 0;
 
     if (!common)
         return;
-    for (size_t f = 0; f < ranks; f++) {
-        states[f] = !of[f].started ? MISSING : of[f].finished ? FINISHED : STARTED;
-        if (of[f].started && !is_same_collective(of[f].started, common)) {
-            states[f] = OTHER;
-            others = 1;
-        }
+    for (size_t f = 0; f < c->ranks; f++) {
+        c->states[f] = c->members[f] ? state_of(&of[f], common) : UNKNOWN;
         if (of[f].started && of[f].started->time_ns < first_ns)
             first_ns = of[f].started->time_ns;
-        if (!members[f])
-            states[f] = FOREIGN;
-        else if (first_state < 0)
-            first_state = states[f];
-        differ |= members[f] && (states[f] != first_state || states[f] == OTHER);
     }
-    if (!differ)
+    if (all_are_alike(c))
         return;
-    struct text text = begin_finding(findings, first_ns);
+    struct text text = begin_difference(c, first_ns);
     print(&text, "collective %" PRIu64 ", ", number);
     print_collective(&text, common);
-    const char *before = ": finished by ";
-    if (print_ranks(&text, flights, states, ranks, FINISHED, before))
-        before = "; started and not finished by ";
-    else
-        before = ": started and not finished by ";
-    if (print_ranks(&text, flights, states, ranks, STARTED, before) || *before == ';')
-        before = "; not started by ";
-    print_ranks(&text, flights, states, ranks, MISSING, before);
-    for (size_t f = 0; others && f < ranks; f++)
-        if (states[f] == OTHER) {
+    const int has_finished = print_ranks(&text, c, FINISHED, ": finished by ");
+    print_ranks(&text, c, STARTED, has_finished ? "; started and not finished by " : ": started and not finished by ");
+    print_ranks(&text, c, MISSING, "; not started by ");
+    for (size_t f = 0; f < c->ranks; f++)
+        if (c->states[f] == OTHER) {
             print(&text, "; it is ");
             print_collective(&text, of[f].started);
-            print(&text, " on rank %d", flights[f].head.rank);
+            print(&text, " on rank %d", c->flights[f].head.rank);
         }
 }
 
-/* The collectives of one set. members, states: scratch for a byte a rank. */
-static enum halay_status compare_set(const struct perf_flight *flights, size_t ranks, int set, unsigned char *members,
-                                     unsigned char *states, struct findings *findings)
+/* Of one set, the collectives from first on: all[number][rank]. */
+static void fill_collectives(const struct comparison *c, int set, uint64_t first, uint64_t last, struct collective *all)
+{
+    for (size_t f = 0; f < c->ranks; f++)
+        for (size_t i = 0; i < c->flights[f].count; i++) {
+            const struct halay_record *r = &c->flights[f].records[i];
+            if (r->set != set || r->collective < first || r->collective > last)
+                continue;
+            struct collective *one = &all[(r->collective - first) * c->ranks + f];
+            if (r->kind == HALAY_RECORD_STARTED)
+                one->started = r;
+            else if (r->kind == HALAY_RECORD_FINISHED)
+                one->finished = r;
+        }
+}
+
+static enum halay_status compare_set(struct comparison *c, int set)
 {
     uint64_t first = 1, last = 0;
 
-    for (size_t f = 0; f < ranks; f++) {
-        members[f] = (unsigned char)is_member(&flights[f], set);
-        if (!members[f])
+    for (size_t f = 0; f < c->ranks; f++) {
+        c->members[f] = is_member(&c->flights[f], set);
+        if (!c->members[f])
             continue;
-        uint64_t begin = first_known(&flights[f], set), end = last_known(&flights[f], set);
+        uint64_t begin = first_known(&c->flights[f], set), end = last_known(&c->flights[f], set);
         first = begin > first ? begin : first;
         last = end > last ? end : last;
     }
     if (first > last)
         return HALAY_OK;
     size_t numbers = (size_t)(last - first + 1);
-    struct collective *all = calloc(numbers * ranks, sizeof *all);
+    struct collective *all = calloc(numbers * c->ranks, sizeof *all);
     if (!all)
         return HALAY_ERR_NO_MEMORY;
-    for (size_t f = 0; f < ranks; f++)
-        for (size_t i = 0; i < flights[f].count; i++) {
-            const struct halay_record *r = &flights[f].records[i];
-            if (r->set != set || r->collective < first || r->collective > last)
-                continue;
-            struct collective *c = &all[(r->collective - first) * ranks + f];
-            if (r->kind == HALAY_RECORD_STARTED)
-                c->started = r;
-            else if (r->kind == HALAY_RECORD_FINISHED)
-                c->finished = r;
-        }
+    fill_collectives(c, set, first, last, all);
     for (size_t n = 0; n < numbers; n++)
-        compare_collective(flights, &all[n * ranks], ranks, first + n, members, states, findings);
+        compare_collective(c, &all[n * c->ranks], first + n);
     free(all);
     return HALAY_OK;
 }
 
 /* The lowest number of a set above `after` in any rank's records; -1: none. */
-static int next_set(const struct perf_flight *flights, size_t ranks, int after)
+static int next_set(const struct comparison *c, int after)
 {
     int next = -1;
 
-    for (size_t f = 0; f < ranks; f++)
-        for (size_t i = 0; i < flights[f].count; i++) {
-            int set = flights[f].records[i].set;
+    for (size_t f = 0; f < c->ranks; f++)
+        for (size_t i = 0; i < c->flights[f].count; i++) {
+            int set = c->flights[f].records[i].set;
             if (set > after && (next < 0 || set < next))
                 next = set;
         }
     return next;
 }
 
-static enum halay_status compare_collectives(const struct perf_flight *flights, size_t ranks, struct findings *findings)
+static enum halay_status compare_collectives(struct comparison *c)
 {
-    unsigned char *members = malloc(2 * ranks);
-    enum halay_status status = members ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = HALAY_OK;
 
-    for (int set = 0; set >= 0 && status == HALAY_OK; set = next_set(flights, ranks, set))
-        status = compare_set(flights, ranks, set, members, members + ranks, findings);
-    free(members);
+    for (int set = 0; set >= 0 && status == HALAY_OK; set = next_set(c, set))
+        status = compare_set(c, set);
     return status;
 }
 
@@ -322,19 +343,47 @@ struct submission {
     size_t flight;
 };
 
+static int order(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_name(const struct submission *a, const struct submission *b)
+{
+    int set = order(a->record->set, b->record->set);
+
+    return set ? set : order(a->record->hash, b->record->hash);
+}
+
+static int by_ordinal(const struct submission *a, const struct submission *b)
+{
+    return order(a->record->ordinal, b->record->ordinal);
+}
+
+/* By set, name, ordinal, rank and time. */
 static int compare_submissions(const void *a, const void *b)
 {
+    int name = by_name(a, b), ordinal = by_ordinal(a, b);
     const struct submission *x = a, *y = b;
 
-    if (x->record->set != y->record->set)
-        return x->record->set < y->record->set ? -1 : 1;
-    if (x->record->hash != y->record->hash)
-        return x->record->hash < y->record->hash ? -1 : 1;
-    if (x->record->ordinal != y->record->ordinal)
-        return x->record->ordinal < y->record->ordinal ? -1 : 1;
+    if (name)
+        return name;
+    if (ordinal)
+        return ordinal;
     if (x->flight != y->flight)
-        return x->flight < y->flight ? -1 : 1;
-    return x->record->number < y->record->number ? -1 : x->record->number > y->record->number;
+        return order(x->flight, y->flight);
+    return order(x->record->number, y->record->number);
+}
+
+/* How many at the beginning are equal by that order. */
+static size_t count_equal(const struct submission *of, size_t count,
+                          int (*compare)(const struct submission *, const struct submission *))
+{
+    size_t equal = 1;
+
+    while (equal < count && !compare(&of[0], &of[equal]))
+        equal++;
+    return equal;
 }
 
 static int64_t submitted_ns(const struct halay_record *r)
@@ -351,65 +400,95 @@ static int is_same_tensor(const struct halay_record *a, const struct halay_recor
            (a->bytes == b->bytes || has_own_rows);
 }
 
-/* The rank may have made a submission at this time that its records don't reach any more. */
+/* Its records may no longer reach a submission that the rank made at this time. */
 static int may_be_lost(const struct perf_flight *flight, int64_t time_ns)
 {
     return !flight->is_whole && (!flight->count || flight->records[0].time_ns > time_ns);
 }
 
-/* One submission: all records of it, by rank. latest[f]: the last ordinal of that name on the rank. */
-static void compare_submission(const struct perf_flight *flights, const struct submission *of, size_t count,
-                               size_t ranks, const uint64_t *latest, unsigned char *states, struct findings *findings)
+/* Of the ranks without a record of the submission, those that may have made it become UNKNOWN. */
+static void mark_absent(struct comparison *c, const struct halay_record *first, int64_t first_ns)
+{
+    for (size_t f = 0; f < c->ranks; f++)
+        if (c->states[f] == MISSING && (c->latest[f] > first->ordinal || may_be_lost(&c->flights[f], first_ns) ||
+                                        !is_member(&c->flights[f], first->set)))
+            c->states[f] = UNKNOWN;
+}
+
+static int any_is(const struct comparison *c, enum state state)
+{
+    for (size_t f = 0; f < c->ranks; f++)
+        if (c->states[f] == state)
+            return 1;
+    return 0;
+}
+
+static void print_submission(struct text *text, const struct comparison *c, const struct submission *of, size_t count)
+{
+    const struct halay_record *first = of[0].record;
+    const int others = any_is(c, OTHER);
+
+    print(text, "tensor '%.*s'", first->name_length, first->name);
+    print_set(text, first);
+    print(text, ", submission %" PRIu64 ": submitted", first->ordinal);
+    if (others) {
+        print(text, " as ");
+        print_kind(text, first);
+        print(text, ", %" PRIu64 " bytes", first->bytes);
+    }
+    print_ranks(text, c, STARTED, " by ");
+    for (size_t i = 0; others && i < count; i++)
+        if (c->states[of[i].flight] == OTHER && (!i || of[i].flight != of[i - 1].flight)) {
+            print(text, "; as ");
+            print_kind(text, of[i].record);
+            print(text, ", %" PRIu64 " bytes, by rank %d", of[i].record->bytes, c->flights[of[i].flight].head.rank);
+        }
+    print_ranks(text, c, MISSING, "; not by ");
+}
+
+/* One submission: all records of it, by rank. */
+static void compare_submission(struct comparison *c, const struct submission *of, size_t count)
 {
     const struct halay_record *first = of[0].record;
     int64_t first_ns = INT64_MAX;
-    int missing = 0, others = 0;
 
-    memset(states, MISSING, ranks);
+    for (size_t f = 0; f < c->ranks; f++)
+        c->states[f] = MISSING;
     for (size_t i = 0; i < count; i++) {
         const struct halay_record *r = of[i].record;
         if (r->kind == HALAY_RECORD_ENDED && r->status == HALAY_OK)
             return; /* all ranks were there */
-        states[of[i].flight] = is_same_tensor(r, first) ? STARTED : OTHER;
-        others |= states[of[i].flight] == OTHER;
+        c->states[of[i].flight] = is_same_tensor(r, first) ? STARTED : OTHER;
         if (submitted_ns(r) < first_ns)
             first_ns = submitted_ns(r);
     }
-    for (size_t f = 0; f < ranks; f++)
-        if (states[f] == MISSING) {
-            if (latest[f] > first->ordinal || may_be_lost(&flights[f], first_ns) || !is_member(&flights[f], first->set))
-                states[f] = FINISHED; /* it was there, or nobody can know */
-            else
-                missing = 1;
-        }
-    if (!missing && !others)
+    mark_absent(c, first, first_ns);
+    if (!any_is(c, MISSING) && !any_is(c, OTHER))
         return;
-    struct text text = begin_finding(findings, first_ns);
-    print(&text, "tensor '%.*s'", first->name_length, first->name);
-    print_set(&text, first);
-    print(&text, ", submission %" PRIu64 ": submitted", first->ordinal);
-    if (others) {
-        print(&text, " as ");
-        print_kind(&text, first);
-        print(&text, ", %" PRIu64 " bytes", first->bytes);
-    }
-    print_ranks(&text, flights, states, ranks, STARTED, " by ");
-    for (size_t i = 0; others && i < count; i++)
-        if (states[of[i].flight] == OTHER && (!i || of[i].flight != of[i - 1].flight)) {
-            print(&text, "; as ");
-            print_kind(&text, of[i].record);
-            print(&text, ", %" PRIu64 " bytes, by rank %d", of[i].record->bytes, flights[of[i].flight].head.rank);
-        }
-    print_ranks(&text, flights, states, ranks, MISSING, "; not by ");
+    struct text text = begin_difference(c, first_ns);
+    print_submission(&text, c, of, count);
 }
 
-static size_t collect_submissions(const struct perf_flight *flights, size_t ranks, struct submission *all)
+/* All submissions of one name, in order. */
+static void compare_name(struct comparison *c, const struct submission *of, size_t count)
+{
+    memset(c->latest, 0, c->ranks * sizeof *c->latest);
+    for (size_t i = 0; i < count; i++)
+        c->latest[of[i].flight] = of[i].record->ordinal;
+    for (size_t i = 0, equal; i < count; i += equal) {
+        equal = count_equal(&of[i], count - i, by_ordinal);
+        compare_submission(c, &of[i], equal);
+    }
+}
+
+/* Into all, unless it is NULL; how many they are. */
+static size_t collect_submissions(const struct comparison *c, struct submission *all)
 {
     size_t count = 0;
 
-    for (size_t f = 0; f < ranks; f++)
-        for (size_t i = 0; i < flights[f].count; i++) {
-            const struct halay_record *r = &flights[f].records[i];
+    for (size_t f = 0; f < c->ranks; f++)
+        for (size_t i = 0; i < c->flights[f].count; i++) {
+            const struct halay_record *r = &c->flights[f].records[i];
             if (r->kind != HALAY_RECORD_SUBMITTED && r->kind != HALAY_RECORD_ENDED)
                 continue;
             if (all)
@@ -419,55 +498,50 @@ static size_t collect_submissions(const struct perf_flight *flights, size_t rank
     return count;
 }
 
-static enum halay_status compare_all_submissions(const struct perf_flight *flights, size_t ranks,
-                                                 struct findings *findings)
+static enum halay_status compare_all_submissions(struct comparison *c)
 {
-    size_t count = collect_submissions(flights, ranks, NULL);
+    size_t count = collect_submissions(c, NULL);
     struct submission *all = malloc((count + 1) * sizeof *all);
-    uint64_t *latest = malloc(ranks * sizeof *latest);
-    unsigned char *states = malloc(ranks);
-    enum halay_status status = all && latest && states ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
-    if (status == HALAY_OK) {
-        collect_submissions(flights, ranks, all);
-        qsort(all, count, sizeof *all, compare_submissions);
-        for (size_t i = 0, name_end = 0, end; i < count; i = end) {
-            if (i == name_end) { /* the next name */
-                memset(latest, 0, ranks * sizeof *latest);
-                for (; name_end < count && all[name_end].record->hash == all[i].record->hash &&
-                       all[name_end].record->set == all[i].record->set;
-                     name_end++)
-                    latest[all[name_end].flight] = all[name_end].record->ordinal;
-            }
-            for (end = i; end < name_end && all[end].record->ordinal == all[i].record->ordinal;)
-                end++;
-            compare_submission(flights, &all[i], end - i, ranks, latest, states, findings);
-        }
+    if (!all)
+        return HALAY_ERR_NO_MEMORY;
+    collect_submissions(c, all);
+    qsort(all, count, sizeof *all, compare_submissions);
+    for (size_t i = 0, equal; i < count; i += equal) {
+        equal = count_equal(&all[i], count - i, by_name);
+        compare_name(c, &all[i], equal);
     }
-    free(states);
-    free(latest);
     free(all);
-    return status;
+    return HALAY_OK;
 }
 
 enum halay_status perf_flight_compare(const struct perf_flight *flights, size_t ranks, struct perf_difference **found,
                                       size_t *count)
 {
-    struct findings findings = { 0 };
-    enum halay_status status = compare_collectives(flights, ranks, &findings);
+    struct comparison c = { .flights = flights,
+                            .ranks = ranks,
+                            .members = malloc(ranks * sizeof *c.members),
+                            .states = malloc(ranks * sizeof *c.states),
+                            .latest = malloc(ranks * sizeof *c.latest) };
+    enum halay_status status = c.members && c.states && c.latest ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
     if (status == HALAY_OK)
-        status = compare_all_submissions(flights, ranks, &findings);
-    if (status == HALAY_OK && findings.out_of_memory)
+        status = compare_collectives(&c);
+    if (status == HALAY_OK)
+        status = compare_all_submissions(&c);
+    if (status == HALAY_OK && c.is_out_of_memory)
         status = HALAY_ERR_NO_MEMORY;
+    free(c.latest);
+    free(c.states);
+    free(c.members);
     if (status != HALAY_OK) {
-        free(findings.found);
+        free(c.found);
         return status;
     }
-    if (findings.count)
-        qsort(findings.found, findings.count, sizeof *findings.found, compare_time);
-    *found = findings.found;
-    *count = findings.count;
+    if (c.count)
+        qsort(c.found, c.count, sizeof *c.found, compare_time);
+    *found = c.found;
+    *count = c.count;
     return HALAY_OK;
 }
 
@@ -497,11 +571,24 @@ static const struct halay_record *open_wait(const struct perf_flight *flight)
     return NULL;
 }
 
+/* The parts of the cause, if the engine failed. */
+static void print_failure(struct text *text, const struct perf_flight *flight)
+{
+    const char *before = "; failed: ";
+
+    for (size_t i = 0; i < flight->count; i++) {
+        const struct halay_record *r = &flight->records[i];
+        if (r->kind != HALAY_RECORD_FAILED)
+            continue;
+        print(text, "%s%.*s", before, r->name_length, r->name);
+        before = "";
+    }
+}
+
 void perf_flight_last(const struct perf_flight *flight, char *out, size_t size)
 {
     struct text text = { .at = out, .size = size };
-    const struct halay_record *submitted = latest_of(flight, HALAY_RECORD_SUBMITTED), *wait = open_wait(flight),
-                              *failed = latest_of(flight, HALAY_RECORD_FAILED);
+    const struct halay_record *submitted = latest_of(flight, HALAY_RECORD_SUBMITTED), *wait = open_wait(flight);
 
     *out = 0;
     if (latest_of(flight, HALAY_RECORD_LEFT))
@@ -517,8 +604,7 @@ void perf_flight_last(const struct perf_flight *flight, char *out, size_t size)
         print_set(&text, submitted);
         print(&text, " last");
     }
-    if (failed)
-        print(&text, "; failed: %.*s", failed->name_length, failed->name);
+    print_failure(&text, flight);
 }
 
 void perf_flight_print(const struct halay_record *r, int64_t origin_ns, FILE *out)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flight: the records of several ranks, beside each other: in what they differ.
+ * Flight: the records of several ranks side by side, and where they differ.
  *
- * Clocks. Ranks that booted together share the clock of their records. Among others the time of day is taken, which is
- * only as good as the hosts' clocks; it decides the order in which differences are told and nothing else of weight.
+ * Clocks. Ranks of one host since its boot share the clock of their records. Between hosts the time of day is taken,
+ * which is only as good as the hosts' clocks; little more than the order of the differences depends on it.
  */
 #ifndef HALAY_PERF_FLIGHT_H
 #define HALAY_PERF_FLIGHT_H
@@ -17,7 +17,7 @@ struct perf_flight {
     struct halay_ring_head head;
     struct halay_record *records; /* owned: in order, the times moved to the common clock */
     size_t count;
-    int is_whole; /* nothing was overwritten: what is not there did not happen */
+    int is_whole; /* nothing was overwritten: what it lacks did not happen */
 };
 
 /* Read a file. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, HALAY_ERR_NO_MEMORY; logged. */
@@ -29,7 +29,7 @@ void perf_flight_align(struct perf_flight *flights, size_t count);
 
 /* Where the ranks differ. */
 struct perf_difference {
-    int64_t time_ns; /* when the first rank came there */
+    int64_t time_ns; /* when the first rank got there */
     char text[1024]; /* names the tensor or the collective, and the ranks */
 };
 

@@ -109,7 +109,7 @@ enum halay_status perf_timeline_read(struct halay_log *log, const char *path, st
     timeline->wall_us = json_number_value(json_object_get(other, "wall_us"));
     enum halay_status status = HALAY_ERR_FORMAT;
     if (!json_is_array(events) || !json_is_integer(rank) || !timeline->host || !timeline->boot_id)
-        halay_error(log, "'%s' is no timeline of one rank of halay", path);
+        halay_error(log, "'%s' is not the timeline of a halay rank", path);
     else
         status = collect(timeline, events);
     timeline->rank = (int)json_integer_value(rank);

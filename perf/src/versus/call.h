@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call: one call of a collective, as halay and MPI are both given it.
+ * Call: one call of a collective, the same for halay and MPI.
  */
 #ifndef HALAY_PERF_CALL_H
 #define HALAY_PERF_CALL_H

@@ -14,7 +14,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* The folder of libhalay.so, "" if it cannot be told. */
+/* The folder of libhalay.so; "" if unknown. */
 static void library_folder(char *folder, size_t size)
 {
     Dl_info info;
@@ -47,7 +47,7 @@ int perf_module_find(const struct halay_config *config, const char *name, char *
     const char *const folders[] = { config->module_path ? config->module_path : "", own, HALAY_PKGLIBDIR, NULL };
     if ((*variant && find(folders, name, variant, path, size)) || find(folders, name, "", path, size))
         return 1;
-    snprintf(path, size, "libhalay-%s.so is neither in HALAY_MODULE_PATH nor in '%s' nor in '%s'", name, own,
+    snprintf(path, size, "libhalay-%s.so is neither in HALAY_MODULE_PATH, nor in '%s', nor in '%s'", name, own,
              HALAY_PKGLIBDIR);
     return 0;
 }

@@ -71,7 +71,7 @@ static int perf_mpi_place(int *rank, int *size, const char **name, char *library
     return 0;
 }
 
-/* What is only moved may go as any type of its size. */
+/* Data that are only moved may go as any type of the same size. */
 static MPI_Datatype mpi_type(enum halay_dtype dtype, int is_reduced)
 {
     switch (dtype) {
@@ -101,7 +101,7 @@ static MPI_Datatype mpi_type(enum halay_dtype dtype, int is_reduced)
     }
 }
 
-/* MPI wants its logical operations for its logical type. */
+/* MPI's logical type takes its logical operations only. */
 static MPI_Op mpi_op(enum halay_dtype dtype, enum halay_op op)
 {
     int is_bool = dtype == HALAY_BOOL;
@@ -144,7 +144,7 @@ static int perf_mpi_takes(const struct perf_call *call, char *text, size_t text_
 }
 
 /* In place for MPI means: what is given lies where the result will be. Only the root of a reduction has a result. */
-static int call_reduce(const struct perf_call *call, MPI_Datatype type)
+static int mpi_reduce(const struct perf_call *call, MPI_Datatype type)
 {
     int rank = 0, code = MPI_Comm_rank(MPI_COMM_WORLD, &rank), is_root = rank == call->root;
 
@@ -164,7 +164,7 @@ static int call_collective(const struct perf_call *call)
     case PERF_ALLREDUCE:
         return MPI_Allreduce(MPI_IN_PLACE, call->out, count, type, mpi_op(call->dtype, call->op), world);
     case PERF_REDUCE:
-        return call_reduce(call, type);
+        return mpi_reduce(call, type);
     case PERF_REDUCE_SCATTER:
         return MPI_Reduce_scatter_block(call->in, call->out, count, type, mpi_op(call->dtype, call->op), world);
     case PERF_BROADCAST:

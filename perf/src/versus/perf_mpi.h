@@ -15,7 +15,7 @@ struct halay_perf_mpi_ops {
     /* Initialise MPI as a program with one thread does, for MPI is faster then than with the level of threads that
      * halay would ask for: before the group is opened. 0, or nonzero and why (one line) in text. */
     int (*start)(char *text, size_t text_size);
-    /* Finalise it, if start was called. Blocks until all ranks do. */
+    /* Finalise MPI, if start was called. Blocks until all ranks do. */
     void (*stop)(void);
 
     /* This process's place in MPI_COMM_WORLD; MPI must be up. name: "openmpi", "mpich", "intelmpi" or "mpi", static

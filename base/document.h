@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Documents: files in YAML or JSON that people write, read into one kind of tree (Jansson's). The root is a mapping.
+ *
+ * A reader of untrusted text: depth and size are bounded, and what would let a small file become a large tree, or what
+ * means nothing here, is refused: anchors, aliases, tags, several documents in one file, keys given twice. Errors name
+ * file, line and column. Programs link base/libdocument.la; the library reads no documents.
+ */
+#ifndef HALAY_BASE_DOCUMENT_H
+#define HALAY_BASE_DOCUMENT_H
+
+#include "base/log.h"
+#include <jansson.h>
+#include <stddef.h>
+
+/* The lines of a document's keys. It begins as zeros. */
+struct halay_document_lines {
+    struct halay_document_line {
+        const json_t *value; /* the key's; borrowed from the document */
+        int line;            /* from 1 */
+    } * at;                  /* owned; in the file's order */
+    size_t count;
+};
+
+/*
+ * Read a file: JSON if its name ends in .json, YAML otherwise. In YAML a plain scalar that reads as a number, a truth
+ * value or null becomes one; a quoted one stays a string. With lines (they may be NULL) the file is read as YAML, which
+ * JSON is, too, and as it was written: all scalars are strings, so that 0.50 stays 0.50; the lines of the keys are
+ * kept; a file with nothing in it is an empty mapping. *document is owned by the caller (json_decref).
+ * HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, HALAY_ERR_NO_MEMORY.
+ */
+enum halay_status halay_document_load(struct halay_log *log, const char *path, struct halay_document_lines *lines,
+                                      json_t **document);
+
+/* The same from text; name is for messages, is_json says which language. */
+enum halay_status halay_document_parse(struct halay_log *log, const char *name, const char *text, size_t length,
+                                       int is_json, struct halay_document_lines *lines, json_t **document);
+
+/* The line of the key whose value this is; 0 if it is of no key. */
+int halay_document_line_of(const struct halay_document_lines *lines, const json_t *value);
+
+void halay_document_lines_fini(struct halay_document_lines *lines);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Participant: see participant.h. The bootstrap of a generation is that of boot_store.c over the participant's
+ * connection; while a rank is missing it asks whether the generation is over.
+ */
+#include "collectives/transport/meet/participant.h"
+#include "base/store/elastic_words.h"
+#include "collectives/transport/meet/boot_impl.h"
+#include <stdlib.h>
+
+enum { OVER_MS = 200 };
+
+struct halay_participant {
+    struct halay_log *log;            /* borrowed */
+    struct halay_store_access access; /* owned */
+    struct halay_seat seat;
+    struct halay_place place;  /* the newest */
+    unsigned place_generation; /* the last generation in which this process had a place; 0: none */
+    int has_asked;             /* the change of this generation has been asked about */
+    int is_called;
+};
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+enum halay_status halay_participant_open(struct halay_log *log, const struct halay_config *config,
+                                         struct halay_participant **out)
+{
+    struct halay_participant *participant = calloc(1, sizeof *participant);
+    unsigned reconnects;
+
+    if (!participant)
+        return HALAY_ERR_NO_MEMORY;
+    participant->log = log;
+    participant->seat = (struct halay_seat){ .seat = config->rank, .start = config->elastic };
+    enum halay_status status = halay_store_access_open(log, config, &participant->access, &reconnects);
+    if (status != HALAY_OK) {
+        halay_participant_close(participant);
+        return status;
+    }
+    /* A process may have several contexts, one after the other; none reuses another's keys. */
+    participant->seat.times = reconnects << 16;
+    *out = participant;
+    return HALAY_OK;
+}
+
+void halay_participant_close(struct halay_participant *participant)
+{
+    if (!participant)
+        return;
+    halay_store_access_close(&participant->access);
+    free(participant);
+}
+
+/* ---- a place ----------------------------------------------------------------------------------------------------- */
+
+static enum halay_status take_place(struct halay_participant *participant, const unsigned char *bytes)
+{
+    if (!halay_place_read(bytes, HALAY_PLACE_BYTES, &participant->place)) {
+        halay_error(participant->log, "halayrun's answer does not describe a place in an elastic job");
+        return HALAY_ERR_FORMAT;
+    }
+    if (participant->place.verdict == HALAY_VERDICT_PLACE) {
+        participant->place_generation = participant->place.generation;
+        return HALAY_OK;
+    }
+    if (participant->place.verdict == HALAY_VERDICT_LEAVE)
+        halay_warning(participant->log, "this process's host is not part of the job any more");
+    else
+        halay_error(participant->log, "the job is ending: there is no place for this process");
+    return HALAY_ERR_CLOSED;
+}
+
+enum halay_status halay_participant_enrol(struct halay_participant *participant, int lost, int has_state)
+{
+    const struct halay_ready ready = { .generation = participant->place_generation,
+                                       .lost = lost,
+                                       .has_state = has_state };
+    unsigned char said[HALAY_READY_BYTES], heard[HALAY_PLACE_BYTES];
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_info(participant->log, "this process asks for a place among the ranks");
+    participant->has_asked = participant->is_called = 0;
+    halay_ready_write(&ready, said);
+    halay_elastic_ready_key(&participant->seat, key);
+    enum halay_status status = halay_store_set(participant->access.client, key, said, sizeof said);
+    halay_elastic_place_key(&participant->seat, key);
+    participant->seat.times++;
+    if (status == HALAY_OK)
+        status = halay_store_get(participant->access.client, key, heard, sizeof heard, -1);
+    return status == HALAY_OK ? take_place(participant, heard) : status;
+}
+
+unsigned halay_participant_generation(const struct halay_participant *participant)
+{
+    return participant->place_generation;
+}
+
+int halay_participant_listen(struct halay_participant *participant)
+{
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_elastic_change_key(participant->place.generation, key);
+    if (!participant->has_asked && halay_store_ask(participant->access.client, key) != HALAY_OK)
+        return 0;
+    participant->has_asked = 1;
+    if (!participant->is_called)
+        participant->is_called = halay_store_answer(participant->access.client, key, NULL, 0, 0) == HALAY_OK;
+    return participant->is_called;
+}
+
+/* ---- bootstrap --------------------------------------------------------------------------------------------------- */
+
+static int is_over(void *arg)
+{
+    const struct halay_participant *participant = arg;
+    char key[HALAY_STORE_KEY_MAX];
+
+    halay_elastic_over_key(participant->place.generation, key);
+    return halay_store_get(participant->access.client, key, NULL, 0, OVER_MS) == HALAY_OK;
+}
+
+enum halay_status halay_participant_boot(struct halay_participant *participant, struct halay_boot **out)
+{
+    const struct halay_meeting meeting = {
+        .access = &participant->access,
+        .prefix = HALAY_ELASTIC_GENERATION,
+        .number = participant->place.generation,
+        .is_over = is_over,
+        .arg = participant,
+    };
+
+    return halay_boot_meeting_create(participant->log, participant->place.rank, participant->place.size, &meeting, out);
+}

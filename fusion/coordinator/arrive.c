@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arrival: a rank comes to a name. The last one to come completes it.
+ */
+#include "fusion/coordinator/arrive.h"
+#include "fusion/coordinator/complete.h"
+#include "fusion/coordinator/express_rounds.h"
+#include "fusion/coordinator/joining.h"
+#include "fusion/coordinator/leave.h"
+#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/sealed_bucket.h"
+#include "fusion/coordinator/stragglers.h"
+#include "fusion/coordinator/streams.h"
+#include "fusion/values/signature_words.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Keep the order of each rank's events for a bucket that is sealed later: other ranks may submit a tensor before rank 0
+ * does, or before rank 0 has taken it out of the bucket of an earlier registration. */
+static enum halay_status note_event(struct halay_coordinator *c, struct halay_roll *roll, int rank,
+                                    enum halay_stream_event event)
+{
+    if (!roll->early)
+        roll->early = calloc(2 * (size_t)c->options.size, sizeof *roll->early);
+    if (!roll->early)
+        return HALAY_ERR_NO_MEMORY;
+    uint64_t *at = &roll->early[2 * rank + (event == HALAY_STREAM_WAITED)];
+    if (!*at)
+        *at = ++c->events;
+    return HALAY_OK;
+}
+
+/* Can this rank say this now? */
+static int may_arrive(const struct halay_coordinator *c, int rank, const struct halay_roll *roll,
+                      const struct halay_item *item)
+{
+    if (roll->state[rank])
+        return 0;
+    if (!item)
+        return 1;
+    if (item->signature.operation >= HALAY_JOIN && c->options.parent)
+        return 0; /* joins and sets are the parent's */
+    if (item->word_count != halay_signature_said_count(&item->signature, c->options.size))
+        return 0;
+    return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
+}
+
+static int says_what_was_agreed(const struct halay_roll *roll, int rank, const struct halay_item *item)
+{
+    return !roll->is_join && halay_signature_equal(&item->signature, &roll->agreed) &&
+           (!item->word_count || !memcmp(item->words, halay_roll_words(roll, rank, item->word_count),
+                                         item->word_count * sizeof *roll->words.at));
+}
+
+/* The rank has come; keep its announcement if it differs from what was agreed. */
+static enum halay_status record_arrival(struct halay_coordinator *c, int rank, struct halay_roll *roll,
+                                        const struct halay_item *item)
+{
+    int has_id = roll->id != (uint32_t)HALAY_NO_ID && (!roll->forgetting || roll->is_revived);
+
+    roll->state[rank] = HALAY_ROLL_READY;
+    if (item && (!has_id || !says_what_was_agreed(roll, rank, item)))
+        return halay_roll_announce(roll, c->options.size, rank, &item->signature, item->words, item->word_count);
+    if (item || has_id)
+        return HALAY_OK;
+    /* The rank had not heard that the id is to be forgotten. */
+    size_t says = halay_signature_said_count(&roll->agreed, c->options.size);
+    return halay_roll_announce(roll, c->options.size, rank, &roll->agreed,
+                               says ? halay_roll_words(roll, rank, says) : NULL, says);
+}
+
+/* item: what the rank announces; NULL: it is ready for what is agreed. */
+static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, struct halay_roll *roll,
+                                        const struct halay_item *item, int64_t now_us)
+{
+    enum halay_status status = HALAY_OK;
+    int agreed = 0;
+
+    if (!may_arrive(c, rank, roll, item))
+        return HALAY_ERR_FORMAT;
+    roll->is_change |= (item ? &item->signature : &roll->agreed)->operation == HALAY_CHANGE_SETS;
+    if (item && item->signature.operation == HALAY_JOIN) {
+        roll->is_join = 1;
+        status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
+        if (status != HALAY_OK)
+            return status;
+    }
+    status = record_arrival(c, rank, roll, item);
+    if (status != HALAY_OK)
+        return status;
+    if (++roll->present == 1) {
+        roll->since_us = now_us;
+        if (!roll->is_join) /* a join may wait for long: that is no stall */
+            halay_roll_list_append(&c->waiting, roll);
+    }
+    halay_arrivals_note(c, rank, roll, now_us);
+    if (halay_roll_goes_by_express(roll) && roll->present == c->options.size && !roll->different) {
+        halay_coordinator_round_is_over(c, roll->id, roll->enrolment.round + 1, now_us); /* all have put it */
+        return HALAY_OK;
+    }
+    if (!halay_coordinator_is_complete(c, roll)) {
+        status = halay_coordinator_check_left(c, roll);
+    } else {
+        status = halay_coordinator_complete(c, roll, &agreed);
+        if (!agreed)
+            return status; /* the roll may be gone */
+    }
+    if (status != HALAY_OK || c->options.deterministic == HALAY_DETERMINISTIC_OFF)
+        return status;
+    status = note_event(c, roll, rank, HALAY_STREAM_READY);
+    if (status == HALAY_OK && roll->sealed)
+        status = halay_streams_feed(roll->sealed->streams, rank, roll->member, HALAY_STREAM_READY);
+    return status;
+}
+
+enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, const struct halay_item *item,
+                                             int64_t now_us)
+{
+    struct halay_roll *roll = halay_coordinator_roll(c, item->name, item->name_length);
+
+    if (!roll)
+        return HALAY_ERR_NO_MEMORY;
+    if (rank == 0)
+        roll->order = item->order;
+    return arrive_at_roll(c, rank, roll, item, now_us);
+}
+
+enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank, const struct halay_id_range *range,
+                                          int64_t now_us)
+{
+    for (uint32_t id = range->first; id < range->first + range->count; id++) {
+        if (id >= c->ids || !c->by_id[id])
+            return HALAY_ERR_FORMAT;
+        enum halay_status status = arrive_at_roll(c, rank, c->by_id[id], NULL, now_us);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+enum halay_status halay_coordinator_late(struct halay_coordinator *c, int rank, const struct halay_item *item,
+                                         int64_t now_us)
+{
+    struct halay_roll *roll = item->id < c->ids ? c->by_id[item->id] : NULL;
+
+    if (!roll || !halay_roll_goes_by_express(roll) || item->round > roll->enrolment.round + 1)
+        return HALAY_ERR_FORMAT;
+    return item->round <= roll->enrolment.round ? HALAY_OK : arrive_at_roll(c, rank, roll, NULL, now_us);
+}
+
+enum halay_status halay_coordinator_waited(struct halay_coordinator *c, int rank)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF)
+        return HALAY_OK;
+    for (struct halay_roll *roll = c->waiting.first; roll && status == HALAY_OK; roll = roll->next)
+        if (roll->state[rank])
+            status = note_event(c, roll, rank, HALAY_STREAM_WAITED);
+    return status == HALAY_OK ? halay_sealed_buckets_feed(c, rank, HALAY_STREAM_WAITED) : status;
+}

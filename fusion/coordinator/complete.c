@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Completion: all ranks have come to a name that will. If they agree it goes to where it is given out from.
+ *
+ *     all ranks came           agree: it is runnable
+ *     the others have joined   they count as ranks that agree with the first one that came; an operation that needs
+ *                              their data is refused on every rank
+ *     a join itself            nobody has joined any more
+ */
+#include "fusion/coordinator/complete.h"
+#include "fusion/coordinator/agree.h"
+#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/refuse.h"
+#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/sealed_bucket.h"
+#include <stdio.h>
+#include <string.h>
+
+int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_roll *roll)
+{
+    if (roll->present == c->options.size || !c->joined_count || !roll->present)
+        return roll->present == c->options.size;
+    for (int r = 0; r < c->options.size; r++)
+        if (!roll->state[r] && !c->joined[r])
+            return 0;
+    return 1;
+}
+
+static int first_present(const struct halay_roll *roll)
+{
+    int r = 0;
+
+    while (!roll->state[r])
+        r++;
+    return r;
+}
+
+static enum halay_status refuse_joined(struct halay_coordinator *c, struct halay_roll *roll, int rank)
+{
+    char text[HALAY_SUBJECT_MAX + 100], subject[HALAY_SUBJECT_MAX];
+
+    halay_coordinator_subject(c, roll, subject, sizeof subject);
+    snprintf(text, sizeof text, "%s: only all-reduces and barriers are possible while rank %d has joined",
+             roll->is_change ? "process sets" : subject, halay_coordinator_rank(c, rank));
+    return halay_coordinator_refuse(c, roll, HALAY_ERR_UNSUPPORTED, text);
+}
+
+/* Ranks that have joined count as present. *is_refused: not possible for this operation; the roll may be gone. */
+static enum halay_status fill_in(struct halay_coordinator *c, struct halay_roll *roll, int *is_refused)
+{
+    int from = first_present(roll);
+    const struct halay_announcement *said = roll->state[from] == HALAY_ROLL_ANNOUNCED ? &roll->announced[from] : NULL;
+    const struct halay_signature *s = said ? &said->signature : &roll->agreed;
+
+    *is_refused = 0;
+    for (int r = 0; r < c->options.size; r++) {
+        if (roll->state[r])
+            continue;
+        if (s->operation != HALAY_ALLREDUCE && s->operation != HALAY_BARRIER) {
+            *is_refused = 1;
+            return refuse_joined(c, roll, r);
+        }
+        roll->state[r] = HALAY_ROLL_READY;
+        roll->present++;
+        roll->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->op == HALAY_AVERAGE;
+        enum halay_status status =
+            said ? halay_roll_announce(roll, c->options.size, r, s, said->words.at, said->words.count) : HALAY_OK;
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* All have joined: nobody has any more. */
+static void unjoin(struct halay_coordinator *c)
+{
+    for (struct halay_coordinator *child = c->children; child; child = child->next)
+        unjoin(child);
+    memset(c->joined, 0, (size_t)c->options.size);
+    c->joined_count = 0;
+    halay_sealed_buckets_unjoin(c);
+}
+
+/* Agreed: queue it to be given out. What cannot share a bucket need not wait for others. */
+static enum halay_status make_runnable(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    if (roll->sealed)
+        return HALAY_OK;
+    if (roll->is_join) {
+        unjoin(c);
+        c->join = roll;
+        return HALAY_OK;
+    }
+    if (c->options.deterministic != HALAY_DETERMINISTIC_OFF || !halay_signature_fuses(&roll->agreed))
+        return halay_coordinator_choose(c, &roll, 1);
+    c->runnable_bytes += halay_signature_bytes(&roll->agreed);
+    return halay_roll_push(&c->runnable, roll);
+}
+
+enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll, int *agreed)
+{
+    enum halay_status status = HALAY_OK;
+    int is_refused = 0, is_agreed = 0;
+
+    if (roll->present < c->options.size)
+        status = fill_in(c, roll, &is_refused);
+    if (status == HALAY_OK && !is_refused)
+        status = halay_coordinator_agree(c, roll, &is_agreed);
+    if (status == HALAY_OK && is_agreed) {
+        if (!roll->sealed)
+            halay_roll_list_remove(roll); /* a member of a static bucket may have to wait for the others */
+        status = make_runnable(c, roll);
+    }
+    if (agreed)
+        *agreed = is_agreed;
+    return status;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Completion: what happens when all ranks have come to a name.
+ */
+#ifndef HALAY_COMPLETE_H
+#define HALAY_COMPLETE_H
+
+#include "fusion/coordinator/coordinator_state.h"
+
+/* Have all ranks come that have not joined? */
+int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_roll *roll);
+/* They have. *agreed (NULL: not wanted): they agree, and it will run; otherwise it was refused, and the roll may be
+ * gone. */
+enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll, int *agreed);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Coordinator: its state, for the files of this folder.
+ */
+#ifndef HALAY_COORDINATOR_STATE_H
+#define HALAY_COORDINATOR_STATE_H
+
+#include "fusion/coordinator/coordinator_options.h"
+#include "fusion/coordinator/roll.h"
+#include <stdatomic.h>
+
+struct halay_coordinator {
+    struct halay_coordinator_options options;
+    struct halay_coordinator *children, *next; /* borrowed: those of process sets; the parent's next child */
+    int has_failed, is_done, out_of_memory;
+
+    /* The names (rolls.c). */
+    struct halay_table names;
+    struct halay_roll_list waiting, resting;
+
+    /* Their ids (id_pool.c). */
+    struct halay_roll **by_id; /* owned array: [id], NULL: free */
+    uint32_t *free_ids;        /* owned; as long as by_id */
+    size_t ids, id_capacity, free_count, ids_forgetting;
+
+    /* Who has joined, and who has left (joining.c, leave.c). */
+    unsigned char *joined; /* owned: [rank], has no more data */
+    int joined_count;
+    uint64_t last_joined;
+    struct halay_roll *join; /* all have joined: to be given out after all else; borrowed, or NULL */
+    unsigned char *left;     /* owned: [rank] */
+    int left_count;
+
+    /* What has been agreed, until it is given out (decide.c, give_out.c). */
+    struct halay_roll_vector fresh;    /* agreed, and the ranks don't know it yet */
+    struct halay_roll_vector runnable; /* agreed, to be planned (off) */
+    struct halay_roll_vector chosen;   /* to be given out: bucket by bucket */
+    size_t runnable_bytes;
+    uint64_t buckets_chosen;
+    int flush;
+    struct halay_words column;     /* owned: scratch */
+    struct halay_id_range *ranges; /* owned: scratch */
+    size_t range_capacity;
+    struct halay_plan_item *plan; /* owned: scratch */
+    size_t *plan_heads;           /* owned: scratch */
+    size_t plan_capacity;
+    size_t enrolled, express_pairs; /* names with a pair of slots, and how many may have one (express_rounds.c) */
+
+    /* Deterministic modes (sealed_bucket.c). */
+    struct halay_sealed_bucket *sealed; /* owned: list */
+    uint64_t events;                    /* so far, of rolls: halay_roll's early */
+
+    /* How the ranks come; the parent's only (stragglers.c, stalls.c). */
+    struct halay_arrivals *arrivals; /* owned: [rank of the job] */
+    _Atomic uint64_t met;            /* tensors that all ranks submitted; as in arrivals */
+    int64_t asked_us, reported_us;   /* stalls: when ranks were asked, 0: they aren't; the last report */
+};
+
+static inline struct halay_coordinator *halay_coordinator_parent(struct halay_coordinator *c)
+{
+    return c->options.parent ? c->options.parent : c;
+}
+
+/* The job's number of a rank. */
+static inline int halay_coordinator_rank(const struct halay_coordinator *c, int rank)
+{
+    return c->options.ranks ? c->options.ranks[rank] : rank;
+}
+
+/* An item for one rank, or for all (-1). */
+static inline enum halay_status halay_coordinator_emit(struct halay_coordinator *c, int rank,
+                                                       const struct halay_item *item)
+{
+    return c->options.emit(c->options.arg, rank, item);
+}
+
+#endif

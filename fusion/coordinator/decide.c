@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Deciding: what the ranks have agreed on gets its order, and is fused.
+ *
+ *     fresh      AGREE: names get ids
+ *     runnable   planned into buckets by rank 0's order of registration (values/bucket_plan.h)
+ *     chosen     given out (give_out.c); deterministic modes choose themselves: by streams, or each alone
+ *     join       after all that came before it
+ */
+#include "fusion/coordinator/decide.h"
+#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/id_pool.h"
+#include "fusion/values/signature_words.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* By rank 0's order of registration, so that neighbours there are neighbours in a bucket; names that are not registered
+ * follow in the order in which they came. */
+static int compare_order(const void *a, const void *b)
+{
+    const struct halay_roll *x = *(struct halay_roll *const *)a, *y = *(struct halay_roll *const *)b;
+    uint64_t i = x->order ? x->order : UINT64_MAX, j = y->order ? y->order : UINT64_MAX;
+
+    if (i != j)
+        return i < j ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void sort_by_order(struct halay_roll_vector *v)
+{
+    for (size_t i = 1; i < v->count; i++)
+        if (compare_order(&v->rolls[i - 1], &v->rolls[i]) > 0) {
+            qsort(v->rolls, v->count, sizeof *v->rolls, compare_order);
+            return;
+        }
+}
+
+/* Tell the ranks what they agree on. Of an all-to-all each hears what is for it. */
+static enum halay_status emit_agreed(struct halay_coordinator *c, const struct halay_roll *roll)
+{
+    size_t size = (size_t)c->options.size, hears = halay_signature_heard_count(&roll->agreed, c->options.size);
+    struct halay_item item = { .kind = HALAY_ITEM_AGREE,
+                               .name = roll->node.name,
+                               .name_length = roll->node.length,
+                               .signature = roll->agreed,
+                               .id = roll->id,
+                               .words = roll->words.at,
+                               .word_count = hears };
+    enum halay_status status = HALAY_OK;
+
+    if (roll->words.count == hears || roll->agreed.words)
+        return halay_coordinator_emit(c, -1, &item);
+    if (halay_words_resize(&c->column, size) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    item.words = c->column.at;
+    for (size_t r = 0; r < size && status == HALAY_OK; r++) {
+        for (size_t from = 0; from < size; from++)
+            c->column.at[from] = roll->words.at[from * size + r];
+        status = halay_coordinator_emit(c, (int)r, &item);
+    }
+    return status;
+}
+
+/* New names get their ids; those with another signature than before keep theirs. */
+static enum halay_status agree_fresh(struct halay_coordinator *c)
+{
+    enum halay_status status = HALAY_OK;
+
+    sort_by_order(&c->fresh);
+    for (size_t i = 0; i < c->fresh.count && status == HALAY_OK; i++) {
+        struct halay_roll *roll = c->fresh.rolls[i];
+        if (roll->id == (uint32_t)HALAY_NO_ID)
+            status = halay_coordinator_assign_id(c, roll);
+        else if (roll->forgetting)
+            roll->is_revived = 1;
+        if (status == HALAY_OK)
+            status = emit_agreed(c, roll);
+    }
+    c->fresh.count = 0;
+    return status;
+}
+
+/* Plan what is runnable into buckets, in order. */
+static enum halay_status choose_runnable(struct halay_coordinator *c)
+{
+    size_t n = c->runnable.count;
+
+    sort_by_order(&c->runnable);
+    if (c->plan_capacity < n) {
+        free(c->plan);
+        free(c->plan_heads);
+        c->plan_capacity = 0;
+        c->plan = malloc(2 * n * sizeof *c->plan);
+        c->plan_heads = malloc((2 * n + 1) * sizeof *c->plan_heads);
+        if (!c->plan || !c->plan_heads)
+            return HALAY_ERR_NO_MEMORY;
+        c->plan_capacity = 2 * n;
+    }
+    for (size_t i = 0; i < n; i++)
+        c->plan[i] = (struct halay_plan_item){ .kind = halay_signature_kind(&c->runnable.rolls[i]->agreed),
+                                               .bytes = halay_signature_bytes(&c->runnable.rolls[i]->agreed) };
+    size_t buckets = halay_plan(c->plan, n, c->options.threshold);
+
+    /* Counting sort by bucket: heads[b] is where bucket b's next roll goes. */
+    memset(c->plan_heads, 0, (buckets + 1) * sizeof *c->plan_heads);
+    for (size_t i = 0; i < n; i++)
+        c->plan_heads[c->plan[i].bucket + 1]++;
+    for (size_t b = 0; b < buckets; b++)
+        c->plan_heads[b + 1] += c->plan_heads[b];
+    size_t base = c->chosen.count;
+    for (size_t i = 0; i < n; i++)
+        if (halay_roll_push(&c->chosen, NULL) != HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        struct halay_roll *roll = c->runnable.rolls[i];
+        roll->bucket_number = c->buckets_chosen + 1 + c->plan[i].bucket;
+        c->chosen.rolls[base + c->plan_heads[c->plan[i].bucket]++] = roll;
+    }
+    c->buckets_chosen += buckets;
+    c->runnable.count = 0;
+    c->runnable_bytes = 0;
+    return HALAY_OK;
+}
+
+/* Nothing is left to be done, in any set. */
+static int nothing_is_left(const struct halay_coordinator *c)
+{
+    int over = !c->waiting.count && !c->runnable.count;
+
+    for (const struct halay_coordinator *child = c->children; child; child = child->next)
+        over &= nothing_is_left(child);
+    return over;
+}
+
+enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted)
+{
+    enum halay_status status = HALAY_OK;
+
+    *emitted = 0;
+    if (c->out_of_memory)
+        return HALAY_ERR_NO_MEMORY;
+    if (c->fresh.count) {
+        *emitted = 1;
+        status = agree_fresh(c);
+    }
+    if (status == HALAY_OK && c->runnable.count &&
+        (is_idle || c->flush || halay_coordinator_parent(c)->join || c->runnable_bytes >= c->options.threshold)) {
+        c->flush = 0;
+        status = choose_runnable(c);
+    }
+    if (status == HALAY_OK && c->chosen.count) {
+        *emitted = 1;
+        status = halay_coordinator_give_out(c);
+    }
+    if (status == HALAY_OK && c->join) {
+        struct halay_roll *join = c->join;
+        c->join = NULL;
+        *emitted = 1;
+        status = halay_coordinator_choose(c, &join, 1);
+        if (status == HALAY_OK)
+            status = halay_coordinator_give_out(c);
+    }
+    if (is_idle)
+        c->flush = 0;
+    if (status == HALAY_OK && !c->options.parent && c->left_count == c->options.size && !c->is_done &&
+        nothing_is_left(c)) {
+        c->is_done = *emitted = 1;
+        status = halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_DONE });
+    }
+    return status;
+}

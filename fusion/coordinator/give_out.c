@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Giving out: what has been chosen becomes BUCKETs, the higher priority first.
+ */
+#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/rolls.h"
+#include <stdlib.h>
+
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
+{
+    c->buckets_chosen++;
+    for (size_t i = 0; i < count; i++) {
+        rolls[i]->bucket_number = c->buckets_chosen;
+        enum halay_status status = halay_roll_push(&c->chosen, rolls[i]);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t count)
+{
+    if (c->range_capacity >= count)
+        return HALAY_OK;
+    struct halay_id_range *grown = realloc(c->ranges, count * 2 * sizeof *grown);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    c->ranges = grown;
+    c->range_capacity = count * 2;
+    return HALAY_OK;
+}
+
+static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_roll **rolls, size_t count)
+{
+    int absent = rolls[0]->absent;
+    size_t ranges = 0;
+
+    if (reserve_ranges(c, count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        struct halay_id_range *last = ranges ? &c->ranges[ranges - 1] : NULL;
+        if (last && rolls[i]->id == last->first + last->count)
+            last->count++;
+        else
+            c->ranges[ranges++] = (struct halay_id_range){ rolls[i]->id, 1 };
+    }
+    for (size_t i = 0; i < count; i++) {
+        halay_enrolment_count(&rolls[i]->enrolment, &rolls[i]->agreed, count, &c->enrolled, c->express_pairs);
+        halay_coordinator_rest_roll(c, rolls[i]);
+    }
+    return halay_coordinator_emit(
+        c, -1,
+        &(struct halay_item){
+            .kind = HALAY_ITEM_BUCKET, .absent = absent, .ranges = c->ranges, .range_count = ranges });
+}
+
+static int compare_chosen(const void *a, const void *b)
+{
+    const struct halay_roll *x = *(struct halay_roll *const *)a, *y = *(struct halay_roll *const *)b;
+
+    if (x->agreed.priority != y->agreed.priority)
+        return x->agreed.priority > y->agreed.priority ? -1 : 1;
+    return x->position < y->position ? -1 : x->position > y->position;
+}
+
+/* The higher priority first, otherwise as chosen. A group has one priority: its kind says so. */
+static void sort_by_priority(struct halay_roll_vector *v)
+{
+    int is_sorted = 1;
+
+    for (size_t i = 0; i < v->count; i++) {
+        v->rolls[i]->position = i;
+        is_sorted &= i == 0 || v->rolls[i - 1]->agreed.priority >= v->rolls[i]->agreed.priority;
+    }
+    if (!is_sorted)
+        qsort(v->rolls, v->count, sizeof *v->rolls, compare_chosen);
+}
+
+enum halay_status halay_coordinator_give_out(struct halay_coordinator *c)
+{
+    enum halay_status status = HALAY_OK;
+
+    sort_by_priority(&c->chosen);
+    for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
+        const struct halay_roll *first = c->chosen.rolls[i];
+        for (end = i; end < c->chosen.count && c->chosen.rolls[end]->bucket_number == first->bucket_number &&
+                      c->chosen.rolls[end]->absent == first->absent;)
+            end++;
+        status = emit_bucket(c, c->chosen.rolls + i, end - i);
+    }
+    c->chosen.count = 0;
+    return status;
+}

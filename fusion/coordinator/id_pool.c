@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ids: numbers for names that are agreed on, so that ranks need not send names.
+ *
+ * An id whose name is not waiting may be taken back: FORGET to all; when all have answered it is free again. What a
+ * rank says with the id before it hears of that still counts: the roll keeps its signature until then. If all ranks
+ * agree on the name once more meanwhile, the id is revived: AGREE follows FORGET.
+ */
+#include "fusion/coordinator/id_pool.h"
+#include "fusion/coordinator/rolls.h"
+#include <stdlib.h>
+
+static void id_free(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    c->by_id[roll->id] = NULL;
+    c->free_ids[c->free_count++] = roll->id; /* there is room: reserve_id made it */
+    roll->id = (uint32_t)HALAY_NO_ID;
+    if (!roll->list)
+        halay_coordinator_release_roll(c, roll);
+}
+
+/* Take back the id that was used longest ago. Members of static buckets and names that go by express keep theirs. This
+ * rank forgets at once, the others answer. */
+static enum halay_status forget_oldest(struct halay_coordinator *c)
+{
+    struct halay_roll *roll = c->resting.first;
+
+    while (roll && (roll->sealed || roll->enrolment.pair))
+        roll = roll->next;
+    if (!roll)
+        return HALAY_OK;
+    uint32_t id = roll->id;
+    halay_roll_list_remove(roll);
+    roll->enrolment = (struct halay_enrolment){ 0 };
+    roll->forgetting = c->options.size - 1;
+    if (roll->forgetting)
+        c->ids_forgetting++;
+    else
+        id_free(c, roll);
+    return halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = id });
+}
+
+enum halay_status halay_coordinator_id_forgotten(struct halay_coordinator *c, uint32_t id)
+{
+    struct halay_roll *roll = id < c->ids ? c->by_id[id] : NULL;
+
+    if (!roll || !roll->forgetting)
+        return HALAY_ERR_FORMAT;
+    if (--roll->forgetting)
+        return HALAY_OK;
+    c->ids_forgetting--;
+    if (!roll->is_revived) {
+        id_free(c, roll); /* may free the roll */
+        return HALAY_OK;
+    }
+    roll->is_revived = 0;
+    if (!roll->present)
+        halay_roll_list_append(&c->resting, roll);
+    return HALAY_OK;
+}
+
+/* One more in by_id and free_ids. */
+static enum halay_status reserve_id(struct halay_coordinator *c)
+{
+    if (c->ids < c->id_capacity)
+        return HALAY_OK;
+    size_t capacity = c->id_capacity ? c->id_capacity * 2 : 256;
+    struct halay_roll **by_id = realloc(c->by_id, capacity * sizeof *by_id);
+    if (!by_id)
+        return HALAY_ERR_NO_MEMORY;
+    c->by_id = by_id;
+    uint32_t *free_ids = realloc(c->free_ids, capacity * sizeof *free_ids);
+    if (!free_ids)
+        return HALAY_ERR_NO_MEMORY;
+    c->free_ids = free_ids;
+    c->id_capacity = capacity;
+    return HALAY_OK;
+}
+
+enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    if (c->ids - c->free_count - c->ids_forgetting >= c->options.ids_max) {
+        enum halay_status status = forget_oldest(c);
+        if (status != HALAY_OK)
+            return status;
+    }
+    if (c->free_count) {
+        roll->id = c->free_ids[--c->free_count];
+    } else {
+        if (reserve_id(c) != HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
+        roll->id = (uint32_t)c->ids++;
+    }
+    c->by_id[roll->id] = roll;
+    return HALAY_OK;
+}

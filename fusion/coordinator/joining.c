@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Joining, the coordinator's side: ranks that have no more data until all have none.
+ *
+ *     rank 1 joins           what lacks rank 1 only is complete; so is all that comes without it from now on
+ *     complete               rank 1 counts as one that agrees with the first rank that came; an operation that needs
+ *                            its data is refused on every rank
+ *     the last rank joins    the join itself is complete, after all that was before: nobody has joined any more
+ */
+#include "fusion/coordinator/joining.h"
+#include "fusion/coordinator/complete.h"
+#include "fusion/coordinator/sealed_bucket.h"
+
+/* One set's part of it. */
+static enum halay_status join_one(struct halay_coordinator *c, int rank)
+{
+    enum halay_status status = HALAY_OK;
+
+    c->joined[rank] = 1;
+    c->joined_count++;
+    for (struct halay_roll *roll = c->waiting.first, *next; roll && status == HALAY_OK; roll = next) {
+        next = roll->next;
+        if (halay_coordinator_is_complete(c, roll))
+            status = halay_coordinator_complete(c, roll, NULL);
+    }
+    return status == HALAY_OK ? halay_sealed_buckets_feed(c, rank, HALAY_STREAM_JOINED) : status;
+}
+
+enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)
+{
+    c->last_joined = (uint64_t)rank;
+    enum halay_status status = join_one(c, rank);
+    for (struct halay_coordinator *child = c->children; child && status == HALAY_OK; child = child->next)
+        for (int r = 0; r < child->options.size && status == HALAY_OK; r++)
+            if (child->options.ranks[r] == rank)
+                status = join_one(child, r);
+    return status;
+}

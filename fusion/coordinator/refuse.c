@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Refusing: an ERROR to all ranks, and the roll is as if none had come.
+ */
+#include "fusion/coordinator/refuse.h"
+#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/sealed_bucket.h"
+#include "fusion/coordinator/streams.h"
+#include <string.h>
+
+enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_roll *roll, enum halay_status why,
+                                           const char *text)
+{
+    if (!roll->is_change) /* who called hears of it, on every rank */
+        halay_error(c->options.log, "%s", text);
+    enum halay_status status = halay_coordinator_emit(c, -1,
+                                                      &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
+                                                                            .name = roll->node.name,
+                                                                            .name_length = roll->node.length,
+                                                                            .status = why,
+                                                                            .text = text,
+                                                                            .text_length = strlen(text) });
+    struct halay_sealed_bucket *bucket = roll->sealed;
+    size_t member = roll->member;
+    if (roll->enrolment.pair)
+        roll->enrolment.round++;
+    halay_coordinator_rest_roll(c, roll);
+    if (bucket)
+        halay_streams_retract(bucket->streams, member);
+    return status;
+}

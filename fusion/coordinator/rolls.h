@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rolls: those of a coordinator, one for each name.
+ */
+#ifndef HALAY_ROLLS_H
+#define HALAY_ROLLS_H
+
+#include "fusion/coordinator/coordinator_state.h"
+
+/* The roll of a name, made if there is none; NULL: no memory. */
+struct halay_roll *halay_coordinator_roll(struct halay_coordinator *c, const char *name, size_t length);
+/* Nobody has come any more: it was given out, or refused. It may be gone afterwards. */
+void halay_coordinator_rest_roll(struct halay_coordinator *c, struct halay_roll *roll);
+/* Free it if nothing is known about its name any more. */
+void halay_coordinator_release_roll(struct halay_coordinator *c, struct halay_roll *roll);
+void halay_coordinator_free_rolls(struct halay_coordinator *c);
+
+/* "tensor 'x'", for people, with the process set if it is not that of all ranks. */
+enum { HALAY_SUBJECT_MAX = HALAY_NAME_MAX + 40 };
+void halay_coordinator_subject(const struct halay_coordinator *c, const struct halay_roll *roll, char *text,
+                               size_t size);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-to-all of a bucket. Driver only.
+ */
+#ifndef HALAY_OP_ALLTOALL_H
+#define HALAY_OP_ALLTOALL_H
+
+#include "fusion/rank/bucket.h"
+
+/* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
+ * engine. */
+enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b);
+
+#endif

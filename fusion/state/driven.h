@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Driven: the part of a context that only the driver touches, so that it needs no lock.
+ */
+#ifndef HALAY_DRIVEN_H
+#define HALAY_DRIVEN_H
+
+#include "fusion/state/execution.h"
+#include "fusion/state/negotiation.h"
+#include <stdint.h>
+
+struct halay_driven {
+    int64_t now_us;     /* the clock at the beginning of this step */
+    int64_t checked_us; /* when peers and stalls were looked at last */
+    struct halay_negotiation negotiation;
+    struct halay_execution execution;
+};
+
+#endif

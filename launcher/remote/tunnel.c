@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tunnel: two connections a host, so that the agent's errors do not mix with its frames.
+ */
+#include "launcher/remote/tunnel.h"
+#include "base/clock.h"
+#include "base/net/socket.h"
+#include "base/secure/cipher.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/say.h"
+#include "launcher/remote/relay.h"
+#include <errno.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPEN_MS = 30000, RESULT_MS = 3000 };
+enum { TRY_MS = 5000, PAUSE_US = 500000, SAY_MS = 30000, REFUSALS = 3 };
+
+/* ---- connect ----------------------------------------------------------------------------------------------------- */
+
+static int connect_to(const char *host, int port, int timeout_ms, char *why, size_t size)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found;
+    char service[16];
+    int fd = -1;
+    enum halay_status status = HALAY_ERR_SYSTEM;
+
+    snprintf(service, sizeof service, "%d", port);
+    int code = getaddrinfo(host, service, &hints, &found);
+    if (code) {
+        snprintf(why, size, "the name '%s' is not known: %s", host, gai_strerror(code));
+        return -1;
+    }
+    snprintf(why, size, "it has no address");
+    for (const struct addrinfo *at = found; at && status != HALAY_OK; at = at->ai_next) {
+        status = halay_socket_connect(at->ai_addr, at->ai_addrlen, halay_deadline_us(timeout_ms), &fd);
+        if (status != HALAY_OK)
+            snprintf(why, size, "port %d: %s", port, strerror(status == HALAY_ERR_TIMEOUT ? ETIMEDOUT : errno));
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
+static const char *explain_refusal(enum halay_status status)
+{
+    switch (status) {
+    case HALAY_ERR_AUTH:
+        return "the program there has another secret: another job, other hyperparameters, or another --secret-file";
+    case HALAY_ERR_VERSION:
+        return "halayrun there has another version: all hosts need the same image";
+    case HALAY_ERR_PEER:
+        return "the program there closes the connection: it is not halayrun, or too many call it at once";
+    default:
+        return "the program there does not answer like halayrun";
+    }
+}
+
+/* One attempt. */
+static enum halay_status try_to_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
+                                     unsigned char purpose, struct tunnel *tunnel, char *why, size_t size)
+{
+    tunnel->fd = connect_to(host, port, TRY_MS, why, size);
+    if (tunnel->fd < 0)
+        return HALAY_ERR_SYSTEM;
+    enum halay_status status = halay_handshake_call(tunnel->fd, secret, purpose, TRY_MS, &tunnel->session);
+    if (status == HALAY_OK)
+        return status;
+    snprintf(why, size, "port %d: %s", port, explain_refusal(status));
+    close(tunnel->fd);
+    tunnel->fd = -1;
+    return status;
+}
+
+int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
+                int64_t deadline_us, struct tunnel *tunnel)
+{
+    int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_MS);
+    char why[256];
+
+    for (int refusals = 0;;) {
+        enum halay_status status = try_to_open(host, port, secret, purpose, tunnel, why, sizeof why);
+        if (status == HALAY_OK)
+            return 0;
+        refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
+        int seconds = (int)((halay_now_us() - began_us) / 1000000);
+        if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
+            say("host '%s' cannot be reached after %d s: %s", host, seconds, why);
+            return 1;
+        }
+        if (halay_deadline_passed(say_us)) {
+            say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", host, seconds, why);
+            say_us = halay_deadline_us(SAY_MS);
+        }
+        usleep(PAUSE_US);
+    }
+}
+
+/* ---- in ssh's place ---------------------------------------------------------------------------------------------- */
+
+static int carry_streams(const struct tunnel *frames, const struct tunnel *errors)
+{
+    struct halay_cipher *first = NULL, *second = NULL;
+    int code = EXIT_SSH;
+
+    if (halay_cipher_create(&frames->session, &first) != HALAY_OK ||
+        halay_cipher_create(&errors->session, &second) != HALAY_OK) {
+        say_no_memory();
+        halay_cipher_destroy(first);
+        return EXIT_SSH;
+    }
+    const struct relay_line lines[RELAY_LINES] = {
+        { .stream = STDIN_FILENO, .socket = frames->fd, .cipher = first, .is_outgoing = 1 },
+        { .stream = STDOUT_FILENO, .socket = frames->fd, .cipher = first, .is_leading = 1 },
+        { .stream = STDERR_FILENO, .socket = errors->fd, .cipher = second, .is_leading = 1, .code = &code }
+    };
+    int complaints = dup(STDERR_FILENO); /* the relay closes the stream at its end */
+    enum halay_status status = relay_run(lines, -1);
+    if (complaints >= 0)
+        dup2(complaints, STDERR_FILENO);
+    if (status != HALAY_OK) {
+        relay_say(status);
+        code = EXIT_SSH;
+    }
+    halay_cipher_destroy(first);
+    halay_cipher_destroy(second);
+    return code;
+}
+
+int tunnel_run(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES])
+{
+    int64_t deadline_us = halay_deadline_us(OPEN_MS);
+    struct tunnel frames, errors;
+
+    signal(SIGPIPE, SIG_IGN);
+    if (tunnel_open(host, port, secret, TUNNEL_AGENT, deadline_us, &frames) ||
+        tunnel_open(host, port, secret, TUNNEL_ERRORS, deadline_us, &errors))
+        return EXIT_SSH;
+    return carry_streams(&frames, &errors);
+}
+
+void tunnel_send_result(struct tunnel *tunnel, int code, const char *text)
+{
+    unsigned char bytes[1 + TUNNEL_TEXT_MAX], wire[HALAY_CIPHER_RECORD_MAX];
+    struct halay_cipher *cipher;
+    size_t length = strnlen(text, TUNNEL_TEXT_MAX);
+
+    if (halay_cipher_create(&tunnel->session, &cipher) == HALAY_OK) {
+        bytes[0] = (unsigned char)code;
+        memcpy(bytes + 1, text, length);
+        size_t count = halay_cipher_seal(cipher, bytes, 1 + length, 1, wire);
+        if (halay_socket_send(tunnel->fd, wire, count, halay_deadline_us(RESULT_MS)) == HALAY_OK)
+            shutdown(tunnel->fd, SHUT_WR);
+        halay_cipher_destroy(cipher);
+    }
+    close(tunnel->fd);
+    tunnel->fd = -1;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Choose hosts: the command line first, then the allocation, then this machine alone.
+ */
+#include "launcher/where/choose_hosts.h"
+#include "base/config.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/say.h"
+#include "launcher/where/elastic_options.h"
+#include "launcher/where/layout.h"
+#include <string.h>
+
+static int is_among(const struct host_list *hosts, const char *name)
+{
+    for (size_t i = 0; i < hosts->count; i++)
+        if (!strcmp(hosts->at[i].name, name))
+            return 1;
+    return 0;
+}
+
+static int are_among(const struct host_list *some, const struct host_list *all)
+{
+    for (size_t i = 0; i < some->count; i++)
+        if (!is_among(all, some->at[i].name))
+            return 0;
+    return some->count > 0;
+}
+
+/* 0, or an exit code. If the command line names hosts, the allocation is not needed and its errors do not matter. */
+static int ask_allocation(const struct surroundings *from, int is_needed, struct allocation *a)
+{
+    char why[1024];
+
+    if (halay_environment_get("HALAY_RANK") || recognise(from, a, why, sizeof why) == HALAY_OK || !is_needed)
+        return 0;
+    say("%s", why);
+    say("-H overrides it: '-H localhost:4' starts 4 ranks here");
+    return EXIT_USAGE;
+}
+
+/* 0, or an exit code. */
+static int take_hosts(struct chosen_hosts *chosen)
+{
+    const struct allocation *a = &chosen->allocation;
+
+    if (a->copies > 1) {
+        say("%s has started halayrun itself %d times, and each would start all ranks: start it once, from the job's "
+            "script",
+            allocation_name(a->kind), a->copies);
+        return EXIT_USAGE;
+    }
+    chosen->hosts = &a->hosts;
+    return 0;
+}
+
+int choose_hosts(const struct surroundings *from, struct options *options, struct chosen_hosts *chosen)
+{
+    struct allocation *a = &chosen->allocation;
+
+    *chosen = (struct chosen_hosts){ .hosts = &chosen->named };
+    int code = options->discovery_script ? elastic_discover(options, &chosen->named)
+                                         : layout_read_hosts(options, &chosen->named);
+    const int is_named = options->hosts || options->hostfile || options->discovery_script;
+    if (!code)
+        code = ask_allocation(from, !is_named, a);
+    if (!code && !is_named && a->hosts.count)
+        code = take_hosts(chosen);
+    if (code)
+        return code;
+    if (!options->ranks)
+        options->ranks = is_named || !a->hosts.count ? (int)hosts_slots(chosen->hosts) : a->ranks;
+    if (!options->ranks) {
+        say("how many ranks? give -np N");
+        halay_command_line_print_help(&options_line, stderr);
+        return EXIT_USAGE;
+    }
+    if (a->kind == ALLOCATION_TORCHRUN)
+        say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), options->ranks);
+    if (!options->ssh && a->remote_shell && are_among(chosen->hosts, &a->hosts))
+        options->ssh = a->remote_shell;
+    if (options->verbose && chosen->hosts == &a->hosts)
+        say("the hosts are those of %s: see --explain", allocation_name(a->kind));
+    return 0;
+}
+
+void chosen_hosts_fini(struct chosen_hosts *chosen)
+{
+    hosts_fini(&chosen->named);
+    allocation_fini(&chosen->allocation);
+}

@@ -1,0 +1,708 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random programs for the engine: see program.h.
+ *
+ * Values are small whole numbers, so that every type holds sums exactly, in any order; averages are compared with a
+ * tolerance. The last step is played by some of the ranks, while the others have joined. What is common to all ranks is
+ * drawn from the common seed, the rest from it and the rank.
+ */
+#include "tests/fusion/program.h"
+#include "base/half.h"
+#include "tests/fusion/random.h"
+#include "tests/test.h"
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    TENSORS_FEW = 40,
+    TENSORS = 200,
+    THREADS = 3,
+    GUARD = 16,
+    ROWS_MAX = 6,
+    RANKS_MAX = 16,
+    MEMBERS_MAX = 4,
+    SETS_MAX = 8,
+    SETS_MADE = 3
+};
+
+enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
+
+struct set_case {
+    struct halay_process_set *set; /* NULL: all ranks */
+    int size, rank, ranks[RANKS_MAX];
+    int is_made; /* by this program */
+};
+
+struct tensor_case {
+    char name[32];
+    const struct set_case *of;
+    struct halay_tensor_info info;
+    size_t count, out_count;    /* elements given, and of the result */
+    size_t in_bytes, out_bytes; /* of the buffers */
+    size_t splits[RANKS_MAX];
+    struct halay_member members[MEMBERS_MAX]; /* of a group: pieces of the buffers */
+    int is_shared;
+    int is_held;                 /* the result comes in the request's memory */
+    struct halay_tensor *handle; /* NULL: by name */
+    unsigned char *out, *in;     /* in == out: in place; GUARD bytes before and after */
+    enum completion completion;
+    struct halay_request *request;
+    _Atomic int calls, bad_calls;
+};
+
+struct program {
+    struct halay_context *ctx;
+    int rank, size, step, calls_alone;
+    uint64_t seed;
+    struct set_case sets[SETS_MAX];
+    size_t set_count;
+    int joined[RANKS_MAX], has_joined; /* ranks that have, in this step; any has */
+    size_t tensor_count;
+    struct tensor_case tensors[TENSORS];
+    struct {
+        struct program *program;
+        struct random random;
+        size_t order[TENSORS], count;
+    } threads[THREADS];
+};
+
+static double value_at(int rank, size_t tensor, int step, size_t i)
+{
+    return (double)((i * 5 + (size_t)rank * 3 + tensor + (size_t)step) % 11) - 3;
+}
+
+/* What a rank gives: products stay powers of two, types without a sign get none. */
+static double given(const struct program *p, int rank, size_t t, size_t i)
+{
+    static const double factors[] = { -1, 1, 2 };
+    const struct halay_tensor_info *info = &p->tensors[t].info;
+    double v = value_at(rank, t, p->step, i);
+
+    if (info->dtype == HALAY_BOOL)
+        return v > 0;
+    if (info->op == HALAY_PRODUCT)
+        v = factors[(size_t)(v + 3) % 3];
+    return info->dtype == HALAY_U8 || info->dtype == HALAY_U16 ? fabs(v) : v;
+}
+
+static void put(void *data, enum halay_dtype dtype, size_t i, double v)
+{
+    switch (dtype) {
+    case HALAY_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case HALAY_F64:
+        ((double *)data)[i] = v;
+        break;
+    case HALAY_F16:
+        ((uint16_t *)data)[i] = halay_f32_to_f16((float)v);
+        break;
+    case HALAY_BF16:
+        ((uint16_t *)data)[i] = halay_f32_to_bf16((float)v);
+        break;
+    case HALAY_I32:
+        ((int32_t *)data)[i] = (int32_t)v;
+        break;
+    case HALAY_I64:
+        ((int64_t *)data)[i] = (int64_t)v;
+        break;
+    case HALAY_U16:
+        ((uint16_t *)data)[i] = (uint16_t)v;
+        break;
+    case HALAY_I16:
+        ((int16_t *)data)[i] = (int16_t)v;
+        break;
+    case HALAY_I8:
+        ((int8_t *)data)[i] = (int8_t)v;
+        break;
+    default:
+        ((uint8_t *)data)[i] = (uint8_t)v;
+        break;
+    }
+}
+
+static double get(const void *data, enum halay_dtype dtype, size_t i)
+{
+    switch (dtype) {
+    case HALAY_F32:
+        return (double)((const float *)data)[i];
+    case HALAY_F64:
+        return ((const double *)data)[i];
+    case HALAY_F16:
+        return (double)halay_f16_to_f32(((const uint16_t *)data)[i]);
+    case HALAY_BF16:
+        return (double)halay_bf16_to_f32(((const uint16_t *)data)[i]);
+    case HALAY_I32:
+        return ((const int32_t *)data)[i];
+    case HALAY_I64:
+        return (double)((const int64_t *)data)[i];
+    case HALAY_U16:
+        return ((const uint16_t *)data)[i];
+    case HALAY_I16:
+        return ((const int16_t *)data)[i];
+    case HALAY_I8:
+        return ((const int8_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+static double combine(enum halay_op op, double a, double b)
+{
+    switch (op) {
+    case HALAY_MIN:
+        return fmin(a, b);
+    case HALAY_MAX:
+        return fmax(a, b);
+    case HALAY_PRODUCT:
+        return a * b;
+    case HALAY_BIT_AND:
+        return (double)((int64_t)a & (int64_t)b);
+    case HALAY_BIT_OR:
+        return (double)((int64_t)a | (int64_t)b);
+    default:
+        return a + b;
+    }
+}
+
+/* What scaling does: integers are cut. */
+static double scaled(enum halay_dtype dtype, double v, double factor)
+{
+    v *= factor == 0 ? 1 : factor;
+    return dtype == HALAY_F32 || dtype == HALAY_F64 || dtype == HALAY_F16 || dtype == HALAY_BF16 ? v : trunc(v);
+}
+
+/* ---- operations by rows ---- */
+
+static int is_ragged(const struct halay_tensor_info *info)
+{
+    return info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL;
+}
+
+/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other
+ * step. */
+static size_t rows_given(const struct program *p, size_t t, int from, int to)
+{
+    const struct tensor_case *c = &p->tensors[t];
+    size_t step = c->handle ? 0 : (size_t)p->step / 2;
+    struct random r = { p->seed + t * 131 + step * 31 + (size_t)from * 7 +
+                        (c->info.operation == HALAY_ALLTOALL ? (size_t)to : 0) };
+
+    return random_below(&r, ROWS_MAX);
+}
+
+/* Which rank's element, and which, an element of the result of an all-gather or all-to-all is. */
+static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
+{
+    size_t columns = p->tensors[t].info.shape[1];
+    int from = 0;
+
+    for (size_t n; i >= (n = rows_given(p, t, from, p->tensors[t].of->rank) * columns); from++)
+        i -= n;
+    *index = i;
+    for (int to = 0; p->tensors[t].info.operation == HALAY_ALLTOALL && to < p->tensors[t].of->rank; to++)
+        *index += rows_given(p, t, from, to) * columns;
+    return from;
+}
+
+/* What this step gives, and how large the result will be. */
+static void set_rows(struct program *p, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+    size_t columns = c->info.shape[1], given = 0, got = 0;
+
+    if (c->info.operation == HALAY_REDUCE_SCATTER)
+        c->out_count = halay_scatter_rows(c->info.shape[0], c->of->size, c->of->rank, NULL) * columns;
+    if (!is_ragged(&c->info))
+        return;
+    for (int r = 0; r < c->of->size; r++) {
+        c->splits[r] = rows_given(p, t, c->of->rank, r);
+        given = c->info.operation == HALAY_ALLTOALL ? given + c->splits[r] : c->splits[r];
+        got += rows_given(p, t, r, c->of->rank);
+    }
+    c->info.shape[0] = given;
+    c->count = given * columns;
+    c->out_count = got * columns;
+}
+
+static double reference(const struct program *p, size_t t, size_t i)
+{
+    const struct halay_tensor_info *info = &p->tensors[t].info;
+    const struct set_case *of = p->tensors[t].of;
+    size_t first = 0;
+
+    if (is_ragged(info)) {
+        int from = source_of(p, t, i, &i);
+        return given(p, of->ranks[from], t, i);
+    }
+    if (info->operation == HALAY_REDUCE_SCATTER) {
+        halay_scatter_rows(info->shape[0], of->size, of->rank, &first);
+        i += first * info->shape[1];
+    }
+    if (info->operation == HALAY_BROADCAST)
+        return given(p, info->root, t, i);
+    double all = 0;
+    for (int r = 0, first_one = 1; r < of->size; r++) {
+        if (p->joined[of->ranks[r]])
+            continue;
+        double one = scaled(info->dtype, given(p, of->ranks[r], t, i), info->prescale);
+        all = first_one ? one : combine(info->op, all, one);
+        first_one = 0;
+    }
+    if (info->dtype == HALAY_BOOL)
+        return all > 0;
+    return scaled(info->dtype, info->op == HALAY_AVERAGE ? all / of->size : all, info->postscale);
+}
+
+static unsigned char *buffer(struct program *p, size_t bytes, int is_shared)
+{
+    void *data = NULL;
+
+    if (is_shared)
+        REQUIRE(halay_alloc(p->ctx, bytes + 2 * GUARD, &data) == HALAY_OK);
+    else
+        REQUIRE((data = malloc(bytes + 2 * GUARD)) != NULL);
+    memset(data, 0xa5, bytes + 2 * GUARD);
+    return (unsigned char *)data + GUARD;
+}
+
+static void buffer_free(struct program *p, unsigned char *data, int is_shared)
+{
+    if (is_shared)
+        halay_free(p->ctx, data - GUARD);
+    else
+        free(data - GUARD);
+}
+
+/* The buffers as those of several tensors, of the same type: what comes out is the same. */
+static void make_group(struct tensor_case *c, struct random *common)
+{
+    size_t members = 1 + random_below(common, MEMBERS_MAX), at = 0, element = halay_dtype_size(c->info.dtype);
+
+    for (size_t m = 0; m < members; m++) {
+        size_t count = m + 1 == members ? c->count - at : random_below(common, c->count - at + 1);
+        c->members[m] = (struct halay_member){ .in = c->in == c->out ? NULL : c->in + at * element,
+                                               .out = c->out + at * element,
+                                               .dtype = c->info.dtype,
+                                               .dimensions = 1,
+                                               .shape = { count } };
+        at += count;
+    }
+    c->info.members = c->members;
+    c->info.member_count = members;
+}
+
+static void note_set(struct program *p, struct halay_process_set *set, int is_made)
+{
+    struct set_case *of = &p->sets[p->set_count++];
+
+    *of = (struct set_case){
+        .set = set, .size = halay_process_set_size(set), .rank = halay_process_set_rank(set), .is_made = is_made
+    };
+    halay_process_set_ranks(set, of->ranks);
+}
+
+/* That of all ranks, those that the configuration has made, and a few that may overlap. */
+static void make_sets(struct program *p, struct random *common)
+{
+    int numbers[SETS_MAX - SETS_MADE];
+    size_t there = halay_process_set_numbers(p->ctx, numbers, SETS_MAX - SETS_MADE),
+           made = random_below(common, SETS_MADE + 1);
+
+    REQUIRE(there <= SETS_MAX - SETS_MADE);
+    for (size_t i = 0; i < there; i++)
+        note_set(p, halay_process_set_find(p->ctx, numbers[i]), 0);
+    p->sets[0].set = random_below(common, 2) ? NULL : p->sets[0].set;
+    for (size_t i = 0; i < made; i++) {
+        int ranks[RANKS_MAX], first = (int)random_below(common, (size_t)p->size);
+        struct halay_process_set *set;
+        size_t count = 0;
+        for (int r = 0; r < p->size; r++)
+            if (!r || random_below(common, 2))
+                ranks[count++] = (first + r) % p->size;
+        enum halay_status status = halay_process_set_create(p->ctx, ranks, count, &set);
+        REQUIRE(status == HALAY_OK);
+        note_set(p, set, 1);
+    }
+}
+
+/* Tensors of different sets may have one name. */
+static void choose_set(struct program *p, struct random *common, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+
+    c->of = &p->sets[random_below(common, 2) ? 0 : random_below(common, p->set_count)];
+    size_t named = t % 2 && p->tensors[t - 1].of != c->of ? t - 1 : t;
+    snprintf(c->name, sizeof c->name, "tensor.%zu", named);
+}
+
+/* What the tensor is: the same on all ranks. */
+static struct halay_tensor_info draw_info(struct random *common, struct tensor_case *c)
+{
+    static const size_t counts[] = { 0, 1, 2, 7, 64, 100, 1000, 4097, 30000 };
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = c->name, .dimensions = 1, .set = c->of->set };
+    c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
+    info.shape[0] = c->count;
+    info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
+    info.operation =
+        random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_operation)random_below(common, HALAY_BARRIER + 1);
+    int is_reduced = info.operation == HALAY_ALLREDUCE || info.operation == HALAY_REDUCE_SCATTER;
+    if (info.operation == HALAY_BROADCAST)
+        info.root = c->of->ranks[random_below(common, (size_t)c->of->size)];
+    else if (is_reduced && !random_below(common, 3))
+        info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
+    if (!halay_op_takes(info.op, info.dtype))
+        info.op = HALAY_SUM;
+    if (is_reduced && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX && !random_below(common, 3)) {
+        info.prescale = random_below(common, 2) ? 2 : 0;
+        info.postscale = random_below(common, 2) ? 0.5 : 0;
+    }
+    if (info.operation == HALAY_ALLREDUCE && info.dtype == HALAY_F32 && !random_below(common, 4))
+        info.wire = random_below(common, 2) ? HALAY_WIRE_F16 : HALAY_WIRE_BF16;
+    info.priority = random_below(common, 4) ? 0 : (int)random_below(common, 3) - 1;
+    c->out_count = c->count;
+    if (info.operation >= HALAY_ALLGATHER) {
+        info.dimensions = 2;
+        info.shape[1] = counts[random_below(common, 7)];
+        info.shape[0] = random_below(common, 2 * ROWS_MAX);
+        c->count = info.operation == HALAY_BARRIER ? 0 : info.shape[0] * info.shape[1];
+        c->out_count = c->count;
+    }
+    return info;
+}
+
+/* Where it lies: each rank's own affair. */
+static void give_memory(struct program *p, struct random *own, struct tensor_case *c, struct halay_tensor_info *info)
+{
+    size_t element = halay_dtype_size(info->dtype);
+    c->in_bytes = c->out_bytes = c->count * element;
+    if (is_ragged(info))
+        c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info->shape[1] * element;
+    c->is_shared = random_below(own, 2) != 0;
+    c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
+    if (info->operation >= HALAY_ALLGATHER || (info->operation == HALAY_ALLREDUCE && !random_below(own, 3)))
+        c->in = buffer(p, c->in_bytes, c->is_shared);
+    info->in = c->in == c->out ? NULL : c->in;
+    c->is_held = info->operation >= HALAY_ALLGATHER && !random_below(own, 3);
+    info->out = c->is_held ? NULL : c->out;
+    info->splits = info->operation == HALAY_ALLTOALL ? c->splits : NULL;
+    info->out_bytes = c->out_bytes;
+}
+
+/* The same tensors on every rank, in memory of each rank's own choice. */
+static void make_tensors(struct program *p, struct random *common, struct random *own)
+{
+    for (size_t t = 0; t < p->tensor_count; t++) {
+        struct tensor_case *c = &p->tensors[t];
+        choose_set(p, common, t);
+        struct halay_tensor_info info = draw_info(common, c);
+        int is_registered = random_below(common, 3) != 0;
+        give_memory(p, own, c, &info);
+        c->info = info;
+        if (info.operation == HALAY_ALLREDUCE && !random_below(common, 5))
+            make_group(c, common);
+        if (!is_registered || c->of->rank < 0)
+            continue;
+        c->handle = (struct halay_tensor *)c; /* rows_given asks */
+        set_rows(p, t);
+        REQUIRE(halay_register(p->ctx, &c->info, &c->handle) == HALAY_OK);
+    }
+}
+
+static void called(void *arg, enum halay_status status, const char *text)
+{
+    struct tensor_case *c = arg;
+
+    if (status != HALAY_OK || *text)
+        c->bad_calls++;
+    c->calls++;
+}
+
+static void submit(struct program *p, struct random *random, struct tensor_case *c)
+{
+    c->completion = (enum completion)random_below(random, p->calls_alone && !c->is_held ? COMPLETIONS : BY_CALLBACK);
+    int has_callback = c->completion == BY_CALLBACK || !random_below(random, 3);
+    struct halay_request **request = c->completion == BY_CALLBACK ? NULL : &c->request;
+    halay_callback callback = has_callback ? called : NULL;
+
+    c->calls = has_callback ? 0 : 1;
+    enum halay_status status = c->handle ? halay_submit(c->handle, callback, c, request)
+                                         : halay_submit_named(p->ctx, &c->info, callback, c, request);
+    CHECK(status == HALAY_OK, "%s: %s", c->name, halay_status_string(status));
+}
+
+/* Of a request that has ended. */
+static void check_request(struct tensor_case *c)
+{
+    struct halay_result result = { .struct_size = sizeof result };
+    size_t bytes = c->out_count * halay_dtype_size(c->info.dtype), rows = 0;
+
+    CHECK(halay_request_result(c->request, &result) == HALAY_OK);
+    if (c->info.operation == HALAY_BARRIER)
+        return;
+    CHECK(result.bytes == bytes && (c->is_held || c->info.members || result.data == c->out), "'%s': %zu bytes, not %zu",
+          c->name, result.bytes, bytes);
+    CHECK((result.rows != NULL) == is_ragged(&c->info));
+    for (int r = 0; result.rows && r < c->of->size; r++)
+        rows += result.rows[r];
+    CHECK(!result.rows || rows * c->info.shape[1] == c->out_count);
+    CHECK(c->info.operation < HALAY_ALLGATHER || result.shape[0] * result.shape[1] == c->out_count);
+    if (c->is_held && bytes)
+        memcpy(c->out, result.data, bytes);
+}
+
+static void complete(struct tensor_case *c)
+{
+    if (c->completion == BY_WAIT)
+        CHECK(halay_wait(c->request, 60000) == HALAY_OK, "%s", c->name);
+    while (c->completion == BY_TEST && halay_test(c->request) == HALAY_IN_PROGRESS)
+        sched_yield();
+    while (c->completion == BY_CALLBACK && !c->calls)
+        sched_yield();
+    CHECK(c->calls == 1 && !c->bad_calls, "%s: called %d times", c->name, c->calls);
+    if (c->completion != BY_CALLBACK) {
+        CHECK(halay_test(c->request) == HALAY_OK);
+        check_request(c);
+        halay_request_free(c->request);
+    }
+}
+
+static void *submit_some(void *arg)
+{
+    __typeof__(((struct program *)0)->threads[0]) *thread = arg;
+    struct program *p = thread->program;
+
+    for (size_t i = 0; i < thread->count; i++) {
+        submit(p, &thread->random, &p->tensors[thread->order[i]]);
+        for (size_t n = random_below(&thread->random, 4); n; n--)
+            sched_yield();
+    }
+    /* In an order of its own: a polled or called one may be looked at before another is waited for. */
+    for (size_t i = thread->count; i-- > 0;)
+        complete(&p->tensors[thread->order[i]]);
+    return NULL;
+}
+
+static void fill(struct program *p, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+
+    set_rows(p, t);
+    for (size_t i = 0; i < c->out_count; i++)
+        put(c->out, c->info.dtype, i, 99);
+    for (size_t i = 0; i < c->count; i++)
+        put(c->in, c->info.dtype, i, given(p, p->rank, t, i));
+}
+
+static int guards_hold(const unsigned char *data, size_t bytes)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (*(data - 1 - i) != 0xa5 || data[bytes + i] != 0xa5)
+            return 0;
+    return 1;
+}
+
+static const char *what(const struct halay_tensor_info *info)
+{
+    static const char *const names[] = { "", "broadcast", "allgather", "", "alltoall", "barrier" };
+
+    return *names[info->operation] ? names[info->operation] : halay_op_name(info->op);
+}
+
+static void check_result(struct program *p, size_t t)
+{
+    struct tensor_case *c = &p->tensors[t];
+    double tolerance = c->info.wire ? 0.1 : 0.02;
+    size_t wrong = 0, first = 0;
+
+    if (c->info.op != HALAY_AVERAGE)
+        tolerance = 0;
+    for (size_t i = 0; i < c->out_count; i++)
+        if (fabs(get(c->out, c->info.dtype, i) - reference(p, t, i)) > tolerance && !wrong++)
+            first = i;
+    CHECK(!wrong, "step %d, '%s' (%s, %s, %zu elements, %s): %zu wrong, the first at %zu", p->step, c->name,
+          what(&c->info), halay_dtype_name(c->info.dtype), c->out_count, c->in == c->out ? "in place" : "out of place",
+          wrong, first);
+    for (size_t i = 0; c->in != c->out && i < c->count; i++)
+        if (get(c->in, c->info.dtype, i) != given(p, p->rank, t, i)) {
+            CHECK(0, "'%s': the input was written to", c->name);
+            break;
+        }
+    CHECK(guards_hold(c->out, c->out_bytes) && guards_hold(c->in, c->in_bytes), "'%s': written outside", c->name);
+}
+
+/* Ranks that have joined give nothing: what only they could give is refused. */
+static int is_possible(const struct program *p, size_t t)
+{
+    enum halay_operation operation = p->tensors[t].info.operation;
+
+    return !p->has_joined || operation == HALAY_ALLREDUCE || operation == HALAY_BARRIER;
+}
+
+static void play_step(struct program *p, struct random *common, struct random *own)
+{
+    size_t chosen[TENSORS], count = 0, share = 1 + random_below(common, 4), threads = 1 + random_below(own, THREADS);
+    pthread_t ids[THREADS];
+
+    for (size_t t = 0; t < p->tensor_count; t++)
+        if (random_below(common, 4) < share && p->tensors[t].of->rank >= 0 && is_possible(p, t))
+            chosen[count++] = t;
+    for (size_t i = count; i > 1; i--) {
+        size_t j = random_below(own, i), swap = chosen[i - 1];
+        chosen[i - 1] = chosen[j];
+        chosen[j] = swap;
+    }
+    for (size_t i = 0; i < count; i++)
+        fill(p, chosen[i]);
+    for (size_t k = 0; k < threads; k++) {
+        p->threads[k].program = p;
+        p->threads[k].random.state = random_next(own);
+        p->threads[k].count = 0;
+        for (size_t i = k; i < count; i += threads)
+            p->threads[k].order[p->threads[k].count++] = chosen[i];
+        if (k)
+            REQUIRE(!pthread_create(&ids[k], NULL, submit_some, &p->threads[k]));
+    }
+    submit_some(&p->threads[0]);
+    for (size_t k = 1; k < threads; k++)
+        pthread_join(ids[k], NULL);
+    for (size_t i = 0; i < count; i++)
+        check_result(p, chosen[i]);
+}
+
+/* Some ranks join; the others reduce without them, and join then. Last of all, as a join is of all ranks. */
+static void play_joined(struct program *p, struct random *common, struct random *own)
+{
+    int last = -1;
+
+    for (int r = 0; r < p->size; r++)
+        p->joined[r] = random_below(common, 2) != 0;
+    p->joined[random_below(common, (size_t)p->size)] = 0;
+    p->has_joined = 1;
+    if (!p->joined[p->rank])
+        play_step(p, common, own);
+    CHECK(halay_join(p->ctx, &last) == HALAY_OK);
+    int32_t same[2] = { last, -last };
+    CHECK(halay_allreduce(p->ctx, "last joined", NULL, same, 2, HALAY_I32, HALAY_MAX) == HALAY_OK);
+    CHECK(last >= 0 && last < p->size && same[0] == last && same[1] == -last, "rank %d joined last, or %d", last,
+          same[0]);
+}
+
+int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_alone)
+{
+    struct program *p = calloc(1, sizeof *p);
+    struct random common = { seed };
+
+    REQUIRE(p);
+    p->ctx = ctx;
+    p->calls_alone = calls_alone;
+    p->seed = seed;
+    p->rank = halay_rank(ctx);
+    p->size = halay_size(ctx);
+    struct random own = { seed * 31 + (uint64_t)p->rank + 1 };
+    p->tensor_count = random_below(&common, 4) ? TENSORS_FEW : TENSORS;
+    make_sets(p, &common);
+    make_tensors(p, &common, &own);
+    for (p->step = 0; p->step < steps; p->step++)
+        play_step(p, &common, &own);
+    play_joined(p, &common, &own);
+    for (size_t t = 0; t < p->tensor_count; t++) {
+        struct tensor_case *c = &p->tensors[t];
+        CHECK(halay_unregister(c->handle) == HALAY_OK);
+        if (c->in != c->out)
+            buffer_free(p, c->in, c->is_shared);
+        buffer_free(p, c->out, c->is_shared);
+    }
+    for (size_t i = 0; i < p->set_count; i++)
+        CHECK(!p->sets[i].is_made || halay_process_set_remove(p->sets[i].set) == HALAY_OK);
+    free(p);
+    return test_failed;
+}
+
+/* A few tensors that are summed again and again, and a hash of what came out. */
+struct bits {
+    struct halay_context *ctx;
+    struct halay_tensor *tensors[TENSORS_FEW];
+    struct halay_request *requests[TENSORS_FEW];
+    struct halay_tensor_info info[TENSORS_FEW];
+    char names[TENSORS_FEW][16];
+    float *data[TENSORS_FEW];
+    size_t order[TENSORS_FEW];
+    uint64_t hash;
+};
+
+/* again: a process set of all ranks, for some of them. */
+static void make_bits(struct bits *b, struct random *common, struct halay_process_set *again)
+{
+    enum { COUNT_MAX = 3000 };
+
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
+        snprintf(b->names[t], sizeof b->names[t], "bits.%zu", t);
+        size_t count = 1 + random_below(common, COUNT_MAX);
+        REQUIRE(halay_alloc(b->ctx, count * sizeof(float), (void **)&b->data[t]) == HALAY_OK);
+        b->info[t] = (struct halay_tensor_info){ .struct_size = sizeof b->info[t],
+                                                 .name = b->names[t],
+                                                 .dimensions = 1,
+                                                 .shape = { count },
+                                                 .out = b->data[t],
+                                                 .set = t % 7 == 3 ? again : NULL };
+        if (random_below(common, 8))
+            REQUIRE(halay_register(b->ctx, &b->info[t], &b->tensors[t]) == HALAY_OK);
+        b->order[t] = t;
+    }
+}
+
+static void run_bits(struct bits *b, uint64_t seed, int step, struct random *own, int alone)
+{
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
+        struct random values = { seed ^ (t * 7919 + (size_t)step * 104729 + (size_t)halay_rank(b->ctx) * 1299709) };
+        for (size_t i = 0; i < b->info[t].shape[0]; i++)
+            b->data[t][i] = (float)((double)random_next(&values) / 1e18 - 9) * (float)(1 + i % 1000);
+    }
+    for (size_t i = TENSORS_FEW; i > 1; i--) {
+        size_t j = alone ? i - 1 : random_below(own, i), swap = b->order[i - 1];
+        b->order[i - 1] = b->order[j];
+        b->order[j] = swap;
+    }
+    for (size_t i = 0; i < TENSORS_FEW; i++) {
+        size_t t = b->order[i];
+        CHECK((b->tensors[t] ? halay_submit(b->tensors[t], NULL, NULL, &b->requests[t])
+                             : halay_submit_named(b->ctx, &b->info[t], NULL, NULL, &b->requests[t])) == HALAY_OK);
+        if (alone)
+            CHECK(halay_wait(b->requests[t], 60000) == HALAY_OK);
+        for (size_t n = random_below(own, 30); n > 25; n--)
+            sched_yield();
+    }
+    for (size_t i = 0; i < TENSORS_FEW; i++) {
+        CHECK(halay_wait(b->requests[b->order[i]], 60000) == HALAY_OK);
+        halay_request_free(b->requests[b->order[i]]);
+    }
+    for (size_t t = 0; t < TENSORS_FEW; t++)
+        for (size_t i = 0; i < b->info[t].shape[0] * sizeof(float); i++)
+            b->hash = (b->hash ^ ((unsigned char *)b->data[t])[i]) * 1099511628211u;
+}
+
+uint64_t program_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_seed, int alone)
+{
+    enum { STEPS = 3 };
+    struct random common = { seed }, own = { order_seed * 1009 + (uint64_t)halay_rank(ctx) };
+    struct bits b = { .ctx = ctx, .hash = 14695981039346656037u };
+    struct halay_process_set *again;
+    int ranks[RANKS_MAX];
+
+    halay_process_set_ranks(halay_process_set_find(ctx, 0), ranks);
+    enum halay_status status = halay_process_set_create(ctx, ranks, (size_t)halay_size(ctx), &again);
+    REQUIRE(status == HALAY_OK);
+    make_bits(&b, &common, again);
+    for (int step = 0; step < STEPS; step++)
+        run_bits(&b, seed, step, &own, alone);
+    for (size_t t = 0; t < TENSORS_FEW; t++) {
+        CHECK(halay_unregister(b.tensors[t]) == HALAY_OK);
+        halay_free(ctx, b.data[t]);
+    }
+    CHECK(halay_process_set_remove(again) == HALAY_OK);
+    return test_failed ? 0 : b.hash;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random programs through the engine over the fake transport, with random delays; and the deterministic modes: the
+ * same bits whatever the order of arrival. usage: test_programs [SEED]
+ */
+#include "tests/fusion/program.h"
+#include "tests/fusion/random.h"
+#include "tests/fusion/ranks.h"
+#include <string.h>
+
+struct setting {
+    uint64_t seed, order_seed;
+    enum halay_deterministic mode;
+    size_t threshold;
+    const char *algorithm;
+    int alone;
+    _Atomic uint64_t hash; /* of rank 0's results; every rank's must be the same */
+    _Atomic uint64_t differing;
+};
+
+static void configure(struct halay_config *config, void *arg)
+{
+    struct setting *s = arg;
+
+    config->deterministic = s->mode;
+    config->fusion_threshold = s->threshold;
+    free(config->allreduce_algorithm);
+    config->allreduce_algorithm = strdup(s->algorithm);
+}
+
+static void body_random(struct rank_run *run)
+{
+    struct setting *s = run->arg;
+
+    CHECK(program_run(run->ctx, s->seed, 4, s->mode == HALAY_DETERMINISTIC_OFF) == 0);
+}
+
+static void body_bits(struct rank_run *run)
+{
+    struct setting *s = run->arg;
+    uint64_t hash = program_bits(run->ctx, s->seed, s->order_seed, s->alone), none = 0;
+
+    CHECK(hash != 0);
+    if (!atomic_compare_exchange_strong(&s->hash, &none, hash) && none != hash)
+        s->differing++;
+}
+
+static uint64_t bits(int size, struct setting s, uint64_t delay)
+{
+    ranks_run(size, delay, &(struct rank_run){ .body = body_bits, .arg = &s, .configure = configure }, NULL, NULL);
+    CHECK(!s.differing, "the ranks have different bits");
+    return s.hash;
+}
+
+static void check_deterministic(struct random *random, int size)
+{
+    struct setting s = { .seed = random_next(random),
+                         .mode = HALAY_DETERMINISTIC_RUN,
+                         .threshold = 20000,
+                         .algorithm = "ring",
+                         .order_seed = 1 };
+    uint64_t first = bits(size, s, 0);
+
+    for (int k = 0; k < 4; k++) {
+        s.order_seed = random_next(random);
+        CHECK(bits(size, s, random_next(random)) == first,
+              "run: another order of arrival, other bits (seed %llu, order %llu)", (unsigned long long)s.seed,
+              (unsigned long long)s.order_seed);
+    }
+    s.mode = HALAY_DETERMINISTIC_RANKS;
+    s.algorithm = "auto";
+    first = bits(size, s, 0);
+    for (int k = 0; k < 3; k++) {
+        s.order_seed = random_next(random);
+        s.alone = k == 2;
+        s.threshold = k == 1 ? 0 : s.threshold;
+        CHECK(bits(size, s, random_next(random)) == first, "ranks: fusion changes bits (seed %llu)",
+              (unsigned long long)s.seed);
+    }
+}
+
+/* Two of them, as soon as there are two ranks. */
+static void make_nodes(struct halay_fake_hub *hub)
+{
+    static const int nodes[] = { 0, 1, 1, 0 };
+
+    REQUIRE(halay_fake_hub_set_nodes(hub, nodes) == HALAY_OK);
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t thresholds[] = { 0, 4096, 100000, 64 << 20 };
+    struct random random = { random_seed(argc, argv) };
+
+    for (int i = 0; i < 24; i++) {
+        struct setting s = { .seed = random_next(&random),
+                             .mode = (enum halay_deterministic)random_below(&random, 3),
+                             .threshold = thresholds[random_below(&random, 4)],
+                             .algorithm = "auto" };
+        int size = 1 + (int)random_below(&random, 4);
+        uint64_t delay = random_below(&random, 2) ? random_next(&random) : 0;
+        int failed = test_failed, has_nodes = i % 3 == 0;
+        ranks_run(size, delay, &(struct rank_run){ .body = body_random, .arg = &s, .configure = configure },
+                  has_nodes ? make_nodes : NULL, NULL);
+        if (test_failed > failed)
+            printf("that was program %d: %d ranks%s, mode %d, threshold %zu, delay %d\n", i, size,
+                   has_nodes ? " on two nodes" : "", (int)s.mode, s.threshold, delay != 0);
+    }
+    for (int size = 2; size <= 4; size++)
+        check_deterministic(&random, size);
+    return test_end();
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Everything is added on one thread in order of window, so that scores do not depend on ranks or threads.
+ */
+#include "tft/score/forecast_scores.h"
+#include <stdlib.h>
+
+struct scorer {
+    const struct tft_forecaster *forecaster;
+    const struct tft_naive *naive; /* (targets), or NULL */
+    struct tft_forecast_scores *result;
+    tft_forecast_take also; /* NULL: none */
+    void *arg;
+};
+
+/* Row `row`, the horizon's step h: p is (targets, quantiles), scaled. */
+static void score_row(struct scorer *s, size_t entity, size_t row, size_t h, const float *p)
+{
+    const struct tft_data *d = s->forecaster->gather.windows->data;
+    size_t O = d->schema.target_count;
+
+    for (size_t o = 0; o < O; o++) {
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
+        struct tft_scores *scores = &s->result->scores[o];
+        size_t Q = scores->quantile_count;
+        double unscaled[TFT_SCORE_QUANTILES_MAX], y = d->values[(row + 1) * d->real_count - O + o], loss = 0;
+        if (!d->present[row * O + o])
+            continue;
+        for (size_t q = 0; q < Q; q++) {
+            double scaled = p[o * Q + q];
+            unscaled[q] = tft_scaler_undo(scaler, scaled);
+            loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
+        }
+        s->result->loss_sum += loss * tft_data_weight(d, row);
+        tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled,
+                       s->naive ? s->naive[o].mean_error[entity] : 0);
+    }
+}
+
+static enum halay_status score_window(void *arg, size_t position, const struct tft_window *w, const float *p)
+{
+    struct scorer *s = arg;
+    const struct tft_data *d = s->forecaster->gather.windows->data;
+    size_t values = d->schema.target_count * s->result->scores[0].quantile_count;
+    enum halay_status status = tft_data_check(d, w->origin, d->schema.horizon);
+
+    if (status)
+        return status;
+    for (size_t h = 0; h < d->schema.horizon; h++)
+        score_row(s, w->entity, w->origin + h, h, p + h * values);
+    return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
+}
+
+enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
+                                           const struct tft_data *data, struct tft_forecast_scores *result)
+{
+    size_t O = data->schema.target_count;
+    struct tft_forecast_scores r = { .scores = calloc(O, sizeof *r.scores) };
+    enum halay_status status = r.scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    if (status)
+        halay_error(log, "no memory for scores");
+    for (size_t o = 0; o < O && !status; o++, r.target_count++)
+        status =
+            tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, data->entity_count, &r.scores[o]);
+    if (status)
+        tft_forecast_scores_fini(&r);
+    else
+        *result = r;
+    return status;
+}
+
+enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count, const struct tft_naive *naive,
+                                          tft_forecast_take also, void *arg, struct tft_forecast_scores *r)
+{
+    struct scorer s = { .forecaster = f, .naive = naive, .also = also, .arg = arg, .result = r };
+    enum halay_status status = tft_forecast(f, count, score_window, &s);
+    size_t n = 0;
+
+    for (size_t o = 0; o < r->target_count; o++)
+        n += r->scores[o].all.n;
+    r->loss = n ? r->loss_sum * tft_model_loss_factor(f->model) / (double)n : 0;
+    return status;
+}
+
+enum halay_status tft_forecast_scores_of(struct tft_forecaster *f, size_t count, struct tft_forecast_scores *result)
+{
+    const struct tft_model_config *m = tft_model_config(f->model);
+    struct tft_forecast_scores r = { 0 };
+    enum halay_status status =
+        tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, f->gather.windows->data, &r);
+
+    if (!status)
+        status = tft_forecast_scores_add(f, count, NULL, NULL, NULL, &r);
+    if (status)
+        tft_forecast_scores_fini(&r);
+    else
+        *result = r;
+    return status;
+}
+
+void tft_forecast_scores_fini(struct tft_forecast_scores *result)
+{
+    for (size_t o = 0; o < result->target_count; o++)
+        tft_scores_fini(&result->scores[o]);
+    free(result->scores);
+    *result = (struct tft_forecast_scores){ 0 };
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scores of forecasts of windows, in each target's own unit, and the loss that training minimises.
+ */
+#ifndef HALAY_TFT_FORECAST_SCORES_H
+#define HALAY_TFT_FORECAST_SCORES_H
+
+#include "tft/score/forecast.h"
+#include "tft/score/naive.h"
+#include "tft/score/scores.h"
+
+struct tft_forecast_scores {
+    size_t target_count;
+    struct tft_scores *scores; /* owned: (targets), each in its own unit */
+    double loss_sum;           /* over measured targets and quantiles: scaled quantile loss times the row's weight */
+    double loss;               /* that divided by the number of measured targets, times the model's factor */
+};
+
+/* Empty sums. Nothing is held on error. */
+enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
+                                           const struct tft_data *data, struct tft_forecast_scores *result);
+void tft_forecast_scores_fini(struct tft_forecast_scores *result);
+/* Forecast positions [0, count) of the forecaster's gather and add their scores. naive: (targets), for the scaled
+ * error, or NULL; also: called with each forecast, or NULL. All ranks get the same bits. */
+enum halay_status tft_forecast_scores_add(struct tft_forecaster *forecaster, size_t count,
+                                          const struct tft_naive *naive, tft_forecast_take also, void *arg,
+                                          struct tft_forecast_scores *result);
+/* Both, for the model's quantiles, without naive forecasts. */
+enum halay_status tft_forecast_scores_of(struct tft_forecaster *forecaster, size_t count,
+                                         struct tft_forecast_scores *result);
+
+#endif

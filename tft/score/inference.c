@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inference. Zero-initialised object, fini accepts it half-built.
+ */
+#include "tft/score/inference.h"
+#include "base/config.h"
+#include "base/machine/topology.h"
+#include "tft/data/htd.h"
+#include "tft/model/tft.h"
+#include "tft/score/evaluation.h"
+#include <string.h>
+
+static int thread_count(const struct tft_inference *s)
+{
+    struct halay_topology topology;
+
+    if (halay_topology_load(s->log, &topology))
+        return 1;
+    int share = halay_topology_usable(&topology) / halay_local_size(s->ctx);
+    return share > 1 ? share : 1;
+}
+
+enum halay_status tft_inference_init(struct halay_log *log, const char *checkpoint, const char *data_path,
+                                     struct tft_inference *s)
+{
+    enum halay_status status = halay_init(NULL, &s->ctx);
+
+    s->log = log;
+    if (status)
+        return status;
+    s->rank = halay_rank(s->ctx);
+    if (halay_size(s->ctx) > 1)
+        log->rank = s->rank;
+    status = tft_run_load(log, checkpoint, &s->run);
+    if (!status && data_path)
+        status = tft_htd_open(log, data_path, &s->data);
+    if (!status && data_path)
+        status = tft_run_check_data(log, &s->run, data_path, &s->data);
+    if (!status)
+        status = tft_pool_create(log, thread_count(s), &s->pool);
+    if (!status)
+        status = tft_workers_create(log, s->run.model, s->pool, tft_forecast_granules(s->run.model), &s->workers);
+    return status;
+}
+
+void tft_inference_fini(struct tft_inference *s)
+{
+    tft_workers_destroy(s->workers);
+    tft_pool_destroy(s->pool);
+    tft_data_fini(&s->data);
+    tft_run_fini(&s->run);
+    halay_fini(s->ctx);
+    memset(s, 0, sizeof *s);
+}
+
+enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct tft_windows *windows,
+                                           struct tft_forecaster *forecaster)
+{
+    *forecaster = (struct tft_forecaster){ .log = s->log,
+                                           .ctx = s->ctx,
+                                           .model = s->run.model,
+                                           .workers = s->workers,
+                                           .gather = { .windows = windows },
+                                           .params = s->run.params };
+    return tft_forecaster_init(forecaster);
+}
+
+static json_t *describe_evaluation(struct tft_inference *s, enum tft_split split, size_t stride,
+                                   const struct tft_evaluation *a)
+{
+    json_t *head = json_pack("{ss sI sI sI}", "split", tft_split_names[split], "windows", (json_int_t)a->windows,
+                             "short_windows", (json_int_t)a->short_windows, "stride", (json_int_t)stride);
+    json_t *scores = tft_evaluation_json(a);
+
+    if (!head || !scores || json_object_update(head, scores) ||
+        json_object_set_new(head, "loss", json_real(a->result.loss)) ||
+        json_object_set_new(head, "step", json_integer(s->run.step))) {
+        json_decref(head);
+        head = NULL;
+    }
+    json_decref(scores);
+    return head;
+}
+
+enum halay_status tft_inference_evaluate(struct tft_inference *s, enum tft_split split, size_t stride, json_t **result)
+{
+    struct tft_windows windows = { 0 };
+    struct tft_forecaster forecaster = { 0 };
+    struct tft_evaluation a = { 0 };
+    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
+
+    if (!status && !windows.count) {
+        halay_error(s->log, "the data hold no window of split '%s'", tft_split_names[split]);
+        status = HALAY_ERR_FORMAT;
+    }
+    if (!status)
+        status = tft_inference_forecaster(s, &windows, &forecaster);
+    if (!status)
+        status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a);
+    if (!status)
+        status = tft_evaluation_add(&a, &forecaster, NULL, NULL);
+    if (!status) {
+        *result = describe_evaluation(s, split, stride, &a);
+        if (!*result) {
+            halay_error(s->log, "no memory for the result");
+            status = HALAY_ERR_NO_MEMORY;
+        }
+    }
+    if (a.data)
+        tft_evaluation_fini(&a);
+    tft_forecaster_fini(&forecaster);
+    tft_windows_fini(&windows);
+    return status;
+}

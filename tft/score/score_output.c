@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores as a table for people and as JSON for programs.
+ */
+#include "tft/score/score_output.h"
+#include "tft/score/naive.h"
+#include "tft/score/scores.h"
+#include <stdio.h>
+#include <string.h>
+
+/* A reader should know: this part of the values has quantiles out of order. */
+#define CROSSING_OFTEN .01
+
+static double number(const json_t *object, const char *a, const char *b)
+{
+    const json_t *inner = json_object_get(object, a);
+    return json_number_value(b ? json_object_get(inner, b) : inner);
+}
+
+/* A row of q-risks, and how the median's compares with another's. */
+static void print_row(const char *name, const json_t *q_risk, const json_t *median_of, const char *median)
+{
+    const char *key;
+    json_t *value;
+
+    printf("%-28s", name);
+    json_object_foreach((json_t *)q_risk, key, value) {
+        if (key[0] == 'p' && json_is_number(value))
+            printf(" %8.4f", json_number_value(value));
+        else if (key[0] == 'p' && json_is_null(value))
+            printf(" %8s", "-");
+    }
+    if (median_of) {
+        double mine = number(median_of, median, NULL), other = number(q_risk, median, NULL);
+        if (other > 0)
+            printf("   forecast's %s is %.1f %% %s", median, 100 * (mine < other ? 1 - mine / other : mine / other - 1),
+                   mine < other ? "below" : "above");
+    }
+    printf("\n");
+}
+
+/* Is it a score that is one number? */
+static int has_row(const char *key)
+{
+    static const char *const keys[] = { "mae", "rmse", "smape", "mase", "wql", "crossing", NULL };
+    size_t i = 0;
+
+    while (keys[i] && strcmp(keys[i], key))
+        i++;
+    return keys[i] || !strncmp(key, "coverage", 8);
+}
+
+/* The scores of one target, or the means of several. */
+static void print_scores(const json_t *r, const char *median)
+{
+    const json_t *q_risk = json_object_get(r, "q_risk"), *naive = json_object_get(r, "naive");
+    const char *key, *why = json_string_value(json_object_get(r, "no_mase"));
+    json_t *value;
+
+    printf("%-28s", "q-risk");
+    json_object_foreach((json_t *)q_risk, key, value)
+        printf(" %8s", key);
+    printf("\n");
+    print_row("forecast", q_risk, NULL, median);
+    json_object_foreach((json_t *)naive, key, value) {
+        char name[64];
+        tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
+        print_row(name, value, q_risk, median);
+    }
+    json_object_foreach((json_t *)r, key, value) {
+        if (has_row(key) && json_is_number(value))
+            printf("%-28s %8.4g\n", key, json_number_value(value));
+        else if (has_row(key))
+            printf("%-28s %8s%s%s\n", key, "-", why && !strcmp(key, "mase") ? "   " : "",
+                   why && !strcmp(key, "mase") ? why : "");
+    }
+    if (number(r, "crossing", NULL) > CROSSING_OFTEN)
+        printf(
+            "In %.0f %% of the values a lower quantile is above a higher one; 'crossing: forbid' in training prevents "
+            "it.\n",
+            100 * number(r, "crossing", NULL));
+}
+
+static void print_table(const json_t *r, const struct tft_list *quantiles)
+{
+    char median[32];
+    const json_t *targets = json_object_get(r, "targets");
+    const char *name;
+    json_t *scores;
+
+    long long shorter = (long long)json_integer_value(json_object_get(r, "short_windows"));
+
+    tft_quantile_name(quantiles->values[tft_median_of(quantiles->values, quantiles->count)], median, sizeof median);
+    printf("%s: %lld windows, ", json_string_value(json_object_get(r, "split")),
+           (long long)json_integer_value(json_object_get(r, "windows")));
+    if (shorter)
+        printf("%lld of them with a shorter encoder, ", shorter);
+    printf("%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
+    if (targets)
+        printf("\nmean of %zu targets\n", json_object_size(targets));
+    print_scores(r, median);
+    json_object_foreach((json_t *)targets, name, scores) {
+        printf("\n%s\n", name);
+        print_scores(scores, median);
+    }
+}
+
+enum halay_status tft_score_output_open(struct halay_log *log, const char *path, struct tft_output *json)
+{
+    *json = (struct tft_output){ 0 };
+    return path ? tft_output_open(log, path, json) : HALAY_OK;
+}
+
+enum halay_status tft_score_output_write(struct halay_log *log, const struct tft_list *quantiles,
+                                         struct tft_output *json, const json_t *result)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (json->file != stdout)
+        print_table(result, quantiles);
+    if (json->file)
+        status = tft_output_commit_json(json, result);
+    if (!status && fflush(stdout)) {
+        halay_error(log, "cannot write to standard output");
+        status = HALAY_ERR_SYSTEM;
+    }
+    return status;
+}
