@@ -4,8 +4,6 @@
 # What MPI or UCX leave allocated is theirs, and the leak checker itself crashes on UCX's threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 export ASAN_OPTIONS
-# The labs of other tests come and go as interfaces, and UCX would listen on one.
-export UCX_NET_DEVICES=lo
 job=$top_builddir/tests/coll/job
 HALAY_TRANSPORT=ucx HALAY_RING_SEGMENT=16K
 HALAY_MODULE_PATH=$top_builddir/.libs

@@ -5,8 +5,6 @@
 # the other and two at once.
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-# The labs of other tests come and go as interfaces, and UCX would listen on one.
-export UCX_NET_DEVICES=lo
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=ucx HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH ASAN_OPTIONS

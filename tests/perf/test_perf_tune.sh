@@ -4,8 +4,6 @@
 # halay-perf tune: it writes a table that halay reads; runs add to it and replace only their own rows; a file that
 # cannot be written fails before anything is measured, and nothing half-written is left.
 . "${top_srcdir:?}/tests/perf/perf.sh"
-# The labs of other tests come and go as interfaces, and UCX would listen on one.
-export UCX_NET_DEVICES=lo
 table=$scratch/new/folder/table
 
 # tune RANKS OPTION...: small and short.
