@@ -53,9 +53,8 @@ static void close_fd(int *fd)
 }
 
 /* The call failed: nothing is left of it. */
-static void give_up_call(struct host_link *link)
+static void close_pipes(struct host_link *link)
 {
-    link_end_ssh(link); /* it is reaped like any other */
     close_fd(&link->in);
     close_fd(&link->out);
     close_fd(&link->err);
@@ -97,8 +96,10 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
     close_fd(&pipes[0][0]);
     close_fd(&pipes[1][1]);
     close_fd(&pipes[2][1]);
-    if (failed)
-        give_up_call(link);
+    if (failed) {
+        link_end_ssh(link); /* it is reaped like any other */
+        close_pipes(link);
+    }
     return failed;
 }
 
@@ -392,9 +393,7 @@ void link_progress(struct host_link *link, int is_open)
 void link_reaped(struct host_link *link, int status)
 {
     take_what_came(link, 1);
-    close_fd(&link->in);
-    close_fd(&link->out);
-    close_fd(&link->err);
+    close_pipes(link);
     take_lines(link);
     link->state = LINK_ENDED;
     link->status = status;
@@ -420,11 +419,8 @@ void link_explain(const struct host_link *link, char *text, size_t size)
 
 void link_fini(struct host_link *link)
 {
-    if (link->ssh) {
-        close_fd(&link->in);
-        close_fd(&link->out);
-        close_fd(&link->err);
-    }
+    if (link->ssh)
+        close_pipes(link);
     buffer_fini(&link->to);
     buffer_fini(&link->from);
     buffer_fini(&link->errors);
