@@ -198,6 +198,8 @@ fails 'halayrun was stopped by SIGTERM'
 rm -f "$dir/pids"
 
 # --- on the way ------------------------------------------------------------------------------------------------------
+# However small this environment is, more than 1000 bytes go to the other host.
+padding=$(printf '%2000s' '' | tr ' ' x)
 # between HOW...: the first host reaches the second one through the meddler, and what passes is in $dir/wire.
 meddler=$top_builddir/tests/launcher/meddler
 unmeddle() { kill $meddles; wait $meddles 2>/dev/null; }
@@ -210,7 +212,8 @@ between() {
     wait_for grep -q passes "$dir/said"
     both "$two"
     on 2
-    HALAY_OPT_ML=$dir/1 TOKEN=only-for-ranks "$halayrun" --sagemaker --sagemaker-port $((port + 1)) -x TOKEN \
+    HALAY_OPT_ML=$dir/1 TOKEN=only-for-ranks PADDING=$padding \
+        "$halayrun" --sagemaker --sagemaker-port $((port + 1)) -x TOKEN -x PADDING \
         sh -c 'cat; echo "rank $HALAY_RANK says ${TOKEN%-ranks}"; echo "and complains" >&2' >"$dir/out1" 2>"$dir/err1" \
         </dev/null &
     pid1=$!
