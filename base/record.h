@@ -66,7 +66,7 @@ void halay_record_set_name(struct halay_record *record, const char *name, size_t
 /* Store the beginning of a text, as many whole characters as fit; how many bytes they are, 0 only if length is 0. */
 size_t halay_record_set_part(struct halay_record *record, const char *text, size_t length);
 
-/* What the record's tensor is for: "allreduce" and so on; the numbers are those of enum halay_operation in halay.h.
+/* What the record's tensor is for: "allreduce" and so on; the numbers are those of enum halay_collective in halay.h.
  * Static storage; "?" for one that is not known. */
 const char *halay_record_operation(const struct halay_record *record);
 

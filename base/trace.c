@@ -99,7 +99,7 @@ static void put_kind_args(struct writer *w, const struct halay_record *r)
     if (strcmp(operation, "barrier") != 0)
         fprintf(w->out, ",\"dtype\":\"%s\"", halay_dtype_name((enum halay_dtype)r->dtype));
     if (strstr(operation, "reduce"))
-        fprintf(w->out, ",\"reduction\":\"%s\"", halay_op_name((enum halay_op)r->op));
+        fprintf(w->out, ",\"reduction\":\"%s\"", halay_reduction_name((enum halay_reduction)r->op));
     if (r->status)
         fprintf(w->out, ",\"error\":\"%s\"", halay_status_string((enum halay_status)r->status));
 }

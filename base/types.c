@@ -40,7 +40,7 @@ enum { FLOATING = 1, OTHER = 2 };
 static const struct {
     const char *name;
     int takes; /* FLOATING, OTHER types, or both */
-} ops[HALAY_OP_COUNT] = {
+} ops[HALAY_REDUCTION_COUNT] = {
     [HALAY_SUM] = { "sum", FLOATING | OTHER },
     [HALAY_AVERAGE] = { "average", FLOATING },
     [HALAY_MIN] = { "min", FLOATING | OTHER },
@@ -81,24 +81,24 @@ enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype)
     return HALAY_ERR_ARGUMENT;
 }
 
-const char *halay_op_name(enum halay_op op)
+const char *halay_reduction_name(enum halay_reduction op)
 {
-    return (unsigned)op < HALAY_OP_COUNT ? ops[op].name : "?";
+    return (unsigned)op < HALAY_REDUCTION_COUNT ? ops[op].name : "?";
 }
 
-enum halay_status halay_op_parse(const char *name, enum halay_op *op)
+enum halay_status halay_reduction_parse(const char *name, enum halay_reduction *op)
 {
-    for (int o = 0; o < HALAY_OP_COUNT; o++)
+    for (int o = 0; o < HALAY_REDUCTION_COUNT; o++)
         if (!strcmp(name, ops[o].name)) {
-            *op = (enum halay_op)o;
+            *op = (enum halay_reduction)o;
             return HALAY_OK;
         }
     return HALAY_ERR_ARGUMENT;
 }
 
-int halay_op_takes(enum halay_op op, enum halay_dtype dtype)
+int halay_reduction_takes(enum halay_reduction op, enum halay_dtype dtype)
 {
-    return (unsigned)op < HALAY_OP_COUNT && is_dtype(dtype) &&
+    return (unsigned)op < HALAY_REDUCTION_COUNT && is_dtype(dtype) &&
            ops[op].takes & (dtypes[dtype].floating ? FLOATING : OTHER);
 }
 

@@ -46,7 +46,7 @@ static enum halay_status train(struct halay_context *ctx, float *w, float *d)
                                       .name = "gradient",
                                       .dimensions = 1,
                                       .shape = { WEIGHTS },
-                                      .op = HALAY_AVERAGE,
+                                      .reduction = HALAY_AVERAGE,
                                       .out = d };
     struct halay_tensor *tensor;
     struct halay_request *request;

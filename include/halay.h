@@ -53,7 +53,7 @@ struct halay_request;     /* one submission */
 
 /* ---- context ---------------------------------------------------------------------------------------------------- */
 
-/* Some ranks of the job, in any order. */
+/* Some ranks of the job, in any order. Its form is final: an array of them needs no size. */
 struct halay_rank_list {
     const int *ranks;
     size_t count;
@@ -184,15 +184,14 @@ HALAY_API void halay_free(struct halay_context *ctx, void *ptr); /* nothing in f
 /* ---- registered tensors ----------------------------------------------------------------------------------------- */
 
 /* What is done with a tensor. */
-enum halay_operation {
+enum halay_collective {
     HALAY_ALLREDUCE = 0,
     HALAY_BROADCAST = 1,
     HALAY_ALLGATHER = 2,
     HALAY_REDUCE_SCATTER = 3,
     HALAY_ALLTOALL = 4,
     HALAY_BARRIER = 5,
-    HALAY_JOIN = 6,        /* halay_join; not to be submitted otherwise */
-    HALAY_CHANGE_SETS = 7, /* halay_process_set_create and remove; not to be submitted otherwise */
+    HALAY_COLLECTIVE_COUNT
 };
 
 enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
@@ -200,7 +199,8 @@ enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
 /* What f32 travels as. */
 enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 };
 
-/* A tensor of a group. */
+/* A tensor of a group, in an array of them: halay_tensor_info.member_bytes says how large each is, so that a member of
+ * this struct that a later version adds counts as zero. */
 struct halay_member {
     const void *in; /* NULL: out, in place */
     void *out;
@@ -236,14 +236,15 @@ struct halay_member {
 struct halay_tensor_info {
     size_t struct_size;
     const char *name; /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in its process set while registered */
-    enum halay_operation operation;
+    enum halay_collective collective;
     enum halay_dtype dtype;
     int dimensions; /* 0 (a scalar) to HALAY_DIMENSIONS_MAX */
     size_t shape[HALAY_DIMENSIONS_MAX];
     const void *in;
     void *out;
-    enum halay_op op; /* all-reduce and reduce-scatter; adasum: all-reduce only, of each tensor by itself */
-    int root;         /* broadcast only: a rank of the job, in a process set too */
+    enum halay_reduction
+        reduction; /* all-reduce and reduce-scatter; adasum: all-reduce only, of each tensor by itself */
+    int root;      /* broadcast only: a rank of the job, in a process set too */
     /*
      * All-reduce and reduce-scatter: each rank's elements are multiplied by prescale before the reduction, the result
      * by postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are
@@ -263,6 +264,7 @@ struct halay_tensor_info {
      */
     const struct halay_member *members;
     size_t member_count;
+    size_t member_bytes; /* sizeof(struct halay_member); 0 with a count above 0 is HALAY_ERR_ARGUMENT */
     /* All-reduce of f32: elements travel and are reduced as this type and are f32 again in out; prescale comes before,
      * postscale after. Half the bytes, and the ranks still get the same bits. */
     enum halay_wire wire;
@@ -307,8 +309,8 @@ HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const 
 
 /* The operations by name, for count elements in one dimension. in may equal out. */
 HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in,
-                                                  void *out, size_t count, enum halay_dtype dtype, enum halay_op op,
-                                                  struct halay_request **request);
+                                                  void *out, size_t count, enum halay_dtype dtype,
+                                                  enum halay_reduction reduction, struct halay_request **request);
 HALAY_API enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
                                                   enum halay_dtype dtype, int root, struct halay_request **request);
 
@@ -319,7 +321,7 @@ HALAY_API enum halay_status halay_broadcast_async(struct halay_context *ctx, con
  */
 HALAY_API enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in,
                                                        void *out, size_t rows, size_t columns, enum halay_dtype dtype,
-                                                       enum halay_op op, struct halay_request **request);
+                                                       enum halay_reduction reduction, struct halay_request **request);
 HALAY_API enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in,
                                                   size_t rows, size_t columns, enum halay_dtype dtype, void *out,
                                                   size_t out_rows, struct halay_request **request);
@@ -362,11 +364,12 @@ HALAY_API void halay_request_free(struct halay_request *request);
 
 /* The operations by name, blocking: submit, wait, free. */
 HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                            size_t count, enum halay_dtype dtype, enum halay_op op);
+                                            size_t count, enum halay_dtype dtype, enum halay_reduction reduction);
 HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
                                             enum halay_dtype dtype, int root);
 HALAY_API enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                                 size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op);
+                                                 size_t rows, size_t columns, enum halay_dtype dtype,
+                                                 enum halay_reduction reduction);
 /* rows_from (size; NULL: not wanted): rows from each rank, written on success and if out was too small. */
 HALAY_API enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
                                             size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,

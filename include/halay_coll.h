@@ -121,7 +121,7 @@ HALAY_API enum halay_status halay_group_free(struct halay_group *group, void *pt
 
 /* Reduce count elements over all ranks; every rank gets the result, the same bits. */
 HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                                  enum halay_dtype dtype, enum halay_op op);
+                                                  enum halay_dtype dtype, enum halay_reduction reduction);
 
 /*
  * Adasum over all ranks: two vectors a and b are joined as (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b, pairs of ranks
@@ -155,18 +155,20 @@ HALAY_API enum halay_status halay_group_allgatherv(struct halay_group *group, co
 
 /* Reduce count elements over all ranks into the root's out. On the other ranks out is ignored and may be NULL. */
 HALAY_API enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                               enum halay_dtype dtype, enum halay_op op, int root);
+                                               enum halay_dtype dtype, enum halay_reduction reduction, int root);
 
 /* Reduce size * count elements over all ranks; rank r gets part r of the result: in (size * count), out (count). In
  * place: out is in + rank * count; the rest of in is only read. */
 HALAY_API enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out,
-                                                       size_t count, enum halay_dtype dtype, enum halay_op op);
+                                                       size_t count, enum halay_dtype dtype,
+                                                       enum halay_reduction reduction);
 
 /* The same with counts[r] elements for rank r, in order of rank without gaps: in (sum of counts), out (counts[rank]),
  * in place: out is where this rank's part begins in in. counts (size) is equal on all ranks and borrowed for the
  * duration of the call (of the start call only, in that form). */
 HALAY_API enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
-                                                        const size_t *counts, enum halay_dtype dtype, enum halay_op op);
+                                                        const size_t *counts, enum halay_dtype dtype,
+                                                        enum halay_reduction reduction);
 
 /* Every rank gives count elements to every rank: part r of in (size * count) goes to rank r, part r of out (size *
  * count) comes from rank r. In place (in == out) costs a second copy of the data. */
@@ -191,8 +193,8 @@ HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
  * HALAY_ERR_UNSUPPORTED.
  */
 HALAY_API enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out,
-                                                        size_t count, enum halay_dtype dtype, enum halay_op op,
-                                                        struct halay_coll **coll);
+                                                        size_t count, enum halay_dtype dtype,
+                                                        enum halay_reduction reduction, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, const void *in, void *out,
                                                                const size_t *counts, size_t tensors,
                                                                enum halay_dtype dtype, struct halay_coll **coll);
@@ -204,14 +206,14 @@ HALAY_API enum halay_status halay_group_allgatherv_start(struct halay_group *gro
                                                          const size_t *counts, enum halay_dtype dtype,
                                                          struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_reduce_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                                     enum halay_dtype dtype, enum halay_op op, int root,
+                                                     enum halay_dtype dtype, enum halay_reduction reduction, int root,
                                                      struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out,
-                                                             size_t count, enum halay_dtype dtype, enum halay_op op,
-                                                             struct halay_coll **coll);
+                                                             size_t count, enum halay_dtype dtype,
+                                                             enum halay_reduction reduction, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, const void *in, void *out,
                                                               const size_t *counts, enum halay_dtype dtype,
-                                                              enum halay_op op, struct halay_coll **coll);
+                                                              enum halay_reduction reduction, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out,
                                                        size_t count, enum halay_dtype dtype, struct halay_coll **coll);
 HALAY_API enum halay_status halay_group_alltoallv_start(struct halay_group *group, const void *in,

@@ -97,7 +97,7 @@ HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype
  * is averaged, the rest is added (halay_group_allreduce_adasum in halay_coll.h); for all-reduce only. Every
  * rank gets the same bits. A rank that is alone gets its own bytes back as they are, as in a broadcast.
  */
-enum halay_op {
+enum halay_reduction {
     HALAY_SUM = 0,
     HALAY_AVERAGE = 1,
     HALAY_MIN = 2,
@@ -106,18 +106,18 @@ enum halay_op {
     HALAY_BIT_AND = 5,
     HALAY_BIT_OR = 6,
     HALAY_ADASUM = 7,
-    HALAY_OP_COUNT
+    HALAY_REDUCTION_COUNT
 };
 
 /* The name of a reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value
  * that is no reduction. Static storage. */
-HALAY_API const char *halay_op_name(enum halay_op op);
+HALAY_API const char *halay_reduction_name(enum halay_reduction reduction);
 
 /* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
-HALAY_API enum halay_status halay_op_parse(const char *name, enum halay_op *op);
+HALAY_API enum halay_status halay_reduction_parse(const char *name, enum halay_reduction *op);
 
 /* Nonzero if the reduction takes that type (the table above). */
-HALAY_API int halay_op_takes(enum halay_op op, enum halay_dtype dtype);
+HALAY_API int halay_reduction_takes(enum halay_reduction reduction, enum halay_dtype dtype);
 
 /* The MPI that a communicator belongs to; halay_mpi.h sets it. */
 enum halay_mpi_abi {
@@ -128,7 +128,13 @@ enum halay_mpi_abi {
 /* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
 enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
 
-/* The version of the library, three numbers with dots; static storage. */
+/* The version of these headers. HALAY_VERSION_NUMBER grows with each: 20100 is 2.1.0. */
+#define HALAY_VERSION_MAJOR 0
+#define HALAY_VERSION_MINOR 1
+#define HALAY_VERSION_PATCH 0
+#define HALAY_VERSION_NUMBER (HALAY_VERSION_MAJOR * 10000 + HALAY_VERSION_MINOR * 100 + HALAY_VERSION_PATCH)
+
+/* The version of the library that runs, three numbers with dots; static storage. */
 HALAY_API const char *halay_version(void);
 
 #ifdef __cplusplus

@@ -102,15 +102,15 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
     return p < q + b_bytes && q < p + a_bytes;
 }
 
-static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dtype, enum halay_op op)
+static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dtype, enum halay_reduction op)
 {
     c->element = halay_dtype_size(dtype);
     c->dtype = dtype;
     c->op = op;
-    if (!c->element || (unsigned)op >= HALAY_OP_COUNT)
+    if (!c->element || (unsigned)op >= HALAY_REDUCTION_COUNT)
         return refuse(c->group, "no such type or reduction");
-    if (!halay_op_takes(op, dtype)) {
-        halay_error(c->group->world->log, "reduction '%s' does not take type '%s'", halay_op_name(op),
+    if (!halay_reduction_takes(op, dtype)) {
+        halay_error(c->group->world->log, "reduction '%s' does not take type '%s'", halay_reduction_name(op),
                     halay_dtype_name(dtype));
         return HALAY_ERR_UNSUPPORTED;
     }
@@ -149,7 +149,7 @@ static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay
 
 /* ---- start ---- */
 
-static enum halay_status take_allreduce(struct halay_group *group, enum halay_dtype dtype, enum halay_op op,
+static enum halay_status take_allreduce(struct halay_group *group, enum halay_dtype dtype, enum halay_reduction op,
                                         struct halay_coll **c)
 {
     enum halay_status status =
@@ -171,7 +171,7 @@ static enum halay_status launch_allreduce(struct halay_coll *c, const void *in, 
 }
 
 enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                              enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+                                              enum halay_dtype dtype, enum halay_reduction op, struct halay_coll **coll)
 {
     struct halay_coll *c;
     enum halay_status status = take_allreduce(group, dtype, op, &c);
@@ -201,8 +201,8 @@ enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, 
 }
 
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
-                                                     size_t piece_count, enum halay_dtype dtype, enum halay_op op,
-                                                     struct halay_coll **coll)
+                                                     size_t piece_count, enum halay_dtype dtype,
+                                                     enum halay_reduction op, struct halay_coll **coll)
 {
     struct halay_coll *c;
     enum halay_status status = take_allreduce(group, dtype, op, &c);
@@ -213,7 +213,8 @@ enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, 
 }
 
 enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
-                                                    enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+                                                    enum halay_dtype dtype, enum halay_reduction op,
+                                                    struct halay_coll **coll)
 {
     struct halay_coll *c;
     enum halay_status status = take_allreduce(group, dtype, op, &c);
@@ -335,7 +336,8 @@ enum halay_status halay_group_allgatherv_start(struct halay_group *group, const 
 }
 
 enum halay_status halay_group_reduce_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                           enum halay_dtype dtype, enum halay_op op, int root, struct halay_coll **coll)
+                                           enum halay_dtype dtype, enum halay_reduction op, int root,
+                                           struct halay_coll **coll)
 {
     struct halay_coll *c;
     enum halay_status status = halay_coll_take(group, HALAY_COLL_REDUCE, &c);
@@ -357,7 +359,7 @@ enum halay_status halay_group_reduce_start(struct halay_group *group, const void
 
 static enum halay_status reduce_scatter_start(struct halay_group *group, const void *in, void *out,
                                               const size_t *counts, size_t count, enum halay_dtype dtype,
-                                              enum halay_op op, struct halay_coll **coll)
+                                              enum halay_reduction op, struct halay_coll **coll)
 {
     struct halay_coll *c;
     enum halay_status status = halay_coll_take(group, HALAY_COLL_REDUCE_SCATTER, &c);
@@ -379,14 +381,15 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
 }
 
 enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                                   enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll)
+                                                   enum halay_dtype dtype, enum halay_reduction op,
+                                                   struct halay_coll **coll)
 {
     return reduce_scatter_start(group, in, out, NULL, count, dtype, op, coll);
 }
 
 enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, const void *in, void *out,
-                                                    const size_t *counts, enum halay_dtype dtype, enum halay_op op,
-                                                    struct halay_coll **coll)
+                                                    const size_t *counts, enum halay_dtype dtype,
+                                                    enum halay_reduction op, struct halay_coll **coll)
 {
     if (!counts)
         return refuse(group, "counts are missing");
@@ -461,7 +464,7 @@ enum halay_status halay_group_barrier_start(struct halay_group *group, struct ha
 /* ---- blocking ---- */
 
 enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                        enum halay_dtype dtype, enum halay_op op)
+                                        enum halay_dtype dtype, enum halay_reduction op)
 {
     struct halay_coll *c;
     enum halay_status status = halay_group_allreduce_start(group, in, out, count, dtype, op, &c);
@@ -506,7 +509,7 @@ enum halay_status halay_group_allgatherv(struct halay_group *group, const void *
 }
 
 enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                     enum halay_dtype dtype, enum halay_op op, int root)
+                                     enum halay_dtype dtype, enum halay_reduction op, int root)
 {
     struct halay_coll *c;
     enum halay_status status = halay_group_reduce_start(group, in, out, count, dtype, op, root, &c);
@@ -515,7 +518,7 @@ enum halay_status halay_group_reduce(struct halay_group *group, const void *in, 
 }
 
 enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
-                                             enum halay_dtype dtype, enum halay_op op)
+                                             enum halay_dtype dtype, enum halay_reduction op)
 {
     struct halay_coll *c;
     enum halay_status status = halay_group_reduce_scatter_start(group, in, out, count, dtype, op, &c);
@@ -524,7 +527,7 @@ enum halay_status halay_group_reduce_scatter(struct halay_group *group, const vo
 }
 
 enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
-                                              const size_t *counts, enum halay_dtype dtype, enum halay_op op)
+                                              const size_t *counts, enum halay_dtype dtype, enum halay_reduction op)
 {
     struct halay_coll *c;
     enum halay_status status = halay_group_reduce_scatterv_start(group, in, out, counts, dtype, op, &c);

@@ -233,7 +233,7 @@ static void write_value(char *text, size_t size, enum field field, uint64_t valu
         snprintf(text, size, "type %s", halay_dtype_name((enum halay_dtype)value));
         return;
     case OP:
-        snprintf(text, size, "reduction %s", halay_op_name((enum halay_op)value));
+        snprintf(text, size, "reduction %s", halay_reduction_name((enum halay_reduction)value));
         return;
     case ROOT:
         snprintf(text, size, "root %llu", (unsigned long long)value);

@@ -58,7 +58,7 @@ int halay_group_can_start(const struct halay_group *group)
  * that is assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and
  * out_piece are what in and out may point to. */
 static void reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
-                  enum halay_collective operation)
+                  enum halay_coll_kind operation)
 {
     c->group = group;
     c->channel = channel;
@@ -70,7 +70,7 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->operation = operation;
     c->number = group->started;
     c->dtype = (enum halay_dtype)0;
-    c->op = (enum halay_op)0;
+    c->op = (enum halay_reduction)0;
     c->divisor = 1;
     c->chunk_shift = group->chunk_shift;
     c->root = 0;
@@ -85,10 +85,10 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->scratch = NULL;
 }
 
-enum halay_status halay_coll_take(struct halay_group *group, enum halay_collective operation, struct halay_coll **out)
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
 {
     if (!group) {
-        halay_error_somewhere(NULL, "%s: no group", halay_collective_name(operation));
+        halay_error_somewhere(NULL, "%s: no group", halay_coll_kind_name(operation));
         return HALAY_ERR_ARGUMENT;
     }
     struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];

@@ -135,10 +135,10 @@ static enum halay_status apply_config(struct halay_group *group)
         if (!names[i])
             continue;
         enum halay_status status =
-            halay_group_set_algorithm(group, halay_collective_name((enum halay_collective)i), names[i]);
+            halay_group_set_algorithm(group, halay_coll_kind_name((enum halay_coll_kind)i), names[i]);
         if (status == HALAY_ERR_UNSUPPORTED && group->members) {
             halay_info(group->world->log, "not for this group: algorithm '%s' for %s", names[i],
-                       halay_collective_name((enum halay_collective)i));
+                       halay_coll_kind_name((enum halay_coll_kind)i));
             status = HALAY_OK;
         }
         if (status != HALAY_OK)
@@ -417,7 +417,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     }
 }
 
-static void list_algorithms(enum halay_collective operation, char *text, size_t size)
+static void list_algorithms(enum halay_coll_kind operation, char *text, size_t size)
 {
     size_t used = 0;
 
@@ -434,12 +434,12 @@ static void list_operations(char *text, size_t size)
     text[0] = 0;
     for (int i = 0; i < HALAY_COLL_COUNT && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
-                                 halay_collective_name((enum halay_collective)i));
+                                 halay_coll_kind_name((enum halay_coll_kind)i));
 }
 
 enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation, const char *algorithm)
 {
-    enum halay_collective which;
+    enum halay_coll_kind which;
     const char *why;
     char list[256];
 
@@ -447,7 +447,7 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
         halay_error_somewhere(NULL, "halay_group_set_algorithm: no group");
         return HALAY_ERR_ARGUMENT;
     }
-    if (halay_collective_parse(operation, &which) != HALAY_OK) {
+    if (halay_coll_kind_parse(operation, &which) != HALAY_OK) {
         list_operations(list, sizeof list);
         halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
         return HALAY_ERR_ARGUMENT;
@@ -476,10 +476,10 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
 
 const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index, int *is_tree)
 {
-    enum halay_collective which;
+    enum halay_coll_kind which;
     const char *why;
 
-    if (halay_collective_parse(operation, &which) != HALAY_OK)
+    if (halay_coll_kind_parse(operation, &which) != HALAY_OK)
         return NULL;
     for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
         if (a->operation != which || halay_select_allows(a, group->t->caps, group->deterministic, &why) != HALAY_OK)
@@ -526,11 +526,11 @@ enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
                                 int shared, char *text, size_t size)
 {
-    enum halay_collective which;
+    enum halay_coll_kind which;
     char why[512], data[64] = "";
     size_t bytes;
 
-    if (halay_collective_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
+    if (halay_coll_kind_parse(operation, &which) != HALAY_OK || !halay_dtype_size(dtype) ||
         halay_mul_overflows(count, halay_dtype_size(dtype), &bytes)) {
         snprintf(text, size, "no such operation or type");
         return "?";

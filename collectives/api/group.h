@@ -34,12 +34,13 @@ void halay_group_set_chunks(struct halay_group *group, int shift);
 /* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces
  * are in shared memory; through the group's scratch otherwise. */
 enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
-                                                     size_t piece_count, enum halay_dtype dtype, enum halay_op op,
-                                                     struct halay_coll **coll);
+                                                     size_t piece_count, enum halay_dtype dtype,
+                                                     enum halay_reduction op, struct halay_coll **coll);
 /* All-reduce of lists: the elements of in, multiplied by its factors and converted to `dtype`, are reduced; the
  * results, multiplied by the factors of out, are written. */
 enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
-                                                    enum halay_dtype dtype, enum halay_op op, struct halay_coll **coll);
+                                                    enum halay_dtype dtype, enum halay_reduction op,
+                                                    struct halay_coll **coll);
 /* As allreduce_pieces for a broadcast of bytes (count of a piece: bytes). */
 enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, int root, struct halay_coll **coll);

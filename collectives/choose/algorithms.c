@@ -62,22 +62,22 @@ static const char *const operation_names[HALAY_COLL_COUNT] = {
     [HALAY_COLL_ALLTOALL] = "alltoall",   [HALAY_COLL_BARRIER] = "barrier",
 };
 
-const char *halay_collective_name(enum halay_collective operation)
+const char *halay_coll_kind_name(enum halay_coll_kind operation)
 {
     return operation_names[operation];
 }
 
-enum halay_status halay_collective_parse(const char *name, enum halay_collective *operation)
+enum halay_status halay_coll_kind_parse(const char *name, enum halay_coll_kind *operation)
 {
     for (int i = 0; i < HALAY_COLL_COUNT; i++)
         if (name && !strcmp(name, operation_names[i])) {
-            *operation = (enum halay_collective)i;
+            *operation = (enum halay_coll_kind)i;
             return HALAY_OK;
         }
     return HALAY_ERR_ARGUMENT;
 }
 
-const struct halay_algorithm *halay_algorithm_find(enum halay_collective operation, const char *name)
+const struct halay_algorithm *halay_algorithm_find(enum halay_coll_kind operation, const char *name)
 {
     for (size_t i = 0; i < halay_algorithm_count; i++)
         if (halay_algorithms[i].operation == operation && !strcmp(halay_algorithms[i].name, name))

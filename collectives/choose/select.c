@@ -227,7 +227,7 @@ size_t halay_select_slot(const struct halay_select_query *q)
     return bytes < LEAST ? LEAST : bytes / LEAST * LEAST;
 }
 
-static int adds(enum halay_collective operation)
+static int adds(enum halay_coll_kind operation)
 {
     return operation == HALAY_COLL_ALLREDUCE || operation == HALAY_COLL_REDUCE ||
            operation == HALAY_COLL_REDUCE_SCATTER;

@@ -30,7 +30,7 @@ static inline size_t halay_nodes_chunk(size_t bytes)
 struct halay_tuning; /* tuning.h */
 
 struct halay_select_query {
-    enum halay_collective operation;
+    enum halay_coll_kind operation;
     size_t bytes; /* of the longer of in and out; all-to-all with splits: SIZE_MAX, no rank knows every rank's */
     int is_half;  /* f16 or bf16 */
     int size;

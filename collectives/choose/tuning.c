@@ -211,9 +211,9 @@ static enum halay_status read_cost(struct reader *r)
     return status;
 }
 
-static enum halay_status read_operation(struct reader *r, enum halay_collective *operation)
+static enum halay_status read_operation(struct reader *r, enum halay_coll_kind *operation)
 {
-    if (halay_collective_parse(r->words[3], operation) != HALAY_OK)
+    if (halay_coll_kind_parse(r->words[3], operation) != HALAY_OK)
         return complain(r, "unknown operation '%s'", r->words[3]);
     return HALAY_OK;
 }
@@ -236,7 +236,7 @@ static enum halay_status read_size(struct reader *r, const char *word, const cha
 static enum halay_status read_use(struct reader *r)
 {
     struct halay_tuning *t = r->table;
-    enum halay_collective operation;
+    enum halay_coll_kind operation;
 
     if (r->count != 7)
         return complain(r, "%d words: 'use TRANSPORT LOCALITY OPERATION RANKS UPTO ALGORITHM' has 7", r->count);
@@ -278,7 +278,7 @@ static enum halay_status read_fragment(struct reader *r)
 static enum halay_status read_slot(struct reader *r)
 {
     struct halay_tuning *t = r->table;
-    enum halay_collective operation;
+    enum halay_coll_kind operation;
 
     if (r->count != 7)
         return complain(r, "%d words: 'slot TRANSPORT LOCALITY OPERATION RANKS UPTO SIZE' has 7", r->count);

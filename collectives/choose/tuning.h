@@ -53,7 +53,7 @@ struct halay_tuning_fragment {
 /* Operations over shared memory: how much of private data passes through it at a time. */
 struct halay_tuning_slot {
     struct halay_tuning_scope scope;
-    int operation; /* of enum halay_collective; -1: any */
+    int operation; /* of enum halay_coll_kind; -1: any */
     int ranks_least, ranks_most;
     size_t bytes_most;
     size_t bytes;

@@ -130,7 +130,7 @@ int halay_group_find_stopped(struct halay_group *group);
 void halay_world_drive(struct halay_world *world);
 
 /* Take the next channel and zero its collective. */
-enum halay_status halay_coll_take(struct halay_group *group, enum halay_collective operation, struct halay_coll **out);
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out);
 /* Start the collective that the caller has filled in: choose the algorithm, get the storage. Gives the channel back on
  * error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);

@@ -7,7 +7,7 @@
 #include "collectives/group/choice.h"
 #include <string.h>
 
-struct halay_select_query halay_choice_query(const struct halay_group *group, enum halay_collective operation,
+struct halay_select_query halay_choice_query(const struct halay_group *group, enum halay_coll_kind operation,
                                              size_t bytes, enum halay_dtype dtype)
 {
     return (struct halay_select_query){
@@ -27,7 +27,7 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
     };
 }
 
-static struct halay_choice *entry_of(struct halay_group *group, enum halay_collective operation, size_t bytes,
+static struct halay_choice *entry_of(struct halay_group *group, enum halay_coll_kind operation, size_t bytes,
                                      int is_half)
 {
     size_t hash = (bytes ^ bytes >> 17) * 0x9e3779b97f4a7c15u + (size_t)operation * 7 + (size_t)is_half;
@@ -35,7 +35,7 @@ static struct halay_choice *entry_of(struct halay_group *group, enum halay_colle
     return &group->choices[(hash ^ hash >> 40) % HALAY_CHOICES];
 }
 
-const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_collective operation, size_t bytes,
+const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_coll_kind operation, size_t bytes,
                                              enum halay_dtype dtype)
 {
     int is_half = group->reducer->widen[dtype] != NULL;
@@ -53,7 +53,7 @@ const struct halay_choice *halay_choice_make(struct halay_group *group, enum hal
     choice->is_half = is_half;
     if (is_told)
         halay_debug(group->world->log, "%s of %zu bytes over %s, %d ranks: %s, because: %s",
-                    halay_collective_name(operation), bytes, query.transport, query.size, choice->algorithm->name, why);
+                    halay_coll_kind_name(operation), bytes, query.transport, query.size, choice->algorithm->name, why);
     return choice;
 }
 

@@ -10,10 +10,10 @@
 
 /* For that much: algorithm is not NULL; valid until the next call. At log level debug a line says why, the first time
  * and now and then again. */
-const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_collective operation, size_t bytes,
+const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_coll_kind operation, size_t bytes,
                                              enum halay_dtype dtype);
 /* What the choice goes by. */
-struct halay_select_query halay_choice_query(const struct halay_group *group, enum halay_collective operation,
+struct halay_select_query halay_choice_query(const struct halay_group *group, enum halay_coll_kind operation,
                                              size_t bytes, enum halay_dtype dtype);
 /* Settings have changed. */
 void halay_choice_forget(struct halay_group *group);

@@ -29,8 +29,8 @@ typedef void halay_reduce_fn(void *const *dst, int destinations, const void *con
 
 struct halay_reducer {
     const char *name; /* "plain", "avx2", "avx512" */
-    /* NULL where halay_op_takes says no, and for adasum. average: the sum's; the caller gives the divisor. */
-    halay_reduce_fn *reduce[HALAY_DTYPE_COUNT][HALAY_OP_COUNT];
+    /* NULL where halay_reduction_takes says no, and for adasum. average: the sum's; the caller gives the divisor. */
+    halay_reduce_fn *reduce[HALAY_DTYPE_COUNT][HALAY_REDUCTION_COUNT];
     /* f16 or bf16 to f32 and back (rounded to nearest even). Nothing overlaps. */
     void (*widen[HALAY_DTYPE_COUNT])(float *dst, const void *src, size_t count); /* NULL for other types */
     void (*narrow[HALAY_DTYPE_COUNT])(void *dst, const float *src, size_t count);

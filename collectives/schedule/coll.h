@@ -12,7 +12,7 @@
 #include "collectives/transport/transport.h"
 #include <assert.h>
 
-enum halay_collective {
+enum halay_coll_kind {
     HALAY_COLL_ALLREDUCE,
     HALAY_COLL_ALLREDUCE_ADASUM, /* the reduction of that name, which no other algorithm can do */
     HALAY_COLL_REDUCE,
@@ -40,7 +40,7 @@ struct halay_cost_terms {
 };
 
 struct halay_algorithm {
-    enum halay_collective operation;
+    enum halay_coll_kind operation;
     const char *name;
     const char *file; /* collectives/<file>.c */
     const struct halay_algorithm_ops *ops;
@@ -54,10 +54,10 @@ struct halay_algorithm {
 extern const struct halay_algorithm halay_algorithms[];
 extern const size_t halay_algorithm_count;
 
-const char *halay_collective_name(enum halay_collective operation);
-enum halay_status halay_collective_parse(const char *name, enum halay_collective *operation);
+const char *halay_coll_kind_name(enum halay_coll_kind operation);
+enum halay_status halay_coll_kind_parse(const char *name, enum halay_coll_kind *operation);
 /* NULL if that operation has none of that name. */
-const struct halay_algorithm *halay_algorithm_find(enum halay_collective operation, const char *name);
+const struct halay_algorithm *halay_algorithm_find(enum halay_coll_kind operation, const char *name);
 
 struct halay_channel;
 
@@ -70,11 +70,11 @@ struct halay_coll {
     const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
     const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */
     enum halay_status status;
-    enum halay_collective operation;
+    enum halay_coll_kind operation;
     uint64_t number; /* in the group: 0, 1, 2, ..., the same on every rank */
 
     enum halay_dtype dtype;
-    enum halay_op op;
+    enum halay_reduction op;
     int divisor;     /* average: the number of ranks; else 1 */
     int chunk_shift; /* of slot and chunk: 2^n times what the table says; as the group had it when this was taken */
     int root;

@@ -60,7 +60,7 @@ void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, c
 }
 
 int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, void *out, size_t count,
-                       enum halay_dtype dtype, enum halay_op op)
+                       enum halay_dtype dtype, enum halay_reduction op)
 {
     const void *src[HALAY_EXPRESS_RANKS];
     int n = group->t->size;

@@ -25,6 +25,6 @@ void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, c
 
 /* Zero if a rank has not put that round yet; nothing is written then. Not adasum. */
 int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, void *out, size_t count,
-                       enum halay_dtype dtype, enum halay_op op);
+                       enum halay_dtype dtype, enum halay_reduction op);
 
 #endif

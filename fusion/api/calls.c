@@ -10,12 +10,12 @@
 #include "fusion/state/request.h"
 #include <string.h>
 
-static struct halay_tensor_info describe(const char *name, enum halay_operation operation, const void *in, void *out,
+static struct halay_tensor_info describe(const char *name, enum halay_collective collective, const void *in, void *out,
                                          size_t count, enum halay_dtype dtype)
 {
     return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
                                        .name = name,
-                                       .operation = operation,
+                                       .collective = collective,
                                        .dtype = dtype,
                                        .dimensions = 1,
                                        .shape = { count },
@@ -24,11 +24,11 @@ static struct halay_tensor_info describe(const char *name, enum halay_operation 
 }
 
 static struct halay_tensor_info describe_allreduce(const char *name, const void *in, void *out, size_t count,
-                                                   enum halay_dtype dtype, enum halay_op op)
+                                                   enum halay_dtype dtype, enum halay_reduction reduction)
 {
     struct halay_tensor_info info = describe(name, HALAY_ALLREDUCE, in, out, count, dtype);
 
-    info.op = op;
+    info.reduction = reduction;
     return info;
 }
 
@@ -42,11 +42,11 @@ static struct halay_tensor_info describe_broadcast(const char *name, void *data,
 }
 
 /* rows of columns elements. */
-static struct halay_tensor_info describe_rows(const char *name, enum halay_operation operation, const void *in,
+static struct halay_tensor_info describe_rows(const char *name, enum halay_collective collective, const void *in,
                                               size_t rows, size_t columns, enum halay_dtype dtype, void *out,
                                               size_t out_rows)
 {
-    struct halay_tensor_info info = describe(name, operation, in, out, rows, dtype);
+    struct halay_tensor_info info = describe(name, collective, in, out, rows, dtype);
 
     info.dimensions = 2;
     info.shape[1] = columns;
@@ -56,11 +56,12 @@ static struct halay_tensor_info describe_rows(const char *name, enum halay_opera
 }
 
 static struct halay_tensor_info describe_reduce_scatter(const char *name, const void *in, void *out, size_t rows,
-                                                        size_t columns, enum halay_dtype dtype, enum halay_op op)
+                                                        size_t columns, enum halay_dtype dtype,
+                                                        enum halay_reduction reduction)
 {
     struct halay_tensor_info info = describe_rows(name, HALAY_REDUCE_SCATTER, in, rows, columns, dtype, out, 0);
 
-    info.op = op;
+    info.reduction = reduction;
     return info;
 }
 
@@ -87,10 +88,10 @@ static enum halay_status submit_call(struct halay_context *ctx, struct halay_ten
 }
 
 enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                        size_t count, enum halay_dtype dtype, enum halay_op op,
+                                        size_t count, enum halay_dtype dtype, enum halay_reduction reduction,
                                         struct halay_request **request)
 {
-    return submit_call(ctx, describe_allreduce(name, in, out, count, dtype, op), request);
+    return submit_call(ctx, describe_allreduce(name, in, out, count, dtype, reduction), request);
 }
 
 enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
@@ -100,10 +101,10 @@ enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *n
 }
 
 enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                             size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op,
-                                             struct halay_request **request)
+                                             size_t rows, size_t columns, enum halay_dtype dtype,
+                                             enum halay_reduction reduction, struct halay_request **request)
 {
-    return submit_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), request);
+    return submit_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, reduction), request);
 }
 
 enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
@@ -150,9 +151,9 @@ static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor
 }
 
 enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
-                                  enum halay_dtype dtype, enum halay_op op)
+                                  enum halay_dtype dtype, enum halay_reduction reduction)
 {
-    return run_call(ctx, describe_allreduce(name, in, out, count, dtype, op), NULL);
+    return run_call(ctx, describe_allreduce(name, in, out, count, dtype, reduction), NULL);
 }
 
 enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
@@ -162,9 +163,10 @@ enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, v
 }
 
 enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                       size_t rows, size_t columns, enum halay_dtype dtype, enum halay_op op)
+                                       size_t rows, size_t columns, enum halay_dtype dtype,
+                                       enum halay_reduction reduction)
 {
-    return run_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, op), NULL);
+    return run_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, reduction), NULL);
 }
 
 enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,

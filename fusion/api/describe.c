@@ -75,9 +75,9 @@ size_t halay_room_at_out(const struct halay_process_set *set, const struct halay
 
     if (info->members)
         return 0;
-    if (info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL)
+    if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_ALLTOALL)
         return info->out_bytes;
-    if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
+    if (info->collective != HALAY_REDUCE_SCATTER || !bytes)
         return bytes;
     return scattered_rows(set, info, &first) * (bytes / info->shape[0]);
 }
@@ -88,13 +88,14 @@ static int is_in_place(const struct halay_process_set *set, const struct halay_t
     const char *in = info->in, *out = info->out;
     size_t first;
 
-    if (info->operation == HALAY_BROADCAST ||
-        (info->operation == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
+    if (info->collective == HALAY_BROADCAST ||
+        (info->collective == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
         return 1;
-    if (info->operation == HALAY_ALLGATHER) /* where its rows go in out is known once all ranks have announced theirs */
+    if (info->collective ==
+        HALAY_ALLGATHER) /* where its rows go in out is known once all ranks have announced theirs */
         return out && in >= out && (size_t)(in - out) <= info->out_bytes &&
                bytes <= info->out_bytes - (size_t)(in - out);
-    if (info->operation != HALAY_REDUCE_SCATTER || !bytes)
+    if (info->collective != HALAY_REDUCE_SCATTER || !bytes)
         return 0;
     scattered_rows(set, info, &first);
     return out == in + first * (bytes / info->shape[0]);
@@ -106,7 +107,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
-    if (info->operation >= HALAY_BARRIER || info->members)
+    if (info->collective >= HALAY_BARRIER || info->members)
         return NULL; /* members were looked at one by one */
     room = halay_room_at_out(set, info, bytes);
     if (room && out % element)
@@ -117,7 +118,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
         return "in is not aligned to its element";
     if (!out || !bytes || !room || in >= out + room || out >= in + bytes)
         return NULL;
-    return info->operation == HALAY_ALLREDUCE ? "in and out overlap and are not the same" : "in and out overlap";
+    return info->collective == HALAY_ALLREDUCE ? "in and out overlap and are not the same" : "in and out overlap";
 }
 
 /* Convert a program's description, of any version, to this version's. */
@@ -126,10 +127,17 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
 {
     enum { FIRST_VERSION = offsetof(struct halay_tensor_info, prescale) };
 
-    if (info)
-        return halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
-    halay_error(ctx->log, "tensor: no description of it");
-    return HALAY_ERR_ARGUMENT;
+    if (!info) {
+        halay_error(ctx->log, "tensor: no description of it");
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status =
+        halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
+    if (status == HALAY_OK && (unsigned)known->collective >= HALAY_COLLECTIVE_COUNT) {
+        halay_error(ctx->log, "tensor: %d is no collective", (int)known->collective);
+        return HALAY_ERR_ARGUMENT;
+    }
+    return status;
 }
 
 /* The process set that the caller means. */
@@ -146,11 +154,11 @@ static const char *set_fault(const struct halay_context *ctx, const struct halay
         return "its process set is of another context";
     if (set->rank < 0)
         return "this rank is no member of its process set";
-    if (set->number && info->operation >= HALAY_JOIN)
+    if (set->number && info->collective >= HALAY_JOIN)
         return "all ranks do this, no process set by itself";
-    if (info->operation == HALAY_BROADCAST && (info->root < 0 || info->root >= ctx->size))
+    if (info->collective == HALAY_BROADCAST && (info->root < 0 || info->root >= ctx->size))
         return "root is no rank";
-    if (info->operation == HALAY_BROADCAST && halay_process_set_rank_of(set, info->root) < 0)
+    if (info->collective == HALAY_BROADCAST && halay_process_set_rank_of(set, info->root) < 0)
         return "root is no member of its process set";
     return NULL;
 }
@@ -184,7 +192,7 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         return HALAY_ERR_ARGUMENT;
     }
     enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);
-    if (status == HALAY_OK && info->operation == HALAY_ALLREDUCE && info->op == HALAY_ADASUM &&
+    if (status == HALAY_OK && info->collective == HALAY_ALLREDUCE && info->reduction == HALAY_ADASUM &&
         ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
         status = HALAY_ERR_UNSUPPORTED;
@@ -199,12 +207,12 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
 /* count: as halay_signature_make gives it; of a group these are bytes. */
 size_t halay_info_bytes(const struct halay_tensor_info *info, size_t count)
 {
-    return info->members || info->operation >= HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
+    return info->members || info->collective >= HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
 }
 
 const void *halay_info_input(const struct halay_tensor_info *info)
 {
-    int is_out = info->operation == HALAY_BROADCAST || (info->operation == HALAY_ALLREDUCE && !info->in);
+    int is_out = info->collective == HALAY_BROADCAST || (info->collective == HALAY_ALLREDUCE && !info->in);
 
     return is_out ? info->out : info->in;
 }

@@ -70,7 +70,7 @@ static enum halay_status ask_all_ranks(struct halay_context *ctx, const size_t *
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = HALAY_CHANGE_SETS_NAME,
-                                      .operation = HALAY_CHANGE_SETS,
+                                      .collective = HALAY_CHANGE_SETS,
                                       .shape = { count },
                                       .splits = words };
     struct halay_request *request;

@@ -113,7 +113,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
 static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
                                        struct halay_request **out, const char **why)
 {
-    enum halay_status status = check_entry_locked(entry, s->signature->operation == HALAY_CHANGE_SETS, why);
+    enum halay_status status = check_entry_locked(entry, s->signature->collective == HALAY_CHANGE_SETS, why);
 
     if (status != HALAY_OK)
         return status;
@@ -131,7 +131,7 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
         request->static_bucket->is_sealed = 1;
     atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
     entry->request = request;
-    ctx->queue.is_joined = request->signature.operation == HALAY_JOIN;
+    ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
     request->ordinal = ++entry->submissions;
     request->hash = entry->node.hash;
     if (halay_recording(&ctx->observers.recorder))
@@ -209,7 +209,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         halay_driver_submitted_unlock(ctx, entry, attendance);
     else
         pthread_mutex_unlock(&ctx->lock);
-    if (why && info->operation == HALAY_CHANGE_SETS)
+    if (why && info->collective == HALAY_CHANGE_SETS)
         halay_error(ctx->log, "process sets: %s", why);
     else if (why)
         halay_info_say_fault(ctx, halay_info_set(ctx, info), info->name, why);

@@ -136,8 +136,8 @@ static int depends_on_ranks(const struct halay_context *ctx, const struct halay_
 {
     const struct halay_signature *s = &tensor->signature;
 
-    return s->operation == HALAY_REDUCE_SCATTER || s->operation == HALAY_ALLTOALL ||
-           (s->operation == HALAY_BROADCAST && s->root >= ctx->size);
+    return s->collective == HALAY_REDUCE_SCATTER || s->collective == HALAY_ALLTOALL ||
+           (s->collective == HALAY_BROADCAST && s->root >= ctx->size);
 }
 
 static int by_order(const void *a, const void *b)

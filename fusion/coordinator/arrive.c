@@ -38,7 +38,7 @@ static int may_arrive(const struct halay_coordinator *c, int rank, const struct 
         return 0;
     if (!item)
         return 1;
-    if (item->signature.operation >= HALAY_JOIN && c->options.parent)
+    if (item->signature.collective >= HALAY_JOIN && c->options.parent)
         return 0; /* joins and sets are the parent's */
     if (item->word_count != halay_signature_said_count(&item->signature, c->options.size))
         return 0;
@@ -78,8 +78,8 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
 
     if (!may_arrive(c, rank, roll, item))
         return HALAY_ERR_FORMAT;
-    roll->is_change |= (item ? &item->signature : &roll->agreed)->operation == HALAY_CHANGE_SETS;
-    if (item && item->signature.operation == HALAY_JOIN) {
+    roll->is_change |= (item ? &item->signature : &roll->agreed)->collective == HALAY_CHANGE_SETS;
+    if (item && item->signature.collective == HALAY_JOIN) {
         roll->is_join = 1;
         status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
         if (status != HALAY_OK)

@@ -56,13 +56,13 @@ static enum halay_status fill_in(struct halay_coordinator *c, struct halay_roll 
     for (int r = 0; r < c->options.size; r++) {
         if (roll->state[r])
             continue;
-        if (s->operation != HALAY_ALLREDUCE && s->operation != HALAY_BARRIER) {
+        if (s->collective != HALAY_ALLREDUCE && s->collective != HALAY_BARRIER) {
             *is_refused = 1;
             return refuse_joined(c, roll, r);
         }
         roll->state[r] = HALAY_ROLL_READY;
         roll->present++;
-        roll->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->op == HALAY_AVERAGE;
+        roll->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->reduction == HALAY_AVERAGE;
         enum halay_status status =
             said ? halay_roll_announce(roll, c->options.size, r, s, said->words.at, said->words.count) : HALAY_OK;
         if (status != HALAY_OK)

@@ -28,9 +28,9 @@ static void add_record(struct halay_context *ctx, const struct halay_record *rec
 
 static void describe_request(struct halay_record *record, const struct halay_request *r)
 {
-    record->operation = r->signature.operation;
+    record->operation = r->signature.collective;
     record->dtype = r->signature.dtype;
-    record->op = r->signature.op;
+    record->op = r->signature.reduction;
     record->set = (uint16_t)r->set->number;
     record->bytes = r->bytes;
     record->ordinal = r->ordinal;

@@ -209,7 +209,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
     b->absent = item->absent;
     enum halay_status status = collect_requests(b, item, tensors);
     const struct halay_request *first = b->count ? b->requests[0] : NULL;
-    if (status == HALAY_OK && first->signature.operation == HALAY_CHANGE_SETS)
+    if (status == HALAY_OK && first->signature.collective == HALAY_CHANGE_SETS)
         status = halay_process_sets_prepare(ctx, b->requests[0]);
     if (status != HALAY_OK) {
         halay_bucket_drop(ctx, b);

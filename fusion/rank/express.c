@@ -31,7 +31,7 @@ static int look_at_slots(struct halay_context *ctx, struct halay_request *r)
     if (r->is_over || r->is_running)
         return 1;
     if (!halay_express_take(ctx->all.group, e->pair - 1, e->round + 1, r->out, r->count, (enum halay_dtype)s->dtype,
-                            (enum halay_op)s->op))
+                            (enum halay_reduction)s->reduction))
         return 0;
     e->round++;
     halay_count(&ctx->observers.tally.collectives, 1);

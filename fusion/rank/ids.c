@@ -48,9 +48,9 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
         return 0;
     if (!request) /* this rank has joined */
         return set->ctx->queue.is_joined &&
-               (item->signature.operation == HALAY_ALLREDUCE || item->signature.operation == HALAY_BARRIER) &&
+               (item->signature.collective == HALAY_ALLREDUCE || item->signature.collective == HALAY_BARRIER) &&
                halay_signature_fits(&item->signature, item->words, item->word_count);
-    if (item->signature.operation == HALAY_JOIN)
+    if (item->signature.collective == HALAY_JOIN)
         return 1;
     if (request->words.count != halay_signature_said_count(&item->signature, set->size))
         return 0;

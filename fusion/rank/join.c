@@ -37,22 +37,22 @@ static const void *const neutrals[HALAY_DTYPE_COUNT] = {
     [HALAY_U16] = neutral_u16, [HALAY_I16] = neutral_i16, [HALAY_BOOL] = neutral_bool
 };
 
-static enum neutral neutral_of(enum halay_op op)
+static enum neutral neutral_of(enum halay_reduction reduction)
 {
-    if (op == HALAY_PRODUCT)
+    if (reduction == HALAY_PRODUCT)
         return NEUTRAL_ONE;
-    return op == HALAY_MIN ? NEUTRAL_GREATEST : NEUTRAL_LEAST;
+    return reduction == HALAY_MIN ? NEUTRAL_GREATEST : NEUTRAL_LEAST;
 }
 
-static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum halay_op op)
+static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum halay_reduction reduction)
 {
     size_t element = halay_dtype_size(dtype);
     unsigned char one[8] = { 0 };
 
-    if (op == HALAY_BIT_AND)
+    if (reduction == HALAY_BIT_AND)
         memset(one, dtype == HALAY_BOOL ? 1 : 0xff, sizeof one);
-    else if (op == HALAY_PRODUCT || op == HALAY_MIN || op == HALAY_MAX)
-        memcpy(one, (const char *)neutrals[dtype] + neutral_of(op) * element, element);
+    else if (reduction == HALAY_PRODUCT || reduction == HALAY_MIN || reduction == HALAY_MAX)
+        memcpy(one, (const char *)neutrals[dtype] + neutral_of(reduction) * element, element);
     for (size_t i = 0; i < count; i++)
         memcpy((char *)out + i * element, one, element);
 }
@@ -75,7 +75,7 @@ static enum halay_status fill_group(struct halay_request *r, const struct halay_
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < members; i++) {
         buffers[i].in = buffers[i].out = at;
-        fill_neutral(at, buffers[i].count, buffers[i].dtype, (enum halay_op)r->signature.op);
+        fill_neutral(at, buffers[i].count, buffers[i].dtype, (enum halay_reduction)r->signature.reduction);
         at += halay_round_up(buffers[i].count * halay_dtype_size(buffers[i].dtype), 8);
     }
     return HALAY_OK;
@@ -85,12 +85,12 @@ static enum halay_status fill_one(struct halay_request *r)
 {
     enum halay_dtype dtype = (enum halay_dtype)r->signature.dtype;
 
-    r->count = r->signature.operation == HALAY_BARRIER ? 0 : halay_signature_count(&r->signature);
+    r->count = r->signature.collective == HALAY_BARRIER ? 0 : halay_signature_count(&r->signature);
     r->bytes = r->count * halay_dtype_size(dtype);
     r->held = malloc(r->bytes ? r->bytes : 1);
     if (!r->held)
         return HALAY_ERR_NO_MEMORY;
-    fill_neutral(r->held, r->count, dtype, (enum halay_op)r->signature.op);
+    fill_neutral(r->held, r->count, dtype, (enum halay_reduction)r->signature.reduction);
     r->in = r->out = r->held;
     return HALAY_OK;
 }

@@ -69,7 +69,7 @@ static int is_as_agreed(const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
 
-    return e->id != (uint32_t)HALAY_NO_ID && r->signature.operation != HALAY_JOIN &&
+    return e->id != (uint32_t)HALAY_NO_ID && r->signature.collective != HALAY_JOIN &&
            halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count);
 }
 
@@ -85,7 +85,7 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
 
-    if (r->signature.operation == HALAY_JOIN)
+    if (r->signature.collective == HALAY_JOIN)
         halay_negotiate_late(ctx, 1); /* from now on this rank counts as one that does not come */
     halay_count(&ctx->observers.tally.negotiations, 1);
     to_coordinator(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,

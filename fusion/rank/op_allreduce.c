@@ -54,7 +54,7 @@ static int list_tensors(struct halay_bucket *b)
     return in_place;
 }
 
-static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
+static enum halay_status start_lists(struct halay_bucket *b, enum halay_reduction reduction)
 {
     enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
     size_t element = halay_dtype_size(b->dtype);
@@ -65,7 +65,7 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
                                  .out_count = b->tensor_count,
                                  .dtype = b->dtype };
 
-    if (op != HALAY_ADASUM) { /* of each tensor by itself */
+    if (reduction != HALAY_ADASUM) { /* of each tensor by itself */
         lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->tensor_count, element);
         if (!in_place)
             lists.out_count = halay_pieces_join(b->results, b->tensor_count, element);
@@ -74,12 +74,12 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_op op)
 
     if (wire != HALAY_WIRE_AS_IS)
         dtype = wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
-    return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, op, &b->coll);
+    return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, reduction, &b->coll);
 }
 
 enum halay_status halay_allreduce_run(struct halay_bucket *b)
 {
-    enum halay_op op = (enum halay_op)b->requests[0]->signature.op;
+    enum halay_reduction reduction = (enum halay_reduction)b->requests[0]->signature.reduction;
     enum halay_status status = collect_tensors(b);
 
     if (status != HALAY_OK || !b->tensor_count)
@@ -87,9 +87,10 @@ enum halay_status halay_allreduce_run(struct halay_bucket *b)
     halay_group_set_absent(b->set->group, b->absent);
     const struct halay_buffers *only = &b->tensors[0].buffers;
     if (b->tensor_count == 1 && b->is_plain)
-        status = halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, op, &b->coll);
+        status =
+            halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, reduction, &b->coll);
     else
-        status = start_lists(b, op);
+        status = start_lists(b, reduction);
     halay_group_set_absent(b->set->group, 0);
     return status;
 }

@@ -42,7 +42,7 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     for (int i = 0; i < b->set->size; i++)
         ctx->driven.execution.counts[i] = scattered_rows(b, i) * row;
     return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->driven.execution.counts, dtype,
-                                             (enum halay_op)s->op, &b->coll);
+                                             (enum halay_reduction)s->reduction, &b->coll);
 }
 
 void halay_reduce_scatter_finish(struct halay_request *r)

@@ -112,7 +112,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next, count++) {
-        if (r->signature.operation == HALAY_JOIN)
+        if (r->signature.collective == HALAY_JOIN)
             ctx->queue.is_joined = 0;
         r->entry->request = NULL;
         halay_entry_release_locked(r->entry);

@@ -87,12 +87,12 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
     if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))
         return status;
     const struct halay_signature *s = &r->signature;
-    int has_own_size = r->has_rows || s->operation == HALAY_REDUCE_SCATTER;
+    int has_own_size = r->has_rows || s->collective == HALAY_REDUCE_SCATTER;
     struct halay_result all = { .data = r->held ? r->held : r->out,
                                 .bytes = has_own_size ? r->result_bytes : r->bytes,
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,
-                                .last_joined = s->operation == HALAY_JOIN ? r->last_joined : -1 };
+                                .last_joined = s->collective == HALAY_JOIN ? r->last_joined : -1 };
     for (int d = 0; d < s->dimensions; d++)
         all.shape[d] = (size_t)s->shape[d];
     if (has_own_size)

@@ -38,7 +38,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
 
 static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bucket *b)
 {
-    switch ((enum halay_operation)b->requests[0]->signature.operation) {
+    switch ((int)b->requests[0]->signature.collective) {
     case HALAY_BROADCAST:
         return start_broadcast(b);
     case HALAY_ALLGATHER:
@@ -68,7 +68,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     b->coll = NULL;
     if (b->record.kind)
         halay_record_finished(ctx, &b->record, HALAY_OK);
-    if (s->operation == HALAY_REDUCE_SCATTER)
+    if (s->collective == HALAY_REDUCE_SCATTER)
         halay_reduce_scatter_finish(b->requests[0]);
     for (size_t i = 0; i < b->count; i++)
         if (--b->requests[i]->buckets_left)
@@ -137,7 +137,7 @@ static int can_start(struct halay_process_set *set)
     const struct halay_request *first = set->waiting->requests[0];
 
     return halay_group_can_start(set->group) &&
-           (first->signature.operation != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
+           (first->signature.collective != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
 }
 
 /* The buckets of one set. Nonzero if anything got further. */

@@ -35,8 +35,9 @@ struct halay_enrolment {
 
 static inline int halay_express_suits(const struct halay_signature *s)
 {
-    return s->operation == HALAY_ALLREDUCE && s->op != HALAY_ADASUM && !s->members && halay_signature_is_plain(s) &&
-           halay_signature_bytes(s) <= HALAY_EXPRESS_BYTES && halay_signature_bytes(s) > 0;
+    return s->collective == HALAY_ALLREDUCE && s->reduction != HALAY_ADASUM && !s->members &&
+           halay_signature_is_plain(s) && halay_signature_bytes(s) <= HALAY_EXPRESS_BYTES &&
+           halay_signature_bytes(s) > 0;
 }
 
 /* The tensor is given out in a bucket of so many. *enrolled, of `pairs`: names that are. */

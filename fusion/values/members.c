@@ -4,9 +4,30 @@
  */
 #include "fusion/values/members.h"
 #include "base/memory.h"
+#include "base/struct_size.h"
 #include "collectives/reduce/scale.h"
 #include <stdio.h>
 #include <string.h>
+
+/* A program built against a later version has larger ones; what this version does not know of them is zero. */
+static const struct halay_member *member_at(const struct halay_tensor_info *info, size_t i)
+{
+    return (const struct halay_member *)((const char *)info->members + i * info->member_bytes);
+}
+
+static const char *size_fault(const struct halay_tensor_info *info)
+{
+    const char *at = (const char *)info->members;
+
+    if (info->member_bytes < sizeof(struct halay_member) || info->member_bytes > HALAY_STRUCT_MOST ||
+        info->member_bytes % sizeof(size_t))
+        return "member_bytes is not sizeof(struct halay_member)";
+    for (size_t i = 0; i < info->member_count; i++, at += info->member_bytes)
+        for (size_t k = sizeof(struct halay_member); k < info->member_bytes; k++)
+            if (at[k])
+                return "a member asks for what this version of the library does not know";
+    return NULL;
+}
 
 static uint64_t head_of(enum halay_dtype dtype, int dimensions)
 {
@@ -34,9 +55,9 @@ static size_t count_of(const struct halay_member *m, int *fits)
 }
 
 /* What it shares with the whole group. */
-static const char *type_fault(int op, double prescale, double postscale, int wire, enum halay_dtype dtype)
+static const char *type_fault(int reduction, double prescale, double postscale, int wire, enum halay_dtype dtype)
 {
-    if (!halay_op_takes((enum halay_op)op, dtype))
+    if (!halay_reduction_takes((enum halay_reduction)reduction, dtype))
         return "a member: the reduction does not take the type";
     if ((prescale != 1 || postscale != 1) && !halay_scale_takes(dtype))
         return "a member: bool has no scale factor";
@@ -72,29 +93,31 @@ static const char *member_fault(const struct halay_tensor_info *info, const stru
     size_t count = count_of(m, &fits);
     if (!fits || halay_add_overflows(*bytes, count * halay_dtype_size(m->dtype), bytes) || *bytes > PTRDIFF_MAX)
         return "the members have more bytes than memory";
-    const char *why = type_fault((int)info->op, prescale, postscale, (int)info->wire, m->dtype);
+    const char *why = type_fault((int)info->reduction, prescale, postscale, (int)info->wire, m->dtype);
     return why ? why : buffer_fault(m, count);
 }
 
 const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes)
 {
     *words = *bytes = 0;
-    if (info->operation != HALAY_ALLREDUCE || !info->member_count)
+    if (info->collective != HALAY_ALLREDUCE || !info->member_count)
         return "members are for all-reduce, one or more";
-    for (size_t i = 0; i < info->member_count; i++) {
-        const char *why = member_fault(info, &info->members[i], bytes);
+    const char *why = size_fault(info);
+    for (size_t i = 0; i < info->member_count && !why; i++) {
+        why = member_fault(info, member_at(info, i), bytes);
         if (why)
-            return why;
-        *words += 1 + (size_t)info->members[i].dimensions;
+            break;
+        *words += 1 + (size_t)member_at(info, i)->dimensions;
         if (*words > HALAY_WORDS_MAX)
             return "the members and their dimensions are more than 8000 together";
     }
-    return NULL;
+    return why;
 }
 
 void halay_members_say(const struct halay_tensor_info *info, uint64_t *words)
 {
-    for (const struct halay_member *m = info->members; m < info->members + info->member_count; m++) {
+    for (size_t i = 0; i < info->member_count; i++) {
+        const struct halay_member *m = member_at(info, i);
         *words++ = head_of(m->dtype, m->dimensions);
         for (int d = 0; d < m->dimensions; d++)
             *words++ = m->shape[d];
@@ -106,7 +129,7 @@ void halay_members_buffers(const struct halay_tensor_info *info, struct halay_bu
     int fits;
 
     for (size_t i = 0; i < info->member_count; i++) {
-        const struct halay_member *m = &info->members[i];
+        const struct halay_member *m = member_at(info, i);
         buffers[i] = (struct halay_buffers){ m->in ? m->in : m->out, m->out, count_of(m, &fits), m->dtype };
     }
 }
@@ -144,7 +167,7 @@ int halay_members_are_valid(const struct halay_signature *s, const void *words, 
         memcpy(w, (const char *)words + at * sizeof *w, (1 + (size_t)(w[0] >> 8)) * sizeof *w);
         struct halay_member m = read_member(w);
         count_of(&m, &fits);
-        if (!fits || type_fault(s->op, s->prescale, s->postscale, (int)s->wire, m.dtype))
+        if (!fits || type_fault(s->reduction, s->prescale, s->postscale, (int)s->wire, m.dtype))
             return 0;
         at += 1 + (size_t)m.dimensions;
     }

@@ -153,13 +153,13 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     if (p[7] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_WORDS_MAX)
         return 0;
     *s = (struct halay_signature){
-        .operation = p[4], .dtype = p[5], .op = p[6], .dimensions = p[7], .root = (int32_t)get32(p + 8)
+        .collective = p[4], .dtype = p[5], .reduction = p[6], .dimensions = p[7], .root = (int32_t)get32(p + 8)
     };
     memcpy(&s->prescale, p + 16, sizeof s->prescale);
     memcpy(&s->postscale, p + 24, sizeof s->postscale);
     s->members = get16(p + 32);
     s->words =
-        s->members || s->operation == HALAY_CHANGE_SETS || s->operation == HALAY_REDUCE_SCATTER ? get16(p + 2) : 0;
+        s->members || s->collective == HALAY_CHANGE_SETS || s->collective == HALAY_REDUCE_SCATTER ? get16(p + 2) : 0;
     item->set = get16(p + 34);
     s->priority = (int16_t)get16(p + 36);
     s->wire = p[38];
@@ -298,9 +298,9 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
 
     p[1] = (unsigned char)item->name_length;
     put16(p + 2, item->word_count);
-    p[4] = s->operation;
+    p[4] = s->collective;
     p[5] = s->dtype;
-    p[6] = s->op;
+    p[6] = s->reduction;
     p[7] = s->dimensions;
     put32(p + 8, (uint32_t)s->root);
     put32(p + 12, item->id);

@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
-static const char *const operation_names[] = {
+static const char *const collective_names[] = {
     [HALAY_ALLREDUCE] = "allreduce", [HALAY_BROADCAST] = "broadcast",
     [HALAY_ALLGATHER] = "allgather", [HALAY_REDUCE_SCATTER] = "reduce-scatter",
     [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
@@ -20,7 +20,7 @@ static const char *const operation_names[] = {
 static const char *const wire_names[] = {
     [HALAY_WIRE_AS_IS] = "as is", [HALAY_WIRE_F16] = "f16", [HALAY_WIRE_BF16] = "bf16"
 };
-_Static_assert(sizeof operation_names / sizeof *operation_names == HALAY_OPERATIONS, "each has a name");
+_Static_assert(sizeof collective_names / sizeof *collective_names == HALAY_COLLECTIVE_KINDS, "each has a name");
 
 size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits)
 {
@@ -48,30 +48,31 @@ int halay_signature_scales_are_valid(const struct halay_signature *s)
 /* Are there words where an operation has some, and as many? A group's are looked at with them. */
 static int words_are_valid(const struct halay_signature *s, int size)
 {
-    if (s->operation == HALAY_CHANGE_SETS)
+    if (s->collective == HALAY_CHANGE_SETS)
         return s->words != 0;
-    return s->members || !s->words || (s->operation == HALAY_REDUCE_SCATTER && s->words == (uint32_t)size);
+    return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words == (uint32_t)size);
 }
 
 /* Fields that the operation does not use are zero, or one for factors. */
 static int unused_is_neutral(const struct halay_signature *s)
 {
-    if (!halay_operation_reduces(s->operation) && (s->op != 0 || s->prescale != 1 || s->postscale != 1))
+    if (!halay_collective_reduces(s->collective) && (s->reduction != 0 || s->prescale != 1 || s->postscale != 1))
         return 0;
-    if (s->operation != HALAY_BROADCAST && s->root != 0)
+    if (s->collective != HALAY_BROADCAST && s->root != 0)
         return 0;
-    if ((s->operation >= HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
+    if ((s->collective >= HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
         return 0;
-    if (s->operation != HALAY_ALLREDUCE && (s->members || s->wire))
+    if (s->collective != HALAY_ALLREDUCE && (s->members || s->wire))
         return 0;
-    return !halay_operation_is_ragged(s->operation) || s->shape[0] == 0;
+    return !halay_collective_is_ragged(s->collective) || s->shape[0] == 0;
 }
 
 int halay_signature_is_valid(const struct halay_signature *s, int size)
 {
     int fits;
 
-    if (s->operation >= HALAY_OPERATIONS || s->dtype >= HALAY_DTYPE_COUNT || s->dimensions > HALAY_DIMENSIONS_MAX)
+    if (s->collective >= HALAY_COLLECTIVE_KINDS || s->dtype >= HALAY_DTYPE_COUNT ||
+        s->dimensions > HALAY_DIMENSIONS_MAX)
         return 0;
     for (int d = s->dimensions; d < HALAY_DIMENSIONS_MAX; d++)
         if (s->shape[d])
@@ -80,18 +81,19 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
     if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
         return 0;
     if (!fits || !unused_is_neutral(s) || !words_are_valid(s, size) ||
-        (halay_operation_goes_by_rows(s->operation) && !s->dimensions))
+        (halay_collective_goes_by_rows(s->collective) && !s->dimensions))
         return 0;
-    if (s->operation == HALAY_BROADCAST)
+    if (s->collective == HALAY_BROADCAST)
         return s->root >= 0 && s->root < size;
-    if (!halay_operation_reduces(s->operation))
+    if (!halay_collective_reduces(s->collective))
         return 1;
     if (s->members) /* the types are known with the words */
-        return s->op < HALAY_OP_COUNT && isfinite(s->prescale) && isfinite(s->postscale) && s->prescale != 0 &&
-               s->postscale != 0;
-    return (!s->wire || s->dtype == HALAY_F32) && halay_signature_scales_are_valid(s) && s->op < HALAY_OP_COUNT &&
-           halay_op_takes((enum halay_op)s->op, (enum halay_dtype)s->dtype) &&
-           (s->op != HALAY_ADASUM || s->operation == HALAY_ALLREDUCE);
+        return s->reduction < HALAY_REDUCTION_COUNT && isfinite(s->prescale) && isfinite(s->postscale) &&
+               s->prescale != 0 && s->postscale != 0;
+    return (!s->wire || s->dtype == HALAY_F32) && halay_signature_scales_are_valid(s) &&
+           s->reduction < HALAY_REDUCTION_COUNT &&
+           halay_reduction_takes((enum halay_reduction)s->reduction, (enum halay_dtype)s->dtype) &&
+           (s->reduction != HALAY_ADASUM || s->collective == HALAY_ALLREDUCE);
 }
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b)
@@ -120,16 +122,16 @@ size_t halay_signature_row(const struct halay_signature *s)
 
 int halay_signature_fuses(const struct halay_signature *s)
 {
-    return (s->operation == HALAY_ALLREDUCE && !s->members) || s->operation == HALAY_BROADCAST;
+    return (s->collective == HALAY_ALLREDUCE && !s->members) || s->collective == HALAY_BROADCAST;
 }
 
 uint64_t halay_signature_kind(const struct halay_signature *s)
 {
     uint64_t priority = (uint64_t)(uint16_t)s->priority << 48;
 
-    if (s->operation == HALAY_BROADCAST)
+    if (s->collective == HALAY_BROADCAST)
         return priority | (uint64_t)1 << 32 | (uint32_t)s->root;
-    return priority | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 | s->op;
+    return priority | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 | s->reduction;
 }
 
 void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size)
@@ -147,7 +149,7 @@ void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, 
 
 static void print_shape(const struct halay_signature *s, char *text, size_t size)
 {
-    halay_shape_print(s->shape, s->dimensions, halay_operation_is_ragged(s->operation), text, size);
+    halay_shape_print(s->shape, s->dimensions, halay_collective_is_ragged(s->collective), text, size);
 }
 
 static void print_members(const struct halay_signature *s, char *text, size_t size)
@@ -163,9 +165,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
 {
     char shape[8 * 21 + 2];
 
-    if (a->operation != b->operation) {
-        snprintf(a_text, size, "operation %s", operation_names[a->operation]);
-        snprintf(b_text, size, "%s", operation_names[b->operation]);
+    if (a->collective != b->collective) {
+        snprintf(a_text, size, "collective %s", collective_names[a->collective]);
+        snprintf(b_text, size, "%s", collective_names[b->collective]);
     } else if (a->members != b->members) {
         print_members(a, a_text, size);
         print_members(b, b_text, size);
@@ -180,9 +182,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
     } else if (!a->words != !b->words) {
         snprintf(a_text, size, a->words ? "splits" : "no splits");
         snprintf(b_text, size, b->words ? "splits" : "none");
-    } else if (a->op != b->op) {
-        snprintf(a_text, size, "reduction %s", halay_op_name((enum halay_op)a->op));
-        snprintf(b_text, size, "%s", halay_op_name((enum halay_op)b->op));
+    } else if (a->reduction != b->reduction) {
+        snprintf(a_text, size, "reduction %s", halay_reduction_name((enum halay_reduction)a->reduction));
+        snprintf(b_text, size, "%s", halay_reduction_name((enum halay_reduction)b->reduction));
     } else if (a->prescale != b->prescale || a->postscale != b->postscale) {
         snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
         snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signature: what all ranks must agree on about a tensor of one name: operation, type, shape, reduction, root, scale
+ * Signature: what all ranks must agree on about a tensor of one name: collective, type, shape, reduction, root, scale
  * factors.
  *
- * Plain values without padding, so that two of them are equal exactly when their bytes are. What an operation does not
+ * Plain values without padding, so that two of them are equal exactly when their bytes are. What an collective does not
  * use (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
  *
  * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of all-gather and
@@ -21,12 +21,16 @@
 #define HALAY_CHANGE_SETS_NAME "process sets"
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
-enum { HALAY_OPERATIONS = HALAY_CHANGE_SETS + 1 };
+
+/* What ranks agree on like a tensor, and no program submits by itself. */
+#define HALAY_JOIN ((enum halay_collective)HALAY_COLLECTIVE_COUNT)              /* halay_join */
+#define HALAY_CHANGE_SETS ((enum halay_collective)(HALAY_COLLECTIVE_COUNT + 1)) /* halay_process_set_create, remove */
+enum { HALAY_COLLECTIVE_KINDS = HALAY_COLLECTIVE_COUNT + 2 };
 
 struct halay_signature {
-    uint8_t operation; /* enum halay_operation */
-    uint8_t dtype;     /* enum halay_dtype */
-    uint8_t op;        /* enum halay_op; 0 where nothing is reduced */
+    uint8_t collective; /* enum halay_collective */
+    uint8_t dtype;      /* enum halay_dtype */
+    uint8_t reduction;  /* enum halay_reduction; 0 where nothing is reduced */
     uint8_t dimensions;
     int32_t root;            /* of a broadcast: the job's number; else 0 */
     uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
@@ -38,17 +42,17 @@ struct halay_signature {
 };
 
 /* Operations that reduce; that divide data by rows; whose number of rows may differ between ranks. */
-static inline int halay_operation_reduces(int operation)
+static inline int halay_collective_reduces(int collective)
 {
-    return operation == HALAY_ALLREDUCE || operation == HALAY_REDUCE_SCATTER;
+    return collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE_SCATTER;
 }
-static inline int halay_operation_is_ragged(int operation)
+static inline int halay_collective_is_ragged(int collective)
 {
-    return operation == HALAY_ALLGATHER || operation == HALAY_ALLTOALL;
+    return collective == HALAY_ALLGATHER || collective == HALAY_ALLTOALL;
 }
-static inline int halay_operation_goes_by_rows(int operation)
+static inline int halay_collective_goes_by_rows(int collective)
 {
-    return operation == HALAY_REDUCE_SCATTER || halay_operation_is_ragged(operation);
+    return collective == HALAY_REDUCE_SCATTER || halay_collective_is_ragged(collective);
 }
 
 /* Is it one that halay_signature_make could have made? For what arrives from other ranks. */

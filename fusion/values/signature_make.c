@@ -51,7 +51,7 @@ static enum halay_status check_wire(const struct halay_tensor_info *info, const 
 {
     if ((unsigned)info->wire > HALAY_WIRE_BF16)
         return fault(HALAY_ERR_ARGUMENT, "unknown wire type", why);
-    if (info->wire && info->operation != HALAY_ALLREDUCE)
+    if (info->wire && info->collective != HALAY_ALLREDUCE)
         return fault(HALAY_ERR_UNSUPPORTED, "only all-reduces are compressed", why);
     if (info->wire && !info->members && info->dtype != HALAY_F32)
         return fault(HALAY_ERR_UNSUPPORTED, "only f32 is compressed", why);
@@ -64,9 +64,9 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
 {
     size_t words;
 
-    if (info->op < 0 || info->op >= HALAY_OP_COUNT)
+    if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
         return fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
-    made->op = (uint8_t)info->op;
+    made->reduction = (uint8_t)info->reduction;
     made->prescale = halay_scale_factor(info->prescale);
     made->postscale = halay_scale_factor(info->postscale);
     if (!isfinite(made->prescale) || !isfinite(made->postscale))
@@ -83,47 +83,47 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
 static enum halay_status make_operation(const struct halay_tensor_info *info, int size, struct halay_signature *made,
                                         const char **why)
 {
-    if (halay_operation_reduces(info->operation)) {
-        if (info->op < 0 || info->op >= HALAY_OP_COUNT)
+    if (halay_collective_reduces(info->collective)) {
+        if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
             return fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
-        if (!halay_op_takes(info->op, info->dtype))
+        if (!halay_reduction_takes(info->reduction, info->dtype))
             return fault(HALAY_ERR_UNSUPPORTED, "the reduction does not take the type", why);
-        if (info->op == HALAY_ADASUM && info->operation != HALAY_ALLREDUCE)
+        if (info->reduction == HALAY_ADASUM && info->collective != HALAY_ALLREDUCE)
             return fault(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only", why);
-        made->op = (uint8_t)info->op;
+        made->reduction = (uint8_t)info->reduction;
         made->prescale = halay_scale_factor(info->prescale);
         made->postscale = halay_scale_factor(info->postscale);
         if (!halay_signature_scales_are_valid(made))
             return fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool", why);
     }
-    if (info->operation == HALAY_BROADCAST)
+    if (info->collective == HALAY_BROADCAST)
         made->root = info->root;
-    if (halay_operation_goes_by_rows(info->operation) && !info->dimensions)
+    if (halay_collective_goes_by_rows(info->collective) && !info->dimensions)
         return fault(HALAY_ERR_ARGUMENT, "a scalar has no first dimension", why);
-    if (halay_operation_is_ragged(info->operation)) {
+    if (halay_collective_is_ragged(info->collective)) {
         if (size > HALAY_WORDS_MAX)
             return fault(HALAY_ERR_UNSUPPORTED, "not with more than 8000 ranks", why);
         made->shape[0] = 0;
     }
-    if (info->operation == HALAY_REDUCE_SCATTER && info->splits)
+    if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
         return check_parts(info, size, made, why);
-    return info->operation == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
+    return info->collective == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
 }
 
 /* What holds whatever the operation. */
 static enum halay_status check_any(const struct halay_tensor_info *info, const char **why)
 {
-    if ((unsigned)info->operation >= HALAY_OPERATIONS)
+    if ((unsigned)info->collective >= HALAY_COLLECTIVE_KINDS)
         return fault(HALAY_ERR_ARGUMENT, "unknown operation", why);
     if (info->priority < INT16_MIN || info->priority > INT16_MAX)
         return fault(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767", why);
-    if ((info->operation == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
+    if ((info->collective == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
         return fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_join", why);
-    if ((info->operation == HALAY_CHANGE_SETS) != !strcmp(info->name, HALAY_CHANGE_SETS_NAME))
+    if ((info->collective == HALAY_CHANGE_SETS) != !strcmp(info->name, HALAY_CHANGE_SETS_NAME))
         return fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_process_set_create", why);
-    if (info->operation == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
+    if (info->collective == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
         return fault(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them", why);
-    return info->operation >= HALAY_BARRIER ? HALAY_OK : check_wire(info, why);
+    return info->collective >= HALAY_BARRIER ? HALAY_OK : check_wire(info, why);
 }
 
 /* An operation on one tensor. */
@@ -146,9 +146,9 @@ static enum halay_status make_tensor(const struct halay_tensor_info *info, int s
     enum halay_status status = make_operation(info, size, made, why);
     if (status != HALAY_OK)
         return status;
-    if (elements && !info->out && !halay_operation_goes_by_rows(info->operation))
+    if (elements && !info->out && !halay_collective_goes_by_rows(info->collective))
         return fault(HALAY_ERR_ARGUMENT, "out is NULL", why);
-    if (elements && !info->in && halay_operation_goes_by_rows(info->operation))
+    if (elements && !info->in && halay_collective_goes_by_rows(info->collective))
         return fault(HALAY_ERR_ARGUMENT, "in is NULL", why);
     *count = elements;
     return HALAY_OK;
@@ -161,15 +161,15 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
                                     .postscale = 1,
                                     .priority = info->priority,
                                     .wire = (uint32_t)info->wire,
-                                    .operation = (uint8_t)info->operation };
+                                    .collective = (uint8_t)info->collective };
     size_t elements = 0;
 
     enum halay_status status = check_any(info, why);
     if (status != HALAY_OK)
         return status;
-    if (info->operation >= HALAY_BARRIER) {
+    if (info->collective >= HALAY_BARRIER) {
         made.wire = 0;
-        made.words = info->operation == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
+        made.words = info->collective == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
     } else if (info->members) {
         status = make_group(info, &made, &elements, why);
     } else {

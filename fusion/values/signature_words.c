@@ -9,32 +9,32 @@
 
 size_t halay_signature_said_count(const struct halay_signature *s, int size)
 {
-    if (s->operation == HALAY_ALLTOALL)
+    if (s->collective == HALAY_ALLTOALL)
         return (size_t)size;
     if (s->words)
         return s->words;
-    return s->operation == HALAY_ALLGATHER;
+    return s->collective == HALAY_ALLGATHER;
 }
 
 void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words)
 {
-    if (info->members && info->operation == HALAY_ALLREDUCE)
+    if (info->members && info->collective == HALAY_ALLREDUCE)
         halay_members_say(info, words);
-    if (info->operation == HALAY_ALLGATHER)
+    if (info->collective == HALAY_ALLGATHER)
         words[0] = info->shape[0];
-    for (size_t i = 0; info->operation == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
+    for (size_t i = 0; info->collective == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
         words[i] = info->splits[i];
-    for (int r = 0; info->operation == HALAY_REDUCE_SCATTER && info->splits && r < size; r++)
+    for (int r = 0; info->collective == HALAY_REDUCE_SCATTER && info->splits && r < size; r++)
         words[r] = info->splits[r];
-    for (int r = 0; info->operation == HALAY_ALLTOALL && r < size; r++)
+    for (int r = 0; info->collective == HALAY_ALLTOALL && r < size; r++)
         words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
 }
 
 size_t halay_signature_heard_count(const struct halay_signature *s, int size)
 {
-    if (s->operation == HALAY_JOIN)
+    if (s->collective == HALAY_JOIN)
         return 1;
-    return halay_operation_is_ragged(s->operation) ? (size_t)size : s->words;
+    return halay_collective_is_ragged(s->collective) ? (size_t)size : s->words;
 }
 
 int halay_signature_fits(const struct halay_signature *s, const void *words, size_t count)
@@ -45,7 +45,7 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
 
     if (s->members)
         return halay_members_are_valid(s, words, count);
-    if (s->operation == HALAY_CHANGE_SETS)
+    if (s->collective == HALAY_CHANGE_SETS)
         return 1; /* what they ask for is looked at when it is done */
     memcpy(shape, s->shape, sizeof shape);
     for (size_t i = 0; i < count; i++) {

@@ -13,24 +13,26 @@ int main(void)
     static const char *const names = "f32 f64 f16 bf16 i32 i64 u8 i8 u16 i16 bool ";
     char all[200] = "";
     enum halay_dtype dtype;
-    enum halay_op op;
+    enum halay_reduction op;
 
     for (int d = 0; d < HALAY_DTYPE_COUNT; d++) {
         CHECK(halay_dtype_size((enum halay_dtype)d) == sizes[d], "%d", d);
         CHECK(halay_dtype_parse(halay_dtype_name((enum halay_dtype)d), &dtype) == HALAY_OK && (int)dtype == d, "%d", d);
         strcat(strcat(all, halay_dtype_name((enum halay_dtype)d)), " ");
-        for (int o = 0; o < HALAY_OP_COUNT; o++) {
+        for (int o = 0; o < HALAY_REDUCTION_COUNT; o++) {
             int floating = d <= HALAY_BF16;
             int wants = o == HALAY_AVERAGE || o == HALAY_ADASUM ? floating : o < HALAY_BIT_AND || !floating;
-            CHECK(!!halay_op_takes((enum halay_op)o, (enum halay_dtype)d) == wants, "%d %d", o, d);
+            CHECK(!!halay_reduction_takes((enum halay_reduction)o, (enum halay_dtype)d) == wants, "%d %d", o, d);
         }
     }
     CHECK(!strcmp(all, names), "%s", all);
-    CHECK(!halay_op_takes(HALAY_SUM, HALAY_DTYPE_COUNT) && !halay_op_takes(HALAY_OP_COUNT, HALAY_F32));
-    for (int o = 0; o < HALAY_OP_COUNT; o++)
-        CHECK(halay_op_parse(halay_op_name((enum halay_op)o), &op) == HALAY_OK && (int)op == o, "%d", o);
+    CHECK(!halay_reduction_takes(HALAY_SUM, HALAY_DTYPE_COUNT) &&
+          !halay_reduction_takes(HALAY_REDUCTION_COUNT, HALAY_F32));
+    for (int o = 0; o < HALAY_REDUCTION_COUNT; o++)
+        CHECK(halay_reduction_parse(halay_reduction_name((enum halay_reduction)o), &op) == HALAY_OK && (int)op == o,
+              "%d", o);
     CHECK(halay_dtype_parse("f31", &dtype) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_op_parse("", &op) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_reduction_parse("", &op) == HALAY_ERR_ARGUMENT);
     CHECK(halay_dtype_size((enum halay_dtype)99) == 0 && !strcmp(halay_dtype_name((enum halay_dtype)99), "?"));
 
     for (int a = 0; a <= HALAY_ERR_FORMAT; a++)

@@ -69,9 +69,9 @@ static void go_round(struct run *run, const struct halay_algorithm *a)
 {
     for (int k = 0; k < 2 * HALAY_CHANNELS; k++) {
         struct halay_coll *c = NULL;
-        if (!CHECK(start(run, a, k, &c) == HALAY_OK, "%s %s", halay_collective_name(a->operation), a->name))
+        if (!CHECK(start(run, a, k, &c) == HALAY_OK, "%s %s", halay_coll_kind_name(a->operation), a->name))
             return;
-        CHECK(halay_coll_wait(c, -1) == HALAY_OK, "%s %s", halay_collective_name(a->operation), a->name);
+        CHECK(halay_coll_wait(c, -1) == HALAY_OK, "%s %s", halay_coll_kind_name(a->operation), a->name);
         halay_coll_end(c);
     }
 }
@@ -107,7 +107,7 @@ static void until_quiet(struct run *run, const struct halay_algorithm *a)
         CHECK(halay_group_allreduce(run->group, &all, &all, 1, HALAY_I64, HALAY_SUM) == HALAY_OK);
         quiet = all ? 0 : quiet + 1;
     }
-    if (!CHECK(quiet == QUIET, "%s %s allocates again and again", a ? halay_collective_name(a->operation) : "allreduce",
+    if (!CHECK(quiet == QUIET, "%s %s allocates again and again", a ? halay_coll_kind_name(a->operation) : "allreduce",
                a ? a->name : "in flight"))
         counting_show(halay_group_rank(run->group));
 }
@@ -118,7 +118,7 @@ static void every_algorithm(struct run *run)
 
     for (size_t i = 0; i < halay_algorithm_count && !test_failed; i++) {
         const struct halay_algorithm *a = &halay_algorithms[i];
-        const char *operation = halay_collective_name(a->operation);
+        const char *operation = halay_coll_kind_name(a->operation);
         if (halay_select_allows(a, run->group->caps, HALAY_DETERMINISTIC_OFF, &why) != HALAY_OK)
             continue;
         REQUIRE(halay_group_set_algorithm(run->group, operation, a->name) == HALAY_OK);

@@ -196,7 +196,7 @@ static int lose_with_each(int n, const char *layout, const char *what)
         int result = is_for(a, layout, what) ? spawn(n, layout, what, a) : 0;
         if (!result)
             continue;
-        printf("%s: %s by %s\n", what, halay_collective_name(a->operation), a->name);
+        printf("%s: %s by %s\n", what, halay_coll_kind_name(a->operation), a->name);
         return result;
     }
     return 0;
@@ -220,12 +220,12 @@ static int spawn_what(int n, const char *layout, const char *what)
 int main(int argc, char **argv)
 {
     const struct halay_algorithm *algorithm = NULL;
-    enum halay_collective operation;
+    enum halay_coll_kind operation;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 3 && argc < 6 && !strcmp(argv[1], "--spawn"))
         return spawn_what(atoi(argv[2]), argc == 5 ? argv[3] : NULL, argv[argc - 1]);
-    if (argc == 4 && halay_collective_parse(argv[2], &operation) == HALAY_OK)
+    if (argc == 4 && halay_coll_kind_parse(argv[2], &operation) == HALAY_OK)
         algorithm = halay_algorithm_find(operation, argv[3]);
     if (argc == 4 ? loses(argv[1]) && algorithm : argc == 2 && !loses(argv[1]))
         return be_rank(argv[1], algorithm);

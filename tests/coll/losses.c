@@ -28,7 +28,7 @@ static enum halay_status barrier(struct halay_group *group)
     return wait_for(status, &c);
 }
 
-static enum halay_status lose(struct halay_group *group, enum halay_collective operation, float *data, float *all,
+static enum halay_status lose(struct halay_group *group, enum halay_coll_kind operation, float *data, float *all,
                               int signal)
 {
     int victim = halay_group_size(group) - 1;
@@ -53,7 +53,7 @@ int losses_run(struct halay_group *group, const struct halay_algorithm *algorith
 {
     size_t bytes = (size_t)halay_group_size(group) * PART * sizeof(float);
     int victim = halay_group_size(group) - 1, named = -1;
-    const char *operation = halay_collective_name(algorithm->operation);
+    const char *operation = halay_coll_kind_name(algorithm->operation);
     void *data, *all;
     char text[256];
 
@@ -82,10 +82,10 @@ static void works(struct halay_group *group, float *data, float *all)
 
     for (int k = 0; k < AFTER; k++) {
         for (int operation = 0; operation < HALAY_COLL_COUNT; operation++)
-            CHECK(wait_for(operation_start(group, (enum halay_collective)operation, data, all, PART, k % size, &c),
+            CHECK(wait_for(operation_start(group, (enum halay_coll_kind)operation, data, all, PART, k % size, &c),
                            &c) == HALAY_OK,
                   "rank %d of %d: %s", halay_group_rank(group), size,
-                  halay_collective_name((enum halay_collective)operation));
+                  halay_coll_kind_name((enum halay_coll_kind)operation));
         for (int i = 0; i < COUNT; i++)
             data[i] = (float)(halay_group_rank(group) + i + k);
         CHECK(halay_group_allreduce(group, data, data, COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);

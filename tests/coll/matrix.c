@@ -54,13 +54,13 @@ struct run {
     unsigned cases; /* so far: they take turns in how their buffers are aligned */
 };
 
-static void fail(struct run *run, const char *what, const char *algorithm, enum halay_dtype dtype, enum halay_op op,
-                 size_t count, int in_place, enum where where)
+static void fail(struct run *run, const char *what, const char *algorithm, enum halay_dtype dtype,
+                 enum halay_reduction op, size_t count, int in_place, enum where where)
 {
     if (run->failed++ < 20)
         printf("rank %d of %d: %s: algorithm %s, %s %s, %zu elements, %s, buffers %s\n", run->rank, run->size, what,
-               algorithm, halay_dtype_name(dtype), halay_op_name(op), count, in_place ? "in place" : "out of place",
-               where_names[where]);
+               algorithm, halay_dtype_name(dtype), halay_reduction_name(op), count,
+               in_place ? "in place" : "out of place", where_names[where]);
 }
 
 /* ---- data ---- */
@@ -166,12 +166,12 @@ static void forget_values(struct run *run)
                 free(run->values[kind][dtype].of_rank[r]);
 }
 
-static enum kind kind_of(enum halay_op op)
+static enum kind kind_of(enum halay_reduction op)
 {
     return op == HALAY_PRODUCT ? FACTORS : OPERANDS;
 }
 
-static double combine(enum halay_op op, double a, double b)
+static double combine(enum halay_reduction op, double a, double b)
 {
     if (isnan(a) || isnan(b))
         return (double)NAN;
@@ -187,7 +187,7 @@ static double combine(enum halay_op op, double a, double b)
     }
 }
 
-static double plain_reference(struct run *run, enum halay_dtype dtype, enum halay_op op, size_t i, double *scale)
+static double plain_reference(struct run *run, enum halay_dtype dtype, enum halay_reduction op, size_t i, double *scale)
 {
     double result = get(dtype, run->given[0], i);
 
@@ -201,7 +201,7 @@ static double plain_reference(struct run *run, enum halay_dtype dtype, enum hala
 }
 
 /* Each of `size` steps may round; what is subnormal, by the least number. */
-static int is_near(enum halay_dtype dtype, enum halay_op op, double got, double want, double scale, int size)
+static int is_near(enum halay_dtype dtype, enum halay_reduction op, double got, double want, double scale, int size)
 {
     static const double epsilons[HALAY_DTYPE_COUNT] = {
         [HALAY_F16] = 1e-3, [HALAY_BF16] = 8e-3, [HALAY_F32] = 2e-7, [HALAY_F64] = 1e-15
@@ -261,8 +261,8 @@ static int guards_hold(const unsigned char *memory, size_t guard, size_t bytes)
 /* ---- all-reduce ---- */
 
 /* Is data the result of elements [start, start + count)? */
-static int is_right_part(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
-                         size_t start, size_t count, const unsigned char *data)
+static int is_right_part(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype,
+                         enum halay_reduction op, size_t start, size_t count, const unsigned char *data)
 {
     size_t element = halay_dtype_size(dtype), bytes = count * element;
 
@@ -284,7 +284,7 @@ static int is_right_part(struct run *run, const struct halay_algorithm *a, enum 
     return 1;
 }
 
-static int is_right(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
+static int is_right(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_reduction op,
                     size_t count, const unsigned char *data)
 {
     return is_right_part(run, a, dtype, op, 0, count, data);
@@ -301,8 +301,8 @@ static size_t lead(const struct run *run, size_t element, int out)
     return GUARD * 8 + (run->cases % 3 == 1 ? 0 : elements * element);
 }
 
-static void allreduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
-                           size_t count, int in_place, enum where where)
+static void allreduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype,
+                           enum halay_reduction op, size_t count, int in_place, enum where where)
 {
     size_t element = halay_dtype_size(dtype), bytes = count * element, room = bytes + 4 * GUARD_BYTES;
     unsigned char *in = buffer(run, where, 0, room), *out = in_place ? in : buffer(run, where, 1, room);
@@ -333,11 +333,11 @@ static void allreduce_type(struct run *run, const struct halay_algorithm *a, enu
     size_t n = (size_t)run->size, counts[] = { 0, 1, n - 1, n, n + 1, 97 };
 
     for (int op = 0; op < HALAY_ADASUM; op++)
-        for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, dtype); k++)
+        for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_reduction_takes(op, dtype); k++)
             for (int w = 0; w < wheres(run); w++)
                 for (int in_place = 0; in_place < 2; in_place++)
                     if (op == HALAY_SUM ? !run->quick || k > 3 : k > 3 && (in_place + w + (int)k) % 2 == 0)
-                        allreduce_case(run, a, dtype, (enum halay_op)op, counts[k], in_place, (enum where)w);
+                        allreduce_case(run, a, dtype, (enum halay_reduction)op, counts[k], in_place, (enum where)w);
     compare_hashes(run, a->name, dtype);
 }
 
@@ -607,8 +607,8 @@ static void adasum_all(struct run *run)
 
 /* ---- reduce ---- */
 
-static void reduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype, enum halay_op op,
-                        size_t count, int root, int in_place, enum where where)
+static void reduce_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype,
+                        enum halay_reduction op, size_t count, int root, int in_place, enum where where)
 {
     size_t element = halay_dtype_size(dtype), guard = GUARD * element, bytes = count * element;
     unsigned char *in = buffer(run, where, 0, bytes + 2 * guard), *out = in;
@@ -637,9 +637,9 @@ static void reduce_all(struct run *run, const struct halay_algorithm *a)
 
     for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
         for (int op = 0; op < HALAY_ADASUM; op++)
-            for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_op_takes(op, t); k++, root++, w++)
+            for (size_t k = 0; k < sizeof counts / sizeof *counts && halay_reduction_takes(op, t); k++, root++, w++)
                 if (!run->quick || ((t == HALAY_F32 || t == HALAY_BF16) && k > 2))
-                    reduce_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts[k], root % run->size,
+                    reduce_case(run, a, (enum halay_dtype)t, (enum halay_reduction)op, counts[k], root % run->size,
                                 (w / 3) & 1, (enum where)(w % wheres(run)));
     size_t large = run->quick ? LARGE / 10 : LARGE;
     for (w = 0; w < wheres(run); w++)
@@ -652,7 +652,7 @@ static void reduce_all(struct run *run, const struct halay_algorithm *a)
 /* ---- reduce-scatter ---- */
 
 static void reduce_scatter_case(struct run *run, const struct halay_algorithm *a, enum halay_dtype dtype,
-                                enum halay_op op, const size_t *counts, int even, int in_place, enum where where)
+                                enum halay_reduction op, const size_t *counts, int even, int in_place, enum where where)
 {
     size_t element = halay_dtype_size(dtype), guard = GUARD * element, all = 0, mine = counts[run->rank], at = 0;
     enum halay_status status;
@@ -694,14 +694,14 @@ static void reduce_scatter_all(struct run *run, const struct halay_algorithm *a)
 
     for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
         for (int op = 0; op < HALAY_ADASUM; op++)
-            for (size_t k = 0; k < 2 * sizeof each / sizeof *each && halay_op_takes(op, t); k++, w++) {
+            for (size_t k = 0; k < 2 * sizeof each / sizeof *each && halay_reduction_takes(op, t); k++, w++) {
                 for (int r = 0; r < run->size; r++)
                     counts[r] = each[k / 2];
                 if (run->quick && ((t != HALAY_F32 && t != HALAY_BF16) || k < 4))
                     continue;
-                reduce_scatter_case(run, a, (enum halay_dtype)t, (enum halay_op)op, counts, 1, k & 1,
+                reduce_scatter_case(run, a, (enum halay_dtype)t, (enum halay_reduction)op, counts, 1, k & 1,
                                     (enum where)(w % wheres(run)));
-                reduce_scatter_case(run, a, (enum halay_dtype)t, (enum halay_op)op, uneven[k / 2], 0, k & 1,
+                reduce_scatter_case(run, a, (enum halay_dtype)t, (enum halay_reduction)op, uneven[k / 2], 0, k & 1,
                                     (enum where)((w + 1) % wheres(run)));
             }
     for (int r = 0; r < run->size; r++)
@@ -1065,7 +1065,7 @@ static void cases_of(struct run *run, const struct halay_algorithm *a)
 
 static void algorithm_all(struct run *run, const struct halay_algorithm *a)
 {
-    const char *operation = halay_collective_name(a->operation);
+    const char *operation = halay_coll_kind_name(a->operation);
     enum halay_status status = halay_group_set_algorithm(run->group, operation, a->name);
     const int has_shared = run->is_shared;
     char text[200];

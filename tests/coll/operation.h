@@ -9,7 +9,7 @@
 #include "collectives/schedule/coll.h"
 
 /* On f32: data and all have size * part elements; source: the root of a broadcast, that of a reduction is rank 0. */
-static inline enum halay_status operation_start(struct halay_group *group, enum halay_collective operation, float *data,
+static inline enum halay_status operation_start(struct halay_group *group, enum halay_coll_kind operation, float *data,
                                                 float *all, size_t part, int source, struct halay_coll **c)
 {
     size_t count = (size_t)halay_group_size(group) * part;

@@ -114,7 +114,7 @@ static void *run_rank(void *arg)
     REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &all) == HALAY_OK);
     for (size_t i = 0; i < COUNT; i++)
         ((float *)data)[i] = given(r->rank, i);
-    REQUIRE(halay_group_set_algorithm(group, halay_collective_name(r->algorithm->operation), r->algorithm->name) ==
+    REQUIRE(halay_group_set_algorithm(group, halay_coll_kind_name(r->algorithm->operation), r->algorithm->name) ==
             HALAY_OK);
     r->status = halay_group_barrier(group);
     if (r->rank == VICTIM) {
@@ -158,19 +158,19 @@ static void run(const struct halay_algorithm *a, unsigned caps, const int *node,
         const struct rank *x = &ranks[r];
         if (r == VICTIM) {
             CHECK(what != GIVES_UP || x->status == HALAY_ERR_CANCELED || x->again == HALAY_OK, "%s %s",
-                  halay_collective_name(a->operation), a->name);
+                  halay_coll_kind_name(a->operation), a->name);
             continue;
         }
         CHECK(!x->is_wrong, "rank %d: ok with wrong data, %s %s, rank %d %s after %d steps", r,
-              halay_collective_name(a->operation), a->name, VICTIM, what_names[what], progresses);
+              halay_coll_kind_name(a->operation), a->name, VICTIM, what_names[what], progresses);
         CHECK(x->status == HALAY_OK || x->status == HALAY_ERR_PEER, "rank %d: '%s', %s %s, rank %d %s", r,
-              halay_status_string(x->status), halay_collective_name(a->operation), a->name, VICTIM, what_names[what]);
+              halay_status_string(x->status), halay_coll_kind_name(a->operation), a->name, VICTIM, what_names[what]);
         CHECK(x->later == HALAY_ERR_PEER && x->again == x->status, "rank %d: later '%s', %s %s, rank %d %s", r,
-              halay_status_string(x->later), halay_collective_name(a->operation), a->name, VICTIM, what_names[what]);
+              halay_status_string(x->later), halay_coll_kind_name(a->operation), a->name, VICTIM, what_names[what]);
         /* Over messages alone a rank can only see who stopped talking to it: perhaps one who gave up because of the
          * victim. */
         CHECK(x->named == VICTIM || (!all_share && x->named >= 0 && x->named != r),
-              "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_collective_name(a->operation), a->name,
+              "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_coll_kind_name(a->operation), a->name,
               VICTIM, what_names[what]);
     }
     halay_fake_hub_destroy(hub);

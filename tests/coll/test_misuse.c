@@ -137,7 +137,7 @@ static void no_group(void)
 static void types_and_reductions(struct use *u)
 {
     enum halay_dtype dtype = (enum halay_dtype)HALAY_DTYPE_COUNT;
-    enum halay_op op = (enum halay_op)HALAY_OP_COUNT;
+    enum halay_reduction op = (enum halay_reduction)HALAY_REDUCTION_COUNT;
     const size_t one = 1;
 
     for (int i = 0; i < 2; i++) {
@@ -150,13 +150,14 @@ static void types_and_reductions(struct use *u)
         ARGUMENT(halay_group_alltoall(u->group, u->in, u->out, 1, dtype), "no such type");
         ARGUMENT(halay_group_allreduce_adasum(u->group, u->in, u->out, &one, 1, dtype), "no such type or reduction");
         dtype = (enum halay_dtype) - 1;
-        op = (enum halay_op) - 1;
+        op = (enum halay_reduction) - 1;
     }
     for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
-        for (int o = 0; o < HALAY_OP_COUNT; o++)
-            if (!halay_op_takes((enum halay_op)o, (enum halay_dtype)t))
-                UNSUPPORTED(halay_group_allreduce(u->group, u->in, u->out, 1, (enum halay_dtype)t, (enum halay_op)o),
-                            "does not take type");
+        for (int o = 0; o < HALAY_REDUCTION_COUNT; o++)
+            if (!halay_reduction_takes((enum halay_reduction)o, (enum halay_dtype)t))
+                UNSUPPORTED(
+                    halay_group_allreduce(u->group, u->in, u->out, 1, (enum halay_dtype)t, (enum halay_reduction)o),
+                    "does not take type");
     UNSUPPORTED(halay_group_reduce(u->group, u->in, u->out, 1, HALAY_F32, HALAY_ADASUM, 0),
                 "adasum is for all-reduce only");
     UNSUPPORTED(halay_group_reduce_scatter(u->group, u->in, u->out, 1, HALAY_F32, HALAY_ADASUM), "all-reduce only");

@@ -77,7 +77,7 @@ struct arrays {
 
 static struct arrays source, by_plain, by_vector;
 
-static void compare(const struct halay_reducer *vector, enum halay_dtype dtype, enum halay_op op, int sources,
+static void compare(const struct halay_reducer *vector, enum halay_dtype dtype, enum halay_reduction op, int sources,
                     size_t count, size_t shift, int destinations, int in_place)
 {
     const struct halay_reducer *reducers[] = { halay_reducer_get(0), vector };
@@ -98,7 +98,7 @@ static void compare(const struct halay_reducer *vector, enum halay_dtype dtype, 
         reducers[w]->reduce[dtype][op](dst, destinations, src, sources, count, divisor);
     }
     CHECK(!memcmp(&by_plain, &by_vector, sizeof by_plain), "%s %s %s: %d sources, %d destinations, %zu elements%s",
-          vector->name, halay_dtype_name(dtype), halay_op_name(op), sources, destinations, count,
+          vector->name, halay_dtype_name(dtype), halay_reduction_name(op), sources, destinations, count,
           in_place ? ", in place" : "");
 }
 
@@ -112,7 +112,7 @@ static void check_vectors(void)
             for (int s = 0; s < SOURCES; s++)
                 fill((enum halay_dtype)t, source.memory[s], sizeof source.memory[s] / size);
             for (int o = 0; o < HALAY_ADASUM; o++) {
-                if (!halay_op_takes((enum halay_op)o, (enum halay_dtype)t))
+                if (!halay_reduction_takes((enum halay_reduction)o, (enum halay_dtype)t))
                     continue;
                 for (size_t count = 0; count <= MOST; count++) {
                     compare(vector, t, o, 2, count, size, 1, 0);
@@ -212,7 +212,7 @@ static int64_t integer_at(enum halay_dtype dtype, const void *p)
     }
 }
 
-static int64_t integer_combine(enum halay_op op, int64_t a, int64_t b)
+static int64_t integer_combine(enum halay_reduction op, int64_t a, int64_t b)
 {
     switch (op) {
     case HALAY_SUM:
@@ -231,7 +231,7 @@ static int64_t integer_combine(enum halay_op op, int64_t a, int64_t b)
 }
 
 /* Modulo 2^64, of which each type keeps its lower part; a bool is 1 if anything is left. */
-static int integer_is_right(enum halay_dtype dtype, enum halay_op op, const void *const *src, int sources,
+static int integer_is_right(enum halay_dtype dtype, enum halay_reduction op, const void *const *src, int sources,
                             const void *got)
 {
     int64_t want = integer_at(dtype, src[0]);
@@ -268,7 +268,7 @@ static const struct {
     [HALAY_BF16] = { 0x7fc0, 0x1p-7L, 0x1p-133L },
 };
 
-static long double float_combine(enum halay_op op, long double a, long double b)
+static long double float_combine(enum halay_reduction op, long double a, long double b)
 {
     if (isnan(a) || isnan(b))
         return (long double)NAN;
@@ -284,7 +284,7 @@ static long double float_combine(enum halay_op op, long double a, long double b)
     }
 }
 
-static int float_is_right(enum halay_dtype dtype, enum halay_op op, const void *const *src, int sources,
+static int float_is_right(enum halay_dtype dtype, enum halay_reduction op, const void *const *src, int sources,
                           const void *got)
 {
     long double want = float_at(dtype, src[0]), scale = fabsl(want), result = float_at(dtype, got), error;
@@ -308,7 +308,7 @@ static int float_is_right(enum halay_dtype dtype, enum halay_op op, const void *
 }
 
 /* Moderate numbers, so that nothing but an infinity overflows: products of nine stay below 2^9. */
-static void fill_moderate(enum halay_dtype dtype, enum halay_op op, unsigned char *p)
+static void fill_moderate(enum halay_dtype dtype, enum halay_reduction op, unsigned char *p)
 {
     static const double odd[] = { NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-310, -1e-40, 3e-40, 6e-8, -6e-8 };
     uint64_t bits = random_bits();
@@ -327,7 +327,8 @@ static void fill_moderate(enum halay_dtype dtype, enum halay_op op, unsigned cha
         memcpy(p, &(uint16_t){ dtype == HALAY_F16 ? halay_f32_to_f16((float)x) : halay_f32_to_bf16((float)x) }, 2);
 }
 
-static void check_meaning_of(const struct halay_reducer *r, enum halay_dtype dtype, enum halay_op op, int sources)
+static void check_meaning_of(const struct halay_reducer *r, enum halay_dtype dtype, enum halay_reduction op,
+                             int sources)
 {
     enum { COUNT = 150 };
     static unsigned char in[SOURCES][COUNT * 8], out[COUNT * 8];
@@ -347,7 +348,8 @@ static void check_meaning_of(const struct halay_reducer *r, enum halay_dtype dty
         wrong += !(dtype > HALAY_BF16 ? integer_is_right(dtype, op, src, sources, out + i * size)
                                       : float_is_right(dtype, op, src, sources, out + i * size));
     }
-    CHECK(!wrong, "%s: %s %s of %d: %zu wrong", r->name, halay_dtype_name(dtype), halay_op_name(op), sources, wrong);
+    CHECK(!wrong, "%s: %s %s of %d: %zu wrong", r->name, halay_dtype_name(dtype), halay_reduction_name(op), sources,
+          wrong);
 }
 
 static void check_meaning(void)
@@ -357,17 +359,17 @@ static void check_meaning(void)
     for (int v = 0; (r = halay_reducer_get(v)); v++)
         for (int t = 0; t < HALAY_DTYPE_COUNT; t++)
             for (int o = 0; o < HALAY_ADASUM; o++) {
-                int takes = halay_op_takes((enum halay_op)o, (enum halay_dtype)t);
+                int takes = halay_reduction_takes((enum halay_reduction)o, (enum halay_dtype)t);
                 CHECK(takes == (r->reduce[t][o] != NULL), "%s: %d %d", r->name, t, o);
                 for (int sources = 1; takes && sources <= SOURCES; sources++)
-                    check_meaning_of(r, (enum halay_dtype)t, (enum halay_op)o, sources);
+                    check_meaning_of(r, (enum halay_dtype)t, (enum halay_reduction)o, sources);
             }
 }
 
 /* ---- the edges, by hand ---- */
 
 /* One operation on two elements, given and expected as bits. The array is long enough for any vector. */
-static void check_edge(enum halay_dtype dtype, enum halay_op op, uint64_t a, uint64_t b, uint64_t want)
+static void check_edge(enum halay_dtype dtype, enum halay_reduction op, uint64_t a, uint64_t b, uint64_t want)
 {
     enum { COUNT = 65 };
     unsigned char in[2][COUNT * 8], out[COUNT * 8];
@@ -384,7 +386,7 @@ static void check_edge(enum halay_dtype dtype, enum halay_op op, uint64_t a, uin
         r->reduce[dtype][op](dst, 1, src, 2, COUNT, op == HALAY_AVERAGE ? 2 : 1);
         for (size_t i = 0; i < COUNT; i += COUNT - 1)
             CHECK(!memcmp(out + i * size, &want, size), "%s: %s %s of %llx and %llx", r->name, halay_dtype_name(dtype),
-                  halay_op_name(op), (unsigned long long)a, (unsigned long long)b);
+                  halay_reduction_name(op), (unsigned long long)a, (unsigned long long)b);
     }
 }
 

@@ -40,10 +40,10 @@ int main(void)
 {
     for (size_t i = 0; i < halay_algorithm_count; i++) {
         const struct halay_algorithm *a = &halay_algorithms[i];
-        CHECK(a->ops->tags <= halay_algorithm_tags_most(a), "%s '%s' has %u tags", halay_collective_name(a->operation),
+        CHECK(a->ops->tags <= halay_algorithm_tags_most(a), "%s '%s' has %u tags", halay_coll_kind_name(a->operation),
               a->name, a->ops->tags);
         CHECK(!(a->flags & HALAY_ALGORITHM_SHARED) == (a->ops->tags > 0), "%s '%s' has %u tags",
-              halay_collective_name(a->operation), a->name, a->ops->tags);
+              halay_coll_kind_name(a->operation), a->name, a->ops->tags);
     }
     CHECK(end_of_child(4, 3) == 0);
 #ifndef NDEBUG

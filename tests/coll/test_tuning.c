@@ -290,7 +290,7 @@ static void check_all(void)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
                 for (unsigned bits = 0; bits < 16; bits++) {
                     const char *why;
-                    struct halay_select_query q = { .operation = (enum halay_collective)op,
+                    struct halay_select_query q = { .operation = (enum halay_coll_kind)op,
                                                     .bytes = sizes[s],
                                                     .size = n,
                                                     .is_local = bits & 1,

@@ -56,7 +56,7 @@ static enum halay_status submit_to_lose(struct halay_context *ctx, int i, float 
                                       .dimensions = 1,
                                       .shape = { COUNT },
                                       .out = data,
-                                      .op = HALAY_SUM,
+                                      .reduction = HALAY_SUM,
                                       .set = i % 2 ? halay_process_set_find(ctx, 1) : NULL };
     return halay_submit_named(ctx, &info, NULL, NULL, request);
 }
@@ -283,9 +283,12 @@ static void end_last(void *arg, enum halay_status status, const char *text)
 static void *submit_last(void *arg)
 {
     struct last *last = arg;
-    struct halay_tensor_info info = {
-        .struct_size = sizeof info, .name = "last", .dimensions = 1, .shape = { 1 }, .out = &last->x, .op = HALAY_SUM
-    };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "last",
+                                      .dimensions = 1,
+                                      .shape = { 1 },
+                                      .out = &last->x,
+                                      .reduction = HALAY_SUM };
 
     if (!CHECK(halay_submit_named(last->ctx, &info, end_last, last, NULL) == HALAY_OK))
         last->has_ended = 1;
@@ -413,7 +416,7 @@ static void die_making(struct halay_context *ctx)
     CHECK(halay_broadcast(ctx, "pid", &pid, 1, HALAY_I32, victim) == HALAY_OK);
     wants_log = 0;
     struct halay_tensor_info info = {
-        .struct_size = sizeof info, .name = "block", .dimensions = 1, .shape = { 1 }, .out = &x, .op = HALAY_SUM
+        .struct_size = sizeof info, .name = "block", .dimensions = 1, .shape = { 1 }, .out = &x, .reduction = HALAY_SUM
     };
     REQUIRE(!pthread_create(&thread, NULL, ask_for_set, &asking));
     while (rank == 1 && !atomic_load(&ctx->queue.in_flight))

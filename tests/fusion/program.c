@@ -83,7 +83,7 @@ static double given(const struct program *p, int rank, size_t t, size_t i)
 
     if (info->dtype == HALAY_BOOL)
         return v > 0;
-    if (info->op == HALAY_PRODUCT)
+    if (info->reduction == HALAY_PRODUCT)
         v = factors[(size_t)(v + 3) % 3];
     return info->dtype == HALAY_U8 || info->dtype == HALAY_U16 ? fabs(v) : v;
 }
@@ -150,7 +150,7 @@ static double get(const void *data, enum halay_dtype dtype, size_t i)
     }
 }
 
-static double combine(enum halay_op op, double a, double b)
+static double combine(enum halay_reduction op, double a, double b)
 {
     switch (op) {
     case HALAY_MIN:
@@ -179,7 +179,7 @@ static double scaled(enum halay_dtype dtype, double v, double factor)
 
 static int is_ragged(const struct halay_tensor_info *info)
 {
-    return info->operation == HALAY_ALLGATHER || info->operation == HALAY_ALLTOALL;
+    return info->collective == HALAY_ALLGATHER || info->collective == HALAY_ALLTOALL;
 }
 
 /* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other
@@ -189,7 +189,7 @@ static size_t rows_given(const struct program *p, size_t t, int from, int to)
     const struct tensor_case *c = &p->tensors[t];
     size_t step = c->handle ? 0 : (size_t)p->step / 2;
     struct random r = { p->seed + t * 131 + step * 31 + (size_t)from * 7 +
-                        (c->info.operation == HALAY_ALLTOALL ? (size_t)to : 0) };
+                        (c->info.collective == HALAY_ALLTOALL ? (size_t)to : 0) };
 
     return random_below(&r, ROWS_MAX);
 }
@@ -203,7 +203,7 @@ static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
     for (size_t n; i >= (n = rows_given(p, t, from, p->tensors[t].of->rank) * columns); from++)
         i -= n;
     *index = i;
-    for (int to = 0; p->tensors[t].info.operation == HALAY_ALLTOALL && to < p->tensors[t].of->rank; to++)
+    for (int to = 0; p->tensors[t].info.collective == HALAY_ALLTOALL && to < p->tensors[t].of->rank; to++)
         *index += rows_given(p, t, from, to) * columns;
     return from;
 }
@@ -214,13 +214,13 @@ static void set_rows(struct program *p, size_t t)
     struct tensor_case *c = &p->tensors[t];
     size_t columns = c->info.shape[1], given = 0, got = 0;
 
-    if (c->info.operation == HALAY_REDUCE_SCATTER)
+    if (c->info.collective == HALAY_REDUCE_SCATTER)
         c->out_count = halay_scatter_rows(c->info.shape[0], c->of->size, c->of->rank, NULL) * columns;
     if (!is_ragged(&c->info))
         return;
     for (int r = 0; r < c->of->size; r++) {
         c->splits[r] = rows_given(p, t, c->of->rank, r);
-        given = c->info.operation == HALAY_ALLTOALL ? given + c->splits[r] : c->splits[r];
+        given = c->info.collective == HALAY_ALLTOALL ? given + c->splits[r] : c->splits[r];
         got += rows_given(p, t, r, c->of->rank);
     }
     c->info.shape[0] = given;
@@ -238,23 +238,23 @@ static double reference(const struct program *p, size_t t, size_t i)
         int from = source_of(p, t, i, &i);
         return given(p, of->ranks[from], t, i);
     }
-    if (info->operation == HALAY_REDUCE_SCATTER) {
+    if (info->collective == HALAY_REDUCE_SCATTER) {
         halay_scatter_rows(info->shape[0], of->size, of->rank, &first);
         i += first * info->shape[1];
     }
-    if (info->operation == HALAY_BROADCAST)
+    if (info->collective == HALAY_BROADCAST)
         return given(p, info->root, t, i);
     double all = 0;
     for (int r = 0, first_one = 1; r < of->size; r++) {
         if (p->joined[of->ranks[r]])
             continue;
         double one = scaled(info->dtype, given(p, of->ranks[r], t, i), info->prescale);
-        all = first_one ? one : combine(info->op, all, one);
+        all = first_one ? one : combine(info->reduction, all, one);
         first_one = 0;
     }
     if (info->dtype == HALAY_BOOL)
         return all > 0;
-    return scaled(info->dtype, info->op == HALAY_AVERAGE ? all / of->size : all, info->postscale);
+    return scaled(info->dtype, info->reduction == HALAY_AVERAGE ? all / of->size : all, info->postscale);
 }
 
 static unsigned char *buffer(struct program *p, size_t bytes, int is_shared)
@@ -347,28 +347,28 @@ static struct halay_tensor_info draw_info(struct random *common, struct tensor_c
     c->count = counts[random_below(common, sizeof counts / sizeof *counts)];
     info.shape[0] = c->count;
     info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
-    info.operation =
-        random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_operation)random_below(common, HALAY_BARRIER + 1);
-    int is_reduced = info.operation == HALAY_ALLREDUCE || info.operation == HALAY_REDUCE_SCATTER;
-    if (info.operation == HALAY_BROADCAST)
+    info.collective =
+        random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_collective)random_below(common, HALAY_BARRIER + 1);
+    int is_reduced = info.collective == HALAY_ALLREDUCE || info.collective == HALAY_REDUCE_SCATTER;
+    if (info.collective == HALAY_BROADCAST)
         info.root = c->of->ranks[random_below(common, (size_t)c->of->size)];
     else if (is_reduced && !random_below(common, 3))
-        info.op = (enum halay_op)random_below(common, HALAY_ADASUM);
-    if (!halay_op_takes(info.op, info.dtype))
-        info.op = HALAY_SUM;
-    if (is_reduced && info.dtype != HALAY_BOOL && info.op <= HALAY_MAX && !random_below(common, 3)) {
+        info.reduction = (enum halay_reduction)random_below(common, HALAY_ADASUM);
+    if (!halay_reduction_takes(info.reduction, info.dtype))
+        info.reduction = HALAY_SUM;
+    if (is_reduced && info.dtype != HALAY_BOOL && info.reduction <= HALAY_MAX && !random_below(common, 3)) {
         info.prescale = random_below(common, 2) ? 2 : 0;
         info.postscale = random_below(common, 2) ? 0.5 : 0;
     }
-    if (info.operation == HALAY_ALLREDUCE && info.dtype == HALAY_F32 && !random_below(common, 4))
+    if (info.collective == HALAY_ALLREDUCE && info.dtype == HALAY_F32 && !random_below(common, 4))
         info.wire = random_below(common, 2) ? HALAY_WIRE_F16 : HALAY_WIRE_BF16;
     info.priority = random_below(common, 4) ? 0 : (int)random_below(common, 3) - 1;
     c->out_count = c->count;
-    if (info.operation >= HALAY_ALLGATHER) {
+    if (info.collective >= HALAY_ALLGATHER) {
         info.dimensions = 2;
         info.shape[1] = counts[random_below(common, 7)];
         info.shape[0] = random_below(common, 2 * ROWS_MAX);
-        c->count = info.operation == HALAY_BARRIER ? 0 : info.shape[0] * info.shape[1];
+        c->count = info.collective == HALAY_BARRIER ? 0 : info.shape[0] * info.shape[1];
         c->out_count = c->count;
     }
     return info;
@@ -383,12 +383,12 @@ static void give_memory(struct program *p, struct random *own, struct tensor_cas
         c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info->shape[1] * element;
     c->is_shared = random_below(own, 2) != 0;
     c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
-    if (info->operation >= HALAY_ALLGATHER || (info->operation == HALAY_ALLREDUCE && !random_below(own, 3)))
+    if (info->collective >= HALAY_ALLGATHER || (info->collective == HALAY_ALLREDUCE && !random_below(own, 3)))
         c->in = buffer(p, c->in_bytes, c->is_shared);
     info->in = c->in == c->out ? NULL : c->in;
-    c->is_held = info->operation >= HALAY_ALLGATHER && !random_below(own, 3);
+    c->is_held = info->collective >= HALAY_ALLGATHER && !random_below(own, 3);
     info->out = c->is_held ? NULL : c->out;
-    info->splits = info->operation == HALAY_ALLTOALL ? c->splits : NULL;
+    info->splits = info->collective == HALAY_ALLTOALL ? c->splits : NULL;
     info->out_bytes = c->out_bytes;
 }
 
@@ -402,7 +402,7 @@ static void make_tensors(struct program *p, struct random *common, struct random
         int is_registered = random_below(common, 3) != 0;
         give_memory(p, own, c, &info);
         c->info = info;
-        if (info.operation == HALAY_ALLREDUCE && !random_below(common, 5))
+        if (info.collective == HALAY_ALLREDUCE && !random_below(common, 5))
             make_group(c, common);
         if (!is_registered || c->of->rank < 0)
             continue;
@@ -441,7 +441,7 @@ static void check_request(struct tensor_case *c)
     size_t bytes = c->out_count * halay_dtype_size(c->info.dtype), rows = 0;
 
     CHECK(halay_request_result(c->request, &result) == HALAY_OK);
-    if (c->info.operation == HALAY_BARRIER)
+    if (c->info.collective == HALAY_BARRIER)
         return;
     CHECK(result.bytes == bytes && (c->is_held || c->info.members || result.data == c->out), "'%s': %zu bytes, not %zu",
           c->name, result.bytes, bytes);
@@ -449,7 +449,7 @@ static void check_request(struct tensor_case *c)
     for (int r = 0; result.rows && r < c->of->size; r++)
         rows += result.rows[r];
     CHECK(!result.rows || rows * c->info.shape[1] == c->out_count);
-    CHECK(c->info.operation < HALAY_ALLGATHER || result.shape[0] * result.shape[1] == c->out_count);
+    CHECK(c->info.collective < HALAY_ALLGATHER || result.shape[0] * result.shape[1] == c->out_count);
     if (c->is_held && bytes)
         memcpy(c->out, result.data, bytes);
 }
@@ -509,7 +509,7 @@ static const char *what(const struct halay_tensor_info *info)
 {
     static const char *const names[] = { "", "broadcast", "allgather", "", "alltoall", "barrier" };
 
-    return *names[info->operation] ? names[info->operation] : halay_op_name(info->op);
+    return *names[info->collective] ? names[info->collective] : halay_reduction_name(info->reduction);
 }
 
 static void check_result(struct program *p, size_t t)
@@ -518,7 +518,7 @@ static void check_result(struct program *p, size_t t)
     double tolerance = c->info.wire ? 0.1 : 0.02;
     size_t wrong = 0, first = 0;
 
-    if (c->info.op != HALAY_AVERAGE)
+    if (c->info.reduction != HALAY_AVERAGE)
         tolerance = 0;
     for (size_t i = 0; i < c->out_count; i++)
         if (fabs(get(c->out, c->info.dtype, i) - reference(p, t, i)) > tolerance && !wrong++)
@@ -537,7 +537,7 @@ static void check_result(struct program *p, size_t t)
 /* Ranks that have joined give nothing: what only they could give is refused. */
 static int is_possible(const struct program *p, size_t t)
 {
-    enum halay_operation operation = p->tensors[t].info.operation;
+    enum halay_collective operation = p->tensors[t].info.collective;
 
     return !p->has_joined || operation == HALAY_ALLREDUCE || operation == HALAY_BARRIER;
 }

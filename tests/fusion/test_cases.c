@@ -70,7 +70,7 @@ static void refuse(struct rank_run *run)
     size_t odd_rows = (size_t)run->size + 1;
     struct halay_request *request, *second;
     struct halay_tensor_info scalar = {
-        .struct_size = sizeof scalar, .name = "r", .in = a, .out = b, .operation = HALAY_REDUCE_SCATTER
+        .struct_size = sizeof scalar, .name = "r", .in = a, .out = b, .collective = HALAY_REDUCE_SCATTER
     };
 
     expect(run, halay_submit_named(ctx, &scalar, NULL, NULL, &request), HALAY_ERR_ARGUMENT, "'r': ");
@@ -113,7 +113,7 @@ static void lack(struct rank_run *run)
         for (int op = HALAY_BROADCAST; op <= HALAY_ALLTOALL; op++) {
             struct halay_tensor_info info = { .struct_size = sizeof info,
                                               .name = "lacks",
-                                              .operation = (enum halay_operation)op,
+                                              .collective = (enum halay_collective)op,
                                               .dimensions = 2,
                                               .shape = { (size_t)run->size, 2 },
                                               .in = op == HALAY_BROADCAST ? b : a,
@@ -162,7 +162,7 @@ static void resubmit(struct rank_run *run)
                                           .dimensions = 1,
                                           .shape = { 100 },
                                           .out = chains[c].data,
-                                          .op = HALAY_AVERAGE };
+                                          .reduction = HALAY_AVERAGE };
         for (int i = 0; i < 100; i++)
             chains[c].data[i] = (float)(run->rank + c);
         atomic_init(&chains[c].left, TIMES);
@@ -291,9 +291,11 @@ static void die_joined(struct rank_run *run)
     float b[5] = { 0 };
     const struct halay_member members[] = { { .out = a, .dtype = HALAY_I32, .dimensions = 1, .shape = { 4 } },
                                             { .out = b, .dtype = HALAY_F32, .dimensions = 1, .shape = { 5 } } };
-    struct halay_tensor_info info = {
-        .struct_size = sizeof info, .name = "group", .members = members, .member_count = 2
-    };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "group",
+                                      .members = members,
+                                      .member_count = 2,
+                                      .member_bytes = sizeof(struct halay_member) };
 
     if (run->rank == 2) {
         halay_fake_hub_hold(run->hub, 1, 2, 1);

@@ -71,7 +71,7 @@ static void body_deadline(struct rank_run *run)
     };
     REQUIRE(halay_register(run->ctx, &info, &e.tensor) == HALAY_OK);
     CHECK(halay_allreduce_async(run->ctx, "never", NULL, &x, 1, HALAY_F32, HALAY_SUM, &never) == HALAY_OK);
-    info = (struct halay_tensor_info){ .struct_size = sizeof info, .name = "begin", .operation = HALAY_BARRIER };
+    info = (struct halay_tensor_info){ .struct_size = sizeof info, .name = "begin", .collective = HALAY_BARRIER };
     CHECK(halay_submit_named(run->ctx, &info, go_on, &e, &begin) == HALAY_OK);
     e.begun_us = halay_now_us();
     CHECK(halay_wait(never, DEADLINE_MS) == HALAY_ERR_TIMEOUT);
@@ -132,7 +132,7 @@ static struct called called[2]; /* [rank] */
 static void body_callback(struct rank_run *run)
 {
     struct called *c = &called[run->rank];
-    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "calls back", .operation = HALAY_BARRIER };
+    struct halay_tensor_info info = { .struct_size = sizeof info, .name = "calls back", .collective = HALAY_BARRIER };
     const char *own[] = { "rank 0 alone", "rank 1 alone" };
     int ranks[] = { 0, 1 };
 
@@ -285,7 +285,7 @@ static void body_owed(struct rank_run *run)
     REQUIRE(tensors && requests && began_us && ended_us && data);
     for (size_t i = 0; i < burst->tensors; i++) {
         snprintf(name, sizeof name, "burst %zu", i);
-        struct halay_tensor_info info = { .struct_size = sizeof info, .name = name, .operation = HALAY_BROADCAST };
+        struct halay_tensor_info info = { .struct_size = sizeof info, .name = name, .collective = HALAY_BROADCAST };
         info.dimensions = 1;
         info.shape[0] = burst->bytes / sizeof(float);
         info.out = data;

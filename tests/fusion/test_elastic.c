@@ -91,12 +91,12 @@ static int register_uneven(struct training *t)
     size_t parts[SEATS], pieces[SEATS], rows = 0;
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "parts",
-                                      .operation = HALAY_REDUCE_SCATTER,
+                                      .collective = HALAY_REDUCE_SCATTER,
                                       .dtype = HALAY_F32,
                                       .dimensions = 1,
                                       .in = ones,
                                       .out = t->part,
-                                      .op = HALAY_SUM,
+                                      .reduction = HALAY_SUM,
                                       .splits = parts };
 
     for (int r = 0; r < size; r++) {
@@ -108,7 +108,7 @@ static int register_uneven(struct training *t)
     if (halay_register(t->ctx, &info, &t->parts) != HALAY_OK)
         return 0;
     info.name = "pieces";
-    info.operation = HALAY_ALLTOALL;
+    info.collective = HALAY_ALLTOALL;
     info.out = NULL;
     info.splits = pieces;
     info.shape[0] = rows;
@@ -196,7 +196,7 @@ static int prepare(struct training *t)
                                       .dtype = HALAY_F32,
                                       .dimensions = 1,
                                       .shape = { COUNT },
-                                      .op = HALAY_SUM };
+                                      .reduction = HALAY_SUM };
 
     if (halay_init(NULL, &t->ctx) != HALAY_OK)
         return 10;

@@ -195,7 +195,7 @@ static void body_scaling(struct rank_run *run)
                                               .shape = { MANY },
                                               .in = from,
                                               .out = out,
-                                              .op = HALAY_MAX,
+                                              .reduction = HALAY_MAX,
                                               .prescale = c->prescale,
                                               .postscale = c->postscale };
             unsigned char beside[8] = { 0 };
@@ -205,7 +205,7 @@ static void body_scaling(struct rank_run *run)
                                                .dimensions = 1,
                                                .shape = { 1 },
                                                .out = beside,
-                                               .op = HALAY_MAX };
+                                               .reduction = HALAY_MAX };
             CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &requests[0]) == HALAY_OK);
             if (k & 2)
                 CHECK(halay_submit_named(run->ctx, &other, NULL, NULL, &requests[1]) == HALAY_OK);
@@ -247,7 +247,7 @@ static void check_call_arguments(struct rank_run *run)
                           NULL, a, 4, HALAY_F32, HALAY_SUM) == HALAY_OK);
     CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
     CHECK(halay_allreduce(ctx, "i", NULL, a, 4, (enum halay_dtype)77, HALAY_SUM) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_F32, (enum halay_op)77) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_allreduce(ctx, "i", NULL, a, 4, HALAY_F32, (enum halay_reduction)77) == HALAY_ERR_ARGUMENT);
     CHECK(halay_allreduce(ctx, "i", NULL, NULL, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_allreduce(ctx, "i", NULL, a, (size_t)-1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
     CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, run->size) == HALAY_ERR_ARGUMENT);
@@ -396,7 +396,7 @@ static void body_mismatch(struct rank_run *run)
         { "tensor 'vsn.w': rank %d has shape [32], rank 0 has [4,8]", { plain, plain } },
         { "tensor 'vsn.w': rank %d has type f16, rank 0 has f32", { plain, plain } },
         { "tensor 'vsn.w': rank %d has reduction max, rank 0 has sum", { plain, plain } },
-        { "tensor 'vsn.w': rank %d has operation broadcast, rank 0 has allreduce", { plain, plain } },
+        { "tensor 'vsn.w': rank %d has collective broadcast, rank 0 has allreduce", { plain, plain } },
         { "tensor 'vsn.w': rank %d has root 1, rank 0 has 0", { plain, plain } },
         { "tensor 'vsn.w': rank %d has scale factors 0.5, 1, rank 0 has 1, 2", { plain, plain } }
     };
@@ -405,9 +405,9 @@ static void body_mismatch(struct rank_run *run)
     kinds[1].info[1].dimensions = 1;
     kinds[1].info[1].shape[0] = 32;
     kinds[2].info[1].dtype = HALAY_F16;
-    kinds[3].info[1].op = HALAY_MAX;
-    kinds[4].info[1].operation = HALAY_BROADCAST;
-    kinds[5].info[0].operation = kinds[5].info[1].operation = HALAY_BROADCAST;
+    kinds[3].info[1].reduction = HALAY_MAX;
+    kinds[4].info[1].collective = HALAY_BROADCAST;
+    kinds[5].info[0].collective = kinds[5].info[1].collective = HALAY_BROADCAST;
     kinds[5].info[1].root = 1;
     kinds[6].info[1].prescale = 0.5;
     kinds[6].info[0].postscale = 2;

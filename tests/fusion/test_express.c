@@ -18,8 +18,8 @@ static float value(int rank, int round, size_t i)
 /* One all-reduce of a name over the ranks below `present`. */
 static void reduce(struct rank_run *run, const char *name, int round, int present)
 {
-    static const enum halay_op ops[] = { HALAY_SUM, HALAY_SUM, HALAY_SUM, HALAY_MAX };
-    enum halay_op op = ops[name[1] % 4];
+    static const enum halay_reduction ops[] = { HALAY_SUM, HALAY_SUM, HALAY_SUM, HALAY_MAX };
+    enum halay_reduction op = ops[name[1] % 4];
     float in[COUNT], out[COUNT];
     size_t wrong = 0;
 

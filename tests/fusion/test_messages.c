@@ -22,22 +22,22 @@ static void random_signature(struct random *r, const char *text, struct halay_it
     struct halay_signature *s = &item->signature;
 
     item->name_length = 1 + random_below(r, HALAY_NAME_MAX);
-    s->operation = (uint8_t)random_below(r, 2);
+    s->collective = (uint8_t)random_below(r, 2);
     item->words = text;
     item->word_count = random_below(r, HALAY_TEXT_MAX / 8);
     s->dtype = (uint8_t)random_below(r, HALAY_DTYPE_COUNT);
-    s->op = s->operation == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
-    s->root = s->operation == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
+    s->reduction = s->collective == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
+    s->root = s->collective == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
     s->dimensions = (uint8_t)random_below(r, HALAY_DIMENSIONS_MAX + 1);
     for (int d = 0; d < s->dimensions; d++)
         s->shape[d] = random_below(r, 30);
     s->prescale = s->postscale = 1;
-    if (s->operation == HALAY_ALLREDUCE && s->dtype != HALAY_BOOL)
+    if (s->collective == HALAY_ALLREDUCE && s->dtype != HALAY_BOOL)
         s->prescale = 1 + (double)random_below(r, 5) / 7;
     s->priority = (int32_t)random_below(r, 9) - 4;
-    if (s->operation == HALAY_ALLREDUCE && s->dtype == HALAY_F32)
+    if (s->collective == HALAY_ALLREDUCE && s->dtype == HALAY_F32)
         s->wire = (uint32_t)random_below(r, 3);
-    if (s->operation == HALAY_ALLREDUCE && !random_below(r, 3)) {
+    if (s->collective == HALAY_ALLREDUCE && !random_below(r, 3)) {
         s->members = 1 + (uint32_t)random_below(r, 5);
         s->words = (uint32_t)item->word_count;
         s->dtype = s->dimensions = 0;

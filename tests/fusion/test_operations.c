@@ -57,7 +57,7 @@ static void check_held(struct rank_run *run)
     fill_rows(in, 1 + (size_t)run->rank, COLUMNS, run->rank);
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "held",
-                                      .operation = HALAY_ALLGATHER,
+                                      .collective = HALAY_ALLGATHER,
                                       .dimensions = 2,
                                       .shape = { 1 + (size_t)run->rank, COLUMNS },
                                       .in = in };
@@ -167,7 +167,7 @@ static void body_reduce_scatter(struct rank_run *run)
             struct halay_tensor_info info = { .struct_size = sizeof info,
                                               .name = "scattered",
                                               .dimensions = 2,
-                                              .operation = HALAY_REDUCE_SCATTER,
+                                              .collective = HALAY_REDUCE_SCATTER,
                                               .shape = { rows, COLUMNS },
                                               .in = in,
                                               .out = out };
@@ -177,7 +177,7 @@ static void body_reduce_scatter(struct rank_run *run)
                 info.out = NULL;
             fill_rows(in, rows, COLUMNS, run->rank);
             if (kind == 1) {
-                info.op = HALAY_AVERAGE;
+                info.reduction = HALAY_AVERAGE;
                 info.prescale = 4;
                 info.postscale = 0.5;
             }
@@ -227,7 +227,7 @@ static void body_scatter_splits(struct rank_run *run)
             }
             struct halay_tensor_info info = { .struct_size = sizeof info,
                                               .name = "split",
-                                              .operation = HALAY_REDUCE_SCATTER,
+                                              .collective = HALAY_REDUCE_SCATTER,
                                               .dimensions = 2,
                                               .shape = { rows, COLUMNS },
                                               .in = in,
@@ -345,19 +345,21 @@ static void refuse_groups(struct rank_run *run)
     struct group_data g;
     struct halay_member members[MEMBERS];
     struct halay_request *request;
-    struct halay_tensor_info good = {
-        .struct_size = sizeof good, .name = "r", .members = members, .member_count = MEMBERS
-    };
+    struct halay_tensor_info good = { .struct_size = sizeof good,
+                                      .name = "r",
+                                      .members = members,
+                                      .member_count = MEMBERS,
+                                      .member_bytes = sizeof(struct halay_member) };
     struct halay_tensor_info info = good;
 
     make_group(&g, members, run->rank);
     info.member_count = 0;
     CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
     info = good;
-    info.operation = HALAY_BROADCAST;
+    info.collective = HALAY_BROADCAST;
     CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
     info = good;
-    info.op = HALAY_BIT_AND;
+    info.reduction = HALAY_BIT_AND;
     CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "one is refused: all are");
     info = good;
     info.wire = HALAY_WIRE_F16;
@@ -378,9 +380,12 @@ static void body_group(struct rank_run *run)
     struct halay_member members[MEMBERS];
     struct halay_request *request, *single;
     struct halay_tensor *tensor;
-    struct halay_tensor_info info = {
-        .struct_size = sizeof info, .name = "grads", .members = members, .member_count = MEMBERS, .postscale = 2
-    };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "grads",
+                                      .members = members,
+                                      .member_count = MEMBERS,
+                                      .member_bytes = sizeof(struct halay_member),
+                                      .postscale = 2 };
     uint64_t before = 0;
 
     for (int step = 0; step < 4; step++) { /* by name, with a factor, beside a single one */
@@ -446,7 +451,8 @@ static void join_step(struct rank_run *run, int round, int step)
                                        .name = "j.group",
                                        .members = members,
                                        .member_count = 2,
-                                       .op = HALAY_MIN,
+                                       .member_bytes = sizeof(struct halay_member),
+                                       .reduction = HALAY_MIN,
                                        .prescale = -1,
                                        .postscale = -1 };
     struct halay_tensor_info wire = {
@@ -547,7 +553,7 @@ static void body_join_bits(struct rank_run *run)
                                           .dimensions = 1,
                                           .shape = { counts[t] },
                                           .out = data + t * MOST,
-                                          .op = t % 2 ? HALAY_AVERAGE : HALAY_SUM };
+                                          .reduction = t % 2 ? HALAY_AVERAGE : HALAY_SUM };
         REQUIRE(halay_register(run->ctx, &info, &tensors[t]) == HALAY_OK);
     }
     for (int step = 0; step < 2 * run->rank + 2; step++) {
@@ -612,7 +618,7 @@ enum { WIRE_COUNT = 3000 };
 
 /* Two tensors, fused: in place in shared memory, out of place in private memory. */
 static void check_wire(struct rank_run *run, float *const data[2], const float *in, enum halay_wire wire,
-                       enum halay_op op, double prescale, double postscale)
+                       enum halay_reduction op, double prescale, double postscale)
 {
     double factor = prescale * postscale * (op == HALAY_SUM ? run->size : 1);
     struct halay_request *requests[2];
@@ -625,7 +631,7 @@ static void check_wire(struct rank_run *run, float *const data[2], const float *
                                           .shape = { WIRE_COUNT },
                                           .in = t ? in : NULL,
                                           .out = data[t],
-                                          .op = op,
+                                          .reduction = op,
                                           .wire = wire,
                                           .prescale = prescale,
                                           .postscale = postscale };
@@ -638,7 +644,8 @@ static void check_wire(struct rank_run *run, float *const data[2], const float *
         halay_request_free(requests[t]);
         for (int i = 0; i < WIRE_COUNT; i++)
             right += data[t][i] == (float)(in[i] * factor);
-        CHECK(right == WIRE_COUNT, "wire %d, %s, tensor %d: %zu are right", (int)wire, halay_op_name(op), t, right);
+        CHECK(right == WIRE_COUNT, "wire %d, %s, tensor %d: %zu are right", (int)wire, halay_reduction_name(op), t,
+              right);
     }
 }
 
@@ -648,7 +655,7 @@ static float one_over_the_wire(struct rank_run *run, float value, double prescal
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "one",
                                       .out = &value,
-                                      .op = HALAY_MAX,
+                                      .reduction = HALAY_MAX,
                                       .wire = HALAY_WIRE_F16,
                                       .prescale = prescale,
                                       .postscale = postscale };
@@ -734,7 +741,7 @@ static void check_waiting_to_join(void)
     struct halay_item join = { .kind = HALAY_ITEM_ANNOUNCE,
                                .name = "join",
                                .name_length = 4,
-                               .signature = { .operation = HALAY_JOIN, .prescale = 1, .postscale = 1 } };
+                               .signature = { .collective = HALAY_JOIN, .prescale = 1, .postscale = 1 } };
     struct halay_item bye = { .kind = HALAY_ITEM_BYE }, own = { .kind = HALAY_ITEM_PING, .name = "" };
     struct halay_coordinator *c;
     int emitted;
@@ -778,7 +785,7 @@ static void body_refused(struct rank_run *run)
     struct halay_tensor_info scalar = { .struct_size = sizeof scalar, .name = "r", .in = a, .out = b };
 
     for (int op = HALAY_ALLGATHER; op <= HALAY_ALLTOALL; op++) {
-        scalar.operation = (enum halay_operation)op;
+        scalar.collective = (enum halay_collective)op;
         CHECK(halay_submit_named(ctx, &scalar, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "a scalar");
     }
     splits[0] = 5;
@@ -797,7 +804,7 @@ static void body_refused(struct rank_run *run)
     CHECK(halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_F32, HALAY_ADASUM) == HALAY_ERR_UNSUPPORTED);
     struct halay_tensor_info split = { .struct_size = sizeof split,
                                        .name = "r",
-                                       .operation = HALAY_REDUCE_SCATTER,
+                                       .collective = HALAY_REDUCE_SCATTER,
                                        .dimensions = 1,
                                        .shape = { 4 },
                                        .in = a,
@@ -851,24 +858,28 @@ static void make_sayings(struct sayings *x)
     *x = (struct sayings){ .splits = { 1, 1, 1, 1 }, .all = { 4 }, .most = { 3, 1 } };
     x->g = (struct halay_tensor_info){ .struct_size = sizeof x->g,
                                        .name = "m",
-                                       .operation = HALAY_ALLGATHER,
+                                       .collective = HALAY_ALLGATHER,
                                        .dimensions = 2,
                                        .shape = { 4, 8 },
                                        .in = x->in,
                                        .out = x->out,
                                        .out_bytes = sizeof x->out };
     x->s = x->a = x->b = x->r = x->g;
-    x->s.operation = HALAY_REDUCE_SCATTER;
-    x->a.operation = HALAY_ALLTOALL;
+    x->s.collective = HALAY_REDUCE_SCATTER;
+    x->a.collective = HALAY_ALLTOALL;
     x->a.splits = x->splits;
-    x->b.operation = HALAY_BARRIER;
-    x->r.operation = HALAY_ALLREDUCE;
+    x->b.collective = HALAY_BARRIER;
+    x->r.collective = HALAY_ALLREDUCE;
     x->u = x->v = x->s;
     x->u.splits = x->all;
     x->v.splits = x->most;
     x->two[0] = (struct halay_member){ .out = x->out, .dtype = HALAY_F32, .dimensions = 1, .shape = { 4 } };
     x->two[1] = (struct halay_member){ .out = x->out + 8, .dtype = HALAY_F64, .dimensions = 1, .shape = { 3 } };
-    x->m = (struct halay_tensor_info){ .struct_size = sizeof x->m, .name = "m", .members = x->two, .member_count = 2 };
+    x->m = (struct halay_tensor_info){ .struct_size = sizeof x->m,
+                                       .name = "m",
+                                       .members = x->two,
+                                       .member_count = 2,
+                                       .member_bytes = sizeof(struct halay_member) };
     for (int i = 0; i < 3; i++)
         memcpy(x->deviating[i], x->two, sizeof x->two);
     x->deviating[0][1].dimensions = 2;
@@ -883,14 +894,14 @@ static void check_differences(struct rank_run *run, struct sayings *x)
         { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { x->g, x->g } },
         { "tensor 'm': rank %d has shape [*,8,1], rank 0 has [*,8]", { x->g, x->g } },
         { "tensor 'm': rank %d has type i32, rank 0 has f32", { x->g, x->g } },
-        { "tensor 'm': rank %d has operation alltoall, rank 0 has allgather", { x->g, x->a } },
-        { "tensor 'm': rank %d has operation barrier, rank 0 has reduce-scatter", { x->s, x->b } },
+        { "tensor 'm': rank %d has collective alltoall, rank 0 has allgather", { x->g, x->a } },
+        { "tensor 'm': rank %d has collective barrier, rank 0 has reduce-scatter", { x->s, x->b } },
         { "tensor 'm': rank %d has shape [5,8], rank 0 has [4,8]", { x->s, x->s } },
         { "tensor 'm': rank %d has reduction max, rank 0 has sum", { x->s, x->s } },
         { "tensor 'm': rank %d has scale factors 2, 1, rank 0 has 1, 1", { x->s, x->s } },
         { "tensor 'm': rank %d has shape [*,2], rank 0 has [*,8]", { x->a, x->a } },
-        { "tensor 'm': rank %d has operation allgather, rank 0 has alltoall", { x->a, x->g } },
-        { "tensor 'm': rank %d has operation reduce-scatter, rank 0 has barrier", { x->b, x->s } },
+        { "tensor 'm': rank %d has collective allgather, rank 0 has alltoall", { x->a, x->g } },
+        { "tensor 'm': rank %d has collective reduce-scatter, rank 0 has barrier", { x->b, x->s } },
         { "tensor 'm': rank %d has wire type bf16, rank 0 has as is", { x->r, x->r } },
         { "tensor 'm': rank %d has priority 3, rank 0 has 0", { x->r, x->r } },
         { "tensor 'm': rank %d has no members, rank 0 has 2 members", { x->m, x->r } },
@@ -908,7 +919,7 @@ static void check_differences(struct rank_run *run, struct sayings *x)
     kinds[1].info[1].shape[2] = 1;
     kinds[2].info[1].dtype = HALAY_I32;
     kinds[5].info[1].shape[0] = 5;
-    kinds[6].info[1].op = HALAY_MAX;
+    kinds[6].info[1].reduction = HALAY_MAX;
     kinds[7].info[1].prescale = 2;
     kinds[8].info[1].shape[1] = 2;
     kinds[11].info[1].wire = HALAY_WIRE_BF16;

@@ -44,12 +44,12 @@ static enum halay_status run_one(struct halay_context *ctx, const struct halay_t
     return status == HALAY_OK ? wait_and_free(request) : status;
 }
 
-static struct halay_tensor_info info_of(struct halay_process_set *set, const char *name, enum halay_operation operation,
-                                        size_t rows, const float *in, float *out)
+static struct halay_tensor_info info_of(struct halay_process_set *set, const char *name,
+                                        enum halay_collective operation, size_t rows, const float *in, float *out)
 {
     return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
                                        .name = name,
-                                       .operation = operation,
+                                       .collective = operation,
                                        .dimensions = 1,
                                        .shape = { rows },
                                        .in = in,
@@ -80,19 +80,23 @@ static void check_allreduce(struct rank_run *run, struct halay_process_set *set)
     for (int i = 0; i < 3; i++)
         data[i] = (float)(run->rank + 1);
     info = info_of(set, "sum", HALAY_ALLREDUCE, 3, NULL, data);
-    info.op = HALAY_SUM;
+    info.reduction = HALAY_SUM;
     CHECK(run_one(run->ctx, &info) == HALAY_OK && data[0] == want && data[2] == want, "%g, not %g", data[0], want);
     info = info_of(set, "mean", HALAY_ALLREDUCE, 1, NULL, mean);
-    info.op = HALAY_AVERAGE;
+    info.reduction = HALAY_AVERAGE;
     CHECK(run_one(run->ctx, &info) == HALAY_OK);
     want /= (float)halay_process_set_size(set);
     CHECK(mean[0] - want < 1e-5f && want - mean[0] < 1e-5f, "the average is %g, not %g", mean[0], want);
     struct halay_member members[2] = { { .out = data, .dimensions = 1, .shape = { 1 } },
                                        { .out = data + 1, .dimensions = 1, .shape = { 2 } } };
     data[0] = data[1] = data[2] = 2;
-    info = (struct halay_tensor_info){
-        .struct_size = sizeof info, .name = "group", .op = HALAY_SUM, .members = members, .member_count = 2, .set = set
-    };
+    info = (struct halay_tensor_info){ .struct_size = sizeof info,
+                                       .name = "group",
+                                       .reduction = HALAY_SUM,
+                                       .members = members,
+                                       .member_count = 2,
+                                       .member_bytes = sizeof(struct halay_member),
+                                       .set = set };
     want = 2 * (float)halay_process_set_size(set);
     CHECK(run_one(run->ctx, &info) == HALAY_OK && data[0] == want && data[1] == want && data[2] == want);
 }
@@ -130,7 +134,7 @@ static void check_rows(struct rank_run *run, struct halay_process_set *set)
     for (size_t i = 0; i < rows; i++)
         data[i] = (float)(i + 1);
     info = info_of(set, "scatter", HALAY_REDUCE_SCATTER, rows, data, out);
-    info.op = HALAY_SUM;
+    info.reduction = HALAY_SUM;
     CHECK(run_one(run->ctx, &info) == HALAY_OK);
     size_t mine = halay_scatter_rows(rows, size, own, &first);
     for (size_t i = 0; i < mine; i++)
@@ -165,7 +169,7 @@ static void check_at_once(struct rank_run *run, struct halay_process_set *const 
             for (size_t n = 0; n < COUNT; n++)
                 data[i][n] = (float)(run->rank + 1);
             struct halay_tensor_info info = info_of(sets[i], "at once", HALAY_ALLREDUCE, COUNT, NULL, data[i]);
-            info.op = HALAY_SUM;
+            info.reduction = HALAY_SUM;
             REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &requests[i]) == HALAY_OK);
         }
         for (size_t i = 0; i < count; i++) {
@@ -290,7 +294,7 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
         CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
         expect(run, want);
     } else if (size > 2) {
-        info.operation = HALAY_BROADCAST;
+        info.collective = HALAY_BROADCAST;
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
         snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root is no member of its process set",
                  size - 2, size - 1);
@@ -456,7 +460,7 @@ static void body_coordinated(struct rank_run *run)
             sched_yield();
     } else if (run->rank < 3) {
         struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
-        info.op = HALAY_MAX;
+        info.reduction = HALAY_MAX;
         for (int i = 0; i < TENSORS && !test_failed; i++) {
             struct halay_request *request;
             REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
@@ -594,7 +598,7 @@ static void body_join(struct rank_run *run)
         check_recorded(run, halay_process_set_number(set));
     } else {
         struct halay_tensor_info info = info_of(set, "x", HALAY_ALLREDUCE, 1, NULL, &x);
-        info.op = HALAY_SUM;
+        info.reduction = HALAY_SUM;
         if (run->rank == size - 2)
             CHECK(run_one(run->ctx, &info) == HALAY_OK && x == 5);
         CHECK(halay_allreduce(run->ctx, "all", NULL, &all, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
@@ -779,13 +783,13 @@ static struct halay_coordinator *open_coordinator(struct said *said, struct hala
     return c;
 }
 
-static void announce(struct halay_coordinator *c, int rank, const char *name, enum halay_operation operation,
+static void announce(struct halay_coordinator *c, int rank, const char *name, enum halay_collective operation,
                      size_t count)
 {
     struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
                                .name = name,
                                .name_length = strlen(name),
-                               .signature = { .operation = (uint8_t)operation, .prescale = 1, .postscale = 1 } };
+                               .signature = { .collective = (uint8_t)operation, .prescale = 1, .postscale = 1 } };
 
     item.signature.dimensions = operation == HALAY_ALLREDUCE;
     item.signature.shape[0] = count;
@@ -842,7 +846,7 @@ static void check_changing(void)
         .kind = HALAY_ITEM_ANNOUNCE,
         .name = "x",
         .name_length = 1,
-        .signature = { .operation = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .words = 3 },
+        .signature = { .collective = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .words = 3 },
         .words = words,
         .word_count = 3
     };

@@ -84,7 +84,7 @@ struct ranks {
 };
 
 /* count: elements of a call. */
-static void ranks_init(struct ranks *ranks, const struct perf_operation *operation, enum halay_op op, int size,
+static void ranks_init(struct ranks *ranks, const struct perf_operation *operation, enum halay_reduction op, int size,
                        size_t count, int root)
 {
     ranks->size = size;
@@ -132,7 +132,7 @@ static float *out_of(const struct ranks *ranks, int r)
 }
 
 /* Element i of everybody's in, one rank after the other. */
-static float reduce_element(const struct ranks *ranks, enum halay_op op, size_t i)
+static float reduce_element(const struct ranks *ranks, enum halay_reduction op, size_t i)
 {
     float x = in_of(ranks, 0)[i];
 
@@ -182,7 +182,8 @@ static void perform(const struct ranks *ranks, enum perf_collective collective)
 }
 
 /* The check accepts the right result only: not the earlier contents, not one changed element. */
-static void operation_of(const struct perf_operation *operation, enum halay_op op, int size, size_t count, int root)
+static void operation_of(const struct perf_operation *operation, enum halay_reduction op, int size, size_t count,
+                         int root)
 {
     struct ranks ranks;
 
@@ -193,7 +194,7 @@ static void operation_of(const struct perf_operation *operation, enum halay_op o
               operation->command);
     perform(&ranks, operation->collective);
     CHECK(ranks_wrong(&ranks, operation) == 0, "%s %s: %d ranks, %zu elements, root %d", operation->command,
-          halay_op_name(op), size, count, root);
+          halay_reduction_name(op), size, count, root);
     if (operation->has_data) {
         out_of(&ranks, last)[0] = NAN;
         CHECK(ranks_wrong(&ranks, operation) == 1, "%s: %d ranks, %zu elements", operation->command, size, count);
@@ -208,7 +209,7 @@ static void operations(void)
 {
     static const int sizes[] = { 1, 2, 3, 5, 8 };
     static const size_t counts[] = { 1, 3, 17, 2561 };
-    static const enum halay_op ops[] = { HALAY_SUM, HALAY_AVERAGE, HALAY_MIN, HALAY_MAX, HALAY_PRODUCT };
+    static const enum halay_reduction ops[] = { HALAY_SUM, HALAY_AVERAGE, HALAY_MIN, HALAY_MAX, HALAY_PRODUCT };
 
     for (const struct perf_operation *o = perf_operations; o->command; o++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)

@@ -55,11 +55,11 @@ static enum halay_status register_param(struct tft_exchange *x, const struct tft
     struct halay_tensor_info info = {
         .struct_size = sizeof info,
         .name = p->name,
-        .operation = HALAY_ALLREDUCE,
+        .collective = HALAY_ALLREDUCE,
         .dtype = HALAY_F32,
         .dimensions = p->dimensions,
         .out = x->gradients + p->offset,
-        .op = HALAY_SUM,
+        .reduction = HALAY_SUM,
     };
 
     for (int k = 0; k < p->dimensions; k++)
@@ -71,13 +71,13 @@ static struct halay_tensor_info describe_sum(const struct tft_exchange *x, const
 {
     return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
                                        .name = name,
-                                       .operation = HALAY_REDUCE_SCATTER,
+                                       .collective = HALAY_REDUCE_SCATTER,
                                        .dtype = HALAY_F32,
                                        .dimensions = 1,
                                        .shape = { b->reals },
                                        .in = x->gradients + b->offset,
                                        .out = x->gradients + b->own_offset,
-                                       .op = HALAY_SUM,
+                                       .reduction = HALAY_SUM,
                                        .splits = b->splits };
 }
 
@@ -87,7 +87,7 @@ static struct halay_tensor_info describe_spread(const struct tft_exchange *x, co
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = name,
-                                      .operation = HALAY_ALLGATHER,
+                                      .collective = HALAY_ALLGATHER,
                                       .dtype = HALAY_F32,
                                       .dimensions = 1,
                                       .shape = { b->splits[halay_rank(x->ctx)] },
@@ -96,7 +96,7 @@ static struct halay_tensor_info describe_spread(const struct tft_exchange *x, co
                                       .out_bytes = b->reals * sizeof *block };
 
     if (x->shards->strategy == TFT_PARAMETER_SERVER) {
-        info.operation = HALAY_BROADCAST;
+        info.collective = HALAY_BROADCAST;
         info.shape[0] = b->reals;
     }
     return info;
@@ -128,12 +128,12 @@ static enum halay_status register_squares(struct tft_exchange *x)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "squares",
-                                      .operation = HALAY_ALLREDUCE,
+                                      .collective = HALAY_ALLREDUCE,
                                       .dtype = HALAY_F64,
                                       .dimensions = 1,
                                       .shape = { x->table->count },
                                       .out = x->squares,
-                                      .op = HALAY_SUM,
+                                      .reduction = HALAY_SUM,
                                       .priority = 1 };
 
     return halay_register(x->ctx, &info, &x->squares_tensor);

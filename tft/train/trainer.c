@@ -147,12 +147,12 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "step",
-                                      .operation = HALAY_ALLREDUCE,
+                                      .collective = HALAY_ALLREDUCE,
                                       .dtype = HALAY_F64,
                                       .dimensions = 1,
                                       .shape = { TFT_STEP_NUMBERS },
                                       .out = t->numbers,
-                                      .op = HALAY_SUM };
+                                      .reduction = HALAY_SUM };
     enum halay_status status =
         tft_shards_init(t->log, t->table, (enum tft_strategy)t->config->strategy, t->rank, t->ranks, &t->shards);
 

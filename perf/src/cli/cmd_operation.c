@@ -29,7 +29,7 @@ struct options {
     size_t begin, end;
     long factor, iterations, warmup, root;
     enum halay_dtype dtype;
-    enum halay_op op;
+    enum halay_reduction op;
     int buffers;
     const char *algorithm, *transport, *json;
     int versus;
@@ -59,7 +59,7 @@ struct run {
 
 /* All operations' options, each with the kind of operation that has it. */
 enum { ANY = 0, DATA = 1, CALL = 2, REDUCES = 4, ROOTED = 8, ROOFLINE = 16 };
-static const char *dtype_words[HALAY_DTYPE_COUNT + 1], *op_words[HALAY_OP_COUNT + 1];
+static const char *dtype_words[HALAY_DTYPE_COUNT + 1], *op_words[HALAY_REDUCTION_COUNT + 1];
 static const char *roof_words[OPERATIONS_MAX]; /* the operations that read and write memory */
 static const struct {
     unsigned needs;
@@ -107,8 +107,8 @@ static void list_words(void)
 
     for (int i = 0; i < HALAY_DTYPE_COUNT; i++)
         dtype_words[i] = halay_dtype_name((enum halay_dtype)i);
-    for (int i = 0; i < HALAY_OP_COUNT; i++)
-        op_words[i] = halay_op_name((enum halay_op)i);
+    for (int i = 0; i < HALAY_REDUCTION_COUNT; i++)
+        op_words[i] = halay_reduction_name((enum halay_reduction)i);
     for (const struct perf_operation *o = perf_operations; o->command && count + 1 < OPERATIONS_MAX; o++)
         if (o->touch)
             roof_words[count++] = o->command;
@@ -157,8 +157,8 @@ static int check_operation_options(const struct run *run, char *text, size_t siz
                  halay_dtype_name(o->dtype));
     else if (o->end < o->begin)
         snprintf(text, size, "the last size, %zu, is less than the first, %zu", o->end, o->begin);
-    else if (run->operation->reduces && !halay_op_takes(o->op, o->dtype))
-        snprintf(text, size, "there is no %s of %s", halay_op_name(o->op), halay_dtype_name(o->dtype));
+    else if (run->operation->reduces && !halay_reduction_takes(o->op, o->dtype))
+        snprintf(text, size, "there is no %s of %s", halay_reduction_name(o->op), halay_dtype_name(o->dtype));
     else if (run->operation->reduces && o->op == HALAY_ADASUM)
         snprintf(text, size, "adasum cannot be measured: its result cannot be checked element by element");
     else if (compares_mpi(o) &&

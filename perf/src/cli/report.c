@@ -61,7 +61,7 @@ static void print_title(const struct perf_report *report)
     if (bench->operation->has_data)
         printf(" %s", halay_dtype_name(bench->dtype));
     if (bench->operation->reduces && !is_roofline(report))
-        printf(" %s", halay_op_name(bench->op));
+        printf(" %s", halay_reduction_name(bench->op));
     if (bench->operation->is_rooted)
         printf(" root %d", bench->root);
     printf(", %s, %s", perf_plural(ranks, sizeof ranks, halay_group_size(bench->group), "rank"),
@@ -176,7 +176,7 @@ json_t *perf_report_object(const struct perf_report *report, json_t *results)
     json_t *object =
         json_pack("{s:s, s:s*, s:s*, s:i, s:i, s:s*, s:o, s:O}", "op", report->command, "of",
                   is_roofline(report) ? operation->command : NULL, "reduction",
-                  operation->reduces && !is_roofline(report) ? halay_op_name(bench->op) : NULL, "ranks",
+                  operation->reduces && !is_roofline(report) ? halay_reduction_name(bench->op) : NULL, "ranks",
                   halay_group_size(bench->group), "hosts", report->hosts, "buffers",
                   operation->has_data ? report->buffers : NULL, "versions", versions(report), "results", results);
 

@@ -127,11 +127,11 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "perf.small",
-                                      .operation = HALAY_ALLREDUCE,
+                                      .collective = HALAY_ALLREDUCE,
                                       .dtype = HALAY_F32,
                                       .dimensions = 1,
                                       .shape = { ELEMENTS },
-                                      .op = HALAY_SUM };
+                                      .reduction = HALAY_SUM };
     struct halay_tensor *tensor;
     enum halay_status status = perf_engine_alloc(engine, ELEMENTS * sizeof(float), &info.out);
 

@@ -65,13 +65,13 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
         const struct halay_tensor_info info = {
             .struct_size = sizeof info,
             .name = name,
-            .operation = HALAY_ALLREDUCE,
+            .collective = HALAY_ALLREDUCE,
             .dtype = HALAY_F32,
             .dimensions = 1,
             .shape = { r->elements[i] },
             .in = r->given + r->starts[i],
             .out = r->data + r->starts[i],
-            .op = HALAY_SUM,
+            .reduction = HALAY_SUM,
             .wire = engine->wire,
         };
         status = halay_register(engine->context, &info, &r->tensors[i]);

@@ -23,7 +23,7 @@ struct perf_bench {
     const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: there is none to meet with */
     int measures[PERF_ROWS];
     enum halay_dtype dtype;
-    enum halay_op op;
+    enum halay_reduction op;
     int root;
     int is_shared;                  /* buffers from halay_group_alloc */
     long iterations;                /* 0: by size */

@@ -22,7 +22,7 @@ struct counter {
     _Alignas(HALAY_CACHE_LINE) _Atomic unsigned generation;
 };
 
-int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dtype, enum halay_op op, int ranks,
+int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dtype, enum halay_reduction op, int ranks,
                      int hosts, char *text, size_t size)
 {
     if (hosts > 1)

@@ -21,7 +21,7 @@ struct perf_naive {
 };
 
 /* Nonzero if the loops can do it, else why not in text: all ranks find the same. */
-int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dtype, enum halay_op op, int ranks,
+int perf_naive_takes(const struct perf_operation *operation, enum halay_dtype dtype, enum halay_reduction op, int ranks,
                      int hosts, char *text, size_t size);
 
 /* Buffers of so many bytes. Every rank calls it; HALAY_ERR_SYSTEM where a rank cannot map another's memory. */

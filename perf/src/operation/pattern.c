@@ -107,7 +107,7 @@ static void put_product(enum halay_dtype dtype, void *base, size_t i, int size)
             ((unsigned char *)base)[i * bytes + k] = (unsigned char)(integer >> 8 * k);
 }
 
-static double reduced(enum halay_dtype dtype, enum halay_op op, size_t i, int size)
+static double reduced(enum halay_dtype dtype, enum halay_reduction op, size_t i, int size)
 {
     double sum = 0, least = INFINITY, most = -INFINITY;
     unsigned both = ~0u, any = 0;
@@ -158,7 +158,7 @@ enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dty
     return HALAY_OK;
 }
 
-enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_op op, int size)
+enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_reduction op, int size)
 {
     double e = epsilon(pattern->dtype);
 

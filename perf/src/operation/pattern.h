@@ -22,7 +22,7 @@ struct perf_pattern {
 
 /* For operations that only move data; reductions need perf_pattern_reduce too. */
 enum halay_status perf_pattern_init(struct perf_pattern *pattern, enum halay_dtype dtype);
-enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_op op, int size);
+enum halay_status perf_pattern_reduce(struct perf_pattern *pattern, enum halay_reduction op, int size);
 void perf_pattern_fini(struct perf_pattern *pattern); /* zeroed or initialised */
 
 /* Write count elements of that phase, or zeros: ordinary stores by this thread, so that the lines are in its cache and

@@ -26,8 +26,8 @@ struct perf_call {
     void *out;
     size_t count; /* elements of the buffer; where each rank has a block of it, of one block */
     enum halay_dtype dtype;
-    enum halay_op op; /* of those that reduce */
-    int root;         /* of those that have one */
+    enum halay_reduction op; /* of those that reduce */
+    int root;                /* of those that have one */
 };
 
 #endif

@@ -102,7 +102,7 @@ static MPI_Datatype mpi_type(enum halay_dtype dtype, int is_reduced)
 }
 
 /* MPI's logical type takes its logical operations only. */
-static MPI_Op mpi_op(enum halay_dtype dtype, enum halay_op op)
+static MPI_Op mpi_op(enum halay_dtype dtype, enum halay_reduction op)
 {
     int is_bool = dtype == HALAY_BOOL;
 
