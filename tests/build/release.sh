@@ -10,6 +10,7 @@ cd "$top_srcdir"
 cp CHANGELOG.md CITATION.cff README.md configure.ac "$tree"
 cp packaging/rpm/halay.spec "$tree/packaging/rpm"
 cp tools/release "$tree/tools"
+mkdir "$tree/include" && cp include/halay_types.h "$tree/include"
 [ ! -e debian ] || cp -R debian "$tree"
 chmod -R u+w "$tree"
 cd "$tree"
@@ -69,6 +70,7 @@ expect 1 "CITATION.cff names version '$version', not 1.2.3" 1.2.3
 
 # A release with everything in its place, but for the gate.
 sed -i "s/^AC_INIT.*/AC_INIT([halay], [1.2.3])/" configure.ac
+sed -i -e "s/\(VERSION_MAJOR\) .*/\1 1/; s/\(VERSION_MINOR\) .*/\1 2/; s/\(VERSION_PATCH\) .*/\1 3/" include/halay_types.h
 sed -i "s/^## Not released/## 1.2.3 - 2027-03-01/" CHANGELOG.md
 sed -i -e 's/^version: .*/version: 1.2.3/' -e '/^date-released/d' CITATION.cff
 echo 'date-released: 2027-03-01' >>CITATION.cff
