@@ -2,9 +2,12 @@
  *
  * Log: formats a line once, keeps the newest error, hands the line to its owner's function or to standard error.
  *
+ * An error's text is also what the call that fails leaves (error_text.h).
+ *
  * A line is written with one write call, so that lines of several ranks and threads do not mix.
  */
 #include "base/log.h"
+#include "base/error_text.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,9 +41,13 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
 {
     char text[1024], line[1120];
 
-    if (!log || (level > log->level && level != HALAY_LOG_ERROR))
+    if (level != HALAY_LOG_ERROR && (!log || level > log->level))
         return;
     vsnprintf(text, sizeof text, format, args);
+    if (level == HALAY_LOG_ERROR)
+        halay_error_note(text);
+    if (!log)
+        return;
     if (level == HALAY_LOG_ERROR) {
         pthread_mutex_lock(&log->lock);
         snprintf(log->last_error, sizeof log->last_error, "%.511s", text);

@@ -53,6 +53,18 @@ enum halay_status {
  * status". */
 HALAY_API const char *halay_status_string(enum halay_status status);
 
+/* The longest text of an error, with its ending zero. */
+enum { HALAY_ERROR_TEXT_MAX = 1024 };
+
+/*
+ * The text of the last error that a call of halay returned on this thread: which tensor, which ranks, which values.
+ * Never NULL, "" if no call has failed; of at most HALAY_ERROR_TEXT_MAX bytes, in the library's memory, valid until
+ * another call on this thread fails. A call that succeeds leaves it as it is, and so do calls that return no status.
+ * Of a request that has ended with an error it is halay_request_text, of a context or a group that has failed the first
+ * cause. An argument that is refused, also in the log at level error, has the text of its line.
+ */
+HALAY_API const char *halay_error_text(void);
+
 /* Element types. The numbers are part of the ABI and of the wire format. */
 enum halay_dtype {
     HALAY_F32 = 0,

@@ -3,6 +3,7 @@
  * The public calls of the collectives: they check their arguments, fill in a collective (coll.h) and launch it. What is
  * refused here is refused before anything has moved, and the group lives on.
  */
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "collectives/api/group.h"
 #include "collectives/group/channel.h"
@@ -15,7 +16,7 @@
 static enum halay_status refuse(struct halay_group *group, const char *what)
 {
     halay_error_somewhere(group ? group->world->log : NULL, "%s", what);
-    return HALAY_ERR_ARGUMENT;
+    return halay_returns(HALAY_ERR_ARGUMENT);
 }
 
 /* One array of count elements. */
@@ -144,7 +145,7 @@ static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay
 
     if (status == HALAY_OK)
         *out = c;
-    return status;
+    return halay_returns(status);
 }
 
 /* ---- start ---- */

@@ -23,6 +23,7 @@
  * collectives this rank has done its part: peers that are still in one of those go on, and have its result.
  */
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
 #include "collectives/api/check.h"
@@ -85,6 +86,17 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->scratch = NULL;
 }
 
+/* The status of a group, or of its collective, for the program: an error has the text that the log has. */
+static enum halay_status say_why(const struct halay_group *group, enum halay_status status)
+{
+    char text[sizeof group->world->log->last_error];
+
+    if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
+        return status;
+    halay_log_last_error(group->world->log, text, sizeof text);
+    return *text ? halay_refuses(status, "%s", text) : halay_returns(status);
+}
+
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
 {
     if (!group) {
@@ -93,14 +105,14 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
     }
     struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
     enum halay_status status = halay_group_check_process(group);
-    if (status == HALAY_OK)
-        status = group->status;
     if (status != HALAY_OK)
         return status;
+    if (group->status != HALAY_OK)
+        return say_why(group, group->status);
     if (channel->is_taken) {
         halay_error(group->world->log, "too many collectives under way: %d of this group have not been ended",
                     HALAY_CHANNELS);
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_returns(HALAY_ERR_UNSUPPORTED);
     }
     reset(&channel->coll, group, channel, operation);
     *out = &channel->coll;
@@ -549,7 +561,7 @@ static unsigned long all_work(const struct halay_group *group)
 static enum halay_status refuse_nothing(void)
 {
     halay_error_somewhere(NULL, "no collective");
-    return HALAY_ERR_ARGUMENT;
+    return halay_returns(HALAY_ERR_ARGUMENT);
 }
 
 enum halay_status halay_coll_progress(struct halay_coll *c)
@@ -557,12 +569,12 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
     if (!c)
         return refuse_nothing();
     if (c->status != HALAY_IN_PROGRESS)
-        return c->status;
+        return say_why(c->group, c->status);
     enum halay_status status = halay_group_check_process(c->group);
     if (status != HALAY_OK)
         return status;
     drive_group(c->group, 1u << c->channel->index);
-    return c->status;
+    return say_why(c->group, c->status);
 }
 
 /* ---- wait ---- */
@@ -629,13 +641,13 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
             continue;
         int64_t now = halay_now_us();
         if (now >= deadline)
-            return HALAY_ERR_TIMEOUT;
+            return halay_refuses(HALAY_ERR_TIMEOUT, "the collective has not ended after %d ms", timeout_ms);
         if (!since)
             since = now;
         else if (now - since >= group->spin_us)
             rest(group, c, deadline == HALAY_NEVER ? SLEEP_US : deadline - now);
     }
-    return c->status;
+    return say_why(group, c->status);
 }
 
 void halay_coll_end(struct halay_coll *c)
@@ -669,7 +681,7 @@ enum halay_status halay_coll_finish(struct halay_coll *c)
 {
     if (c->status == HALAY_IN_PROGRESS)
         look_first(c);
-    enum halay_status status = c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : c->status;
+    enum halay_status status = c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : say_why(c->group, c->status);
 
     halay_coll_end(c);
     return status;

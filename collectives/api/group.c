@@ -5,6 +5,7 @@
  * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
  */
 #include "collectives/api/group.h"
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/choice.h"
@@ -341,18 +342,18 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
     if (!group || !ptr) {
         halay_error_somewhere(group ? group->world->log : NULL, "halay_group_alloc: no %s",
                               group ? "place for the pointer" : "group");
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
     enum halay_status status = halay_group_check_process(group);
     if (status != HALAY_OK)
         return status;
     struct halay_block *block = calloc(1, sizeof *block);
     if (!block)
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
     if (status != HALAY_OK) {
         free(block);
-        return status;
+        return halay_returns(status);
     }
     *ptr = block->ptr;
     pthread_mutex_lock(&group->lock);
@@ -370,7 +371,7 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
         return HALAY_OK;
     if (!group) {
         halay_error_somewhere(NULL, "halay_group_free: no group");
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
     if (halay_is_forked(group->is_parent))
         return HALAY_OK;
@@ -383,7 +384,7 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
     if (!block) {
         halay_error(group->world->log, "not freed: %p is not from halay_group_alloc of this group, or was freed before",
                     ptr);
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
     memory_of(group)->ops->free(memory_of(group), ptr);
     free(block);

@@ -2,6 +2,7 @@
  *
  * A group of all ranks of this job, with a world of its own.
  */
+#include "base/error_text.h"
 #include "base/struct_size.h"
 #include "collectives/api/group.h"
 #include "collectives/group/channel.h"
@@ -38,7 +39,7 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
 
 enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group)
 {
-    return open_group(NULL, 0, options, group);
+    return halay_returns(open_group(NULL, 0, options, group));
 }
 
 enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
@@ -46,7 +47,7 @@ enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi
 {
     if (!comm) {
         halay_error_somewhere(NULL, "halay_group_open_communicator: no communicator");
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
-    return open_group(comm, abi, options, group);
+    return halay_returns(open_group(comm, abi, options, group));
 }

@@ -18,6 +18,7 @@
  * Cleanup: zero-initialised; halay_group_making_end accepts any state.
  */
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
 #include "collectives/api/group.h"
@@ -404,7 +405,7 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
     if (!parent || !group) {
         halay_error_somewhere(parent ? parent->world->log : NULL, "halay_group_subset: no %s",
                               parent ? "place for the group" : "parent");
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
     enum halay_status status = halay_group_check_process(parent);
     if (status != HALAY_OK)
@@ -413,7 +414,7 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
     if (!a) {
         if (status == HALAY_OK)
             *group = NULL;
-        return status;
+        return halay_returns(status);
     }
     for (unsigned polls = 0; (status = halay_group_making_progress(a, group)) == HALAY_IN_PROGRESS; polls++) {
         if (polls % CHECK_EVERY == CHECK_EVERY - 1)
@@ -422,5 +423,5 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
         pause_a_while(polls);
     }
     halay_group_making_end(a);
-    return status;
+    return halay_returns(status);
 }

@@ -5,6 +5,7 @@
  * In an elastic job open and close take place several times in the life of a context (elastic.c); what is registered
  * stays, and so do requests.
  */
+#include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/open.h"
@@ -101,7 +102,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
 {
-    return init(NULL, 0, options, out);
+    return halay_returns(init(NULL, 0, options, out));
 }
 
 enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
@@ -109,9 +110,9 @@ enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi a
 {
     if (!comm) {
         halay_error_somewhere(NULL, "halay_init_communicator: no communicator");
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
-    return init(comm, abi, options, out);
+    return halay_returns(init(comm, abi, options, out));
 }
 
 /* ---- leaving ---- */
@@ -178,12 +179,14 @@ enum halay_status halay_context_status(struct halay_context *ctx, char *text, si
     if (halay_is_child(ctx)) {
         if (text && size)
             snprintf(text, size, "a child of fork has no context");
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     }
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = ctx->status;
     if (text && size)
         snprintf(text, size, "%s", ctx->text);
+    if (status != HALAY_OK)
+        halay_refuses(status, "%s", ctx->text);
     pthread_mutex_unlock(&ctx->lock);
     return status;
 }
@@ -193,11 +196,11 @@ enum halay_status halay_context_status(struct halay_context *ctx, char *text, si
 enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
 {
     if (!ctx || !ptr)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_alloc: no %s", ctx ? "place for the pointer" : "context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     if (halay_elastic_is_on(ctx))
-        return halay_elastic_alloc(ctx, bytes, ptr);
+        return halay_returns(halay_elastic_alloc(ctx, bytes, ptr));
     return halay_group_alloc(ctx->all.group, bytes, ptr);
 }
 

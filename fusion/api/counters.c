@@ -8,6 +8,7 @@
  */
 #include "fusion/values/counters.h"
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/rank/messenger.h"
@@ -61,7 +62,7 @@ enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_co
     struct halay_counters all;
 
     if (!ctx || !counters || !halay_struct_has_size(counters))
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_counters_read: no context, or no struct with its size");
     read_tally(ctx, &all);
     halay_struct_write(&all, sizeof all, counters);
     return HALAY_OK;
@@ -72,9 +73,9 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
     struct halay_straggler all;
 
     if (!ctx || rank < 0 || rank >= ctx->size || !straggler || !halay_struct_has_size(straggler))
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_stragglers_read: no such rank, or no struct with its size");
     if (!ctx->driven.negotiation.coordinator)
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_stragglers_read: rank 0 alone sees the others come");
     halay_coordinator_straggler(ctx->driven.negotiation.coordinator, rank, &all);
     halay_struct_write(&all, sizeof all, straggler);
     return HALAY_OK;
@@ -171,7 +172,7 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
     struct halay_counters all;
 
     if (!ctx || (!out && size))
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_counters_write: no %s", ctx ? "text" : "context");
     read_tally(ctx, &all);
     for (const struct sample *s = samples; s < samples + sizeof samples / sizeof *samples; s++) {
         uint64_t value;
@@ -187,5 +188,8 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
         print_stragglers(&text, ctx);
     if (length)
         *length = text.length;
-    return text.length < size ? HALAY_OK : HALAY_ERR_ARGUMENT;
+    if (text.length < size)
+        return HALAY_OK;
+    return halay_refuses(HALAY_ERR_ARGUMENT, "halay_counters_write: %zu bytes are too few for %zu", size,
+                         text.length + 1);
 }

@@ -19,6 +19,7 @@
  * no place for this process any more the context is good for those and for halay_fini.
  */
 #include "fusion/api/elastic.h"
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "collectives/transport/meet/participant.h"
@@ -136,18 +137,20 @@ enum halay_status halay_elastic_add(struct halay_context *ctx, void *data, size_
 {
     size_t all;
 
-    if (!ctx || (!data && bytes) || (ctx->elastic && ctx->elastic->has_begun))
-        return HALAY_ERR_ARGUMENT;
+    if (!ctx || (!data && bytes))
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_add: no %s", ctx ? "data" : "context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
+    if (ctx->elastic && ctx->elastic->has_begun)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_add: comes before halay_elastic_begin");
     if (!ctx->elastic && !(ctx->elastic = elastic_create()))
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     struct halay_elastic *e = ctx->elastic;
     if (halay_add_overflows(e->bytes, bytes, &all))
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     struct piece *grown = realloc(e->pieces, (e->piece_count + 1) * sizeof *grown);
     if (!grown)
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     e->pieces = grown;
     e->pieces[e->piece_count++] = (struct piece){ data, bytes };
     e->bytes = all;
@@ -351,8 +354,9 @@ static void describe_change(const struct halay_context *ctx, int has_reformed, s
 static enum halay_status check_elastic_call(struct halay_context *ctx, const struct halay_elastic_change *change)
 {
     if (!ctx || (change && !halay_struct_has_size(change)))
-        return HALAY_ERR_ARGUMENT;
-    return halay_is_child(ctx) ? HALAY_ERR_UNSUPPORTED : halay_may_block(ctx, "a call of an elastic job");
+        return halay_refuses(HALAY_ERR_ARGUMENT, "a call of an elastic job: no %s",
+                             ctx ? "struct_size of the change" : "context");
+    return halay_is_child(ctx) ? halay_refuse_child() : halay_may_block(ctx, "a call of an elastic job");
 }
 
 static enum halay_status failure_of(struct halay_context *ctx)
@@ -366,13 +370,13 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
     if (status != HALAY_OK)
         return status;
     if (!ctx->elastic && !(ctx->elastic = elastic_create()))
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     struct halay_elastic *e = ctx->elastic;
     if (e->has_begun)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_begin was called before");
     if (!e->copy && !(e->copy = malloc(e->bytes ? e->bytes : 1))) {
         halay_error(ctx->log, "no memory for a copy of the state, %zu bytes", e->bytes);
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     }
     copy_state(e, 0); /* whoever becomes rank 0 gives it as it is now */
     status = sync(ctx);
@@ -381,7 +385,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
     if (has_reformed)
         status = reform(ctx);
     if (status != HALAY_OK)
-        return status;
+        return halay_returns(status);
     e->has_begun = 1;
     if (e->has_joined) {
         e->rank_was = -1;
@@ -410,7 +414,7 @@ enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_e
 
     enum halay_status status = check_elastic_call(ctx, change);
     if (status == HALAY_OK && (!ctx->elastic || !ctx->elastic->has_begun))
-        status = HALAY_ERR_ARGUMENT;
+        status = halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_commit: comes after halay_elastic_begin");
     if (status == HALAY_OK)
         status = failure_of(ctx);
     if (status != HALAY_OK)
@@ -425,7 +429,7 @@ enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_e
     }
     if (status == HALAY_OK)
         describe_change(ctx, wanted, change);
-    return status;
+    return halay_returns(status);
 }
 
 enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_elastic_change *change)
@@ -434,13 +438,14 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
     if (status != HALAY_OK)
         return status;
     if (!halay_elastic_is_on(ctx) || !ctx->elastic->has_begun)
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuses(HALAY_ERR_UNSUPPORTED,
+                             "halay_elastic_restore: this is no elastic job, or nothing was begun");
     if (failure_of(ctx) == HALAY_OK)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_restore: nothing has failed");
     if (!ctx->driven.negotiation.messenger)
         return ctx->status; /* there was no place before */
     status = reform(ctx);
     if (status == HALAY_OK)
         describe_change(ctx, 1, change);
-    return status;
+    return halay_returns(status);
 }

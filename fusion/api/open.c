@@ -10,6 +10,7 @@
  */
 #include "fusion/api/open.h"
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/express_rounds.h"
@@ -186,7 +187,9 @@ void halay_context_close(struct halay_context *ctx)
 {
     leave(ctx);
     halay_driver_stop(ctx);
+    halay_error_mute(1); /* what is lost here is no call's error */
     end_rest(ctx);
+    halay_error_mute(0);
 
     if (ctx->driven.negotiation.coordinator)
         halay_coordinator_report_stragglers(ctx->driven.negotiation.coordinator);

@@ -3,6 +3,7 @@
  * Process sets, the program's side: what it asks for, together with all other ranks, and what it may know of them.
  */
 #include "fusion/api/sets.h"
+#include "base/error_text.h"
 #include "base/memory.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
@@ -194,13 +195,14 @@ enum halay_status halay_process_set_create(struct halay_context *ctx, const int 
     int number;
 
     if (!ctx || !set)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_create: no %s",
+                             ctx ? "place for the set" : "context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     enum halay_status status = create_all(ctx, &list, 1, NULL, -1, &number);
     if (status == HALAY_OK)
         *set = halay_process_set_find(ctx, number);
-    return status;
+    return halay_returns(status);
 }
 
 static int has_requests_locked(const struct halay_process_set *set)
@@ -215,12 +217,12 @@ static int has_requests_locked(const struct halay_process_set *set)
 enum halay_status halay_process_set_remove(struct halay_process_set *set)
 {
     if (!set)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_remove: no set");
     struct halay_context *ctx = set->ctx;
     size_t words[] = { HALAY_SET_REMOVE, (size_t)set->number };
 
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     pthread_mutex_lock(&ctx->lock);
     int can = set->number && set->state == HALAY_SET_OPEN;
     if (can && has_requests_locked(set))
@@ -231,7 +233,7 @@ enum halay_status halay_process_set_remove(struct halay_process_set *set)
     if (!can) {
         halay_error(ctx->log, "process sets: %d is not removed, %s", set->number,
                     set->number ? "it has been, or is about to be" : "it is that of all ranks");
-        return HALAY_ERR_ARGUMENT;
+        return halay_returns(HALAY_ERR_ARGUMENT);
     }
     enum halay_status status = ask_all_ranks(ctx, words, 2, -1, NULL);
     pthread_mutex_lock(&ctx->lock);

@@ -4,7 +4,9 @@
  * flight and queues an event for the driver, in order. Nothing is sent here.
  */
 #include "fusion/api/submit.h"
+#include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/wait.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/names.h"
@@ -31,8 +33,8 @@ struct submission {
 static enum halay_status check_open_locked(const struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
-        return ctx->status;
-    return ctx->is_closing ? HALAY_ERR_CLOSED : HALAY_OK;
+        return halay_refuses(ctx->status, "%s", ctx->text);
+    return ctx->is_closing ? halay_refuses(HALAY_ERR_CLOSED, "this rank is in halay_fini") : HALAY_OK;
 }
 
 /* What goes with the signature. */
@@ -149,10 +151,11 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
                                struct halay_request **request)
 {
     if (!tensor || (!callback && !request))
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_submit: no %s",
+                             tensor ? "callback, and no place for the request" : "tensor");
     struct halay_context *ctx = tensor->ctx;
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     struct submission s = { &tensor->signature, NULL,       tensor->count,
                             tensor->bytes,      tensor->in, tensor->out,
                             tensor->out_bytes,  callback,   arg };
@@ -167,7 +170,7 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
         pthread_mutex_unlock(&ctx->lock);
     if (why)
         halay_info_say_fault(ctx, tensor->entry->set, tensor->entry->node.name, why);
-    return status;
+    return halay_returns(status);
 }
 
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
@@ -179,12 +182,13 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     const char *why = NULL;
 
     if (!ctx || (!callback && !request))
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "a submission: no %s",
+                             ctx ? "callback, and no place for the request" : "context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     enum halay_status status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
-        return status;
+        return halay_returns(status);
     uint64_t hash = halay_table_hash(info->name, length);
     size_t bytes = halay_info_bytes(info, count), out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, bytes);
     struct submission s = {
@@ -213,7 +217,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         halay_error(ctx->log, "process sets: %s", why);
     else if (why)
         halay_info_say_fault(ctx, halay_info_set(ctx, info), info->name, why);
-    return status;
+    return halay_returns(status);
 }
 
 enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
@@ -222,9 +226,9 @@ enum halay_status halay_submit_named(struct halay_context *ctx, const struct hal
     struct halay_tensor_info known;
 
     if (!ctx)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_submit_named: no context");
     enum halay_status status = halay_info_read(ctx, info, &known);
     if (status != HALAY_OK)
-        return status;
+        return halay_returns(status);
     return halay_submit_info(ctx, &known, callback, arg, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT, request);
 }

@@ -4,7 +4,9 @@
  * threads.
  */
 #include "fusion/api/tensor.h"
+#include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/wait.h"
 #include "fusion/rank/names.h"
 #include "fusion/rank/static_bucket.h"
 #include "fusion/rank/tensor.h"
@@ -84,18 +86,18 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     size_t count, length;
 
     if (!ctx || !out)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_register: no %s", ctx ? "place for the tensor" : "context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     enum halay_status status = halay_info_read(ctx, info, &known);
     if (status == HALAY_OK)
         status = halay_info_check(ctx, &known, &signature, &count, &length);
     if (status != HALAY_OK)
-        return status;
+        return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor || tensor_describe(ctx, &known, &signature, count, tensor) != HALAY_OK) {
         tensor_free(tensor);
-        return HALAY_ERR_NO_MEMORY;
+        return halay_returns(HALAY_ERR_NO_MEMORY);
     }
     pthread_mutex_lock(&ctx->lock);
     status = enter_locked(ctx, halay_info_set(ctx, &known), known.name, length, tensor, &why);
@@ -106,21 +108,24 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
         tensor_free(tensor);
     if (why)
         halay_info_say_fault(ctx, halay_info_set(ctx, &known), known.name, why);
-    return status;
+    return halay_returns(status);
 }
 
 enum halay_status halay_unregister(struct halay_tensor *tensor)
 {
-    enum halay_status status = HALAY_ERR_ARGUMENT;
+    enum halay_status status;
 
     if (!tensor)
         return HALAY_OK;
     struct halay_context *ctx = tensor->ctx;
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     pthread_mutex_lock(&ctx->lock);
-    if (!tensor->entry->request)
-        status = halay_static_bucket_leave_locked(ctx, tensor);
+    if (tensor->entry->request)
+        status = halay_refuses(HALAY_ERR_ARGUMENT, "tensor '%s' is in flight: it stays registered",
+                               tensor->entry->node.name);
+    else
+        status = halay_returns(halay_static_bucket_leave_locked(ctx, tensor));
     if (status == HALAY_OK) {
         tensor->entry->tensor = NULL;
         halay_entry_release_locked(tensor->entry);

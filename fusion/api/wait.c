@@ -4,6 +4,7 @@
  */
 #include "fusion/api/wait.h"
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/requests.h"
@@ -13,7 +14,12 @@ enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
     if (!ctx || atomic_load_explicit(&ctx->calling_back, memory_order_relaxed) != pthread_self())
         return HALAY_OK;
     halay_error(ctx->log, "%s in a callback: the engine waits for its return, so it would wait forever", what);
-    return HALAY_ERR_UNSUPPORTED;
+    return halay_returns(HALAY_ERR_UNSUPPORTED);
+}
+
+enum halay_status halay_refuse_child(void)
+{
+    return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
 }
 
 static enum halay_status status_of(struct halay_request *request)
@@ -42,14 +48,24 @@ static void note_waiter(struct halay_context *ctx, int is_test)
         halay_driver_wake(ctx);
 }
 
+/* The status of a request, for the program. */
+static enum halay_status say_status(struct halay_request *request)
+{
+    enum halay_status status = status_of(request);
+
+    if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
+        return status;
+    return halay_refuses(status, "%s", request->text ? request->text : halay_status_string(status));
+}
+
 enum halay_status halay_test(struct halay_request *request)
 {
     if (!request)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_test: no request");
     if (halay_is_child(request->ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     note_waiter(request->ctx, 1);
-    enum halay_status status = status_of(request);
+    enum halay_status status = say_status(request);
     if (status == HALAY_IN_PROGRESS)
         halay_driver_pay(request->ctx);
     return status;
@@ -63,12 +79,12 @@ static int has_ended(void *request)
 enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
 {
     if (!request)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_wait: no request");
     if (halay_is_child(request->ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuse_child();
     note_waiter(request->ctx, 0);
     if (has_ended(request))
-        return status_of(request);
+        return say_status(request);
     struct halay_context *ctx = request->ctx;
     struct halay_record record = { .kind = 0 };
     if (halay_may_block(ctx, "halay_wait") != HALAY_OK)
@@ -81,7 +97,8 @@ enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
         halay_record_waited(ctx, &record);
     if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == request)
         atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
-    return is_over ? status_of(request) : HALAY_ERR_TIMEOUT;
+    return is_over ? say_status(request)
+                   : halay_refuses(HALAY_ERR_TIMEOUT, "the request has not ended after %d ms", timeout_ms);
 }
 
 const char *halay_request_text(const struct halay_request *request)

@@ -11,4 +11,7 @@
  * whose return the engine waits; what (a call, for people) is logged. */
 enum halay_status halay_may_block(struct halay_context *ctx, const char *what);
 
+/* What a call returns in a child of fork. */
+enum halay_status halay_refuse_child(void);
+
 #endif

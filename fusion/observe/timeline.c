@@ -9,6 +9,7 @@
  *
  * The file is written under another name and renamed, so it is whole or not there.
  */
+#include "base/error_text.h"
 #include "base/trace.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/state/context.h"
@@ -52,13 +53,13 @@ static enum halay_status timeline_start_locked(struct halay_context *ctx, const 
 enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path)
 {
     if (!ctx || !path || !*path)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_timeline_start: no %s", ctx ? "path" : "context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
     pthread_mutex_lock(&ctx->observers.recorder.lock);
     enum halay_status status = timeline_start_locked(ctx, path);
     pthread_mutex_unlock(&ctx->observers.recorder.lock);
-    return status;
+    return halay_returns(status);
 }
 
 /* Write beside the path, then rename. */
@@ -94,7 +95,7 @@ static enum halay_status stop_locked(struct halay_context *ctx)
     struct halay_recorder *recorder = &ctx->observers.recorder;
 
     if (!recorder->path)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_timeline_stop: no timeline is on");
     atomic_store_explicit(&recorder->timeline, NULL, memory_order_release);
     set_recording(recorder);
     enum halay_status status = timeline_write_file(ctx, recorder);
@@ -106,11 +107,11 @@ static enum halay_status stop_locked(struct halay_context *ctx)
 enum halay_status halay_timeline_stop(struct halay_context *ctx)
 {
     if (!ctx)
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_timeline_stop: no context");
     if (halay_is_child(ctx))
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
     pthread_mutex_lock(&ctx->observers.recorder.lock);
     enum halay_status status = stop_locked(ctx);
     pthread_mutex_unlock(&ctx->observers.recorder.lock);
-    return status;
+    return halay_returns(status);
 }

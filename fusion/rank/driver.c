@@ -44,6 +44,7 @@
  */
 #include "fusion/rank/driver.h"
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "base/sync.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/step.h"
@@ -319,6 +320,7 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver
 {
     int is_armed = ctx->driver.is_asleep && ctx->control;
 
+    halay_error_mute(1); /* from here on errors are anybody's */
     ctx->driver.holder = driver;
     ctx->driver.number++;
     ctx->driver.is_asleep = 0;
@@ -331,6 +333,7 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver
 
 static void give_role_locked(struct halay_context *ctx)
 {
+    halay_error_mute(0);
     ctx->driver.holder = HALAY_DRIVER_NONE;
     ctx->driver.drove_us = ctx->driven.now_us;
 }

@@ -11,6 +11,7 @@
  * error.
  */
 #include "fusion/rank/requests.h"
+#include "base/error_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"
 #include <stdlib.h>
@@ -96,9 +97,12 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
 
 static void call_back(struct halay_context *ctx, const struct halay_request *r)
 {
+    int is_muted = halay_error_mute(0);
+
     atomic_store_explicit(&ctx->calling_back, pthread_self(), memory_order_relaxed);
     r->callback(r->arg, r->final, r->text ? r->text : "");
     atomic_store_explicit(&ctx->calling_back, 0, memory_order_relaxed);
+    halay_error_mute(is_muted);
 }
 
 size_t halay_requests_deliver(struct halay_context *ctx)

@@ -6,6 +6,7 @@
  * of the request, and only its own request ends with an error.
  */
 #include "fusion/rank/result.h"
+#include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/rank/requests.h"
 #include "fusion/state/entry.h"
@@ -82,8 +83,10 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
     struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
 
     if (!request || !result || !halay_struct_has_size(result))
-        return HALAY_ERR_ARGUMENT;
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_request_result: no request, or no struct with its size");
     enum halay_status status = (enum halay_status)atomic_load_explicit(&r->status, memory_order_acquire);
+    if (status != HALAY_OK && status != HALAY_IN_PROGRESS)
+        halay_refuses(status, "%s", r->text ? r->text : halay_status_string(status));
     if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))
         return status;
     const struct halay_signature *s = &r->signature;
