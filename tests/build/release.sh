@@ -70,7 +70,8 @@ expect 1 "CITATION.cff names version '$version', not 1.2.3" 1.2.3
 
 # A release with everything in its place, but for the gate.
 sed -i "s/^AC_INIT.*/AC_INIT([halay], [1.2.3])/" configure.ac
-sed -i -e "s/\(VERSION_MAJOR\) .*/\1 1/; s/\(VERSION_MINOR\) .*/\1 2/; s/\(VERSION_PATCH\) .*/\1 3/" include/halay_types.h
+sed -i -e "s/\(VERSION_MAJOR\) .*/\1 1/" -e "s/\(VERSION_MINOR\) .*/\1 2/" -e "s/\(VERSION_PATCH\) .*/\1 3/" \
+    include/halay_types.h
 sed -i "s/^## Not released/## 1.2.3 - 2027-03-01/" CHANGELOG.md
 sed -i -e 's/^version: .*/version: 1.2.3/' -e '/^date-released/d' CITATION.cff
 echo 'date-released: 2027-03-01' >>CITATION.cff
