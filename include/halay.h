@@ -303,7 +303,9 @@ HALAY_API enum halay_status halay_submit(struct halay_tensor *tensor, halay_call
                                          struct halay_request **request);
 
 /* Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name
- * that is registered must be described as it was then (HALAY_ERR_ARGUMENT). */
+ * that is registered must be described as it was then (HALAY_ERR_ARGUMENT). Names that never come again may be counted
+ * up without end: in each process set the ranks know the 16384 names that were used last, and those in flight. One that
+ * comes again later, registered or not, is told and compared by name once more, which takes some 20 microseconds. */
 HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
                                                halay_callback callback, void *arg, struct halay_request **request);
 
