@@ -302,6 +302,16 @@ typedef void (*halay_callback)(void *arg, enum halay_status status, const char *
 HALAY_API enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
                                          struct halay_request **request);
 
+/*
+ * Submit several registered tensors of one context, in this order: as one halay_submit after the other, for less time,
+ * as the engine is locked and woken once. All are accepted or, with an error, none: requests is not written then, and
+ * the callback is not called. It is called once for each tensor, with the same arg. requests: count of them, NULL only
+ * with a callback. count may be 0. Errors: as of halay_submit; HALAY_ERR_ARGUMENT also for tensors of several contexts,
+ * HALAY_ERR_DUPLICATE also if a tensor is there twice.
+ */
+HALAY_API enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t count,
+                                              halay_callback callback, void *arg, struct halay_request **requests);
+
 /* Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name
  * that is registered must be described as it was then (HALAY_ERR_ARGUMENT). Names that never come again may be counted
  * up without end: in each process set the ranks know the 16384 names that were used last, and those in flight. One that
@@ -342,6 +352,32 @@ HALAY_API enum halay_status halay_test(struct halay_request *request);
  * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one
  * request; it is freed when all of them have returned. */
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
+
+/*
+ * Block until all of these requests of one context have ended, at most timeout_ms (negative: forever): HALAY_OK, or the
+ * status of the first one, in this order, that ended with an error; HALAY_ERR_TIMEOUT while some are in flight.
+ * Otherwise as halay_wait; nothing is freed. NULL requests are skipped; without any other the answer is HALAY_OK.
+ * HALAY_ERR_ARGUMENT: requests of several contexts.
+ */
+HALAY_API enum halay_status halay_wait_all(struct halay_request *const *requests, size_t count, int timeout_ms);
+/*
+ * Block until one of them has ended, at most timeout_ms: its status, and its place in *index; of several that have
+ * ended, the first one's. A request that has ended counts each time until the program puts NULL into its place.
+ * *index is count if none has ended: HALAY_ERR_TIMEOUT, or another error as of halay_wait. HALAY_ERR_ARGUMENT, with
+ * *index as it was: there is none but NULL, or they are of several contexts.
+ */
+HALAY_API enum halay_status halay_wait_any(struct halay_request *const *requests, size_t count, int timeout_ms,
+                                           size_t *index);
+
+/*
+ * A descriptor for the program's event loop (poll, epoll, asyncio), the same at each call: it is readable when requests
+ * of this context may have ended since it was read last. Read its 8 bytes (it does not block), then halay_test the
+ * requests. It is readable from the start, so that a loop that does so whenever it is readable misses nothing, and it
+ * stays so until it is read (level-triggered; each end is an edge, too). It belongs to the context, which closes it in
+ * halay_fini; who never calls this pays nothing for it. -1: ctx is NULL or its process's parent's, or the system has no
+ * descriptor, which the log says.
+ */
+HALAY_API int halay_completion_fd(struct halay_context *ctx);
 
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);

@@ -26,6 +26,7 @@
 #include "fusion/rank/sets.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LEAVE_MS = 5000, LEAVE_FAILED_MS = 500, IDS_MAX = 16384 };
 
@@ -130,6 +131,8 @@ err_free_left:
 void halay_context_destroy(struct halay_context *ctx)
 {
     halay_driver_fini(ctx);
+    if (ctx->completion_fd >= 0)
+        close(ctx->completion_fd);
     pthread_mutex_destroy(&ctx->observers.recorder.lock);
     halay_fork_unmark(ctx->is_parent);
     free(ctx);
@@ -143,6 +146,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
         return HALAY_ERR_NO_MEMORY;
     memset(ctx, 0, sizeof *ctx);
     ctx->is_parent = halay_fork_mark();
+    ctx->completion_fd = -1;
     halay_driver_init(ctx);
     pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);

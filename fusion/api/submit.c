@@ -111,9 +111,9 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     return HALAY_OK;
 }
 
-/* *why: the error, if there is a text for it. */
-static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
-                                       struct halay_request **out, const char **why)
+/* A request that is in flight for its name, but not yet for the driver. *why: the error, if there is a text for it. */
+static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_entry *entry,
+                                        const struct submission *s, const char **why)
 {
     enum halay_status status = check_entry_locked(entry, s->signature->collective == HALAY_CHANGE_SETS, why);
 
@@ -122,29 +122,71 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     struct halay_request *request = halay_request_get_locked(ctx);
     if (!request)
         return HALAY_ERR_NO_MEMORY;
-    if (fill_locked(request, entry, s) != HALAY_OK ||
-        halay_queue_push_locked(
-            &ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request }) != HALAY_OK) {
-        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
-        halay_request_put_locked(request);
+    if (fill_locked(request, entry, s) != HALAY_OK) {
+        halay_request_drop_locked(request);
         return HALAY_ERR_NO_MEMORY;
     }
+    entry->request = request;
+    return HALAY_OK;
+}
+
+static void take_back_locked(struct halay_entry *entry)
+{
+    halay_request_drop_locked(entry->request);
+    entry->request = NULL;
+}
+
+/* What was prepared, to the driver; the queue has room. Cannot fail. */
+static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, struct halay_request **out)
+{
+    struct halay_request *request = entry->request;
+
+    halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request });
     if (request->static_bucket)
         request->static_bucket->is_sealed = 1;
-    atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
-    entry->request = request;
     ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
     request->ordinal = ++entry->submissions;
     request->hash = entry->node.hash;
     if (halay_recording(&ctx->observers.recorder))
         halay_record_submitted(ctx, request);
-    atomic_fetch_add_explicit(&ctx->queue.in_flight, 1, memory_order_relaxed);
-    halay_count(&ctx->observers.tally.submissions, 1);
     if (out)
         *out = request;
     else
         atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+}
+
+static void count_submitted_locked(struct halay_context *ctx, size_t count)
+{
+    atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
+    halay_count(&ctx->observers.tally.submissions, count);
+}
+
+/* *why: the error, if there is a text for it. */
+static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
+                                       struct halay_request **out, const char **why)
+{
+    enum halay_status status = halay_queue_reserve_locked(&ctx->queue, 1);
+
+    if (status == HALAY_OK)
+        status = prepare_locked(ctx, entry, s, why);
+    if (status != HALAY_OK)
+        return status;
+    commit_locked(ctx, entry, out);
+    count_submitted_locked(ctx, 1);
     return HALAY_OK;
+}
+
+static struct submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
+{
+    return (struct submission){ .signature = &tensor->signature,
+                                .count = tensor->count,
+                                .bytes = tensor->bytes,
+                                .in = tensor->in,
+                                .out = tensor->out,
+                                .out_bytes = tensor->out_bytes,
+                                .callback = callback,
+                                .arg = arg };
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
@@ -156,20 +198,77 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     struct halay_context *ctx = tensor->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    struct submission s = { &tensor->signature, NULL,       tensor->count,
-                            tensor->bytes,      tensor->in, tensor->out,
-                            tensor->out_bytes,  callback,   arg };
+    struct submission s = submission_of(tensor, callback, arg);
     const char *why = NULL;
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = check_open_locked(ctx);
     if (status == HALAY_OK)
         status = submit_locked(ctx, tensor->entry, &s, request, &why);
     if (status == HALAY_OK)
-        halay_driver_submitted_unlock(ctx, tensor->entry, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+        halay_driver_submitted_unlock(ctx, tensor->entry, tensor->bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     else
         pthread_mutex_unlock(&ctx->lock);
     if (why)
         halay_info_say_fault(ctx, tensor->entry->set, tensor->entry->node.name, why);
+    return halay_returns(status);
+}
+
+/* All or none. *fault: the one that is refused. */
+static enum halay_status prepare_many_locked(struct halay_context *ctx, struct halay_tensor *const *tensors,
+                                             size_t count, halay_callback callback, void *arg,
+                                             const struct halay_tensor **fault, const char **why)
+{
+    enum halay_status status = check_open_locked(ctx);
+    size_t done = 0;
+
+    if (status == HALAY_OK)
+        status = halay_queue_reserve_locked(&ctx->queue, count);
+    for (; done < count && status == HALAY_OK; done++) {
+        struct submission s = submission_of(tensors[done], callback, arg);
+        *fault = tensors[done];
+        status = prepare_locked(ctx, tensors[done]->entry, &s, why);
+    }
+    if (status == HALAY_OK || !done)
+        return status;
+    for (done--; done > 0; done--)
+        take_back_locked(tensors[done - 1]->entry);
+    return status;
+}
+
+enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t count, halay_callback callback,
+                                    void *arg, struct halay_request **requests)
+{
+    const struct halay_tensor *fault = NULL;
+    const char *why = NULL;
+    size_t bytes = 0;
+
+    if ((count && !tensors) || (!callback && !requests))
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_submit_many: no %s",
+                             count && !tensors ? "tensors" : "callback, and no place for the requests");
+    for (size_t i = 0; i < count; i++)
+        if (!tensors[i] || tensors[i]->ctx != tensors[0]->ctx)
+            return halay_refuses(HALAY_ERR_ARGUMENT, "halay_submit_many: tensor %zu is %s", i,
+                                 tensors[i] ? "of another context" : "NULL");
+    if (!count)
+        return HALAY_OK;
+    struct halay_context *ctx = tensors[0]->ctx;
+    if (halay_is_child(ctx))
+        return halay_refuse_child();
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_status status = prepare_many_locked(ctx, tensors, count, callback, arg, &fault, &why);
+    if (status == HALAY_OK) {
+        for (size_t i = 0; i < count; i++) {
+            commit_locked(ctx, tensors[i]->entry, requests ? &requests[i] : NULL);
+            bytes += tensors[i]->bytes;
+        }
+        count_submitted_locked(ctx, count);
+        halay_driver_submitted_unlock(ctx, tensors[count - 1]->entry, bytes,
+                                      callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    } else {
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    if (why)
+        halay_info_say_fault(ctx, fault->entry->set, fault->entry->node.name, why);
     return halay_returns(status);
 }
 
@@ -210,7 +309,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
             halay_entry_release_locked(entry);
     }
     if (status == HALAY_OK)
-        halay_driver_submitted_unlock(ctx, entry, attendance);
+        halay_driver_submitted_unlock(ctx, entry, bytes, attendance);
     else
         pthread_mutex_unlock(&ctx->lock);
     if (why && info->collective == HALAY_CHANGE_SETS)

@@ -8,6 +8,9 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/requests.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
 
 enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
 {
@@ -71,34 +74,146 @@ enum halay_status halay_test(struct halay_request *request)
     return status;
 }
 
-static int has_ended(void *request)
+/* Requests that are waited for, of one context; some may be NULL. */
+struct awaited {
+    struct halay_context *ctx;
+    struct halay_request *const *requests;
+    size_t count;
+    size_t at;           /* all: those before have ended; any: the one that has */
+    uint64_t deliveries; /* any: looked at after so many */
+};
+
+static enum halay_status set_awaited(struct awaited *a, struct halay_request *const *requests, size_t count,
+                                     const char *what)
 {
-    return status_of(request) != HALAY_IN_PROGRESS;
+    *a = (struct awaited){ .requests = requests, .count = count, .deliveries = UINT64_MAX };
+    if (count && !requests)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "%s: no requests", what);
+    for (size_t i = 0; i < count; i++) {
+        a->ctx = requests[i] && !a->ctx ? requests[i]->ctx : a->ctx;
+        if (requests[i] && requests[i]->ctx != a->ctx)
+            return halay_refuses(HALAY_ERR_ARGUMENT, "%s: request %zu is of another context", what, i);
+    }
+    return a->ctx && halay_is_child(a->ctx) ? halay_refuse_child() : HALAY_OK;
+}
+
+static int have_all_ended(void *arg)
+{
+    struct awaited *a = arg;
+
+    while (a->at < a->count && (!a->requests[a->at] || status_of(a->requests[a->at]) != HALAY_IN_PROGRESS))
+        a->at++;
+    return a->at == a->count;
+}
+
+/* Looks at all of them only if something has ended since it looked last. */
+static int has_any_ended(void *arg)
+{
+    struct awaited *a = arg;
+    /* Acquire: after the statuses that were stored before it grew. */
+    uint64_t deliveries = atomic_load_explicit(&a->ctx->queue.deliveries, memory_order_acquire);
+
+    if (deliveries == a->deliveries)
+        return a->at < a->count;
+    a->deliveries = deliveries;
+    for (a->at = 0; a->at < a->count; a->at++)
+        if (a->requests[a->at] && status_of(a->requests[a->at]) != HALAY_IN_PROGRESS)
+            break;
+    return a->at < a->count;
+}
+
+/* waited: one of them, for the stall report. */
+static enum halay_status wait_until(struct awaited *a, int (*done)(void *arg), struct halay_request *waited,
+                                    int timeout_ms, const char *what)
+{
+    struct halay_context *ctx = a->ctx;
+    struct halay_record record = { .kind = 0 };
+
+    if (halay_may_block(ctx, what) != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
+    atomic_store_explicit(&ctx->waiting.waited, waited, memory_order_relaxed);
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_waits(ctx, waited, &record);
+    int is_over = halay_driver_wait(ctx, done, a, halay_deadline_us(timeout_ms));
+    if (record.kind)
+        halay_record_waited(ctx, &record);
+    if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == waited)
+        atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
+    if (is_over)
+        return HALAY_OK;
+    const char *text = done == has_any_ended ? "no request has ended" : "not all requests have ended";
+    return halay_refuses(HALAY_ERR_TIMEOUT, "%s after %d ms", a->count == 1 ? "the request has not ended" : text,
+                         timeout_ms);
+}
+
+static enum halay_status first_error(const struct awaited *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (a->requests[i] && status_of(a->requests[i]) != HALAY_OK)
+            return say_status(a->requests[i]);
+    return HALAY_OK;
+}
+
+static enum halay_status wait_all(struct halay_request *const *requests, size_t count, int timeout_ms, const char *what)
+{
+    struct awaited a;
+
+    enum halay_status status = set_awaited(&a, requests, count, what);
+    if (status != HALAY_OK || !a.ctx)
+        return status;
+    int is_over = have_all_ended(&a);
+    note_waiter(a.ctx, is_over);
+    if (!is_over)
+        status = wait_until(&a, have_all_ended, requests[a.at], timeout_ms, what);
+    return status == HALAY_OK ? first_error(&a) : status;
 }
 
 enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
 {
     if (!request)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_wait: no request");
-    if (halay_is_child(request->ctx))
-        return halay_refuse_child();
-    note_waiter(request->ctx, 0);
-    if (has_ended(request))
-        return say_status(request);
-    struct halay_context *ctx = request->ctx;
-    struct halay_record record = { .kind = 0 };
-    if (halay_may_block(ctx, "halay_wait") != HALAY_OK)
-        return HALAY_ERR_UNSUPPORTED;
-    atomic_store_explicit(&ctx->waiting.waited, request, memory_order_relaxed);
-    if (halay_recording(&ctx->observers.recorder))
-        halay_record_waits(ctx, request, &record);
-    int is_over = halay_driver_wait(ctx, has_ended, request, halay_deadline_us(timeout_ms));
-    if (record.kind)
-        halay_record_waited(ctx, &record);
-    if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == request)
-        atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
-    return is_over ? say_status(request)
-                   : halay_refuses(HALAY_ERR_TIMEOUT, "the request has not ended after %d ms", timeout_ms);
+    return wait_all(&request, 1, timeout_ms, "halay_wait");
+}
+
+enum halay_status halay_wait_all(struct halay_request *const *requests, size_t count, int timeout_ms)
+{
+    return wait_all(requests, count, timeout_ms, "halay_wait_all");
+}
+
+enum halay_status halay_wait_any(struct halay_request *const *requests, size_t count, int timeout_ms, size_t *index)
+{
+    struct awaited a;
+
+    enum halay_status status = set_awaited(&a, requests, count, "halay_wait_any");
+    if (status != HALAY_OK)
+        return status;
+    if (!a.ctx || !index)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_wait_any: no %s", a.ctx ? "place for the index" : "request");
+    int is_over = has_any_ended(&a);
+    note_waiter(a.ctx, is_over);
+    for (size_t i = 0; !is_over && i < count; i++)
+        if (requests[i]) {
+            status = wait_until(&a, has_any_ended, requests[i], timeout_ms, "halay_wait_any");
+            break;
+        }
+    *index = status == HALAY_OK ? a.at : count;
+    return status == HALAY_OK ? say_status(requests[a.at]) : status;
+}
+
+int halay_completion_fd(struct halay_context *ctx)
+{
+    if (!ctx || halay_is_child(ctx))
+        return -1;
+    pthread_mutex_lock(&ctx->lock);
+    if (ctx->completion_fd < 0)
+        ctx->completion_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fd = ctx->completion_fd, error = errno;
+    pthread_mutex_unlock(&ctx->lock);
+    if (fd < 0)
+        halay_error(ctx->log, "no descriptor for completions: %s", strerror(error));
+    else
+        halay_driver_pay(ctx); /* from now on nothing is owed */
+    return fd;
 }
 
 const char *halay_request_text(const struct halay_request *request)

@@ -369,6 +369,12 @@ static void owe_locked(struct halay_context *ctx, size_t bytes)
     atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
 }
 
+/* Nobody listens while a wake is owed. A program that watches a descriptor makes no call that would drive. */
+static int may_owe_nothing_locked(const struct halay_context *ctx)
+{
+    return ctx->driver.listens || ctx->completion_fd >= 0;
+}
+
 /* May this much more be owed? A program that computes gradients may make calls in quick succession for a long time, and
  * its peers wait meanwhile. Once it has been too long the thread is woken and nothing is owed any more. */
 static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
@@ -457,10 +463,9 @@ static void tell_unlock(struct halay_context *ctx)
         pthread_mutex_unlock(&ctx->lock);
 }
 
-void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
                                    enum halay_attendance attendance)
 {
-    size_t bytes = entry->request->bytes;
     int64_t now_us = halay_now_us();
     int is_in_time = is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
 
@@ -470,7 +475,7 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
         (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
 
     ctx->driver.latest = entry;
-    if (!is_expected || !may_take_locked(ctx) || ctx->driver.listens) {
+    if (!is_expected || !may_take_locked(ctx) || may_owe_nothing_locked(ctx)) {
         tell_unlock(ctx);
         return;
     }
@@ -515,7 +520,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     }
     ctx->driver.has_left_some = 1;
     note_return(ctx);
-    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !ctx->driver.listens) {
+    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !may_owe_nothing_locked(ctx)) {
         owe_locked(ctx, 0);
         pthread_mutex_unlock(&ctx->lock);
     } else {

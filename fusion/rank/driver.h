@@ -17,10 +17,10 @@ enum halay_status halay_driver_start(struct halay_context *ctx);
 void halay_driver_stop(struct halay_context *ctx);
 /* There is something new for the driver. lock not held. */
 void halay_driver_wake(struct halay_context *ctx);
-/* This entry was submitted. What attends to its end: a callback; perhaps a wait; a wait that follows at once. lock
- * held; unlocks. */
+/* This entry was submitted, of several at once the last one; bytes: of all of them. What attends to its end: a
+ * callback; perhaps a wait; a wait that follows at once. lock held; unlocks. */
 enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
-void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry,
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
                                    enum halay_attendance attendance);
 /* The program did not wait: a wake that is owed, because a wait was expected, is done now. lock not held. Cheap if none
  * is owed. */

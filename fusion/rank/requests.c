@@ -14,8 +14,10 @@
 #include "base/error_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SLAB_REQUESTS = 64 };
 
@@ -70,6 +72,12 @@ void halay_request_put_locked(struct halay_request *request)
     ctx->queue.free_requests = request;
 }
 
+void halay_request_drop_locked(struct halay_request *request)
+{
+    atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+    halay_request_put_locked(request);
+}
+
 void halay_request_put(struct halay_request *request)
 {
     struct halay_context *ctx = request->ctx;
@@ -105,6 +113,15 @@ static void call_back(struct halay_context *ctx, const struct halay_request *r)
     halay_error_mute(is_muted);
 }
 
+/* After the lock was held: whoever asks for the descriptor later sees statuses that are final. */
+static void signal_completion(int fd)
+{
+    uint64_t one = 1;
+
+    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue; /* EAGAIN: nobody reads, and it is readable */
+}
+
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
     struct halay_request *first = ctx->driven.execution.ended, *next;
@@ -132,6 +149,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
         atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
     }
 
+    atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
     pthread_mutex_lock(&ctx->lock);
     if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         pthread_cond_broadcast(&ctx->driver.waiter_wakes);
@@ -139,7 +157,10 @@ size_t halay_requests_deliver(struct halay_context *ctx)
         next = r->next;
         halay_request_put_locked(r);
     }
+    int fd = ctx->completion_fd;
     pthread_mutex_unlock(&ctx->lock);
+    if (fd >= 0)
+        signal_completion(fd);
     return count;
 }
 

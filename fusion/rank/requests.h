@@ -10,6 +10,8 @@
 
 /* A request with one reference for the engine and one for the caller; NULL: no memory. */
 struct halay_request *halay_request_get_locked(struct halay_context *ctx);
+/* One that came from get and was not submitted. */
+void halay_request_drop_locked(struct halay_request *request);
 void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
 /* Driver: the request ends; delivered later in this step. text may be NULL; copied. */

@@ -46,6 +46,7 @@ struct halay_context {
     char text[HALAY_TEXT_MAX];      /* likewise */
     _Atomic int has_left;           /* halay_fini need not wait longer; stored by the driver (release) */
     _Atomic pthread_t calling_back; /* who is in a program's callback, or 0; relaxed: a thread looks for itself only */
+    int completion_fd;              /* owned; guarded by lock; -1: nobody has asked for it */
     struct halay_driver_role driver;
 
     /* Each on cache lines of its own. */

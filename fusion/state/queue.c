@@ -3,20 +3,35 @@
  * Queue: events grow at the end; the driver takes them all at once.
  */
 #include "fusion/state/queue.h"
+#include <stdint.h>
 #include <stdlib.h>
+
+enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count)
+{
+    struct halay_events *q = &queue->submitted;
+    size_t capacity = q->capacity ? q->capacity : 256;
+
+    if (q->capacity - q->count >= count)
+        return HALAY_OK;
+    while (capacity - q->count < count) {
+        if (capacity > SIZE_MAX / 2 / sizeof *q->events)
+            return HALAY_ERR_NO_MEMORY;
+        capacity *= 2;
+    }
+    struct halay_event *grown = realloc(q->events, capacity * sizeof *grown);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    q->events = grown;
+    q->capacity = capacity;
+    return HALAY_OK;
+}
 
 enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event)
 {
     struct halay_events *q = &queue->submitted;
 
-    if (q->count == q->capacity) {
-        size_t capacity = q->capacity ? q->capacity * 2 : 256;
-        struct halay_event *grown = realloc(q->events, capacity * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        q->events = grown;
-        q->capacity = capacity;
-    }
+    if (halay_queue_reserve_locked(queue, 1) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     q->events[q->count++] = *event;
     /* Relaxed: the driver takes the lock to read the events; this only tells it that there are some. */
     atomic_store_explicit(&queue->has_events, 1, memory_order_relaxed);

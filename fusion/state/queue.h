@@ -9,6 +9,7 @@
 #include "halay.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 
 struct halay_request;
 struct halay_static_bucket;
@@ -33,9 +34,14 @@ struct halay_queue {
     struct halay_request *free_requests; /* the pool: rank/request.c */
     struct request_slab *slabs;          /* owned */
     _Atomic size_t in_flight; /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
-    int is_joined;            /* a join is in flight: nothing else is taken */
+    /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in
+     * halay_wait_any. */
+    _Atomic uint64_t deliveries;
+    int is_joined; /* a join is in flight: nothing else is taken */
 };
 
+/* Room for so many more events: pushing them cannot fail until the lock is released. */
+enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count);
 /* Tell the driver; the lock is held. */
 enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine under a model's load: the gradients of all its tensors, last layers first, submitted in one go and all
+ * The engine under a model's load: the gradients of all its tensors, last layers first, submitted by one call and all
  * waited for; in turn with MPI doing the same reductions.
  *
  * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block in buckets up
@@ -24,7 +24,7 @@ struct replay {
     size_t total;                    /* elements of all */
     float *data;                     /* owned: by perf_engine_free; the sums */
     float *given;                    /* the gradients: data, or owned likewise */
-    struct halay_tensor **tensors;   /* owned */
+    struct halay_tensor **tensors;   /* owned: as they are submitted, last layers first */
     struct halay_request **requests; /* owned */
     double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
     double *exposed[PERF_STEP_ROWS]; /* owned */
@@ -74,7 +74,7 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
             .reduction = HALAY_SUM,
             .wire = engine->wire,
         };
-        status = halay_register(engine->context, &info, &r->tensors[i]);
+        status = halay_register(engine->context, &info, &r->tensors[r->count - 1 - i]);
     }
     return status;
 }
@@ -97,18 +97,14 @@ static void replay_close(struct perf_engine *engine, struct replay *r)
     free(r->elements);
 }
 
-/* Wait for the requests from `first` on, failed or not: until then the engine owns their memory. */
-static enum halay_status wait_all(struct replay *r, size_t first)
+/* Wait for the first requests, failed or not: until then the engine owns their memory. */
+static enum halay_status wait_all(struct replay *r, size_t count)
 {
-    enum halay_status worst = HALAY_OK;
+    enum halay_status status = halay_wait_all(r->requests, count, TIMEOUT_MS);
 
-    for (size_t i = r->count; i-- > first;) {
-        enum halay_status status = halay_wait(r->requests[i], TIMEOUT_MS);
+    for (size_t i = 0; i < count; i++)
         halay_request_free(r->requests[i]);
-        if (worst == HALAY_OK)
-            worst = status;
-    }
-    return worst;
+    return status;
 }
 
 /* This tensor's part of the step's computing. */
@@ -130,18 +126,19 @@ static enum halay_status step_of_computing(const struct replay *r, double *secon
 static enum halay_status step_by_engine(struct replay *r, int computes, double *seconds, double *exposed)
 {
     enum halay_status status = HALAY_OK;
-    size_t left = r->count;
+    size_t submitted = 0;
     double start = perf_now();
 
-    for (; left; left--) {
-        if (computes)
-            compute(r, left - 1);
-        status = halay_submit(r->tensors[left - 1], NULL, NULL, &r->requests[left - 1]);
-        if (status != HALAY_OK)
-            break;
+    if (!computes) {
+        status = halay_submit_many(r->tensors, r->count, NULL, NULL, r->requests);
+        submitted = status == HALAY_OK ? r->count : 0;
+    }
+    for (; submitted < r->count && status == HALAY_OK; submitted += status == HALAY_OK) {
+        compute(r, r->count - 1 - submitted);
+        status = halay_submit(r->tensors[submitted], NULL, NULL, &r->requests[submitted]);
     }
     double last = perf_now();
-    enum halay_status waited = wait_all(r, left);
+    enum halay_status waited = wait_all(r, submitted);
     double end = perf_now();
     *seconds = end - start;
     *exposed = end - last;
