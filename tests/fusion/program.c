@@ -293,6 +293,7 @@ static void make_group(struct tensor_case *c, struct random *common)
     }
     c->info.members = c->members;
     c->info.member_count = members;
+    c->info.member_bytes = sizeof *c->members;
 }
 
 static void note_set(struct program *p, struct halay_process_set *set, int is_made)
