@@ -65,6 +65,8 @@ static const struct row table[] = {
       FIELD(ports) },
     { ROW("HALAY_MODULE_PATH", NULL, "", "folder where libhalay-mpi.so and libhalay-ucx.so are looked for first"),
       .type = NAME, FIELD(module_path) },
+    { ROW("HALAY_LIBRARY", NULL, "", "path of the libhalay.so.1 that the Python package loads"), .type = NAME,
+      FIELD(library) },
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
       .type = SIZE, FIELD(fusion_threshold) },
     { ROW("HALAY_DETERMINISTIC", NULL, "off",

@@ -28,6 +28,7 @@ struct halay_config {
     char *network_interface;        /* HALAY_NETWORK_INTERFACE: as in struct halay_network; NULL: all */
     int ports[2];                   /* HALAY_PORTS: likewise */
     char *module_path;              /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
+    char *library;                  /* HALAY_LIBRARY: the Python package reads it, nothing here does */
     size_t fusion_threshold;        /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */

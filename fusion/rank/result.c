@@ -74,7 +74,7 @@ void halay_result_end(struct halay_request *r)
     }
     snprintf(text, sizeof text, "tensor '%.*s': out has room for %zu bytes, the result has %zu",
              (int)r->entry->node.length, r->entry->node.name, r->out_bytes, r->result_bytes);
-    halay_error(r->ctx->log, "%s", text);
+    halay_info(r->ctx->log, "%s", text); /* no error yet: the program may take the data from the request */
     halay_request_end(r, HALAY_ERR_ARGUMENT, text);
 }
 

@@ -31,7 +31,7 @@ for page in *.md docs/*.md docs/*/*.md contrib/*/*.md; do
     done <"$scratch/functions"
 
     # `folder/…` in code marks, for the folders of this project; a star stands for any name.
-    folders='base|collectives|fusion|tft|launcher|contrib|perf|tests|examples|docs|tools|include|m4|data|\.ci'
+    folders='base|collectives|fusion|tft|launcher|contrib|perf|python|tests|examples|docs|tools|include|m4|data|\.ci'
     grep -oE '`('"$folders"')/[A-Za-z0-9_/.*-]*`' "$page" |
         tr -d '`' | sort -u >"$scratch/paths" || true
     while read -r path; do

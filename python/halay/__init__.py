@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+halay for Python: named arrays, reduced over all ranks of a job in the background.
+
+    import numpy
+    import halay
+
+    with halay.Context() as ctx:
+        mine = numpy.full(4, ctx.rank, numpy.float32)
+        print(ctx.allreduce(mine, name="ranks"))
+
+Run it by `halayrun -np 2 python program.py`. Importing halay imports neither NumPy nor PyTorch.
+"""
+
+from ._library import VERSION as __version__
+from .constants import Collective, DType, Reduction, Status, Wire
+from .context import Context, ProcessSet
+from .errors import (
+    ArgumentError,
+    AuthError,
+    CanceledError,
+    ClosedError,
+    ConfigError,
+    DuplicateError,
+    HalayError,
+    LibraryError,
+    MismatchError,
+    NoMemoryError,
+    PeerError,
+    TimeoutError,
+    UnsupportedError,
+    VersionError,
+)
+from .request import Request, Tensor
+
+__all__ = [
+    "ArgumentError",
+    "AuthError",
+    "CanceledError",
+    "ClosedError",
+    "Collective",
+    "ConfigError",
+    "Context",
+    "DType",
+    "DuplicateError",
+    "HalayError",
+    "LibraryError",
+    "MismatchError",
+    "NoMemoryError",
+    "PeerError",
+    "ProcessSet",
+    "Reduction",
+    "Request",
+    "Status",
+    "Tensor",
+    "TimeoutError",
+    "UnsupportedError",
+    "VersionError",
+    "Wire",
+    "__version__",
+]

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What data halay takes, without copies: NumPy arrays, PyTorch CPU tensors, and all else with the buffer protocol.
+
+Neither NumPy nor PyTorch is imported here: an array of theirs can only come from a program that has done so.
+"""
+
+import ctypes
+import sys
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+
+from .constants import DIMENSIONS_MAX, ITEM_SIZES, DType
+
+Shape = Tuple[int, ...]
+
+
+class Buffer(NamedTuple):
+    """Where data lie and what they are. They are valid as long as `owner` lives."""
+
+    address: int
+    dtype: int
+    shape: Shape
+    owner: Any
+
+
+# By NumPy's typestr (byte order, kind, size) and by the struct module's letters.
+_TYPESTRS = {
+    "f4": DType.F32, "f8": DType.F64, "f2": DType.F16, "i4": DType.I32, "i8": DType.I64, "u1": DType.U8,
+    "i1": DType.I8, "u2": DType.U16, "i2": DType.I16, "b1": DType.BOOL,
+}  # fmt: skip
+_LETTERS = {
+    "f": DType.F32, "d": DType.F64, "e": DType.F16, "b": DType.I8, "B": DType.U8, "c": DType.U8, "h": DType.I16,
+    "H": DType.U16, "i": DType.I32, "?": DType.BOOL, "q": DType.I64, "l": DType.I64 if ctypes.sizeof(ctypes.c_long) == 8
+    else DType.I32,
+}  # fmt: skip
+_TORCH_NAMES = {
+    "float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16, "int32": DType.I32,
+    "int64": DType.I64, "uint8": DType.U8, "int8": DType.I8, "uint16": DType.U16, "int16": DType.I16,
+    "bool": DType.BOOL,
+}  # fmt: skip
+_KNOWN = "float32, float64, float16, bfloat16, int32, int64, int16, int8, uint16, uint8 and bool"
+
+_numpy_types: Dict[Any, int] = {}  # by numpy.dtype, as far as seen
+_torch_types: Dict[Any, int] = {}  # by torch.dtype, all of them once one was seen
+
+
+def _numpy_type(dtype: Any) -> int:
+    name = dtype.name
+    kind = DType.BF16 if name == "bfloat16" else _TYPESTRS.get(dtype.str[1:])
+    if kind is None or not dtype.isnative:
+        raise TypeError(f"halay has no element type {name if dtype.isnative else dtype.str}: it has {_KNOWN}")
+    _numpy_types[dtype] = int(kind)
+    return int(kind)
+
+
+def _torch_type(dtype: Any) -> int:
+    if not _torch_types:
+        torch = sys.modules["torch"]
+        for name, kind in _TORCH_NAMES.items():
+            if hasattr(torch, name):
+                _torch_types[getattr(torch, name)] = int(kind)
+    kind_of = _torch_types.get(dtype)
+    if kind_of is None:
+        raise TypeError(f"halay has no element type {dtype}: it has {_KNOWN}")
+    return kind_of
+
+
+def _describe_numpy(array: Any, writable: bool) -> Buffer:
+    flags = array.flags
+    if not flags.c_contiguous:
+        raise ValueError("the array is not contiguous: pass numpy.ascontiguousarray(...) of it")
+    if writable and not flags.writeable:
+        raise ValueError("the array is read-only, and is to be written")
+    dtype = array.dtype
+    kind = _numpy_types.get(dtype)
+    if kind is None:
+        kind = _numpy_type(dtype)
+    return Buffer(array.ctypes.data, kind, array.shape, array)
+
+
+def _describe_torch(tensor: Any) -> Buffer:
+    if tensor.device.type != "cpu":
+        raise TypeError(f"the tensor is on '{tensor.device}', halay takes tensors in main memory: pass .cpu() of it")
+    if tensor.is_sparse:
+        raise TypeError("the tensor is sparse: pass its indices and its values, or .to_dense() of it")
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor is not contiguous: pass .contiguous() of it")
+    return Buffer(tensor.data_ptr(), _torch_type(tensor.dtype), tensor.shape, tensor)
+
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer"""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+def _address_of(view: memoryview) -> int:
+    """The address of a memoryview's data, which may be read-only."""
+    raw = _PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(raw), 0)
+    address = raw.buf or 0
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
+    return address
+
+
+def _describe_view(data: Any, writable: bool) -> Buffer:
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(
+            f"halay takes NumPy arrays, PyTorch tensors in main memory and objects with the buffer protocol, not "
+            f"{type(data).__module__}.{type(data).__qualname__}"
+        ) from None
+    if not view.c_contiguous:
+        raise ValueError("the buffer is not contiguous")
+    if writable and view.readonly:
+        raise ValueError("the buffer is read-only, and is to be written")
+    kind = _LETTERS.get(view.format.lstrip("@=" + ("<" if sys.byteorder == "little" else ">!")))
+    if kind is None or ITEM_SIZES[kind] != view.itemsize:
+        raise TypeError(f"halay has no element type '{view.format}': it has {_KNOWN}")
+    # The view is kept, not what it was made of alone: as long as it is there a bytearray cannot be resized.
+    return Buffer(_address_of(view), int(kind), view.shape or (), view)
+
+
+def describe(data: Any, writable: bool = False) -> Buffer:
+    """
+    Where the data of an array lie, and what they are; nothing is copied.
+
+    TypeError: no array, an element type that halay does not have, not in main memory. ValueError: not contiguous, or
+    read-only where it is to be written.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(data, numpy.ndarray):
+        return _describe_numpy(data, writable)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(data, torch.Tensor):
+        return _describe_torch(data)
+    return _describe_view(data, writable)
+
+
+def elements(shape: Sequence[int]) -> int:
+    """How many elements an array of that shape has."""
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def nbytes(buffer: Buffer) -> int:
+    """How many bytes the data are."""
+    return elements(buffer.shape) * ITEM_SIZES[buffer.dtype]
+
+
+def flatten(shape: Shape) -> Shape:
+    """The shape with at most DIMENSIONS_MAX dimensions: those behind the first are one if there are more."""
+    if len(shape) <= DIMENSIONS_MAX:
+        return shape
+    return (shape[0], elements(shape[1:]))
+
+
+def empty(like: Any, shape: Shape) -> Any:
+    """A new array of that shape, of the same kind and element type."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(like, numpy.ndarray):
+        return numpy.empty(shape, like.dtype)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        return torch.empty(shape, dtype=like.dtype)
+    view = memoryview(like)
+    made = memoryview(bytearray(elements(shape) * view.itemsize))
+    return made.cast(view.format if len(view.format) == 1 else view.format[-1:], shape) if made.nbytes else made
+
+
+def first_rows(array: Any, rows: int) -> Any:
+    """The first rows of an array, which shares its memory."""
+    return array[:rows]
+
+
+def over(address: int, count: int, dtype: DType, owner: Any, kind: Optional[str]) -> Any:
+    """
+    A one-dimensional array over memory that lives as long as owner does, which the array keeps.
+
+    kind: "numpy", "torch", or None for a memoryview of bytes.
+    """
+    raw = (ctypes.c_ubyte * (count * ITEM_SIZES[dtype])).from_address(address)
+    raw.owner = owner
+    if kind is None:
+        return memoryview(raw).cast("B")
+    if kind == "torch":
+        import torch
+
+        names = {number: name for name, number in _TORCH_NAMES.items()}
+        return torch.frombuffer(raw, dtype=getattr(torch, names[dtype]))
+    import numpy
+
+    names = {number: name for name, number in _TYPESTRS.items()}
+    return numpy.frombuffer(raw, dtype=names[dtype])

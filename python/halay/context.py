@@ -1,0 +1,577 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context, a process's membership in a job, and what can be done in it."""
+
+import atexit
+import ctypes
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from types import TracebackType
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+
+from . import buffers
+from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, held, last_error, lib
+from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
+from .errors import ClosedError, UnsupportedError, error
+from .request import Finish, Request, Tensor, _unread
+
+_OK = int(Status.OK)
+_IN_PROGRESS = int(Status.IN_PROGRESS)
+_info_size = ctypes.sizeof(TensorInfo)
+
+_reductions: Dict[Any, int] = {one.name.lower().replace("_", "-"): int(one) for one in Reduction}
+_wires: Dict[Any, int] = {"as-is": 0, "f16": 1, "bf16": 2, None: 0}
+
+
+def _number(kind: str, known: Dict[Any, int], given: Any) -> int:
+    """The number of a reduction or a wire type, which is given as such or by its name."""
+    if isinstance(given, int):
+        return int(given)
+    if given not in known:
+        raise ValueError(f"there is no {kind} {given!r}: there are {', '.join(name for name in known if name)}")
+    return known[given]
+
+
+class ProcessSet:
+    """Some ranks of the job; Context.process_set makes one. Operations with process_set=... are of its members."""
+
+    def __init__(self, ctx: "Context", pointer: int) -> None:
+        self._ctx = ctx
+        self._p = pointer
+        with ctx._lock:
+            ctx._open()
+            self.number: int = held.halay_process_set_number(pointer)
+            self.size: int = held.halay_process_set_size(pointer)
+            self.rank: int = held.halay_process_set_rank(pointer)
+            ranks = (ctypes.c_int * self.size)()
+            held.halay_process_set_ranks(pointer, ranks)
+        self.ranks: Tuple[int, ...] = tuple(ranks)
+
+    @property
+    def included(self) -> bool:
+        """Whether this process is a member."""
+        return self.rank >= 0
+
+    def remove(self) -> None:
+        """Remove it, as halay_process_set_remove says: nothing may be in flight in it."""
+        status = self._ctx._call(lib.halay_process_set_remove, self._p)
+        if status:
+            raise last_error(status, "remove a process set")
+
+
+class _Memory:
+    """Memory of halay_alloc, freed with the last array over it."""
+
+    __slots__ = ("_ctx", "address")
+
+    def __init__(self, ctx: "Context", size: int) -> None:
+        self._ctx = ctx
+        self.address: int = 0
+        place = ctypes.c_void_p()
+        status = ctx._call(lib.halay_alloc, ctx._open(), size, ctypes.byref(place))
+        if status:
+            raise last_error(status, f"allocate {size} bytes")
+        self.address = place.value or 0
+
+    def __del__(self) -> None:
+        ctx = self._ctx
+        if not ctx._p or not self.address:
+            return
+        with ctx._lock:
+            if ctx._p:
+                held.halay_free(ctx._p, self.address)
+
+
+class _Prepared(NamedTuple):
+    """A description of a submission, with what it points at."""
+
+    info: TensorInfo
+    name: str
+    keep: Any
+    out: Any
+    finish: Optional[Finish]
+
+
+class Context:
+    """
+    This process's membership in a job. Started by halayrun or mpirun it finds the other ranks, started alone it is a
+    job of one. Use it in a `with` statement, or call close().
+
+    bootstrap, transport, join_average: as in struct halay_options. process_sets: lists of ranks, the same on all ranks.
+    log: is called with a level (0: error, 1: warning, 2: info, 3: debug) and a line, from any thread; lines go to
+    standard error without it.
+
+    Operations may be called from any thread. Each has a name, by which the ranks match what they submit; without one
+    they are numbered, and all ranks must call them in the same order. The data may be NumPy arrays, PyTorch tensors in
+    main memory, or anything with the buffer protocol; they are not copied.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap: Optional[str] = None,
+        transport: Optional[str] = None,
+        process_sets: Sequence[Sequence[int]] = (),
+        join_average: Optional[str] = None,
+        log: Optional[Callable[[int, str], None]] = None,
+    ) -> None:
+        self._p: Optional[int] = None
+        self._gone = ""  # why there is no context any more
+        self._lock = threading.RLock()  # guards _p, _users, _orphans; also taken by __del__ at any time
+        self._users = 0  # threads that are in a call that other threads of Python don't wait for
+        self._orphans: Deque[Tuple[int, Any]] = deque()
+        self._known: Dict[Any, TensorInfo] = {}
+        self._unnamed = itertools.count()
+        options = Options(struct_size=ctypes.sizeof(Options))
+        options.bootstrap = bootstrap.encode() if bootstrap else None
+        options.transport = transport.encode() if transport else None
+        options.join_average = join_average.encode() if join_average else None
+        self._log = LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) if log else LOG()
+        options.log = self._log
+        lists = [(ctypes.c_int * len(ranks))(*ranks) for ranks in process_sets]
+        sets = (RankList * len(lists))(*(RankList(ranks, len(ranks)) for ranks in lists))
+        options.process_sets, options.process_set_count = sets, len(lists)
+        place = ctypes.c_void_p()
+        status = lib.halay_init(ctypes.byref(options), ctypes.byref(place))
+        if status:
+            raise last_error(status, "start")
+        self._p = place.value
+        self.rank: int = held.halay_rank(place)
+        self.size: int = held.halay_size(place)
+        self.local_rank: int = held.halay_local_rank(place)
+        self.local_size: int = held.halay_local_size(place)
+        self.cross_rank: int = held.halay_cross_rank(place)
+        self.cross_size: int = held.halay_cross_size(place)
+        self.is_homogeneous: bool = bool(held.halay_is_homogeneous(place))
+        _contexts.add(self)
+
+    # ---- life ----
+
+    def close(self) -> None:
+        """
+        Leave the job. What is in flight ends; ranks that still wait for this one get PeerError. Waits at most 5 s for
+        the other ranks. Nothing happens at a second call.
+        """
+        with self._lock:
+            pointer, self._p = self._p, None
+            if not pointer:
+                return
+            self._gone = "the context was closed"
+        while self._users:  # they leave within a slice
+            time.sleep(0.001)
+        lib.halay_fini(pointer)
+        self._orphans.clear()
+        self._known.clear()
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], value: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_p", None):
+            self.close()
+
+    def _open(self) -> int:
+        """The context's pointer; ClosedError if there is none."""
+        if not self._p:
+            text = self._gone or "the context is not open"
+            if "fork" in text:
+                raise UnsupportedError(text, Status.UNSUPPORTED)
+            raise ClosedError(text, Status.CLOSED)
+        return self._p
+
+    def _call(self, function: Any, *arguments: Any) -> int:
+        """Call something that may take its time; the context is not closed meanwhile."""
+        with self._lock:
+            self._open()
+            self._users += 1
+        try:
+            return int(function(*arguments))
+        finally:
+            with self._lock:
+                self._users -= 1
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._users = 0
+        if self._p:
+            self._p, self._gone = None, "a child of fork has no context: make one, or use it in the parent only"
+
+    def _reap(self) -> None:
+        """Let go of some requests that the program has forgotten and that have ended. The lock is held."""
+        orphans = self._orphans
+        for _ in range(min(len(orphans), 4)):
+            pointer, keep = orphans.popleft()
+            # Not halay_test: a test is a wait in the deterministic modes.
+            if held.halay_request_result(pointer, _unread) == _IN_PROGRESS:
+                orphans.append((pointer, keep))
+            else:
+                held.halay_request_free(pointer)
+
+    def check(self) -> None:
+        """Raise what the engine has failed with, if it has."""
+        text = ctypes.create_string_buffer(1024)
+        status = self._call(held.halay_context_status, self._p, text, len(text))
+        if status:
+            raise error(status, text.value.decode(errors="replace"))
+
+    # ---- submission ----
+
+    def submit(self, collective: int, data: Any, out: Any = None, **options: Any) -> Request:
+        """
+        Submit an operation and return at once. The methods below say what there is; the options are theirs.
+
+        data: what this rank gives, None for a barrier; out: where the result goes, None for a new array.
+        """
+        return self._submit(self._prepare(collective, data, out, **options))
+
+    def register(self, collective: int, data: Any, out: Any = None, *, name: str, **options: Any) -> Tensor:
+        """Describe an operation once, to be submitted again and again: Tensor.submit. Every rank does the same."""
+        info, name, keep, out, finish = self._prepare(collective, data, out, name=name, **options)
+        return Tensor(self, info, name, keep, out, finish)
+
+    def register_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, *, name: str, **options: Any
+                       ) -> Tensor:  # fmt: skip
+        """The same for an all-reduce of several arrays as one (allreduce_group)."""
+        info, name, keep, made, finish = self._prepare_group(data, out, name=name, **options)
+        return Tensor(self, info, name, keep, made, finish)
+
+    def _submit(self, prepared: _Prepared) -> Request:
+        info, name, keep, out, finish = prepared
+        place = ctypes.c_void_p()
+        with self._lock:
+            status = held.halay_submit_named(self._open(), ctypes.byref(info), None, None, ctypes.byref(place))
+            if status:
+                raise last_error(status, "submit", name)
+            if self._orphans:
+                self._reap()
+            return Request(self, place.value, name, keep, out, finish)  # type: ignore[arg-type]
+
+    def _name(self, collective: int, name: Optional[str]) -> str:
+        if name is not None:
+            return name
+        return f"{Collective(collective).name.lower()}.noname.{next(self._unnamed)}"
+
+    def _describe(
+        self,
+        collective: int,
+        *,
+        name: Optional[str] = None,
+        reduction: Union[Reduction, str] = Reduction.SUM,
+        root: int = 0,
+        prescale: float = 0.0,
+        postscale: float = 0.0,
+        wire: Union[Wire, str, None] = None,
+        priority: int = 0,
+        process_set: Optional[ProcessSet] = None,
+    ) -> Tuple[TensorInfo, str]:
+        """What does not depend on the data."""
+        name = self._name(collective, name)
+        info = TensorInfo(_info_size, name.encode(), collective)
+        info.reduction = _number("reduction", _reductions, reduction)
+        info.root, info.prescale, info.postscale, info.priority = root, prescale, postscale, priority
+        info.wire = _number("wire type", _wires, wire)
+        if process_set is not None:
+            info.set = process_set._p
+        return info, name
+
+    def _prepare(
+        self,
+        collective: int,
+        data: Any,
+        out: Any = None,
+        *,
+        splits: Optional[Sequence[int]] = None,
+        process_set: Optional[ProcessSet] = None,
+        **options: Any,
+    ) -> _Prepared:
+        """Describe an operation on one array. Makes an array for the result where the program gives none."""
+        info, name = self._describe(collective, process_set=process_set, **options)
+        if collective == Collective.BARRIER:
+            return _Prepared(info, name, None, None, None)
+        given = buffers.describe(data, writable=out is data or collective == Collective.BROADCAST)
+        _set_shape(info, given)
+        keep: List[Any] = [given.owner]
+        size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)
+        if splits is not None:
+            if len(splits) != size:
+                raise ValueError(f"{len(splits)} splits for {size} ranks")
+            counts = (ctypes.c_size_t * size)(*splits)
+            info.splits = counts
+            keep.append(counts)
+        finish: Optional[Finish] = None
+        if collective == Collective.BROADCAST:
+            out = data
+        elif out is None:
+            out = buffers.empty(data, _result_shape(collective, given, splits, size, rank))
+        if collective in (Collective.ALLGATHER, Collective.ALLTOALL):
+            finish = _finisher(data, out, size)
+        placed = given if out is data else buffers.describe(out, writable=True)
+        if placed.dtype != given.dtype:
+            raise ValueError(f"the result is {DType(placed.dtype).name}, and the data are {DType(given.dtype).name}")
+        room = buffers.nbytes(placed)
+        needed = _room_needed(collective, given, splits, size, rank)
+        if room < needed:
+            raise ValueError(f"the result has {needed} bytes, and out has {room}")
+        info.in_, info.out, info.out_bytes = given.address, placed.address, room
+        keep.append(placed.owner)
+        return _Prepared(info, name, keep, out, finish)
+
+    def _prepare_group(self, data: Sequence[Any], out: Optional[Sequence[Any]], **options: Any) -> _Prepared:
+        """Describe an all-reduce of several arrays as one."""
+        info, name = self._describe(Collective.ALLREDUCE, **options)
+        given = [buffers.describe(array, writable=out is data) for array in data]
+        made = [buffers.empty(array, array.shape) for array in data] if out is None else out
+        if len(made) != len(given):
+            raise ValueError(f"{len(made)} arrays for the results of {len(given)}")
+        placed = given if out is data else [buffers.describe(array, writable=True) for array in made]
+        members = (Member * len(given))()
+        for member, source, target in zip(members, given, placed):
+            if source.dtype != target.dtype or buffers.nbytes(source) != buffers.nbytes(target):
+                raise ValueError("an array for a result differs in type or size from the data")
+            shape = buffers.flatten(source.shape)
+            member.in_, member.out, member.dtype, member.dimensions = (
+                source.address, target.address, source.dtype, len(shape))  # fmt: skip
+            member.shape[: len(shape)] = shape
+        info.members, info.member_count, info.member_bytes = members, len(given), ctypes.sizeof(Member)
+        return _Prepared(info, name, (members, given, placed), list(made), None)
+
+    # ---- operations ----
+
+    def allreduce_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+        """
+        Every element reduced over all ranks; out=data: in place.
+
+        name; reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum", or a Reduction;
+        prescale, postscale: factors before and after it; wire: "f16" or "bf16", what float32 travels as;
+        priority: the higher goes first; process_set.
+        """
+        return self.submit(Collective.ALLREDUCE, data, out, **options)
+
+    def allreduce(self, data: Any, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.allreduce_async(data, out, **options).wait()
+
+    def allreduce_group_async(
+        self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Any
+    ) -> Request:
+        """An all-reduce of several arrays as one, which start and end together. The result is a list."""
+        return self._submit(self._prepare_group(data, out, **options))
+
+    def allreduce_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.allreduce_group_async(data, out, **options).wait()
+
+    def broadcast_async(self, data: Any, root: int = 0, **options: Any) -> Request:
+        """The root's data go to all ranks, into data. name, priority, process_set. root: a rank of the job."""
+        return self.submit(Collective.BROADCAST, data, root=root, **options)
+
+    def broadcast(self, data: Any, root: int = 0, **options: Any) -> Any:
+        """The same; waits, and returns data."""
+        return self.broadcast_async(data, root, **options).wait()
+
+    def allgather_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+        """
+        One rank's rows behind the other's. How many there are may differ between ranks: request.rows says so.
+
+        name, priority, process_set. out, if given, must have room for all of them; the result is its first rows.
+        """
+        return self.submit(Collective.ALLGATHER, data, out, **options)
+
+    def allgather(self, data: Any, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.allgather_async(data, out, **options).wait()
+
+    def reduce_scatter_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+        """
+        Every element reduced over all ranks, of which this rank gets its part of the rows.
+
+        splits: rows of each rank's part, the same on all ranks; None: rows / size, the first rows % size ranks one
+        more. name, reduction, prescale, postscale, priority, process_set.
+        """
+        return self.submit(Collective.REDUCE_SCATTER, data, out, **options)
+
+    def reduce_scatter(self, data: Any, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.reduce_scatter_async(data, out, **options).wait()
+
+    def alltoall_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+        """
+        Rows for each rank go to it; the result has rows from each rank, in order of rank (request.rows).
+
+        splits: rows for each rank; None: as many for each. name, priority, process_set. out as in allgather_async.
+        """
+        return self.submit(Collective.ALLTOALL, data, out, **options)
+
+    def alltoall(self, data: Any, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.alltoall_async(data, out, **options).wait()
+
+    def barrier_async(self, name: str = "barrier", process_set: Optional[ProcessSet] = None) -> Request:
+        """Ends when all ranks have submitted it."""
+        return self.submit(Collective.BARRIER, None, name=name, process_set=process_set)
+
+    def barrier(self, name: str = "barrier", process_set: Optional[ProcessSet] = None) -> None:
+        """Wait until all ranks have come."""
+        self.barrier_async(name, process_set).wait()
+
+    def join_async(self) -> Request:
+        """
+        This rank has no more data: it takes part in what the others submit with elements that change nothing, until
+        all ranks have joined. The result is the rank that joined last.
+        """
+        place = ctypes.c_void_p()
+        with self._lock:
+            status = held.halay_join_async(self._open(), ctypes.byref(place))
+            if status:
+                raise last_error(status, "join")
+            return Request(self, place.value, "join", None, None, _finish_join)  # type: ignore[arg-type]
+
+    def join(self) -> int:
+        """The same; waits, and returns the rank that joined last."""
+        return int(self.join_async().wait())
+
+    # ---- process sets ----
+
+    def process_set(self, ranks: Sequence[int]) -> ProcessSet:
+        """Make a set of these ranks, as halay_process_set_create says. Blocks until all that must have called."""
+        array = (ctypes.c_int * len(ranks))(*ranks)
+        place = ctypes.c_void_p()
+        status = self._call(lib.halay_process_set_create, self._p, array, len(ranks), ctypes.byref(place))
+        if status:
+            raise last_error(status, f"make a process set of ranks {list(ranks)}")
+        return ProcessSet(self, place.value or 0)
+
+    def process_sets(self) -> List[ProcessSet]:
+        """All process sets that there are; the first has all ranks."""
+        with self._lock:
+            count = held.halay_process_set_numbers(self._open(), None, 0)
+            numbers = (ctypes.c_int * count)()
+            held.halay_process_set_numbers(self._p, numbers, count)
+            return [ProcessSet(self, held.halay_process_set_find(self._p, number)) for number in numbers]
+
+    # ---- memory ----
+
+    def alloc(self, shape: Union[int, Sequence[int]], dtype: Union[DType, str] = DType.F32, kind: str = "numpy") -> Any:
+        """
+        A new array in memory that the ranks of this host reduce in place, without a copy. Contents undefined.
+
+        dtype: a DType or its name ("f32", "bf16"); kind: "numpy", "torch", or "bytes" for a memoryview. The memory is
+        freed with the last array over it.
+        """
+        number = DType[dtype.upper()] if isinstance(dtype, str) else DType(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = buffers.elements(shape)
+        memory = _Memory(self, max(1, count * ITEM_SIZES[number]))
+        flat = buffers.over(memory.address, count, number, memory, kind if kind != "bytes" else None)
+        return flat.reshape(shape) if kind != "bytes" else flat
+
+    # ---- what the engine does ----
+
+    def counters(self) -> Dict[str, Any]:
+        """What this rank's engine has done since the start (struct halay_counters)."""
+        counters = Counters(struct_size=ctypes.sizeof(Counters))
+        status = self._call(held.halay_counters_read, self._p, ctypes.byref(counters))
+        if status:
+            raise last_error(status, "read the counters")
+        said = {name: getattr(counters, name) for name, *_ in Counters._fields_[1:]}
+        return {name: list(value) if isinstance(value, ctypes.Array) else value for name, value in said.items()}
+
+    def timeline_start(self, path: str) -> None:
+        """Record what the engine does, for ui.perfetto.dev, until timeline_stop or close (halay_timeline_start)."""
+        status = self._call(lib.halay_timeline_start, self._p, os.fsencode(path))
+        if status:
+            raise last_error(status, f"start a timeline in '{path}'")
+
+    def timeline_stop(self) -> None:
+        """End the recording and write the file."""
+        status = self._call(lib.halay_timeline_stop, self._p)
+        if status:
+            raise last_error(status, "stop the timeline")
+
+
+def _set_shape(info: TensorInfo, given: buffers.Buffer) -> None:
+    shape = buffers.flatten(given.shape)
+    info.dtype, info.dimensions = given.dtype, len(shape)
+    info.shape[: len(shape)] = shape
+
+
+def _part(rows: int, splits: Optional[Sequence[int]], size: int, rank: int) -> int:
+    """Rows of this rank's part of a reduce-scatter."""
+    return splits[rank] if splits is not None else int(held.halay_scatter_rows(rows, size, rank, None))
+
+
+def _result_shape(
+    collective: int, given: buffers.Buffer, splits: Optional[Sequence[int]], size: int, rank: int
+) -> Tuple[int, ...]:
+    """
+    The shape of an array for the result. That of an all-gather or an all-to-all is not known: it is made as if all
+    ranks gave as much as this one, and what comes out is copied if it is more.
+    """
+    shape = tuple(given.shape)
+    if collective == Collective.ALLREDUCE:
+        return shape
+    if not shape:
+        raise ValueError("a scalar has no rows")
+    if collective == Collective.ALLGATHER:
+        return (shape[0] * size, *shape[1:])
+    if collective == Collective.REDUCE_SCATTER:
+        return (_part(shape[0], splits, size, rank), *shape[1:])
+    return shape
+
+
+def _room_needed(
+    collective: int, given: buffers.Buffer, splits: Optional[Sequence[int]], size: int, rank: int
+) -> int:
+    """Bytes that the result has at least, as far as this rank knows."""
+    if collective in (Collective.ALLGATHER, Collective.ALLTOALL):
+        return 0
+    return buffers.elements(_result_shape(collective, given, splits, size, rank)) * ITEM_SIZES[given.dtype]
+
+
+def _finisher(data: Any, out: Any, size: int) -> Finish:
+    """What makes the result of an operation whose size is known when it has ended."""
+
+    def finish(request: Request, status: int, said: Result) -> Any:
+        if status not in (_OK, Status.ARGUMENT) or not said.data and status != _OK:
+            return None
+        if said.rows:
+            request.rows = said.rows[:size]
+        room = buffers.nbytes(buffers.describe(out))
+        shape = (said.shape[0], *out.shape[1:])
+        if said.bytes <= room:
+            return out[: said.shape[0]]
+        made = buffers.empty(data, shape)
+        ctypes.memmove(buffers.describe(made).address, said.data, said.bytes)
+        return made
+
+    return finish
+
+
+def _finish_join(request: Request, status: int, said: Result) -> Any:
+    return said.last_joined if status == _OK else None
+
+
+_contexts: "weakref.WeakSet[Context]" = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """At the end of the interpreter: the others then need not wait for this rank."""
+    for ctx in list(_contexts):
+        ctx.close()
+
+
+def _forget_all() -> None:
+    for ctx in list(_contexts):
+        ctx._after_fork()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_forget_all)
