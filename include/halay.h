@@ -106,6 +106,17 @@ HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay
  */
 HALAY_API void halay_fini(struct halay_context *ctx);
 
+/*
+ * Give up the job at once, for all ranks: what is in flight on this rank ends with HALAY_ERR_CANCELED ("aborted:
+ * REASON"), on the others with HALAY_ERR_PEER ("rank 2 aborted: REASON"), as a rule within a second; so do later
+ * submissions. A collective that is under way is broken off: what it has written to is undefined. From any thread, also
+ * while another one waits, and in a callback; never blocks. reason: copied, the first 511 bytes of it; NULL: none. The
+ * first failure stays: after one, and after another abort, this call does nothing. The context is good for halay_fini
+ * only; afterwards halay_init starts the job again, if all ranks call it, those that were told of the abort too.
+ * HALAY_ERR_ARGUMENT: ctx is NULL.
+ */
+HALAY_API enum halay_status halay_abort(struct halay_context *ctx, const char *reason);
+
 /* Who this process is in the job. */
 HALAY_API int halay_rank(const struct halay_context *ctx);
 HALAY_API int halay_size(const struct halay_context *ctx);

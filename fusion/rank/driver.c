@@ -47,6 +47,7 @@
 #include "base/error_text.h"
 #include "base/sync.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/rank/messenger.h"
 #include "fusion/rank/step.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
@@ -83,14 +84,20 @@ static int must_poll(const struct halay_context *ctx)
            (ctx->driven.execution.running_count && world->data != ctx->control && (!world->data_rings || world->node));
 }
 
+/* The engine has failed, and not all peers have heard why. */
+static int owes_word(const struct halay_context *ctx)
+{
+    return ctx->status != HALAY_OK && !halay_messenger_is_quiet(ctx->driven.negotiation.messenger);
+}
+
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
     int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx);
 
     if (must_poll(ctx))
         longest = NAP_US;
-    else if (longest > PENDING_SLEEP_US &&
-             (halay_engine_is_pending(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
+    else if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
+                                            atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
     if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
@@ -304,8 +311,9 @@ void halay_driver_wake(struct halay_context *ctx)
 
 static int has_work_locked(const struct halay_context *ctx)
 {
-    return ctx->queue.submitted.count || atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
-           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens;
+    return atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) ||
+           atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.owes_word;
 }
 
 /* Free, or the thread's, who sleeps. */
@@ -336,6 +344,7 @@ static void give_role_locked(struct halay_context *ctx)
     halay_error_mute(0);
     ctx->driver.holder = HALAY_DRIVER_NONE;
     ctx->driver.drove_us = ctx->driven.now_us;
+    ctx->driver.owes_word = owes_word(ctx);
 }
 
 /* A waiter that leaves while the role is free wakes whoever may need it, whether it had the role or was only offered

@@ -65,6 +65,8 @@ static void tell_others(struct halay_context *ctx, enum halay_status status, int
     ctx->driven.negotiation.said_fail = 1;
     if (status == HALAY_ERR_PEER)
         snprintf(text, sizeof text, "%s", ctx->text);
+    else if (status == HALAY_ERR_CANCELED) /* "aborted: ..." */
+        snprintf(text, sizeof text, "rank %d %.900s", ctx->rank, ctx->text);
     else
         snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
     item.text_length = strlen(text);

@@ -161,8 +161,11 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
     ctx->queue.submitted.count = 0;
     ctx->driven.negotiation.taken = taken;
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
+    int is_aborted = ctx->queue.is_aborted;
     pthread_mutex_unlock(&ctx->lock);
 
+    if (is_aborted) /* the reason is set once */
+        halay_engine_fail(ctx, HALAY_ERR_CANCELED, ctx->rank, "aborted: %s", ctx->queue.reason);
     for (size_t i = 0; i < taken.count; i++) {
         struct halay_event *e = &taken.events[i];
         int is_open = ctx->status == HALAY_OK;
@@ -173,7 +176,7 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
         else if (e->kind == HALAY_EVENT_WAITED && is_open)
             to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
     }
-    return taken.count;
+    return taken.count + (size_t)is_aborted;
 }
 
 static void tell_flush(struct halay_context *ctx)

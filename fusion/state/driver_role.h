@@ -26,6 +26,7 @@ struct halay_driver_role {
     int has_news;            /* something came while the driver was awake; it looks before it sleeps */
     int64_t drove_us;        /* when somebody gave the role up last */
     int listens;             /* somebody listens to peers at all times: rank 0 serves ranks in which it takes no part */
+    int owes_word;           /* the engine has failed, and the messages that say so are on their way */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
     /* Threads that have unlocked and wake somebody: the context stays until they are through. Added to under lock
      * (relaxed); subtracted with release, for the acquire in halay_driver_stop. */

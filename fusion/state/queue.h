@@ -14,6 +14,8 @@
 struct halay_request;
 struct halay_static_bucket;
 
+enum { HALAY_REASON_MAX = 512 };
+
 enum halay_event_kind { HALAY_EVENT_SUBMITTED, HALAY_EVENT_WAITED, HALAY_EVENT_UNREGISTERED };
 
 struct halay_event {
@@ -30,14 +32,16 @@ struct halay_events {
 
 struct halay_queue {
     struct halay_events submitted;
-    _Atomic int has_events; /* submitted.count > 0; stored under lock, read by the driver before it takes it */
+    _Atomic int has_events; /* something for the driver; stored under lock, read by the driver before it takes it */
     struct halay_request *free_requests; /* the pool: rank/request.c */
     struct request_slab *slabs;          /* owned */
     _Atomic size_t in_flight; /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
     /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in
      * halay_wait_any. */
     _Atomic uint64_t deliveries;
-    int is_joined; /* a join is in flight: nothing else is taken */
+    int is_joined;  /* a join is in flight: nothing else is taken */
+    int is_aborted; /* halay_abort was called; why: */
+    char reason[HALAY_REASON_MAX];
 };
 
 /* Room for so many more events: pushing them cannot fail until the lock is released. */

@@ -3,13 +3,14 @@
  * One rank of a job of processes with an engine, for the scripts beside it:
  * usage: job [--spawn N [--nodes LAYOUT]] WHAT [SEED]
  *
- * programs: random programs (program.h). deterministic: the same bits for several orders of arrival. die: the last
- * rank is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
+ * programs: random programs (program.h). deterministic: the same bits for several orders of arrival. die: the last rank
+ * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
  * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank
  * is killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall
  * limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. unlike: three
  * ranks that are configured so that they cannot start together. making: the last of four ranks is killed while the
- * group of a process set is made. endless, idle: all-reduces without end, or none, until a peer is lost.
+ * group of a process set is made. abort: one rank gives up, and all start again, several times. endless, idle:
+ * all-reduces without end, or none, until a peer is lost.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
@@ -318,6 +319,32 @@ static void run_again(uint64_t seed)
     }
 }
 
+/* One of them gives up while the others wait for it, or are still about to; all leave, and meet again. */
+static void run_abort(void)
+{
+    for (int i = 0; i < 6; i++) {
+        struct halay_context *ctx;
+        char want[40], reason[20];
+        float x = 1;
+        if (!CHECK(join(&ctx) == HALAY_OK, "round %d: %s", i, halay_error_text()))
+            return;
+        int rank = halay_rank(ctx), size = halay_size(ctx);
+        snprintf(reason, sizeof reason, "round %d", i);
+        snprintf(want, sizeof want, "rank %d aborted: %s", i % size, reason);
+        enum halay_status status = halay_allreduce(ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM);
+        CHECK(status == HALAY_ERR_PEER || (status == HALAY_OK && x == (float)size));
+        if (rank == i % size) {
+            CHECK(halay_abort(ctx, reason) == HALAY_OK);
+        } else {
+            CHECK(halay_barrier(ctx, "y") == HALAY_ERR_PEER);
+            CHECK(!strcmp(halay_error_text(), want), "'%s', not '%s'", halay_error_text(), want);
+        }
+        if ((rank + i) % 3 == 0)
+            poll(NULL, 0, 50); /* some come late to the next round */
+        halay_fini(ctx);
+    }
+}
+
 /* What a process holds: files, threads, mappings. */
 struct holdings {
     int files, threads, mappings;
@@ -560,25 +587,34 @@ static void check_place(const struct halay_context *ctx, const char *layout)
     CHECK(halay_cross_rank(ctx) == node && halay_cross_size(ctx) == nodes && halay_is_homogeneous(ctx) == !uneven);
 }
 
+/* What joins the job by itself, or several times. Nonzero: it was one of these. */
+static int run_by_itself(const char *what, uint64_t seed)
+{
+    if (!strcmp(what, "again"))
+        run_again(seed);
+    else if (!strcmp(what, "observe"))
+        observe();
+    else if (!strcmp(what, "abort"))
+        run_abort();
+    else if (!strcmp(what, "unlike"))
+        run_unlike();
+    else if (!strcmp(what, "making"))
+        run_making();
+    else if (!strcmp(what, "often"))
+        run_often();
+    else if (!strcmp(what, "two"))
+        run_two(seed);
+    else
+        return 0;
+    return 1;
+}
+
 static int be_rank(const char *what, const char *layout, uint64_t seed)
 {
     struct halay_context *ctx;
 
-    if (!strcmp(what, "again") || !strcmp(what, "observe")) {
-        *what == 'a' ? run_again(seed) : observe();
+    if (run_by_itself(what, seed))
         return test_failed != 0;
-    }
-    if (!strcmp(what, "unlike") || !strcmp(what, "making")) {
-        *what == 'u' ? run_unlike() : run_making();
-        return test_failed != 0;
-    }
-    if (!strcmp(what, "often") || !strcmp(what, "two")) {
-        if (*what == 'o')
-            run_often();
-        else
-            run_two(seed);
-        return test_failed != 0;
-    }
     enum halay_status status = join(&ctx);
     if (status == HALAY_ERR_UNSUPPORTED) {
         printf("skipped: this transport is not built in, or not possible here\n");
@@ -658,7 +694,8 @@ int main(int argc, char **argv)
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] programs | deterministic | die | leave | again | "
                         "often | two | fork | "
-                        "flight | stop | observe | unlike | making | endless | idle [SEED]\n");
+                        "flight | stop | observe | unlike | making | abort | endless | idle "
+                        "[SEED]\n");
         return 99;
     }
     /* Ranks that mpirun starts are given the seed: they must have the same. */

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The engine in processes over shared memory: random programs (seeds printed), the deterministic modes, a rank that is
-# killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork, what the
-# engine tells about itself; ranks that are configured unlike, one that is killed while a process set is made.
+# killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork, aborted and
+# started again, what the engine tells about itself; ranks that are configured unlike, one that is killed while a
+# process set is made.
 # HALAY_TRANSPORT may name another transport (test_ucx.sh).
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
@@ -17,6 +18,9 @@ done
 for what in again two $([ "$HALAY_TRANSPORT" = shm ] && echo often fork); do # ucx keeps things, and minds a fork
     "$job" --spawn 2 $what || { echo "$what"; exit 1; }
 done
+"$job" --spawn 3 abort || { echo "a job that is aborted and starts again"; exit 1; }
+run=$top_builddir/launcher/halayrun
+[ ! -x "$run" ] || "$run" -np 3 "$job" abort || { echo "an abort under halayrun"; exit 1; }
 "$job" --spawn 3 unlike || { echo "ranks that cannot start together"; exit 1; }
 "$job" --spawn 4 making || { echo "a death while a process set is made"; exit 1; }
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 observe || exit $?

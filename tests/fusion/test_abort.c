@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay_abort over the fake transport: one rank gives up, in a thread of its own while its others wait, in a callback,
+ * with nothing in flight, in the midst of data, or several ranks at once; every rank's requests end and say who it was.
+ */
+#include "tests/fusion/ranks.h"
+
+enum { ABORTER = 1, LARGE = 300000 };
+
+/* What a rank that did not abort is told; several may have. */
+static int is_told(const char *text)
+{
+    int rank;
+
+    return sscanf(text, "rank %d aborted: no more", &rank) == 1 && strstr(text, "aborted: no more") != NULL;
+}
+
+static void check_end(const struct rank_run *run, int has_aborted, enum halay_status status, const char *text)
+{
+    if (has_aborted && status == HALAY_ERR_CANCELED)
+        CHECK(!strcmp(text, "aborted: no more"), "'%s'", text);
+    else
+        CHECK(status == HALAY_ERR_PEER && is_told(text), "rank %d: %s, '%s'", run->rank, halay_status_string(status),
+              text);
+}
+
+/* Nothing works any more, and says why. */
+static void check_over(const struct rank_run *run, int has_aborted)
+{
+    struct halay_request *request;
+    char text[200];
+    float x = 1;
+
+    enum halay_status status = halay_context_status(run->ctx, text, sizeof text);
+    check_end(run, has_aborted, status, text);
+    CHECK(halay_allreduce_async(run->ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == status);
+    CHECK(!strcmp(halay_error_text(), text), "'%s', not '%s'", halay_error_text(), text);
+    CHECK(halay_abort(run->ctx, "too late") == HALAY_OK);
+    atomic_fetch_add((_Atomic int *)run->arg, 1);
+    while (atomic_load((_Atomic int *)run->arg) < run->size) /* this transport keeps no words of a rank that has left */
+        sched_yield();
+}
+
+static void *abort_now(void *arg)
+{
+    struct rank_run *run = arg;
+
+    CHECK(halay_abort(run->ctx, "no more") == HALAY_OK);
+    return NULL;
+}
+
+static void submit(struct rank_run *run, const char *name, float *data, size_t count, struct halay_request **request)
+{
+    CHECK(halay_allreduce_async(run->ctx, name, NULL, data, count, HALAY_F32, HALAY_SUM, request) == HALAY_OK);
+}
+
+/* All but the last wait for what that one never submits. */
+static void while_waiting(struct rank_run *run)
+{
+    struct halay_request *request = NULL;
+    int is_idle = run->rank == run->size - 1;
+    pthread_t thread;
+    float x = 1;
+
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    if (run->rank == ABORTER)
+        REQUIRE(!pthread_create(&thread, NULL, abort_now, run));
+    if (!is_idle && halay_allreduce_async(run->ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK) {
+        enum halay_status status = halay_wait(request, -1);
+        check_end(run, run->rank == ABORTER, status, halay_request_text(request));
+        check_end(run, run->rank == ABORTER, status, halay_error_text());
+        halay_request_free(request);
+    }
+    if (run->rank == ABORTER)
+        pthread_join(thread, NULL);
+    while (halay_context_status(run->ctx, NULL, 0) == HALAY_OK)
+        sched_yield();
+    check_over(run, run->rank == ABORTER);
+}
+
+static void give_up(void *arg, enum halay_status status, const char *text)
+{
+    CHECK(status == HALAY_OK && !*text);
+    abort_now(arg);
+}
+
+static void in_callback(struct rank_run *run)
+{
+    struct halay_request *first, *second;
+    float x = 1, y = 1;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "first", .dimensions = 1, .shape = { 1 }, .out = &x
+    };
+
+    if (run->rank != ABORTER)
+        submit(run, "second", &y, 1, &second);
+    CHECK(halay_submit_named(run->ctx, &info, run->rank == ABORTER ? give_up : NULL, run, &first) == HALAY_OK);
+    enum halay_status status = halay_wait(first, -1);
+    if (status == HALAY_OK)
+        CHECK(x == (float)run->size);
+    else /* the aborter has had its sum before this rank */
+        check_end(run, 0, status, halay_request_text(first));
+    halay_request_free(first);
+    if (run->rank != ABORTER) {
+        status = halay_wait(second, -1);
+        check_end(run, 0, status, halay_request_text(second));
+        halay_request_free(second);
+    }
+    while (halay_context_status(run->ctx, NULL, 0) == HALAY_OK)
+        sched_yield();
+    check_over(run, run->rank == ABORTER);
+}
+
+/* Whoever is in no call at all hears of it nevertheless. */
+static void while_idle(struct rank_run *run)
+{
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    if (run->rank == ABORTER)
+        abort_now(run);
+    while (halay_context_status(run->ctx, NULL, 0) == HALAY_OK)
+        sched_yield();
+    check_over(run, run->rank == ABORTER);
+}
+
+/* Large tensors one after the other until one ends in the abort. */
+static void in_data(struct rank_run *run)
+{
+    struct halay_request *requests[2];
+    enum halay_status status = HALAY_OK;
+    float *data = calloc(2 * LARGE, sizeof *data);
+
+    REQUIRE(data);
+    for (int step = 0; status == HALAY_OK; step++) {
+        for (int i = 0; i < 2 && status == HALAY_OK; i++) {
+            requests[i] = NULL;
+            status = halay_allreduce_async(run->ctx, i ? "a" : "b", NULL, data + i * LARGE, LARGE, HALAY_F32, HALAY_SUM,
+                                           &requests[i]);
+        }
+        if (run->rank == ABORTER && step == 2)
+            abort_now(run);
+        for (int i = 0; i < 2 && requests[i]; i++) {
+            enum halay_status ended = halay_wait(requests[i], -1);
+            if (ended != HALAY_OK)
+                check_end(run, run->rank == ABORTER, ended, halay_request_text(requests[i]));
+            halay_request_free(requests[i]);
+            requests[i] = NULL;
+            status = status == HALAY_OK ? ended : status;
+        }
+    }
+    free(data);
+    check_over(run, run->rank == ABORTER);
+}
+
+/* The first one to be heard of is named; a rank names itself, or that one. */
+static void several(struct rank_run *run)
+{
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    abort_now(run);
+    while (halay_context_status(run->ctx, NULL, 0) == HALAY_OK)
+        sched_yield();
+    check_over(run, 1);
+}
+
+static void arguments(struct rank_run *run)
+{
+    char text[200], reason[3000];
+
+    CHECK(halay_abort(NULL, "x") == HALAY_ERR_ARGUMENT);
+    memset(reason, 'r', sizeof reason);
+    reason[sizeof reason - 1] = 0;
+    CHECK(halay_abort(run->ctx, run->size == 1 ? NULL : reason) == HALAY_OK);
+    while (halay_context_status(run->ctx, text, sizeof text) == HALAY_OK)
+        sched_yield();
+    CHECK(strstr(text, run->size == 1 ? "aborted: no reason given" : "aborted: rrr") != NULL, "'%s'", text);
+}
+
+int main(void)
+{
+    static void (*const bodies[])(struct rank_run * run) = { while_waiting, in_callback, while_idle, in_data, several };
+
+    for (int size = 1; size <= 2; size++)
+        ranks_run(size, 0, &(struct rank_run){ .body = arguments, .expected = "aborted" }, NULL, NULL);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        for (int size = 2; size <= 4; size++)
+            for (uint64_t delay = 0; delay < 2; delay++) {
+                _Atomic int over = 0;
+                ranks_run(size, delay, &(struct rank_run){ .body = bodies[i], .arg = &over, .expected = "" }, NULL,
+                          NULL);
+            }
+    return test_end();
+}
