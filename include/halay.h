@@ -75,14 +75,17 @@ struct halay_options {
     /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data.
      * NULL: HALAY_JOIN_AVERAGE. Rank 0's counts. */
     const char *join_average;
+    /* Meet the other ranks over the program's own key-value store (halay_types.h), whatever started this process; NULL:
+     * don't. bootstrap is "auto" or NULL then (HALAY_ERR_CONFIG). Not in an elastic job (HALAY_ERR_UNSUPPORTED). */
+    const struct halay_rendezvous *rendezvous;
 };
 
 /*
  * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. One of
  * several that another launcher (torchrun, srun without an MPI plugin, ...) has started is refused with
- * HALAY_ERR_UNSUPPORTED, unless bootstrap is "self". Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30
- * s). options may be NULL. Under mpirun MPI is initialised by this call if it was not, and stays up after halay_fini.
- * May be called again after halay_fini.
+ * HALAY_ERR_UNSUPPORTED, unless bootstrap is "self" or there is a rendezvous. Blocks until all ranks have come, at most
+ * HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is initialised by this call if it was not, and
+ * stays up after halay_fini. May be called again after halay_fini.
  * Process sets that are asked for are made before it returns, which all ranks must ask for alike (HALAY_ERR_MISMATCH,
  * also if others ask for none; HALAY_ERR_ARGUMENT). All ranks ask for the same transport (HALAY_ERR_MISMATCH). A rank
  * that cannot go on, for example because of a wrong setting or of options that it cannot read, ends the start of all

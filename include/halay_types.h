@@ -137,6 +137,35 @@ enum halay_mpi_abi {
     HALAY_MPI_MPICH = 2, /* MPICH, Intel MPI, MVAPICH, Cray MPICH: MPI_Comm is an int */
 };
 
+/*
+ * How the ranks of a job meet over a key-value store of the program's own: PyTorch's, PMI, etcd, a folder that all see.
+ * Zero-initialise, set struct_size to sizeof, then the rest; every rank gives its own rank and the same size.
+ *
+ * The callbacks are called by the one thread that starts, while it does, and never later. They return HALAY_OK, or an
+ * error, which ends this rank's start with that status; the others' ends too, at once if they are told, after
+ * HALAY_START_TIMEOUT if they aren't. Each rank puts about ten values and gets as many of each other rank, most of them
+ * below 1 KiB.
+ *
+ * Keys are text without blanks of at most 192 bytes that begin with prefix; no key is put twice, and none has to be
+ * removed. The n-th start of each rank under one prefix meets the n-th of the others, as its keys are other ones. So
+ * contexts may follow each other under one prefix, but those that are started at the same time by several threads, and
+ * a start after one that not all ranks had begun, need a prefix of their own. A store that outlives the job does, too.
+ *
+ * Who can read the store can join the job, and who can write it can disturb it: among the values is the job's secret.
+ */
+struct halay_rendezvous {
+    size_t struct_size;
+    int rank, size;
+    void *arg; /* the callbacks get it; borrowed while the start lasts */
+    /* Set key to these bytes. Other ranks see all of them or no key. */
+    enum halay_status (*put)(void *arg, const char *key, const void *value, size_t bytes);
+    /* Wait until the key is there, at most timeout_ms (0: look once; never negative), and copy its value, which has
+     * exactly that many bytes. HALAY_ERR_TIMEOUT: it is not there yet. That is no failure: the start asks again, with
+     * times as short as 5 ms. */
+    enum halay_status (*get)(void *arg, const char *key, void *value, size_t bytes, int timeout_ms);
+    const char *prefix; /* 1 to 128 bytes, the same on all ranks; NULL: "halay". Copied. */
+};
+
 /* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
 enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
 

@@ -63,9 +63,11 @@ enum halay_status halay_store_answer(struct halay_store_client *client, const ch
                                      int timeout_ms);
 void halay_store_client_close(struct halay_store_client *client);
 
-/* Draw a secret and put it into a sealed memory file (close-on-exec: a caller that passes it on clears that). */
+/* Draw a secret. HALAY_ERR_SYSTEM. */
+enum halay_status halay_store_draw_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES]);
+/* The same, and put it into a sealed memory file (close-on-exec: a caller that passes it on clears that). */
 enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES], int *fd);
-/* The same with a secret that another process has drawn. */
+/* Put one into such a file that another process has drawn. */
 enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned char secret[HALAY_SECRET_BYTES],
                                           int *fd);
 /* Read the secret from an inherited descriptor (position-independent, so that it can be read again). */

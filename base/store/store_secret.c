@@ -29,16 +29,23 @@ enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned 
     return HALAY_OK;
 }
 
-enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES], int *fd)
+enum halay_status halay_store_draw_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES])
 {
-    unsigned char bytes[HALAY_SECRET_BYTES];
-
     if (sodium_init() < 0) {
         halay_error(log, "libsodium cannot be initialised");
         return HALAY_ERR_SYSTEM;
     }
-    randombytes_buf(bytes, sizeof bytes);
-    enum halay_status status = halay_store_keep_secret(log, bytes, fd);
+    randombytes_buf(secret, HALAY_SECRET_BYTES);
+    return HALAY_OK;
+}
+
+enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES], int *fd)
+{
+    unsigned char bytes[HALAY_SECRET_BYTES];
+
+    enum halay_status status = halay_store_draw_secret(log, bytes);
+    if (status == HALAY_OK)
+        status = halay_store_keep_secret(log, bytes, fd);
     if (status == HALAY_OK)
         memcpy(secret, bytes, sizeof bytes);
     sodium_memzero(bytes, sizeof bytes);

@@ -212,17 +212,34 @@ static enum halay_status boot_mpi(struct halay_world *world)
     return api->boot_create(world->host, &world->boot);
 }
 
+/* Both from the program. */
+static enum halay_status check_bootstrap(struct halay_world *world, const char *bootstrap, const char *other,
+                                         const char *same)
+{
+    if (is_auto(bootstrap) || is_set_to(bootstrap, same))
+        return HALAY_OK;
+    halay_error(world->log, "bootstrap '%s' and %s: one of them", bootstrap, other);
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status boot_rendezvous(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = check_bootstrap(world, options->bootstrap, "a rendezvous", "auto");
+    if (status != HALAY_OK)
+        return status;
+    return halay_boot_rendezvous_create(world->log, options->rendezvous, world->config.start_timeout_ms, &world->boot);
+}
+
 /* The program's communicator overrides the environment. */
 static enum halay_status boot_communicator(struct halay_world *world, const struct halay_world_options *options)
 {
     const struct halay_module_api *api;
 
-    if (!is_auto(options->bootstrap) && !is_set_to(options->bootstrap, "mpi")) {
-        halay_error(world->log, "bootstrap '%s' and a communicator: one of them", options->bootstrap);
-        return HALAY_ERR_CONFIG;
-    }
+    enum halay_status status = check_bootstrap(world, options->bootstrap, "a communicator", "mpi");
+    if (status != HALAY_OK)
+        return status;
     world->comm_abi = options->comm_abi;
-    enum halay_status status = module_get(world, MODULE_MPI, HALAY_LOG_ERROR, &api);
+    status = module_get(world, MODULE_MPI, HALAY_LOG_ERROR, &api);
     if (status != HALAY_OK)
         return status;
     return api->boot_create_from(world->host, options->comm, options->comm_abi, &world->boot);
@@ -284,6 +301,8 @@ static enum halay_status boot_open(struct halay_world *world, const struct halay
 
     if (options && options->comm)
         status = boot_communicator(world, options);
+    else if (options && options->rendezvous)
+        status = boot_rendezvous(world, options);
     else
         status = world->heritage ? boot_elastic(world, options) : boot_choose(world);
     if (status != HALAY_OK)
@@ -579,10 +598,10 @@ static enum halay_status inherit(struct halay_world *world, const struct halay_w
 
     if (world->config.elastic < 0)
         return HALAY_OK;
-    if (!heritage || options->comm) {
+    if (!heritage || options->comm || options->rendezvous) {
         halay_error(world->log,
                     "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
-                    "nor a communicator can be opened");
+                    "nor a communicator nor a rendezvous can be opened");
         return HALAY_ERR_UNSUPPORTED;
     }
     if (!heritage->memory) {

@@ -65,6 +65,8 @@ struct halay_world_options {
     /* An MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call. */
     const void *comm;
     enum halay_mpi_abi comm_abi;
+    const struct halay_rendezvous
+        *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed likewise. */
     const char *transport;
     const char *join_average; /* "all", "present"; NULL: the configuration's */
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */

@@ -5,6 +5,14 @@ set -e
 hello=$top_builddir/examples/hello linear=$top_builddir/examples/linear run=$top_builddir/launcher/halayrun
 "$hello" | grep -q 'hello from rank 0 of 1: the numbers of all ranks add up to 0'
 "$linear" >/dev/null
+folder=$(mktemp -d)
+for rank in 0 1 2; do
+    "$top_builddir/examples/own_start" $rank 3 "$folder" >"$folder/out.$rank" &
+done
+wait
+out=$(cat "$folder"/out.*)
+rm -rf "$folder"
+[ "$(echo "$out" | grep -c 'of 3: the numbers of all ranks add up to 3')" = 3 ] || { echo "$out"; exit 1; }
 [ -x "$run" ] || { echo "skipped: no halayrun"; exit 77; }
 out=$("$run" -np 3 "$hello")
 [ "$(echo "$out" | grep -c 'of 3: the numbers of all ranks add up to 3')" = 3 ] || { echo "$out"; exit 1; }

@@ -2,10 +2,11 @@
  *
  * Bootstrap: who am I, how many are we, and an exchange of small blobs before any transport exists.
  *
- *   self    one rank, alone                                                boot_self.c
- *   store   the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
- *           the same, in an elastic job                                    participant.c
- *   mpi     an MPI communicator (in the mpi module)                        mpi_boot.c
+ *   self         one rank, alone                                                boot_self.c
+ *   store        the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
+ *                the same, in an elastic job                                    participant.c
+ *   rendezvous   the program's own key-value store                              boot_rendezvous.c
+ *   mpi          an MPI communicator (in the mpi module)                        mpi_boot.c
  */
 #ifndef HALAY_BOOT_H
 #define HALAY_BOOT_H
@@ -45,5 +46,10 @@ enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boo
 /* HALAY_ERR_CONFIG: the launcher's variables are not all there; else what halay_store_client_open returns. */
 enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,
                                           struct halay_boot **out);
+/* rendezvous is borrowed for the call, what its arg points to until the last allgather. Waits for rank 0, at most
+ * timeout_ms. HALAY_ERR_ARGUMENT: it is not as it should be; HALAY_ERR_MISMATCH: rank 0 was given another size;
+ * HALAY_ERR_TIMEOUT; what the callbacks return. */
+enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const struct halay_rendezvous *rendezvous,
+                                               int timeout_ms, struct halay_boot **out);
 
 #endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bootstrap over the program's key-value store (struct halay_rendezvous): an allgather puts one key and gets every
+ * other rank's.
+ *
+ *     PREFIX/START/ROUND/RANK      start: the n-th in this store; round: the n-th allgather, 0 is the hello
+ *
+ * No key is put twice, so the store need not replace any, and a rank that is late still finds what others have read
+ * long ago. A rank's start is the first whose hello it has not put yet. So the n-th start of each rank meets the n-th
+ * of the others, without a count that somebody would have to keep.
+ *
+ * The hello says of how many ranks a rank takes itself to be one. Rank 0's holds the job's secret, too, since nobody
+ * but the job reads the store.
+ */
+#include "base/clock.h"
+#include "base/store/store.h"
+#include "base/struct_size.h"
+#include "collectives/transport/meet/boot.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE_MS = 200, PREFIX_MAX = 128 };
+
+struct boot_rendezvous {
+    struct halay_boot base;
+    struct halay_rendezvous store; /* what arg points to is borrowed */
+    char prefix[PREFIX_MAX + 1];
+    unsigned start, round;
+    unsigned char secret[HALAY_SECRET_BYTES];
+};
+
+struct hello {
+    int32_t size;
+    unsigned char secret[HALAY_SECRET_BYTES]; /* rank 0's; zeros of the others */
+};
+
+/* ---- the program's callbacks ---- */
+
+static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_rendezvous *self, int rank)
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "%s/%u/%u/%d", self->prefix, self->start, self->round, rank);
+}
+
+/* What a callback returned is not ours: it may be no status at all. */
+static enum halay_status failed(struct boot_rendezvous *self, const char *call, const char *key,
+                                enum halay_status status)
+{
+    halay_error(self->base.log, "start over the program's store: %s of '%s' failed: %s (%d)", call, key,
+                halay_status_string(status), (int)status);
+    return status == HALAY_IN_PROGRESS || (int)status < 0 ? HALAY_ERR_SYSTEM : status;
+}
+
+static enum halay_status put(struct boot_rendezvous *self, const void *value, size_t bytes)
+{
+    char key[HALAY_STORE_KEY_MAX];
+
+    key_set(key, self, self->base.rank);
+    enum halay_status status = self->store.put(self->store.arg, key, value, bytes);
+    return status == HALAY_OK ? HALAY_OK : failed(self, "put", key, status);
+}
+
+/* HALAY_ERR_TIMEOUT, without a line: it is not there yet. */
+static enum halay_status get(struct boot_rendezvous *self, int rank, void *value, size_t bytes, int timeout_ms)
+{
+    char key[HALAY_STORE_KEY_MAX];
+
+    key_set(key, self, rank);
+    enum halay_status status = self->store.get(self->store.arg, key, value, bytes, timeout_ms);
+    return status == HALAY_OK || status == HALAY_ERR_TIMEOUT ? status : failed(self, "get", key, status);
+}
+
+/* ---- allgather ---- */
+
+static void report_missing(struct boot_rendezvous *self, int rank, int timeout_ms)
+{
+    halay_error(self->base.log,
+                "rank %d has not come to start %u under '%s' in the program's store within %g s "
+                "(HALAY_START_TIMEOUT)",
+                rank, self->start, self->prefix, timeout_ms / 1000.0);
+}
+
+/* In slices: what runs meanwhile must not wait, and a call that a signal should end returns now and then. */
+static enum halay_status get_by(struct boot_rendezvous *self, int rank, void *value, size_t bytes, int64_t deadline_us)
+{
+    int slice_ms = self->base.meanwhile ? HALAY_BOOT_SLICE_MS : SLICE_MS;
+
+    for (;;) {
+        int left_ms = halay_deadline_left_ms(deadline_us);
+        int is_last = left_ms >= 0 && left_ms <= slice_ms;
+        enum halay_status status = get(self, rank, value, bytes, is_last ? left_ms : slice_ms);
+        if (status != HALAY_ERR_TIMEOUT || halay_deadline_passed(deadline_us))
+            return status;
+        if (self->base.meanwhile)
+            self->base.meanwhile(self->base.meanwhile_arg);
+    }
+}
+
+static enum halay_status rendezvous_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                              int timeout_ms)
+{
+    struct boot_rendezvous *self = (struct boot_rendezvous *)boot;
+    int64_t deadline_us = halay_deadline_us(timeout_ms);
+
+    enum halay_status status = put(self, mine, bytes);
+    for (int r = 0; all && r < boot->size && status == HALAY_OK; r++) {
+        unsigned char *place = (unsigned char *)all + (size_t)r * bytes;
+        if (r == boot->rank)
+            memmove(place, mine, bytes);
+        else if ((status = get_by(self, r, place, bytes, deadline_us)) == HALAY_ERR_TIMEOUT)
+            report_missing(self, r, timeout_ms);
+    }
+    self->round++;
+    return status;
+}
+
+static void rendezvous_secret(struct halay_boot *boot, unsigned char *secret)
+{
+    memcpy(secret, ((struct boot_rendezvous *)boot)->secret, HALAY_SECRET_BYTES);
+}
+
+static void rendezvous_destroy(struct halay_boot *boot)
+{
+    struct boot_rendezvous *self = (struct boot_rendezvous *)boot;
+
+    explicit_bzero(self, sizeof *self);
+    free(self);
+}
+
+static const struct halay_boot_ops rendezvous_ops = {
+    .name = "rendezvous",
+    .allgather = rendezvous_allgather,
+    .secret = rendezvous_secret,
+    .destroy = rendezvous_destroy,
+};
+
+/* ---- create ---- */
+
+static enum halay_status check(struct halay_log *log, const struct halay_rendezvous *store)
+{
+    const char *wrong = NULL;
+
+    if (store->size < 1)
+        wrong = "size is less than 1";
+    else if (store->rank < 0 || store->rank >= store->size)
+        wrong = "rank is not from 0 to size - 1";
+    else if (!store->put || !store->get)
+        wrong = "put and get must both be there";
+    else if (store->prefix && (!*store->prefix || strlen(store->prefix) > PREFIX_MAX))
+        wrong = "prefix has no character, or more than 128";
+    if (!wrong)
+        return HALAY_OK;
+    halay_error(log, "struct halay_rendezvous: %s (rank %d, size %d)", wrong, store->rank, store->size);
+    return HALAY_ERR_ARGUMENT;
+}
+
+/* The first start that this rank has not begun. */
+static enum halay_status find_start(struct boot_rendezvous *self)
+{
+    struct hello old;
+    enum halay_status status = HALAY_OK;
+
+    for (self->start = 0; status == HALAY_OK; self->start += status == HALAY_OK)
+        status = get(self, self->base.rank, &old, sizeof old, 0);
+    explicit_bzero(&old, sizeof old);
+    return status == HALAY_ERR_TIMEOUT ? HALAY_OK : status;
+}
+
+/* Put this rank's hello, get rank 0's. */
+static enum halay_status greet(struct boot_rendezvous *self, int timeout_ms)
+{
+    struct hello hello = { .size = self->base.size };
+    int64_t deadline_us = halay_deadline_us(timeout_ms);
+    enum halay_status status = HALAY_OK;
+
+    if (self->base.rank == 0)
+        status = halay_store_draw_secret(self->base.log, hello.secret);
+    if (status == HALAY_OK)
+        status = put(self, &hello, sizeof hello);
+    if (status == HALAY_OK && self->base.rank != 0) {
+        status = get_by(self, 0, &hello, sizeof hello, deadline_us);
+        if (status == HALAY_ERR_TIMEOUT)
+            report_missing(self, 0, timeout_ms);
+    }
+    if (status == HALAY_OK && hello.size != self->base.size) {
+        halay_error(self->base.log, "struct halay_rendezvous: rank %d was given size %d, rank 0 was given %d",
+                    self->base.rank, self->base.size, (int)hello.size);
+        status = HALAY_ERR_MISMATCH;
+    }
+    memcpy(self->secret, hello.secret, sizeof hello.secret);
+    explicit_bzero(&hello, sizeof hello);
+    self->round++;
+    return status;
+}
+
+enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const struct halay_rendezvous *rendezvous,
+                                               int timeout_ms, struct halay_boot **out)
+{
+    struct halay_rendezvous store;
+
+    enum halay_status status =
+        halay_struct_read(log, "halay_rendezvous", rendezvous, sizeof store, sizeof store, &store);
+    if (status == HALAY_OK)
+        status = check(log, &store);
+    if (status != HALAY_OK)
+        return status;
+    if (store.size == 1)
+        return halay_boot_self_create(log, out);
+    struct boot_rendezvous *self = calloc(1, sizeof *self);
+    if (!self)
+        return HALAY_ERR_NO_MEMORY;
+    self->base = (struct halay_boot){ .ops = &rendezvous_ops, .rank = store.rank, .size = store.size, .log = log };
+    self->store = store;
+    snprintf(self->prefix, sizeof self->prefix, "%s", store.prefix ? store.prefix : "halay");
+    self->store.prefix = self->prefix;
+    status = find_start(self);
+    if (status == HALAY_OK)
+        status = greet(self, timeout_ms);
+    if (status != HALAY_OK) {
+        rendezvous_destroy(&self->base);
+        return status;
+    }
+    *out = &self->base;
+    return HALAY_OK;
+}

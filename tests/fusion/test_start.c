@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starts over a store of the program's own: ranks as processes and as threads; again and several at once under one
+ * store; callbacks that fail, at every call; ranks that are missing, or were told different things.
+ */
+#include "halay.h"
+#include "tests/fusion/folder_store.h"
+#include "tests/test.h"
+#include <pthread.h>
+#include <sys/wait.h>
+
+enum { RANKS_MAX = 5, ROUNDS = 3 };
+
+/* One rank. */
+struct rank_start {
+    struct halay_rendezvous rendezvous;
+    struct folder_store store;
+    const char *bootstrap;
+    int rounds;
+    const char *node;         /* HALAY_NODE, in a process of its own; NULL: this host's */
+    int may_lose;             /* another rank's start may fail when this one's has succeeded */
+    enum halay_status status; /* of the last round's start */
+    char text[1000];          /* of the first error */
+};
+
+static void keep_error(void *arg, enum halay_log_level level, const char *line)
+{
+    struct rank_start *rank = arg;
+
+    if (level == HALAY_LOG_ERROR && !*rank->text)
+        snprintf(rank->text, sizeof rank->text, "%s", line);
+}
+
+static void work(struct halay_context *ctx, const struct rank_start *rank)
+{
+    int n = rank->rendezvous.size, number = rank->rendezvous.rank + 1, sum = 0;
+
+    CHECK(halay_rank(ctx) == rank->rendezvous.rank && halay_size(ctx) == n);
+    if (rank->node)
+        CHECK(halay_local_size(ctx) == 1 && halay_cross_size(ctx) == n);
+    else
+        CHECK(halay_local_rank(ctx) == rank->rendezvous.rank && halay_local_size(ctx) == n);
+    if (halay_allreduce(ctx, "sum", &number, &sum, 1, HALAY_I32, HALAY_SUM) == HALAY_OK)
+        CHECK(sum == n * (n + 1) / 2);
+    else
+        CHECK(rank->may_lose, "%s", rank->text);
+}
+
+static void *start(void *arg)
+{
+    struct rank_start *rank = arg;
+    struct halay_options options = { .struct_size = sizeof options,
+                                     .bootstrap = rank->bootstrap,
+                                     .log = keep_error,
+                                     .log_arg = rank,
+                                     .rendezvous = &rank->rendezvous };
+    struct halay_context *ctx;
+
+    for (int round = 0; round < rank->rounds; round++) {
+        rank->status = halay_init(&options, &ctx);
+        if (rank->status != HALAY_OK)
+            return NULL;
+        int calls = rank->store.calls;
+        work(ctx, rank);
+        halay_fini(ctx);
+        CHECK(rank->store.calls == calls, "the store is used after the start");
+    }
+    CHECK(!rank->store.used_twice);
+    return NULL;
+}
+
+static void prepare(struct rank_start *ranks, int n, const char *folder)
+{
+    memset(ranks, 0, (size_t)n * sizeof *ranks);
+    for (int r = 0; r < n; r++) {
+        ranks[r].rendezvous = (struct halay_rendezvous){
+            .struct_size = sizeof ranks[r].rendezvous,
+            .rank = r,
+            .size = n,
+            .arg = &ranks[r].store,
+            .put = folder_put,
+            .get = folder_get,
+        };
+        ranks[r].store.folder = folder;
+        ranks[r].rounds = 1;
+    }
+}
+
+static void run_threads(struct rank_start *ranks, int n)
+{
+    pthread_t threads[2 * RANKS_MAX];
+
+    for (int r = 0; r < n; r++)
+        REQUIRE(!pthread_create(&threads[r], NULL, start, &ranks[r]));
+    for (int r = 0; r < n; r++)
+        pthread_join(threads[r], NULL);
+}
+
+static void run_processes(struct rank_start *ranks, int n)
+{
+    pid_t pids[RANKS_MAX];
+    int status;
+
+    fflush(stdout);
+    for (int r = 0; r < n; r++) {
+        REQUIRE((pids[r] = fork()) >= 0);
+        if (pids[r])
+            continue;
+        if (ranks[r].node)
+            setenv("HALAY_NODE", ranks[r].node, 1);
+        start(&ranks[r]);
+        if (ranks[r].node && ranks[r].status == HALAY_ERR_UNSUPPORTED)
+            exit(0); /* built without UCX and MPI */
+        CHECK(ranks[r].status == HALAY_OK, "rank %d of %d: %s", r, n, ranks[r].text);
+        exit(test_failed != 0);
+    }
+    for (int r = 0; r < n; r++)
+        CHECK(waitpid(pids[r], &status, 0) == pids[r] && WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* ---- what works ---- */
+
+static void check_sizes(void)
+{
+    struct rank_start ranks[RANKS_MAX];
+    char folder[32];
+
+    for (int n = 1; n <= RANKS_MAX; n++) {
+        folder_make(folder);
+        prepare(ranks, n, folder);
+        for (int r = 0; r < n; r++)
+            ranks[r].rounds = ROUNDS;
+        run_processes(ranks, n);
+        run_threads(ranks, n); /* these are the fourth start and those after it */
+        for (int r = 0; r < n; r++)
+            CHECK(ranks[r].status == HALAY_OK, "rank %d of %d: %s", r, n, ranks[r].text);
+        folder_remove(folder);
+    }
+}
+
+/* Two jobs over one store, at the same time. */
+static void check_prefixes(void)
+{
+    struct rank_start ranks[6];
+    char folder[32];
+
+    folder_make(folder);
+    prepare(ranks, 3, folder);
+    prepare(ranks + 3, 3, folder);
+    for (int r = 0; r < 6; r++)
+        ranks[r].rendezvous.prefix = r < 3 ? "even" : "odd";
+    run_threads(ranks, 6);
+    for (int r = 0; r < 6; r++)
+        CHECK(ranks[r].status == HALAY_OK, "%s", ranks[r].text);
+    folder_remove(folder);
+}
+
+/* There the engine's connections use the secret. */
+static void check_nodes(void)
+{
+    static const char *const nodes[] = { "a", "b", "c" };
+    struct rank_start ranks[3];
+    char folder[32];
+
+    folder_make(folder);
+    prepare(ranks, 3, folder);
+    for (int r = 0; r < 3; r++)
+        ranks[r].node = nodes[r];
+    run_processes(ranks, 3);
+    folder_remove(folder);
+}
+
+/* The program knows better than its launcher's variables. */
+static void check_launcher(void)
+{
+    struct rank_start ranks[2];
+    char folder[32];
+
+    setenv("WORLD_SIZE", "2", 1);
+    setenv("RANK", "1", 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("HALAY_BOOTSTRAP", "mpi", 1);
+    folder_make(folder);
+    prepare(ranks, 2, folder);
+    run_threads(ranks, 2);
+    CHECK(ranks[0].status == HALAY_OK && ranks[1].status == HALAY_OK, "%s%s", ranks[0].text, ranks[1].text);
+    folder_remove(folder);
+    unsetenv("WORLD_SIZE");
+    unsetenv("RANK");
+    unsetenv("MASTER_ADDR");
+    unsetenv("HALAY_BOOTSTRAP");
+}
+
+/* ---- what does not ---- */
+
+/* Each call of rank 1's fails once. Rank 0 ends, too: alarm says so. If it had all it needed, its start may succeed. */
+static void check_failures(void)
+{
+    struct rank_start ranks[2];
+    char folder[32];
+    int number = 1;
+
+    setenv("HALAY_START_TIMEOUT", "0.5", 1);
+    for (;; number++) {
+        folder_make(folder);
+        prepare(ranks, 2, folder);
+        ranks[1].store.fails_at = number;
+        ranks[0].may_lose = 1;
+        ranks[1].store.failure = HALAY_ERR_CANCELED;
+        run_threads(ranks, 2);
+        folder_remove(folder);
+        if (ranks[1].store.calls < number)
+            break;
+        CHECK(ranks[1].status == HALAY_ERR_CANCELED && strstr(ranks[1].text, "start over the program's store"),
+              "call %d: %s: %s", number, halay_status_string(ranks[1].status), ranks[1].text);
+    }
+    CHECK(number > 10 && ranks[0].status == HALAY_OK && ranks[1].status == HALAY_OK, "the last one has no failure");
+    unsetenv("HALAY_START_TIMEOUT");
+}
+
+static void check_missing(void)
+{
+    struct rank_start ranks[4];
+    char folder[32];
+
+    setenv("HALAY_START_TIMEOUT", "0.5", 1);
+    folder_make(folder);
+    prepare(ranks, 4, folder);
+    run_threads(ranks, 3);
+    for (int r = 0; r < 3; r++)
+        CHECK(ranks[r].status == HALAY_ERR_TIMEOUT && strstr(ranks[r].text, "rank 3 has not come"), "%s",
+              ranks[r].text);
+    folder_remove(folder);
+    unsetenv("HALAY_START_TIMEOUT");
+}
+
+static void check_sizes_that_differ(void)
+{
+    struct rank_start ranks[2];
+    char folder[32];
+
+    setenv("HALAY_START_TIMEOUT", "0.5", 1);
+    folder_make(folder);
+    prepare(ranks, 2, folder);
+    ranks[0].rendezvous.size = 3;
+    run_threads(ranks, 2);
+    CHECK(ranks[0].status == HALAY_ERR_TIMEOUT);
+    CHECK(ranks[1].status == HALAY_ERR_MISMATCH && strstr(ranks[1].text, "size 2, rank 0 was given 3"), "%s",
+          ranks[1].text);
+    folder_remove(folder);
+    unsetenv("HALAY_START_TIMEOUT");
+}
+
+static void check_refusals(void)
+{
+    static char long_prefix[130];
+    const struct {
+        struct halay_rendezvous differs;
+        const char *bootstrap, *says;
+        enum halay_status status;
+    } cases[] = {
+        { .differs.struct_size = 8, .says = "struct_size", .status = HALAY_ERR_ARGUMENT },
+        { .differs.size = -1, .says = "size is less than 1", .status = HALAY_ERR_ARGUMENT },
+        { .differs.rank = 2, .says = "rank is not from 0", .status = HALAY_ERR_ARGUMENT },
+        { .differs.prefix = "", .says = "prefix", .status = HALAY_ERR_ARGUMENT },
+        { .differs.prefix = long_prefix, .says = "prefix", .status = HALAY_ERR_ARGUMENT },
+        { .bootstrap = "store", .says = "one of them", .status = HALAY_ERR_CONFIG },
+    };
+    struct rank_start rank;
+
+    memset(long_prefix, 'x', sizeof long_prefix - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        prepare(&rank, 1, "/nowhere");
+        rank.bootstrap = cases[i].bootstrap;
+        rank.rendezvous.prefix = cases[i].differs.prefix;
+        if (cases[i].differs.struct_size)
+            rank.rendezvous.struct_size = cases[i].differs.struct_size;
+        if (cases[i].differs.size)
+            rank.rendezvous.size = cases[i].differs.size;
+        if (cases[i].differs.rank)
+            rank.rendezvous.rank = cases[i].differs.rank;
+        start(&rank);
+        CHECK(rank.status == cases[i].status && strstr(rank.text, cases[i].says), "case %zu: %s: %s", i,
+              halay_status_string(rank.status), rank.text);
+        CHECK(!rank.store.calls);
+    }
+    prepare(&rank, 1, "/nowhere");
+    rank.rendezvous.get = NULL;
+    start(&rank);
+    CHECK(rank.status == HALAY_ERR_ARGUMENT && strstr(rank.text, "put and get"), "%s", rank.text);
+}
+
+int main(void)
+{
+    alarm(300);
+    check_sizes();
+    check_prefixes();
+    check_nodes();
+    check_launcher();
+    check_failures();
+    check_missing();
+    check_sizes_that_differ();
+    check_refusals();
+    return test_end();
+}
