@@ -428,12 +428,12 @@ static void find_mpi_launcher(struct halay_config *config)
 static const struct {
     const char *launcher, *size, *rank, *more;
 } other_launchers[] = {
+    { "halayrun", "HALAY_SIZE", "HALAY_RANK", NULL }, /* first: it sets torchrun's, too */
     { "torchrun or the like", "WORLD_SIZE", "RANK", "MASTER_ADDR" },
     { "horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", NULL },
     { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL },
     { "jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", NULL },
     { "flux", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", NULL },
-    { "halayrun", "HALAY_SIZE", "HALAY_RANK", NULL },
     { "a PMI launcher", NULL, "PMI_RANK", NULL },
     { "a PMIx launcher", NULL, "PMIX_RANK", NULL },
     { "PALS's mpiexec", NULL, "PALS_RANKID", NULL },

@@ -9,6 +9,7 @@
 #include "contrib/sagemaker/launch.h"
 #include "halay_types.h"
 #include "launcher/cli/options.h"
+#include "launcher/cli/outer_job.h"
 #include "launcher/cli/settings.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/say.h"
@@ -36,16 +37,6 @@
 
 /* ---- the ranks' environment -------------------------------------------------------------------------------------- */
 
-/* If we are a rank of an outer job, its halayrun set variables for us that our own ranks must not inherit. */
-static void forget_outer_job(void)
-{
-    const struct halay_config_variable *variable;
-
-    for (size_t i = 0; (variable = halay_config_variable(i)); i++)
-        if (variable->is_set_by_launcher)
-            unsetenv(variable->name);
-}
-
 /* Keep UCX to the same network and ports, unless UCX's own variables are set. 0: no memory. */
 static int keep_ucx_there(const struct halay_config *config)
 {
@@ -58,7 +49,7 @@ static int keep_ucx_there(const struct halay_config *config)
 
 static int set_environment(struct halay_log *log, const struct options *options, struct halay_config *config)
 {
-    forget_outer_job();
+    outer_job_forget();
     for (size_t i = 0; i < options->assignment_count; i++)
         if (setenv(options->assignments[i].name, options->assignments[i].value, 1) < 0) {
             say("cannot set %s: %s", options->assignments[i].name, strerror(errno));
@@ -135,7 +126,9 @@ static void print_dry_run(const struct options *options, const struct layout *la
     for (size_t i = 0; i < layout->count; i++)
         if (!layout->at[i].is_here)
             print_place(options, &layout->at[i]);
-    printf("# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD\n");
+    printf("# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD, MASTER_ADDR, MASTER_PORT\n"
+           "# and, for Python: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, "
+           "NODE_RANK\n");
     for (int rank = 0; rank < options->ranks; rank++)
         print_rank(options, layout, map, rank);
 }

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
+#include "launcher/cli/outer_job.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <stdint.h>
@@ -76,16 +77,6 @@ static int set_off(const struct halay_option *o, const char *value, void *option
     return options_set_variable(o, "0", options, why, size);
 }
 
-static int is_launchers(const char *name)
-{
-    const struct halay_config_variable *variable;
-
-    for (size_t i = 0; (variable = halay_config_variable(i)); i++)
-        if (!strcmp(variable->name, name))
-            return variable->is_set_by_launcher;
-    return 0;
-}
-
 static int export_variable(const struct halay_option *o, const char *text, void *options, char *why, size_t size)
 {
     size_t length = strcspn(text, "=");
@@ -98,7 +89,7 @@ static int export_variable(const struct halay_option *o, const char *text, void 
         value = halay_environment_get(name);
     if (!*name)
         snprintf(why, size, "'%s' is no variable; write NAME or NAME=VALUE", text);
-    else if (is_launchers(name))
+    else if (outer_job_is_of_rank(name))
         snprintf(why, size, "%s differs from rank to rank and is set by halayrun", name);
     else if (!value)
         snprintf(why, size, "%s is not in the environment; write %s=VALUE", name, name);

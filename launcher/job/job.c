@@ -322,6 +322,17 @@ static void remote_printed(void *context, const char *host, const char *line, in
         output_say(&job->output, "host '%s': %s", host, line);
 }
 
+static void remote_found_master(void *context, const char *address, int port)
+{
+    struct job *job = context;
+
+    int code = job_take_master(job, address, port);
+    if (!code)
+        return;
+    job->exit_code = code;
+    job_end_others(job);
+}
+
 /* The agent's exit code tells why it could not start its ranks, unless it is ssh's own. */
 static int start_failure_code(const struct host_link *link)
 {
@@ -383,7 +394,7 @@ static int sinks_are_open(const struct job *job)
     return !sink_is_full(&job->output.sinks[0]) && !sink_is_full(&job->output.sinks[1]);
 }
 
-/* A host that was called while the job runs. */
+/* A host that was called while the job runs, or whose ranks wait for the master. */
 static void progress_call(struct job *job, struct host_link *link)
 {
     int64_t patience_us = (int64_t)job->setting->peer_start_ms * 1000;
@@ -392,7 +403,7 @@ static void progress_call(struct job *job, struct host_link *link)
         return;
     if (job->stage != JOB_RUNNING) /* nothing runs there that could be asked to end */
         link_end_ssh(link);
-    else if (link->state == LINK_READY && job_send_plan(job, link))
+    else if (link->state == LINK_READY && job->master.port && job_send_plan(job, link))
         link_end_ssh(link);
     else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->heard_us > patience_us)
         link_end_ssh(link);
@@ -407,8 +418,7 @@ static void progress_links(struct job *job)
             link_end_ssh(link); /* it is reaped like any other */
             host_lost(job, link);
         }
-        if (job->elastic)
-            progress_call(job, link);
+        progress_call(job, link);
     }
     output_flush(&job->output);
 }
@@ -649,7 +659,8 @@ static int job_init(struct job *job, const struct job_setting *setting)
         say("cannot receive signals: %s", strerror(errno));
         return 1;
     }
-    job->events = (struct link_events){ remote_started, remote_wrote, remote_ended, remote_printed, job };
+    job->events =
+        (struct link_events){ remote_started, remote_wrote, remote_ended, remote_printed, remote_found_master, job };
     int code = job_make_links(job);
     if (!code)
         code = job_open_store(job);

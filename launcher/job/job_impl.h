@@ -10,6 +10,7 @@
 #include "launcher/job/elastic_policy.h"
 #include "launcher/job/job.h"
 #include "launcher/local/local_ranks.h"
+#include "launcher/local/master.h"
 #include "launcher/local/output.h"
 #include "launcher/remote/host_link.h"
 #include <poll.h>
@@ -46,6 +47,7 @@ struct job {
     char store_address[HALAY_ADDRESS_TEXT];              /* for the ranks of this host */
     struct halay_address addresses[HALAY_ADDRESSES_MAX]; /* of the store, for other hosts */
     int address_count;
+    struct master master; /* without a port until rank 0's host has found one */
     unsigned char secret[HALAY_SECRET_BYTES];
     int secret_fd, signal_fd;
     int input_fd; /* what rank 0 on another host reads; -1: no more */
@@ -67,6 +69,8 @@ int job_make_links(struct job *job); /* one for each place on another host, with
 int job_open_store(struct job *job);
 int job_call_others(struct job *job); /* blocks until the other hosts have answered */
 int job_start_all(struct job *job);
+/* Rank 0's host has found the master: the others may start. 0, or an exit code (reported). */
+int job_take_master(struct job *job, const char *address, int port);
 
 /* Elastic jobs: start a process for a free seat on that host, borrowed. 0 or an exit code (reported). A process
  * elsewhere is only requested here, and counts as running. */

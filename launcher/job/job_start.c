@@ -76,6 +76,8 @@ static int start_local_rank(struct job *job, int r)
                            .size = job->size,
                            .local_rank = job->ranks[r].local,
                            .local_size = s->local_seats,
+                           .world = job->ranks[r].start ? 0 : s->options->ranks,
+                           .master = &job->master,
                            .elastic = job->elastic ? job->ranks[r].start : -1,
                            .command = s->options->command,
                            .folder = s->options->folder,
@@ -88,6 +90,7 @@ static int start_local_rank(struct job *job, int r)
     char cores[256];
     int fds[2];
 
+    start.node = layout_node(s->layout, r, &start.nodes);
     int code = start_rank(&start, &rank->pid, fds);
     if (code)
         return code;
@@ -149,10 +152,13 @@ int job_send_plan(struct job *job, struct host_link *link)
 {
     const struct options *options = job->setting->options;
     char texts[HALAY_ADDRESSES_MAX][HALAY_ADDRESS_TEXT], *addresses[HALAY_ADDRESSES_MAX + 1], folder[PATH_MAX],
-        word[32];
+        word[32], here[] = ""; /* where they reach the store */
     struct host_plan plan = { .first = link->first,
                               .count = link->count,
                               .size = job->size,
+                              .world = job->ranks[link->first].start ? 0 : options->ranks,
+                              .master_port = job->master.port,
+                              .master = job->ranks[0].link ? job->master.address : here,
                               .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
                               .grace_ms = options->grace_ms,
                               .folder = folder,
@@ -165,6 +171,7 @@ int job_send_plan(struct job *job, struct host_link *link)
         say("cannot find the current folder: %s", strerror(errno));
         return 1;
     }
+    plan.node = layout_node(job->setting->layout, link->first, &plan.nodes);
     if (!list_addresses(job, texts, addresses))
         return 1;
     plan.environment = environment_for_agent(job, job->ranks[link->first].start, word);
@@ -184,7 +191,8 @@ static int start_remote(struct job *job)
 
     for (size_t i = 0; !code && i < job->link_count; i++) {
         struct host_link *link = &job->links[i];
-        code = job_send_plan(job, link);
+        if (job->master.port || link == job->ranks[0].link) /* the others follow when rank 0's host has answered */
+            code = job_send_plan(job, link);
         for (int r = link->first; !code && r < link->first + link->count; r++) {
             job->ranks[r].is_running = 1;
             job->running++;
@@ -304,14 +312,53 @@ int job_call_others(struct job *job)
     return code;
 }
 
+static int start_local(struct job *job)
+{
+    int code = 0;
+
+    for (int r = 0; !code && r < job->setting->options->ranks; r++)
+        if (!job->ranks[r].link)
+            code = start_local_rank(job, r);
+    return code;
+}
+
+int job_take_master(struct job *job, const char *address, int port)
+{
+    if (job->master.port || job->stage != JOB_RUNNING)
+        return 0;
+    snprintf(job->master.address, sizeof job->master.address, "%s", address);
+    job->master.port = port;
+    return start_local(job);
+}
+
+/* If rank 0 runs here. Ranks of this host alone need no network. */
+static int find_master(struct job *job)
+{
+    const struct job_setting *s = job->setting;
+    char texts[HALAY_ADDRESSES_MAX][HALAY_ADDRESS_TEXT], *list[HALAY_ADDRESSES_MAX + 1];
+
+    if (job->ranks[0].link)
+        return 0;
+    if (master_find(s->log, &s->network, NULL, &job->master) != HALAY_OK)
+        return 1;
+    if (!job->link_room)
+        snprintf(job->master.address, sizeof job->master.address, "127.0.0.1");
+    else if (!list_addresses(job, texts, list))
+        return 1;
+    else
+        master_cut_port(list[0], job->master.address);
+    return 0;
+}
+
 int job_start_all(struct job *job)
 {
     if (job->setting->options->verbose && job->setting->layout->ranks_here && !job->setting->map->is_bound)
         output_say(&job->output, "ranks are not bound: %s", job->setting->map->why_not);
-    int code = start_remote(job);
-    for (int r = 0; !code && r < job->setting->options->ranks; r++)
-        if (!job->ranks[r].link)
-            code = start_local_rank(job, r);
+    int code = find_master(job);
+    if (!code)
+        code = start_remote(job);
+    if (!code && job->master.port)
+        code = start_local(job);
     if (!code && !job->ranks[0].link && job->setting->rank0_stdin > STDERR_FILENO)
         close(job->setting->rank0_stdin); /* only rank 0 reads it */
     return code;

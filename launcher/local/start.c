@@ -53,6 +53,20 @@ static int set_variables(const struct start *s)
            set_number("HALAY_STORE_SECRET_FD", s->secret_fd);
 }
 
+/* What torchrun sets and Python programs read. The user may have given a master. */
+static int set_torch_variables(const struct start *s)
+{
+    char port[16];
+
+    snprintf(port, sizeof port, "%d", s->master->port);
+    if (set_number("LOCAL_RANK", s->local_rank) || set_number("LOCAL_WORLD_SIZE", s->local_size) ||
+        setenv("MASTER_ADDR", s->master->address, 0) || setenv("MASTER_PORT", port, 0))
+        return -1;
+    return s->world &&
+           (set_number("RANK", s->rank) || set_number("WORLD_SIZE", s->world) || set_number("GROUP_RANK", s->node) ||
+            set_number("NODE_RANK", s->node) || set_number("GROUP_WORLD_SIZE", s->nodes));
+}
+
 static int connect_streams(const struct start *s, int out, int err)
 {
     int in = s->stdin_fd >= 0 ? s->stdin_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -77,7 +91,7 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
         report_and_exit(report_fd, "pass the secret on");
     if (!binding_apply(s->map, s->local_rank))
         report_and_exit(report_fd, "bind it to its cores");
-    if (set_variables(s))
+    if (set_variables(s) || set_torch_variables(s))
         report_and_exit(report_fd, "set its variables");
     if (s->folder && (chdir(s->folder) < 0 || setenv("PWD", s->folder, 1) < 0))
         report_and_exit(report_fd, "go to its folder");

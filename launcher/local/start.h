@@ -5,12 +5,16 @@
 #ifndef HALAY_LAUNCHER_START_H
 #define HALAY_LAUNCHER_START_H
 
+#include "launcher/local/master.h"
 #include "launcher/where/binding.h"
 #include <signal.h>
 #include <sys/types.h>
 
 struct start {
     int rank, size, local_rank, local_size;
+    int world;       /* ranks of the job, as WORLD_SIZE; 0: RANK and WORLD_SIZE cannot be known yet */
+    int node, nodes; /* its host's number, as GROUP_RANK, and how many hosts there are */
+    const struct master *master;
     int elastic;        /* HALAY_ELASTIC; -1: not set here */
     char **command;     /* NULL at the end */
     const char *folder; /* the folder it starts in; NULL: this one */

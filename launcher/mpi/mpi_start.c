@@ -129,8 +129,6 @@ static int find_allocation(const struct options *options, struct mpi_making *m)
         say("%s", why);
         return EXIT_USAGE;
     }
-    if (a->kind == ALLOCATION_TORCHRUN)
-        say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), m->job.ranks);
     int code = layout_read_hosts(options, &m->named);
     if (code)
         return code;

@@ -14,10 +14,13 @@
  */
 #include "launcher/remote/agent.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/store/store.h"
 #include "halay_types.h"
+#include "launcher/cli/outer_job.h"
 #include "launcher/common/say.h"
 #include "launcher/local/local_ranks.h"
+#include "launcher/local/master.h"
 #include "launcher/local/processes.h"
 #include "launcher/local/start.h"
 #include "launcher/remote/frame.h"
@@ -45,6 +48,7 @@ struct agent {
     struct host_plan plan;
     struct binding_map map;
     struct local_ranks local_ranks;
+    struct master master;
     struct rank_streams *ranks; /* owned: plan.count */
     struct pollfd *fds;         /* owned */
     struct buffer in, out, typed;
@@ -337,12 +341,39 @@ static int send_greeting(void)
            fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK) == 0;
 }
 
+/* Rank 0's host finds it and says so; all others get the port, and the address unless it is the one where they reach
+ * the store. */
+static enum halay_status agent_find_master(struct agent *agent)
+{
+    const struct host_plan *plan = &agent->plan;
+    const char *ports = halay_environment_get("HALAY_PORTS");
+    struct halay_network network = { .interface = halay_environment_get("HALAY_NETWORK_INTERFACE") };
+
+    agent->master.port = plan->master_port;
+    if (plan->master_port) {
+        if (*plan->master)
+            snprintf(agent->master.address, sizeof agent->master.address, "%s", plan->master);
+        else
+            master_cut_port(plan->addresses[0], agent->master.address);
+        return HALAY_OK;
+    }
+    if (network.interface && !*network.interface)
+        network.interface = NULL;
+    enum halay_status status = ports && *ports ? halay_parse_ports(ports, network.ports) : HALAY_OK;
+    if (status == HALAY_OK)
+        status = master_find(agent->setting->log, &network, plan->addresses[0], &agent->master);
+    if (status == HALAY_OK)
+        agent_send_text(agent, FRAME_MASTER, agent->master.port, agent->master.address);
+    return status;
+}
+
 /* 0 or an exit code (reported). */
 static int agent_prepare(struct agent *agent)
 {
     struct host_plan *plan = &agent->plan;
     char why[1024], text[1200];
 
+    outer_job_forget();
     for (char **variable = plan->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
         if (!equals)
@@ -377,6 +408,8 @@ static int agent_prepare(struct agent *agent)
     char *chosen = plan->addresses[reached];
     plan->addresses[reached] = plan->addresses[0];
     plan->addresses[0] = chosen;
+    if (agent_find_master(agent) != HALAY_OK)
+        return 1;
     return halay_store_keep_secret(agent->setting->log, plan->secret, &agent->secret_fd) == HALAY_OK ? 0 : 1;
 }
 
@@ -388,6 +421,10 @@ static int agent_start_rank(struct agent *agent, int i, int stdin_fd)
                            .size = plan->size,
                            .local_rank = i,
                            .local_size = plan->count,
+                           .world = plan->world,
+                           .node = plan->node,
+                           .nodes = plan->nodes,
+                           .master = &agent->master,
                            .elastic = -1, /* if the job is elastic, the plan's environment has it */
                            .command = plan->command,
                            .map = &agent->map,

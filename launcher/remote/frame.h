@@ -24,6 +24,7 @@
  *   ended    agent     rank              "STATUS", from waitpid, text
  *   taken    agent     bytes of input    none; rank 0 has room for as many more
  *   note     agent     0                 text, for --verbose
+ *   master   agent     port              address, text: what rank 0's host has found (master.h); before its ranks start
  */
 #ifndef HALAY_LAUNCHER_FRAME_H
 #define HALAY_LAUNCHER_FRAME_H
@@ -55,6 +56,7 @@ enum frame_kind {
     FRAME_ENDED,
     FRAME_TAKEN,
     FRAME_NOTE,
+    FRAME_MASTER,
     FRAME_KINDS
 };
 

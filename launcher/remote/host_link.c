@@ -291,6 +291,10 @@ static void deliver_frame(struct host_link *link, const struct frame *frame)
         snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);
         events->printed(events->context, link->host, text, 1);
         break;
+    case FRAME_MASTER:
+        snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);
+        events->found_master(events->context, text, rank);
+        break;
     default:
         break;
     }

@@ -27,6 +27,7 @@ struct link_events {
     void (*wrote)(void *context, int rank, int which, const char *bytes, size_t count); /* which: 0 output, 1 error */
     void (*ended)(void *context, int rank, int status);                                 /* from waitpid */
     void (*printed)(void *context, const char *host, const char *line, int is_detail);  /* is_detail: for --verbose */
+    void (*found_master)(void *context, const char *address, int port);                 /* master.h */
     void *context;
 };
 

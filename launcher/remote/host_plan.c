@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's bytes: five numbers of 4 bytes, the secret, then four lists of strings (the folder is a list of one). A list
- * is its length and its strings, a string its length and its bytes.
+ * A plan's bytes: nine numbers of 4 bytes, the secret, then five lists of strings (folder and master are lists of one).
+ * A list is its length and its strings, a string its length and its bytes.
  *
  * Cleanup: host_plan_fini accepts a half-read plan that began with zeros.
  */
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 5 };
+enum { NUMBERS = 9 };
 
 struct plan_reader {
     const char *at;
@@ -42,15 +42,16 @@ static int write_plan_list(struct buffer *to, char *const *list)
 
 int host_plan_write(const struct host_plan *plan, struct buffer *to)
 {
-    const int numbers[NUMBERS] = { plan->first, plan->count, plan->size, plan->binding, plan->grace_ms };
-    char *folder[] = { plan->folder, NULL };
+    const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,    plan->world,   plan->node,
+                                   plan->nodes, plan->master_port, plan->binding, plan->grace_ms };
+    char *folder[] = { plan->folder, NULL }, *master[] = { plan->master, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
         if (!write_plan_number(to, (uint32_t)numbers[i]))
             return 0;
     return buffer_append(to, plan->secret, sizeof plan->secret) && write_plan_list(to, folder) &&
-           write_plan_list(to, plan->addresses) && write_plan_list(to, plan->environment) &&
-           write_plan_list(to, plan->command);
+           write_plan_list(to, master) && write_plan_list(to, plan->addresses) &&
+           write_plan_list(to, plan->environment) && write_plan_list(to, plan->command);
 }
 
 static int take_bytes(struct plan_reader *from, void *to, size_t count)
@@ -111,7 +112,7 @@ static char **read_plan_list(struct plan_reader *from)
 }
 
 /* A list of exactly one string. */
-static char *read_folder(struct plan_reader *from)
+static char *read_one(struct plan_reader *from)
 {
     char **list = read_plan_list(from), *text = NULL;
 
@@ -125,9 +126,11 @@ static char *read_folder(struct plan_reader *from)
 
 static int is_sound_plan(const struct host_plan *plan)
 {
-    return plan->folder && plan->addresses && plan->addresses[0] && plan->environment && plan->command &&
-           plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 && plan->binding >= BIND_AUTO &&
-           plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count && plan->grace_ms >= 0;
+    return plan->folder && plan->master && plan->addresses && plan->addresses[0] && plan->environment &&
+           plan->command && plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 &&
+           plan->binding >= BIND_AUTO && plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count &&
+           plan->grace_ms >= 0 && plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 && plan->master_port >= 0 &&
+           (plan->master_port || plan->first == 0);
 }
 
 int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
@@ -144,9 +147,14 @@ int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
     plan->first = (int)numbers[0];
     plan->count = (int)numbers[1];
     plan->size = (int)numbers[2];
-    plan->binding = (int)numbers[3];
-    plan->grace_ms = (int)numbers[4];
-    plan->folder = read_folder(&from);
+    plan->world = (int)numbers[3];
+    plan->node = (int)numbers[4];
+    plan->nodes = (int)numbers[5];
+    plan->master_port = (int)numbers[6];
+    plan->binding = (int)numbers[7];
+    plan->grace_ms = (int)numbers[8];
+    plan->folder = read_one(&from);
+    plan->master = read_one(&from);
     plan->addresses = read_plan_list(&from);
     plan->environment = read_plan_list(&from);
     plan->command = read_plan_list(&from);
@@ -161,6 +169,7 @@ void host_plan_fini(struct host_plan *plan)
 {
     explicit_bzero(plan->secret, sizeof plan->secret);
     free(plan->folder);
+    free(plan->master);
     free_list(plan->addresses);
     free_list(plan->environment);
     free_list(plan->command);

@@ -12,10 +12,14 @@
 struct host_plan {
     int first, count; /* its ranks: first to first + count - 1; local rank 0 is the first */
     int size;         /* ranks of the job */
+    int world;        /* likewise, as WORLD_SIZE; 0: their ranks cannot be known yet */
+    int node, nodes;  /* this host's number, as GROUP_RANK, and how many hosts there are */
+    int master_port;  /* master.h; 0: this is rank 0's host, which finds it */
     int binding;      /* enum binding */
     int grace_ms;     /* for what the ranks leave behind */
     unsigned char secret[HALAY_SECRET_BYTES];
     char *folder;       /* where the ranks start */
+    char *master;       /* master.h: the address; "": this host, or the one where the store is reached */
     char **addresses;   /* of the store, "10.0.0.1:4000", "[fd00::1]:4000"; the first that can be reached is used */
     char **environment; /* "NAME=value", overriding the login's */
     char **command;

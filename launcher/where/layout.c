@@ -121,3 +121,20 @@ int layout_local_rank(const struct layout *layout, int rank)
             before += layout->at[i].count;
     return before + rank - layout_place(layout, rank)->first;
 }
+
+int layout_node(const struct layout *layout, int rank, int *nodes)
+{
+    const struct place *wanted = layout_place(layout, rank);
+    int here = -1, node = 0;
+
+    *nodes = 0;
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct place *place = &layout->at[i];
+        int number = place->is_here && here >= 0 ? here : (*nodes)++;
+        if (place->is_here)
+            here = number;
+        if (place == wanted)
+            node = number;
+    }
+    return node;
+}

@@ -37,4 +37,7 @@ const struct place *layout_place(const struct layout *layout, int rank);
 /* Counted over all places that are here, in case this host was given by several names. */
 int layout_local_rank(const struct layout *layout, int rank);
 
+/* Its host's number among those that have ranks, and how many these are; this host counts once, too. */
+int layout_node(const struct layout *layout, int rank, int *nodes);
+
 #endif

@@ -4,7 +4,6 @@
  */
 #include "launcher/where/reach.h"
 #include "base/clock.h"
-#include "base/net/address.h"
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -132,4 +131,22 @@ int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, c
             close(attempts[i].fd);
     }
     return reached;
+}
+
+int reach_from(const char *address, char from[HALAY_ADDRESS_TEXT])
+{
+    struct addrinfo *to = parse_numeric(address);
+    struct sockaddr_storage own;
+    socklen_t length = sizeof own;
+
+    if (!to)
+        return 0;
+    int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting it sends nothing */
+    int ok = fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
+             getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
+             getnameinfo((struct sockaddr *)&own, length, from, HALAY_ADDRESS_TEXT, NULL, 0, NI_NUMERICHOST) == 0;
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(to);
+    return ok;
 }

@@ -6,6 +6,7 @@
 #define HALAY_LAUNCHER_REACH_H
 
 #include "base/log.h"
+#include "base/net/address.h"
 #include <stddef.h>
 
 /* Connect to all addresses ("10.0.0.1:4000", "[fd00::1]:4000", NULL at the end) at once. Returns the index of the first
@@ -14,5 +15,8 @@
  * another program may listen there. why: the outcome of each so far, "10.0.0.1:4000 reached, [fd00::1]:4000 Network is
  * unreachable". */
 int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, char *why, size_t size);
+
+/* The address of this host from which it would reach that one, as numbers, without a port. 0: it has no way there. */
+int reach_from(const char *address, char from[HALAY_ADDRESS_TEXT]);
 
 #endif

@@ -133,7 +133,7 @@ static enum halay_status recognise_mpi(const struct finding *f)
     return find_number(f, name, 1, RANKS_MAX, &f->to->ranks);
 }
 
-/* torchrun always sets all of these. */
+/* torchrun always sets all of these, halayrun too. */
 static const char *const torch_variables[] = { "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR" };
 
 static int has_torch_variables(const struct finding *f)
@@ -141,7 +141,7 @@ static int has_torch_variables(const struct finding *f)
     for (size_t i = 0; i < sizeof torch_variables / sizeof *torch_variables; i++)
         if (!find_variable(f, torch_variables[i]))
             return 0;
-    return 1;
+    return !find_variable(f, "HALAY_RANK");
 }
 
 static enum halay_status recognise_torchrun(const struct finding *f)

@@ -212,7 +212,8 @@ run 0 -np 2 --dry-run --bind none --transport shm -x A="it's" sh -c 'exit 7'
 cat >"$dir/want" <<'END'
 # 2 ranks on this machine, each in a process group of its own
 # not bound to cores: --bind none
-# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD
+# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD, MASTER_ADDR, MASTER_PORT
+# and, for Python: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, NODE_RANK
 env HALAY_RANK=0 HALAY_SIZE=2 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=2 A='it'\''s' HALAY_TRANSPORT=shm sh -c 'exit 7'
 env HALAY_RANK=1 HALAY_SIZE=2 HALAY_LOCAL_RANK=1 HALAY_LOCAL_SIZE=2 A='it'\''s' HALAY_TRANSPORT=shm sh -c 'exit 7'
 END
@@ -259,7 +260,8 @@ cat >"$dir/want" <<'END'
 #   --log-level info  ('job.yaml', line 14; not used, the environment overrides it)
 # 1 rank on this machine, each in a process group of its own
 # not bound to cores: --bind none
-# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD
+# also set, when the store is up: HALAY_STORE_ADDRESS, HALAY_STORE_SECRET_FD, MASTER_ADDR, MASTER_PORT
+# and, for Python: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, NODE_RANK
 END
 echo env HALAY_RANK=0 HALAY_SIZE=1 HALAY_LOCAL_RANK=0 HALAY_LOCAL_SIZE=1 B=x A=1 HALAY_STALL_CHECK_TIME=9 \
     HALAY_FUSION_THRESHOLD=33554432 true >>"$dir/want"

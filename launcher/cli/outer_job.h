@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Outer job: the variables by which launchers number the processes of a job. halayrun may itself be one of another.
+ */
+#ifndef HALAY_LAUNCHER_OUTER_JOB_H
+#define HALAY_LAUNCHER_OUTER_JOB_H
+
+/* Remove what an outer job's launcher has set for its processes, halayrun or torchrun: our ranks are others. */
+void outer_job_forget(void);
+
+/* Does halayrun set it for each rank? */
+int outer_job_is_of_rank(const char *name);
+
+#endif
