@@ -159,6 +159,7 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_join_async", c_int, [c_void_p, POINTER(c_void_p)]),
     ("halay_test", c_int, [c_void_p]),
     ("halay_wait", c_int, [c_void_p, c_int]),
+    ("halay_completion_fd", c_int, [c_void_p]),
     ("halay_request_text", c_char_p, [c_void_p]),
     ("halay_request_result", c_int, [c_void_p, POINTER(Result)]),
     ("halay_request_free", None, [c_void_p]),

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+torch.distributed's backend "halay".
+
+    import torch.distributed as dist
+    import halay.distributed  # torch 2.15 and later find it without
+
+    dist.init_process_group("halay")
+
+docs/guides/pytorch.md says what there is and what differs from gloo.
+"""
+
+import torch
+import torch.distributed as dist
+
+from ._group import create
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Make the backend known to torch. An import of this module does it; torch calls it for the entry point."""
+    if "HALAY" in dist.Backend._plugins:
+        return
+    if int(torch.__version__.split(".")[0]) < 2:
+        dist.Backend.register_backend("halay", create, extended_api=True)
+    else:
+        dist.Backend.register_backend("halay", create, extended_api=True, devices=["cpu"])
+
+
+register()

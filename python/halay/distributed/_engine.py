@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The contexts that groups stand on, and how a tensor is submitted.
+
+The default group starts a context of all ranks; a group of some of them is a process set of it. A group whose ranks no
+context of ours covers (the default group has another backend) starts a context of its own. The last group that goes
+ends the context.
+
+Names. Torch asks the members of a group to call the same collectives in the same order. So a collective's name is its
+number in its group: ranks that call different things are told so, with both sides, where other backends wait or mix up
+the data. Numbers come again after SLOTS, so that the engine knows the names already.
+"""
+
+import ctypes
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from .._library import Member, TensorInfo, held, last_error
+from ..constants import Collective, DType, Status
+from ..context import ProcessSet
+from ..errors import HalayError, UnsupportedError
+from ..request import Request
+from ._start import start
+from ._work import Completer, DistBackendError, milliseconds
+
+SLOTS = 64
+
+DTYPES: Dict[torch.dtype, int] = {
+    getattr(torch, name): int(kind)
+    for name, kind in (
+        ("float32", DType.F32),
+        ("float64", DType.F64),
+        ("float16", DType.F16),
+        ("bfloat16", DType.BF16),
+        ("int32", DType.I32),
+        ("int64", DType.I64),
+        ("uint8", DType.U8),
+        ("int8", DType.I8),
+        ("uint16", DType.U16),
+        ("int16", DType.I16),
+        ("bool", DType.BOOL),
+    )
+    if hasattr(torch, name)
+}
+
+
+class Engine:
+    """A context, counted by the groups that use it."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout_ms: int) -> None:
+        self.context = start(store, rank, size, timeout_ms)
+        self._sets: Dict[Tuple[int, ...], Optional[ProcessSet]] = {tuple(range(size)): None}
+        self._users = 0
+        self._lock = threading.Lock()
+        self._completer: Optional[Completer] = None
+
+    def completer(self) -> Completer:
+        """Who completes futures."""
+        with self._lock:
+            if self._completer is None:
+                self._completer = Completer(self.context._call(held.halay_completion_fd, self.context._p))
+            return self._completer
+
+    def process_set(self, ranks: Sequence[int]) -> Optional[ProcessSet]:
+        """The set of these ranks, made by its members; None stands for all. Groups of the same ranks share it."""
+        key = tuple(sorted(ranks))
+        if key not in self._sets:
+            self._sets[key] = self.context.process_set(key)
+        return self._sets[key]
+
+    def use(self) -> None:
+        self._users += 1
+
+    def release(self) -> None:
+        """One group fewer; after the last one the job is left."""
+        self._users -= 1
+        if self._users == 0:
+            self.close()
+
+    def abort(self, reason: str) -> None:
+        """End everything in flight on all ranks, from any thread."""
+        self.context.abort(reason)
+
+    def close(self) -> None:
+        """Leave the job."""
+        if _world.get("engine") is self:
+            del _world["engine"]
+        if self._completer is not None:
+            self._completer.stop()  # the descriptor is closed with the context
+        self.context.close()
+
+
+_world: Dict[str, Engine] = {}  # "engine": of the default group
+
+
+def engine_for(opts: Any, timeout_ms: int) -> Tuple[Engine, List[int], Any]:
+    """The context for a new group, its members as ranks of that context in the group's order, and their process set."""
+    ranks = list(opts.global_ranks_in_group)
+    world = _world.get("engine")
+    if not ranks:  # the default group
+        if world is not None:
+            world.close()
+        world = _world["engine"] = Engine(opts.store, opts.group_rank, opts.group_size, timeout_ms)
+        return world, list(range(opts.group_size)), None
+    if world is not None:
+        try:
+            return world, ranks, world.process_set(ranks)
+        except UnsupportedError:
+            pass  # a rank can be in 26 sets; all members are told alike
+    own = Engine(opts.store, opts.group_rank, opts.group_size, timeout_ms)
+    return own, list(range(opts.group_size)), None
+
+
+class Channel:
+    """Where a group submits: its context, its process set, its names."""
+
+    def __init__(self, opts: Any) -> None:
+        self.timeout_ms = milliseconds(opts.timeout)
+        self.engine, self.ranks, members = engine_for(opts, self.timeout_ms)
+        self._set = members._p if members is not None else None
+        self.engine.use()
+        self.label = str(opts.group_id or "0")
+        self.sequence = 0
+        self._slots: List[Optional[Request]] = [None] * SLOTS
+        self._names = [f"{self.label}/{slot}".encode()[-255:] for slot in range(SLOTS)]
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(
+        self,
+        collective: Collective,
+        source: Optional[torch.Tensor],
+        target: Optional[torch.Tensor],
+        shape: Sequence[int],
+        timeout_ms: int = 0,
+        **values: Any,
+    ) -> Request:
+        """
+        Submit one collective. source, target: contiguous, None where the operation has none. shape: of source, in which
+        only what matters is said (rows, columns). values: further members of struct halay_tensor_info.
+        """
+        info = TensorInfo()
+        info.struct_size = ctypes.sizeof(TensorInfo)
+        info.collective, info.set = collective, self._set
+        info.dimensions = len(shape)
+        info.shape[: len(shape)] = shape
+        data = source if source is not None else target
+        if data is not None:
+            info.dtype = DTYPES[data.dtype]
+        if source is not None:
+            info.in_ = source.data_ptr()
+        if target is not None:
+            info.out = target.data_ptr()
+            info.out_bytes = target.numel() * target.element_size()
+        info.timeout_ms = timeout_ms or self.timeout_ms
+        for name, value in values.items():
+            setattr(info, name, value)
+        return self._send(info, (source, target, info))
+
+    def _send(self, info: TensorInfo, keep: Any) -> Request:
+        ctx = self.engine.context
+        made = ctypes.c_void_p()
+        with self._lock:
+            slot = self.sequence % SLOTS
+            self.sequence += 1
+            before = self._slots[slot]
+            if before is not None and not before.poll():
+                _wait_for(before)
+            info.name = self._names[slot]
+            try:
+                with ctx._lock:
+                    status = held.halay_submit_named(ctx._open(), info, None, None, made)
+                    if ctx._orphans:
+                        ctx._reap()
+            except HalayError as failure:
+                raise DistBackendError(f"halay: {failure}") from failure
+            if status != Status.OK:
+                raise DistBackendError(f"halay: {last_error(status, 'submit')}")
+            request = self._slots[slot] = Request(ctx, made.value, None, keep, None, None)
+        return request
+
+    def submit_group(self, tensors: Sequence[torch.Tensor], timeout_ms: int, reduction: int) -> Request:
+        """Submit an all-reduce of several contiguous tensors, in place, as one."""
+        members = (Member * len(tensors))()
+        for member, tensor in zip(members, tensors):
+            member.in_ = member.out = tensor.data_ptr()
+            member.dtype, member.dimensions = DTYPES[tensor.dtype], 1
+            member.shape[0] = tensor.numel()
+        info = TensorInfo()
+        info.struct_size = ctypes.sizeof(TensorInfo)
+        info.collective, info.set, info.reduction = Collective.ALLREDUCE, self._set, reduction
+        info.members, info.member_count, info.member_bytes = members, len(tensors), ctypes.sizeof(Member)
+        info.timeout_ms = timeout_ms or self.timeout_ms
+        return self._send(info, (tensors, members))
+
+    def sizes(self, values: Sequence[int]) -> Any:
+        """An array of counts, one a rank."""
+        return (ctypes.c_size_t * len(values))(*values)
+
+    def point_to_point(
+        self, collective: Collective, data: torch.Tensor, peer: int, tag: int, timeout_ms: int = 0
+    ) -> Request:
+        """Send to or receive from a member, by its number in the group."""
+        raise NotImplementedError("halay: send and receive")
+
+    def close(self) -> None:
+        """The group is done with."""
+        if not self._closed:
+            self._closed = True
+            self._slots = [None] * SLOTS
+            self.engine.release()
+
+    def __del__(self) -> None:  # torch before 2.5 does not shut groups down, it forgets them
+        if hasattr(self, "_closed"):
+            self.close()
+
+
+def _wait_for(request: Request) -> None:
+    try:
+        request.wait()
+    except HalayError:
+        pass  # whoever waits for it is told

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+One submission as torch.distributed sees it: a Work, and the future that belongs to it.
+
+A program that waits drives halay's engine itself. A future has nobody who waits, so a thread of ours, one for each
+context, sees to those that were asked for one. It sleeps on halay's completion descriptor. A callback from the engine
+would be shorter, but the engine would stand still for as long as another thread holds the interpreter.
+"""
+
+import collections
+import os
+import select
+import threading
+from datetime import timedelta
+from typing import Any, Callable, Deque, List, Optional
+
+import torch
+import torch.distributed as dist
+
+from ..errors import HalayError
+from ..request import Request
+
+_c10d = torch._C._distributed_c10d
+DistBackendError = getattr(dist, "DistBackendError", RuntimeError)  # since torch 2.0
+
+
+def milliseconds(timeout: Optional[timedelta]) -> int:
+    """A time-out of torch's; 0 where none was given, which torch says with None, zero or less."""
+    if timeout is None:
+        return 0
+    return max(0, int(timeout.total_seconds() * 1000))
+
+
+class Work(_c10d.Work):
+    """
+    What the collectives return.
+
+    finish: what is left to do with the data when they are there, on the thread that sees it first.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        outputs: Any,
+        what: str,
+        finish: Optional[Callable[[], Any]] = None,
+        *,
+        completer: Callable[[], "Completer"],
+        source: int = -1,
+    ) -> None:
+        super().__init__()
+        self._request: Optional[Request] = request
+        self._completer = completer
+        self._outputs, self._what, self._finish, self._source = outputs, what, finish, source
+        self._error: Optional[Exception] = None
+        self._future: Any = None
+        self._promise: Any = None
+        self._lock = threading.Lock()
+
+    def _end(self) -> None:
+        """The request has ended: take note of it, once."""
+        with self._lock:
+            request = self._request
+            if request is None:
+                return
+            error = request.error()
+            if error is not None:
+                self._error = DistBackendError(f"halay: {self._what}: {error}")
+                self._error.__cause__ = error
+            elif self._finish is not None:
+                try:
+                    self._finish()
+                except Exception as failure:
+                    self._error = failure
+            self._request = self._finish = request._keep = None  # the request itself may live on in its slot
+            promise, self._promise = self._promise, None
+        if promise is not None:
+            promise.set_result(self)
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        """Block until it has ended. DistBackendError: what went wrong, with the ranks; a time-out withdraws it."""
+        request = self._request
+        if request is not None:
+            seconds = milliseconds(timeout) / 1000
+            try:
+                request.wait(seconds or None)
+            except HalayError:
+                pass  # _end takes note of it
+            except TimeoutError:
+                request.cancel()
+                raise DistBackendError(f"halay: {self._what}: timed out, it was given {seconds} s to end") from None
+            self._end()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        request = self._request
+        if request is not None and request.poll():
+            self._end()
+        return self._request is None
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Optional[Exception]:
+        return self._error if self.is_completed() else None
+
+    def result(self) -> List[torch.Tensor]:
+        return self._outputs
+
+    def source_rank(self) -> int:
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> Any:
+        """A future of the output tensors. C++ code that waits for it gets errors as errors."""
+        if self._future is None:
+            promise = torch.futures.Future()
+            # An exception that is *set* is a value to C++. One that a callback raises is an error there, too.
+            self._future = promise.then(_unwrap)
+            with self._lock:
+                request = self._request
+                if request is not None:
+                    self._promise = promise
+            if request is None:
+                promise.set_result(self)
+            else:
+                self._completer().add(self)
+        return self._future
+
+
+def _unwrap(future: Any) -> Any:
+    work = future.value()
+    if work._error is not None:
+        raise work._error
+    return work._outputs
+
+
+class Together(_c10d.Work):
+    """Several works as one. finish: what is left to do when all have ended."""
+
+    def __init__(self, works: List[Work], outputs: Any, finish: Optional[Callable[[], Any]] = None) -> None:
+        super().__init__()
+        self._works, self._outputs, self._finish = works, outputs, finish
+        self._lock = threading.Lock()
+
+    def wait(self, timeout: Optional[timedelta] = None) -> bool:
+        """Block until all have ended."""
+        for work in self._works:
+            work.wait(timeout)
+        with self._lock:
+            finish, self._finish = self._finish, None
+            if finish is not None:
+                finish()
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        if not all(work.is_completed() for work in self._works):
+            return False
+        if self._finish is not None and self.exception() is None:
+            self.wait()
+        return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
+    def exception(self) -> Optional[Exception]:
+        return next((work.exception() for work in self._works if work.exception() is not None), None)
+
+    def result(self) -> List[torch.Tensor]:
+        return self._outputs
+
+    def get_future(self) -> Any:
+        def all_have_ended(futures: Any) -> Any:
+            self.wait()  # raises what went wrong
+            return self._outputs
+
+        return torch.futures.collect_all([work.get_future() for work in self._works]).then(all_have_ended)
+
+
+class Completer:
+    """The thread that completes futures. It starts with the first one."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._completions = descriptor
+        self._new: Deque[Work] = collections.deque()
+        self._wake_out, self._wake_in = os.pipe()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="halay-futures")
+        self._stopped = False
+        self._thread.start()
+
+    def add(self, work: Work) -> None:
+        """Complete this one's future when it has ended."""
+        self._new.append(work)
+        os.write(self._wake_in, b"+")
+
+    def stop(self) -> None:
+        """Return when the thread has ended. Requests have to be over by then."""
+        self._stopped = True
+        os.write(self._wake_in, b".")
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+            os.close(self._wake_in)
+            os.close(self._wake_out)
+
+    def _run(self) -> None:
+        idle, busy = select.poll(), select.poll()
+        for poll in (idle, busy):
+            poll.register(self._wake_out, select.POLLIN)
+        busy.register(self._completions, select.POLLIN)
+        pending: List[Work] = []
+        while not self._stopped:
+            # What nobody has a future of must not wake this thread: it would take the interpreter from the program.
+            for descriptor, _ in (busy if pending else idle).poll():
+                os.read(descriptor, 4096 if descriptor == self._wake_out else 8)
+            while self._new:
+                pending.append(self._new.popleft())
+            pending = [work for work in pending if not work.is_completed()]

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed's backend "halay": every collective, compared with what this rank computes for all of them."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+import halay.distributed  # noqa: F401 registers the backend
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8]
+OPS = {
+    dist.ReduceOp.SUM: torch.add,
+    dist.ReduceOp.PRODUCT: torch.mul,
+    dist.ReduceOp.MIN: torch.minimum,
+    dist.ReduceOp.MAX: torch.maximum,
+    dist.ReduceOp.BAND: torch.bitwise_and,
+    dist.ReduceOp.BOR: torch.bitwise_or,
+    dist.ReduceOp.BXOR: torch.bitwise_xor,
+}
+BITS = (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR)
+
+
+def fold(function, parts):
+    """The reduction of the parts, in a type in which every version of torch computes."""
+    dtype = parts[0].dtype
+    result = parts[0].double() if dtype.is_floating_point else parts[0]
+    for part in parts[1:]:
+        result = function(result, part.to(result.dtype))
+    return result.to(dtype)
+
+
+class Members:
+    """A group, and who this rank is in it."""
+
+    def __init__(self, ranks, group):
+        self.ranks, self.group = ranks, group
+        self.size, self.rank = len(ranks), ranks.index(dist.get_rank())
+
+    def values(self, rank, shape, dtype=torch.float32):
+        """What a member gives: small whole numbers, which every type adds and multiplies without rounding."""
+        count = 1
+        for length in shape:
+            count *= length
+        return ((torch.arange(count) * 7 + rank * 3) % 3 + 1).to(dtype).reshape(shape)
+
+    def all(self, shape, dtype=torch.float32):
+        return [self.values(rank, shape, dtype) for rank in range(self.size)]
+
+
+def same(got, expected, what):
+    assert got.dtype == expected.dtype and got.shape == expected.shape, (what, got, expected)
+    assert torch.equal(got, expected), (what, got, expected)
+
+
+def check_reductions(m):
+    for dtype in FLOATS + INTEGERS:
+        for op, function in OPS.items():
+            if dtype in FLOATS and op in BITS:
+                continue
+            for shape in ((), (5,), (0,), (3, 2)):
+                what = (dtype, op, shape)
+                expected = fold(function, m.all(shape, dtype))
+                mine = m.values(m.rank, shape, dtype)
+                dist.all_reduce(mine, op, group=m.group)
+                same(mine, expected, what)
+            if op == dist.ReduceOp.BXOR:
+                continue
+            parts = [m.all((4,), dtype) for _ in range(m.size)]
+            output = torch.empty(4, dtype=dtype)
+            dist.reduce_scatter(output, [part[m.rank] for part in parts], op, group=m.group)
+            same(output, fold(function, parts[m.rank]), ("reduce_scatter", dtype, op))
+            for root in range(m.size):
+                mine = m.values(m.rank, (3,), dtype)
+                dist.reduce(mine, m.ranks[root], op, group=m.group)
+                if m.rank == root:
+                    same(mine, fold(function, m.all((3,), dtype)), ("reduce", dtype, op))
+                else:
+                    same(mine, m.values(m.rank, (3,), dtype), ("reduce, not the root", dtype, op))
+    mine = m.values(m.rank, (6,))
+    dist.all_reduce(mine, dist.ReduceOp.AVG, group=m.group)
+    assert torch.allclose(mine, sum(m.all((6,))) / m.size), mine
+    flags = torch.tensor([m.rank == 0, True, False])
+    dist.all_reduce(flags, dist.ReduceOp.MAX, group=m.group)
+    same(flags, torch.tensor([True, True, False]), "flags")
+    # A view with gaps.
+    whole = m.values(m.rank, (4, 6))
+    dist.all_reduce(whole[:, ::2], group=m.group)
+    same(whole[:, ::2], sum(m.all((4, 6)))[:, ::2], "a view")
+    same(whole[:, 1::2], m.values(m.rank, (4, 6))[:, 1::2], "between a view's elements")
+    several = [m.values(m.rank, (3,)), m.values(m.rank, (2, 2))]
+    dist.all_reduce_coalesced(several, group=m.group)
+    same(several[0], sum(m.all((3,))), "coalesced")
+    same(several[1], sum(m.all((2, 2))), "coalesced")
+
+
+def check_scattered(m):
+    """What has the form of one tensor: rows of the members, one behind the other."""
+    gather = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base
+    scatter = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
+    for dtype in FLOATS + INTEGERS + [torch.bool]:
+        whole = torch.empty((m.size * 2, 3), dtype=dtype)
+        gather(whole, m.values(m.rank, (2, 3), dtype), group=m.group)
+        same(whole, torch.cat(m.all((2, 3), dtype)), ("all_gather_into_tensor", dtype))
+    part = torch.empty((2, 3))
+    scatter(part, m.values(m.rank, (m.size * 2, 3)), group=m.group)
+    same(part, sum(m.all((m.size * 2, 3)))[m.rank * 2 :][:2], "reduce_scatter_tensor")
+
+
+def check_lists(m):
+    kinds = FLOATS + INTEGERS + [torch.bool, torch.complex64]
+    for dtype in kinds:
+        rows = [torch.empty((2, 2), dtype=dtype) for _ in range(m.size)]
+        dist.all_gather(rows, m.values(m.rank, (2, 2), dtype), group=m.group)
+        for row, expected in zip(rows, m.all((2, 2), dtype)):
+            same(row, expected, ("all_gather", dtype))
+        for root in range(m.size):
+            mine = m.values(m.rank, (2, 3), dtype).t()
+            dist.broadcast(mine, m.ranks[root], group=m.group)
+            same(mine, m.values(root, (2, 3), dtype).t(), ("broadcast", dtype))
+            here = m.rank == root
+            rows = [torch.empty(3, dtype=dtype) for _ in range(m.size)] if here else None
+            dist.gather(m.values(m.rank, (3,), dtype), rows, m.ranks[root], group=m.group)
+            for row, expected in zip(rows or [], m.all((3,), dtype)):
+                same(row, expected, ("gather", dtype))
+            mine = torch.empty(3, dtype=dtype)
+            dist.scatter(mine, m.all((3,), dtype) if here else None, m.ranks[root], group=m.group)
+            same(mine, m.values(m.rank, (3,), dtype), ("scatter", dtype))
+    sizes = [rank + 1 for rank in range(m.size)]
+    rows = [torch.empty(size) for size in sizes]
+    dist.all_gather(rows, m.values(m.rank, (sizes[m.rank],)), group=m.group)
+    for rank, row in enumerate(rows):
+        same(row, m.values(rank, (sizes[rank],)), "all_gather of different sizes")
+
+
+def check_all_to_all(m):
+    for dtype in FLOATS + INTEGERS:
+        mine = m.values(m.rank, (m.size * 2, 2), dtype)
+        got = torch.empty_like(mine)
+        dist.all_to_all_single(got, mine, group=m.group)
+        expected = torch.cat([part[m.rank * 2 :][:2] for part in m.all((m.size * 2, 2), dtype)])
+        same(got, expected, ("all_to_all_single", dtype))
+    give = [(m.rank + rank) % 3 for rank in range(m.size)]  # rows for each; the same from each
+    mine = m.values(m.rank, (sum(give), 2))
+    got = torch.empty(sum(give), 2)
+    dist.all_to_all_single(got, mine, list(give), list(give), group=m.group)
+    at = 0
+    for rank in range(m.size):
+        theirs = [(rank + other) % 3 for other in range(m.size)]
+        begin = sum(theirs[: m.rank])
+        expected = m.values(rank, (sum(theirs), 2))[begin : begin + theirs[m.rank]]
+        same(got[at : at + give[rank]], expected, "all_to_all_single with splits")
+        at += give[rank]
+    outputs = [torch.empty(3) for _ in range(m.size)]
+    dist.all_to_all(outputs, [torch.full((3,), 10.0 * m.rank + rank) for rank in range(m.size)], group=m.group)
+    for rank, output in enumerate(outputs):
+        same(output, torch.full((3,), 10.0 * rank + m.rank), "all_to_all")
+
+
+def check_objects(m):
+    objects = [None] * m.size
+    dist.all_gather_object(objects, {"rank": m.rank, "text": "x" * m.rank}, group=m.group)
+    assert objects == [{"rank": rank, "text": "x" * rank} for rank in range(m.size)], objects
+    root = m.ranks[-1]
+    objects = ["from the root", 7] if dist.get_rank() == root else [None, None]
+    dist.broadcast_object_list(objects, root, group=m.group)
+    assert objects == ["from the root", 7], objects
+    mine = [None]
+    dist.scatter_object_list(mine, list(range(m.size)) if dist.get_rank() == root else None, root, group=m.group)
+    assert mine == [m.rank], mine
+    objects = [None] * m.size if dist.get_rank() == root else None
+    dist.gather_object(m.rank, objects, root, group=m.group)
+    assert objects in (None, list(range(m.size))), objects
+
+
+def check_works(m):
+    """Works, futures, and what is forgotten."""
+    data = [torch.full((100,), float(index)) for index in range(200)]
+    works = [dist.all_reduce(each, group=m.group, async_op=True) for each in data]
+    futures = [work.get_future() for work in works[::7]]
+    for future in futures:
+        future.wait()
+    for index, work in enumerate(works):
+        assert work.wait() and work.is_completed() and work.is_success(), index
+        same(data[index], torch.full((100,), float(index * m.size)), "asynchronous")
+    work = dist.all_reduce(torch.ones(3), group=m.group, async_op=True)
+    doubled = work.get_future().then(lambda future: future.value()[0] * 2)
+    same(doubled.wait(), torch.full((3,), 2.0 * m.size), "then")
+
+    def fail(future):
+        raise KeyError("in a hook")
+
+    failed = dist.all_reduce(torch.ones(3), group=m.group, async_op=True).get_future().then(fail)
+    try:
+        failed.wait()
+    except Exception as failure:
+        assert "in a hook" in str(failure), failure
+    else:
+        raise AssertionError("the exception in a hook was lost")
+    for _ in range(300):
+        dist.all_reduce(torch.ones(10), group=m.group, async_op=True)
+    dist.barrier(group=m.group)
+    sparse = torch.sparse_coo_tensor([[m.rank, 7]], torch.tensor([1.0, 2.0]), (9,))
+    dist.all_reduce(sparse, group=m.group)
+    expected = torch.zeros(9)
+    for rank in range(m.size):
+        expected[rank] += 1
+        expected[7] += 2
+    same(sparse.to_dense(), expected, "sparse")
+
+
+def check_errors(m):
+    """All ranks are told, and the group lives on."""
+    if m.size > 1:
+        for give in (lambda: torch.ones(3 + m.rank), lambda: torch.ones(3, dtype=INTEGERS[m.rank % 2])):
+            try:
+                dist.all_reduce(give(), group=m.group)
+            except RuntimeError as failure:
+                assert "rank" in str(failure), failure
+            else:
+                raise AssertionError("the ranks differed, and no error came")
+        try:
+            if m.rank:
+                dist.all_reduce(torch.ones(3), group=m.group)
+            else:
+                dist.barrier(group=m.group)
+        except RuntimeError as failure:
+            assert "rank" in str(failure), failure
+        else:
+            raise AssertionError("the ranks called different collectives, and no error came")
+    for call in (
+        lambda: dist.all_to_all_single(torch.empty(5), torch.empty(5), [1] * m.size, [9] * m.size, group=m.group),
+        lambda: dist.all_reduce(torch.ones(3, dtype=torch.complex64), dist.ReduceOp.MAX, group=m.group),
+    ):
+        try:
+            call()
+        except (RuntimeError, ValueError):
+            pass
+        else:
+            raise AssertionError("no error")
+    mine = torch.ones(2)
+    dist.all_reduce(mine, group=m.group)
+    same(mine, torch.full((2,), float(m.size)), "after errors")
+
+
+def train(group, steps=4):
+    """The parameters and the losses of a small training, with gradients exchanged in a group."""
+    torch.manual_seed(dist.get_rank())
+    data = [(torch.randn(8, 16), torch.randn(8, 4)) for _ in range(steps)]
+    torch.manual_seed(100 + dist.get_rank())  # differs: DDP has to make rank 0's everybody's
+    layers = torch.nn.Linear(16, 64), torch.nn.BatchNorm1d(64), torch.nn.ReLU(), torch.nn.Linear(64, 4)
+    model = torch.nn.Sequential(*layers)
+    model = torch.nn.parallel.DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.002)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for features, target in data:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(features), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses + [parameter.detach() for parameter in model.parameters()]
+
+
+def check_ddp(m):
+    """As gloo has it: to the bit for two ranks, whose sums have one order."""
+    gloo = dist.new_group(m.ranks, backend="gloo")
+    for ours, theirs in zip(train(m.group), train(gloo)):
+        assert torch.equal(ours, theirs) if m.size <= 2 else torch.allclose(ours, theirs, atol=1e-5), (ours, theirs)
+
+
+CHECKS = [
+    check_reductions,
+    check_scattered,
+    check_lists,
+    check_all_to_all,
+    check_objects,
+    check_works,
+    check_errors,
+]
+
+
+def main():
+    rank, size = int(os.environ["HALAY_RANK"]), int(os.environ["HALAY_SIZE"])
+    store = dist.FileStore(sys.argv[1], size)
+    dist.init_process_group("halay", store=store, rank=rank, world_size=size)
+    assert dist.get_backend() == "halay" and dist.get_rank() == rank and dist.get_world_size() == size
+    world = Members(list(range(size)), None)
+    for check in CHECKS:
+        check(world)
+    check_ddp(world)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
