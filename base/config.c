@@ -4,7 +4,8 @@
  *
  * A row says how a variable is called, what it takes, its default as text, what it is for, and where its value goes.
  * All else follows from the table: parsing (the default goes through the same parser), error messages, the list that
- * doctor prints, what halayrun checks before it starts anything, and the test that every row is in the manual. Strings
+ * doctor prints, what halayrun checks before it starts anything, what programs may set, and the test that every row is
+ * in the manual. Strings
  * are owned by the config; a half-loaded one is undone by fini, which accepts any state from all zeros on.
  */
 #include "base/config.h"
@@ -300,6 +301,16 @@ static const struct row *find_variable(const char *name)
     return NULL;
 }
 
+static const char *nearest_variable(const char *name)
+{
+    const char *names[ROWS + 1];
+
+    for (int i = 0; i < ROWS; i++)
+        names[i] = table[i].variable.name;
+    names[ROWS] = NULL;
+    return halay_nearest_word(name, names);
+}
+
 enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size)
 {
     struct halay_config scratch = { 0 };
@@ -314,6 +325,54 @@ enum halay_status halay_config_check(const char *name, const char *value, char *
     if (status == HALAY_ERR_CONFIG)
         explain_row(row, value, why, size);
     return status;
+}
+
+/* ---- settings of the program's ----------------------------------------------------------------------------------- */
+
+/* The text that settings ("NAME=value", NULL at the end; may be NULL) have for a name: the last; NULL: none. */
+static const char *setting_of(const char *const *settings, const char *name)
+{
+    size_t length = strlen(name);
+    const char *text = NULL;
+
+    for (; settings && *settings; settings++)
+        if (!strncmp(*settings, name, length) && (*settings)[length] == '=')
+            text = *settings + length + 1;
+    return text;
+}
+
+/* Whether it is one that a program can make; its value is looked at with all others. */
+static enum halay_status check_setting(struct halay_log *log, const char *setting)
+{
+    char name[128];
+
+    if (!strchr(setting, '=')) {
+        halay_error(log, "setting '%.100s' has no '='; write for example HALAY_LOG=info", setting);
+        return HALAY_ERR_CONFIG;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(setting, "="), setting);
+    const struct row *row = find_variable(name);
+    if (row && !row->variable.is_set_by_launcher)
+        return HALAY_OK;
+    const char *nearest = row ? NULL : nearest_variable(name);
+    if (row)
+        halay_error(log, "setting '%s' is not the program's to make: halayrun sets it for each rank", name);
+    else
+        halay_error(log, "no setting '%s'%s%s%s", name, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+                    nearest ? "'?" : "");
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status check_settings(struct halay_log *log, const char *const *settings)
+{
+    enum halay_status first = HALAY_OK;
+
+    for (; settings && *settings; settings++) {
+        enum halay_status status = check_setting(log, *settings);
+        if (first == HALAY_OK)
+            first = status;
+    }
+    return first;
 }
 
 /* ---- the whole environment --------------------------------------------------------------------------------------- */
@@ -338,34 +397,39 @@ static enum halay_status load_default(const struct row *row, struct halay_config
     return store_value(row, row->variable.default_text, config);
 }
 
-static enum halay_status load_row(struct halay_log *log, const struct row *row, struct halay_config *config)
+static enum halay_status load_row(struct halay_log *log, const struct row *row, const char *const *settings,
+                                  struct halay_config *config)
 {
-    const char *name = row->variable.name, *text = getenv(name);
+    const char *name = row->variable.name, *text = setting_of(settings, name), *given;
     char why[256] = "";
 
     enum halay_status status = load_default(row, config);
     if (status != HALAY_OK)
         return status;
-    if (!text && row->variable.horovod && (text = getenv(row->variable.horovod))) {
+    if (!text)
+        text = getenv(name);
+    given = text;
+    if (!text && row->variable.horovod && (given = getenv(row->variable.horovod))) {
         name = row->variable.horovod;
-        text = translate_word(row, text);
+        text = translate_word(row, given);
     }
     if (!text)
         return HALAY_OK;
     status = store_value(row, text, config);
     if (status == HALAY_ERR_CONFIG) {
         explain_row(row, text, why, sizeof why);
-        halay_error(log, "%s: '%.100s' %s", name, getenv(name), why);
+        halay_error(log, "%s: '%.100s' %s", name, given, why);
     }
     return status;
 }
 
-static enum halay_status load_stall_disable(struct halay_log *log, struct halay_config *config)
+static enum halay_status load_stall_disable(struct halay_log *log, const char *const *settings,
+                                            struct halay_config *config)
 {
     const char *text = getenv(STALL_DISABLE);
     int disable;
 
-    if (!text || getenv("HALAY_STALL_CHECK_TIME"))
+    if (!text || getenv("HALAY_STALL_CHECK_TIME") || setting_of(settings, "HALAY_STALL_CHECK_TIME"))
         return HALAY_OK;
     if (halay_parse_bool(text, &disable) != HALAY_OK) {
         halay_error(log, STALL_DISABLE ": '%.100s' is neither 0 nor 1", text);
@@ -477,12 +541,8 @@ static void find_other_job(struct halay_config *config)
 
 static void warn_unknown(struct halay_log *log, const char *name)
 {
-    const char *names[ROWS + 1];
+    const char *nearest = nearest_variable(name);
 
-    for (int i = 0; i < ROWS; i++)
-        names[i] = table[i].variable.name;
-    names[ROWS] = NULL;
-    const char *nearest = halay_nearest_word(name, names);
     if (nearest)
         halay_warning(log, "unknown variable '%s' in the environment; did you mean '%s'?", name, nearest);
     else
@@ -515,20 +575,21 @@ static void note_strangers(struct halay_log *log)
     }
 }
 
-enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_config *config)
+enum halay_status halay_config_load_rest(struct halay_log *log, const char *const *settings,
+                                         struct halay_config *config)
 {
     struct halay_config loaded = { 0 };
-    enum halay_status first = HALAY_OK;
+    enum halay_status first = check_settings(log, settings);
 
     for (const struct row *row = table; row < table + ROWS; row++) {
-        enum halay_status status = load_row(log, row, &loaded);
+        enum halay_status status = load_row(log, row, settings, &loaded);
         if (first == HALAY_OK)
             first = status;
         if (row == table && status == HALAY_OK && log) /* HALAY_LOG is the first row */
             log->level = loaded.log_level;
     }
     if (first == HALAY_OK)
-        first = load_stall_disable(log, &loaded);
+        first = load_stall_disable(log, settings, &loaded);
     if (first == HALAY_OK)
         first = check_rank(log, &loaded);
     find_mpi_launcher(&loaded);
@@ -543,7 +604,7 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
 {
     struct halay_config loaded;
 
-    enum halay_status status = halay_config_load_rest(log, &loaded);
+    enum halay_status status = halay_config_load_rest(log, NULL, &loaded);
     if (status == HALAY_OK)
         *config = loaded;
     else

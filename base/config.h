@@ -2,9 +2,10 @@
  *
  * Configuration: every environment variable that halay reads, in one table (config.c): name, type, default, help.
  *
- * config.c is the only file that reads the environment. HALAY_X wins over HOROVOD_X; a value that does not parse is an
- * error that says what would (HALAY_ERR_CONFIG), not a default; an unknown HALAY_X is a warning with the nearest known
- * name (HALAY_TFT_* belongs to the trainer); a HOROVOD_X that means nothing here is noted at info level.
+ * config.c is the only file that reads the environment. HALAY_X wins over HOROVOD_X, and a setting of the program's
+ * over both; a value that does not parse is an error that says what would (HALAY_ERR_CONFIG), not a default; an unknown
+ * HALAY_X is a warning with the nearest known name (HALAY_TFT_* belongs to the trainer), an unknown setting an error; a
+ * HOROVOD_X that means nothing here is noted at info level.
  */
 #ifndef HALAY_BASE_CONFIG_H
 #define HALAY_BASE_CONFIG_H
@@ -82,8 +83,10 @@ struct halay_config {
 enum halay_status halay_config_load(struct halay_log *log, struct halay_config *config);
 
 /* The same for a caller that has to find the other ranks in any case, to tell them: on error *config holds all that
- * could be read, and defaults for the rest; fini takes it. */
-enum halay_status halay_config_load_rest(struct halay_log *log, struct halay_config *config);
+ * could be read, and defaults for the rest; fini takes it. settings: "HALAY_X=value", NULL at the end, win over the
+ * environment; one that is unknown or halayrun's to make is an error (HALAY_ERR_CONFIG); NULL: none. */
+enum halay_status halay_config_load_rest(struct halay_log *log, const char *const *settings,
+                                         struct halay_config *config);
 void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
 
 /* Write the table: a line a variable with its value here, default and help. For doctor and documentation. */

@@ -78,6 +78,9 @@ struct halay_options {
     /* Meet the other ranks over the program's own key-value store (halay_types.h), whatever started this process; NULL:
      * don't. bootstrap is "auto" or NULL then (HALAY_ERR_CONFIG). Not in an elastic job (HALAY_ERR_UNSUPPORTED). */
     const struct halay_rendezvous *rendezvous;
+    /* Settings of this context alone, "HALAY_SPIN_US=0", NULL at the end: what halay-environment(7) lists, each before
+     * the environment. NULL: none. A name that is unknown, or that halayrun sets for its ranks, is HALAY_ERR_CONFIG. */
+    const char *const *settings;
 };
 
 /*

@@ -95,7 +95,8 @@ static enum halay_status configure(struct halay_world *world, const struct halay
     static const char *const bootstraps[] = { "auto", "self", "store", "mpi", NULL };
     static const char *const transports[] = { "auto", "shm", "mpi", "ucx", NULL };
 
-    enum halay_status status = halay_config_load_rest(world->log, &world->config), given = HALAY_OK;
+    enum halay_status status = halay_config_load_rest(world->log, options ? options->settings : NULL, &world->config);
+    enum halay_status given = HALAY_OK;
     world->log->level = world->config.log_level;
     /* Needed even if other settings are wrong: this is how the ranks meet. */
     if (options)
@@ -271,8 +272,10 @@ static enum halay_status refuse_to_be_alone(const struct halay_world *world)
         world->log,
         "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
         "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
-        "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or give HALAY_BOOTSTRAP=self if each process is "
-        "meant to be a job of its own",
+        "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or let the program bring its ranks together "
+        "(rendezvous "
+        "in struct halay_options; the backend \"halay\" of torch.distributed does), or give "
+        "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own",
         world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
     return HALAY_ERR_UNSUPPORTED;
 }

@@ -68,7 +68,8 @@ struct halay_world_options {
     const struct halay_rendezvous
         *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed likewise. */
     const char *transport;
-    const char *join_average; /* "all", "present"; NULL: the configuration's */
+    const char *const *settings; /* halay_config_load_rest's; NULL: none */
+    const char *join_average;    /* "all", "present"; NULL: the configuration's */
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
     /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */

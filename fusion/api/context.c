@@ -85,6 +85,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                                                                  .transport = how.transport,
                                                                  .join_average = how.join_average,
                                                                  .rendezvous = how.rendezvous,
+                                                                 .settings = how.settings,
                                                                  .log_write = how.log,
                                                                  .log_arg = how.log_arg,
                                                                  .heritage = &heritage,

@@ -47,6 +47,7 @@ struct halay_elastic {
     int is_on; /* of an elastic job; otherwise this struct only holds the state */
     struct halay_heritage heritage;
     char *bootstrap, *transport, *join_average; /* owned: as the program wanted them, or NULL */
+    char **settings;                            /* owned, likewise */
     struct piece *pieces;                       /* owned */
     size_t piece_count, bytes;                  /* of all pieces */
     unsigned char *copy;                        /* owned: of the commit; NULL before begin */
@@ -78,6 +79,22 @@ static int copy_text(const char *text, char **copy)
     return !text || *copy;
 }
 
+static int copy_texts(const char *const *texts, char ***copy)
+{
+    size_t count = 0;
+
+    if (!texts)
+        return 1;
+    while (texts[count])
+        count++;
+    if (!(*copy = calloc(count + 1, sizeof **copy)))
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (!copy_text(texts[i], &(*copy)[i]))
+            return 0;
+    return 1;
+}
+
 enum halay_status halay_elastic_init(struct halay_context *ctx, const struct halay_options *how,
                                      const struct halay_heritage *heritage)
 {
@@ -94,7 +111,7 @@ enum halay_status halay_elastic_init(struct halay_context *ctx, const struct hal
     e->heritage = *heritage;
     ctx->world->heritage = &e->heritage;
     if (copy_text(how->bootstrap, &e->bootstrap) && copy_text(how->transport, &e->transport) &&
-        copy_text(how->join_average, &e->join_average))
+        copy_text(how->join_average, &e->join_average) && copy_texts(how->settings, &e->settings))
         return HALAY_OK;
     halay_fini(ctx);
     return HALAY_ERR_NO_MEMORY;
@@ -110,6 +127,9 @@ void halay_elastic_fini(struct halay_context *ctx)
     free(e->bootstrap);
     free(e->transport);
     free(e->join_average);
+    for (char **setting = e->settings; setting && *setting; setting++)
+        free(*setting);
+    free(e->settings);
     free(e->pieces);
     free(e->copy);
     free(e);
@@ -272,13 +292,15 @@ static enum halay_status try_place(struct halay_context *ctx, int lost)
     struct halay_world *world, *left = ctx->world;
     int none = 0;
 
-    enum halay_status status = halay_world_open(&(struct halay_world_options){ .bootstrap = e->bootstrap,
-                                                                               .transport = e->transport,
-                                                                               .join_average = e->join_average,
-                                                                               .heritage = &e->heritage,
-                                                                               .lost = lost,
-                                                                               .has_state = e->commit > 0 },
-                                                &world);
+    enum halay_status status =
+        halay_world_open(&(struct halay_world_options){ .bootstrap = e->bootstrap,
+                                                        .transport = e->transport,
+                                                        .join_average = e->join_average,
+                                                        .settings = (const char *const *)e->settings,
+                                                        .heritage = &e->heritage,
+                                                        .lost = lost,
+                                                        .has_state = e->commit > 0 },
+                         &world);
     if (status != HALAY_OK)
         return status;
     renew(ctx);

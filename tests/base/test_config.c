@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Configuration: strict parsers; defaults; HALAY_X over HOROVOD_X; every bad value is an error whose line has name,
- * value and what would be right; unknown and foreign variables are noted; the MPI launcher's size, and jobs of other
- * launchers; each row's default parses.
+ * value and what would be right; unknown and foreign variables are noted; a program's settings; the MPI launcher's
+ * size, and jobs of other launchers; each row's default parses.
  */
 #include "base/config.h"
 #include "tests/test.h"
@@ -26,11 +26,9 @@ static void collect(void *arg, enum halay_log_level level, const char *line)
     lines->infos += level == HALAY_LOG_INFO;
 }
 
-/* Loads with exactly these variables ("NAME=value", NULL at the end). */
-static enum halay_status load(const char *const *variables, struct halay_config *config, struct lines *lines)
+/* Exactly these variables ("NAME=value", NULL at the end) in the environment, and lines that are kept. */
+static void prepare(const char *const *variables, struct halay_log *log, struct lines *lines)
 {
-    struct halay_log log;
-
     REQUIRE(!clearenv());
     for (; *variables; variables++) {
         char name[64];
@@ -39,10 +37,29 @@ static enum halay_status load(const char *const *variables, struct halay_config 
         REQUIRE(!setenv(name, equals + 1, 1));
     }
     memset(lines, 0, sizeof *lines);
-    halay_log_init(&log, HALAY_LOG_INFO);
-    log.write = collect;
-    log.arg = lines;
+    halay_log_init(log, HALAY_LOG_INFO);
+    log->write = collect;
+    log->arg = lines;
+}
+
+static enum halay_status load(const char *const *variables, struct halay_config *config, struct lines *lines)
+{
+    struct halay_log log;
+
+    prepare(variables, &log, lines);
     enum halay_status status = halay_config_load(&log, config);
+    halay_log_fini(&log);
+    return status;
+}
+
+/* With a program's settings. On error, too, *config wants a fini. */
+static enum halay_status load_with(const char *const *variables, const char *const *settings,
+                                   struct halay_config *config, struct lines *lines)
+{
+    struct halay_log log;
+
+    prepare(variables, &log, lines);
+    enum halay_status status = halay_config_load_rest(&log, settings, config);
     halay_log_fini(&log);
     return status;
 }
@@ -318,6 +335,39 @@ static void check_other_jobs(void)
     }
 }
 
+/* What a program sets: before the environment, and nothing that is wrong. */
+static void check_settings(void)
+{
+    static const struct {
+        const char *settings[3], *says;
+    } wrong[] = {
+        { { "HALAY_SPIN_US=fast" }, "HALAY_SPIN_US: 'fast' is not a whole number" },
+        { { "HALAY_SPINUS=1" }, "no setting 'HALAY_SPINUS', did you mean 'HALAY_SPIN_US'?" },
+        { { "HALAY_LOG" }, "has no '='" },
+        { { "=1" }, "no setting ''" },
+        { { "HALAY_LOG=info", "HALAY_RANK=1" }, "setting 'HALAY_RANK' is not the program's to make" },
+        { { "HOROVOD_FUSION_THRESHOLD=1" }, "no setting 'HOROVOD_FUSION_THRESHOLD'" },
+        { { "HALAY_TFT_THREADS=1" }, "no setting 'HALAY_TFT_THREADS'" },
+    };
+    struct halay_config config;
+    struct lines lines;
+
+    REQUIRE(load_with(VARIABLES("HALAY_SPIN_US=7", "HALAY_TUNING=file", "HOROVOD_START_TIMEOUT=5",
+                                "HOROVOD_STALL_CHECK_DISABLE=1", "HALAY_PORTS=1-2"),
+                      VARIABLES("HALAY_SPIN_US=8", "HALAY_SPIN_US=9", "HALAY_TUNING=", "HALAY_START_TIMEOUT=6",
+                                "HALAY_STALL_CHECK_TIME=3", "HALAY_BOOTSTRAP=SELF"),
+                      &config, &lines) == HALAY_OK);
+    CHECK(config.spin_us == 9 && !config.tuning && config.start_timeout_ms == 6000 && config.stall_check_ms == 3000);
+    CHECK(!strcmp(config.bootstrap, "self") && config.ports[1] == 2);
+    halay_config_fini(&config);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK(load_with(VARIABLES("X=1"), wrong[i].settings, &config, &lines) == HALAY_ERR_CONFIG, "%s",
+              wrong[i].settings[0]);
+        CHECK(strstr(lines.text, wrong[i].says), "%s: '%s'", wrong[i].settings[0], lines.text);
+        halay_config_fini(&config);
+    }
+}
+
 static void check_table(void)
 {
     const struct halay_config_variable *variable;
@@ -354,6 +404,7 @@ int main(void)
     check_strangers();
     check_mpi();
     check_other_jobs();
+    check_settings();
     check_table();
     return test_end();
 }

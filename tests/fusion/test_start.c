@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Starts over a store of the program's own: ranks as processes and as threads; again and several at once under one
- * store; callbacks that fail, at every call; ranks that are missing, or were told different things.
+ * store; callbacks that fail, at every call; ranks that are missing, or were told different things;
+ * settings.
  */
 #include "halay.h"
 #include "tests/fusion/folder_store.h"
@@ -11,11 +12,14 @@
 
 enum { RANKS_MAX = 5, ROUNDS = 3 };
 
+static const char *const soon[] = { "HALAY_START_TIMEOUT=0.5", NULL };
+
 /* One rank. */
 struct rank_start {
     struct halay_rendezvous rendezvous;
     struct folder_store store;
     const char *bootstrap;
+    const char *const *settings;
     int rounds;
     const char *node;         /* HALAY_NODE, in a process of its own; NULL: this host's */
     int may_lose;             /* another rank's start may fail when this one's has succeeded */
@@ -53,7 +57,8 @@ static void *start(void *arg)
                                      .bootstrap = rank->bootstrap,
                                      .log = keep_error,
                                      .log_arg = rank,
-                                     .rendezvous = &rank->rendezvous };
+                                     .rendezvous = &rank->rendezvous,
+                                     .settings = rank->settings };
     struct halay_context *ctx;
 
     for (int round = 0; round < rank->rounds; round++) {
@@ -200,10 +205,10 @@ static void check_failures(void)
     char folder[32];
     int number = 1;
 
-    setenv("HALAY_START_TIMEOUT", "0.5", 1);
     for (;; number++) {
         folder_make(folder);
         prepare(ranks, 2, folder);
+        ranks[0].settings = ranks[1].settings = soon;
         ranks[1].store.fails_at = number;
         ranks[0].may_lose = 1;
         ranks[1].store.failure = HALAY_ERR_CANCELED;
@@ -215,7 +220,6 @@ static void check_failures(void)
               "call %d: %s: %s", number, halay_status_string(ranks[1].status), ranks[1].text);
     }
     CHECK(number > 10 && ranks[0].status == HALAY_OK && ranks[1].status == HALAY_OK, "the last one has no failure");
-    unsetenv("HALAY_START_TIMEOUT");
 }
 
 static void check_missing(void)
@@ -223,15 +227,15 @@ static void check_missing(void)
     struct rank_start ranks[4];
     char folder[32];
 
-    setenv("HALAY_START_TIMEOUT", "0.5", 1);
     folder_make(folder);
     prepare(ranks, 4, folder);
+    for (int r = 0; r < 3; r++)
+        ranks[r].settings = soon;
     run_threads(ranks, 3);
     for (int r = 0; r < 3; r++)
         CHECK(ranks[r].status == HALAY_ERR_TIMEOUT && strstr(ranks[r].text, "rank 3 has not come"), "%s",
               ranks[r].text);
     folder_remove(folder);
-    unsetenv("HALAY_START_TIMEOUT");
 }
 
 static void check_sizes_that_differ(void)
@@ -239,16 +243,15 @@ static void check_sizes_that_differ(void)
     struct rank_start ranks[2];
     char folder[32];
 
-    setenv("HALAY_START_TIMEOUT", "0.5", 1);
     folder_make(folder);
     prepare(ranks, 2, folder);
+    ranks[0].settings = ranks[1].settings = soon;
     ranks[0].rendezvous.size = 3;
     run_threads(ranks, 2);
     CHECK(ranks[0].status == HALAY_ERR_TIMEOUT);
     CHECK(ranks[1].status == HALAY_ERR_MISMATCH && strstr(ranks[1].text, "size 2, rank 0 was given 3"), "%s",
           ranks[1].text);
     folder_remove(folder);
-    unsetenv("HALAY_START_TIMEOUT");
 }
 
 static void check_refusals(void)
@@ -256,7 +259,7 @@ static void check_refusals(void)
     static char long_prefix[130];
     const struct {
         struct halay_rendezvous differs;
-        const char *bootstrap, *says;
+        const char *bootstrap, *settings[2], *says;
         enum halay_status status;
     } cases[] = {
         { .differs.struct_size = 8, .says = "struct_size", .status = HALAY_ERR_ARGUMENT },
@@ -264,6 +267,7 @@ static void check_refusals(void)
         { .differs.rank = 2, .says = "rank is not from 0", .status = HALAY_ERR_ARGUMENT },
         { .differs.prefix = "", .says = "prefix", .status = HALAY_ERR_ARGUMENT },
         { .differs.prefix = long_prefix, .says = "prefix", .status = HALAY_ERR_ARGUMENT },
+        { .settings = { "HALAY_LOGG=info" }, .says = "'HALAY_LOG'?", .status = HALAY_ERR_CONFIG },
         { .bootstrap = "store", .says = "one of them", .status = HALAY_ERR_CONFIG },
     };
     struct rank_start rank;
@@ -272,6 +276,7 @@ static void check_refusals(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         prepare(&rank, 1, "/nowhere");
         rank.bootstrap = cases[i].bootstrap;
+        rank.settings = cases[i].settings;
         rank.rendezvous.prefix = cases[i].differs.prefix;
         if (cases[i].differs.struct_size)
             rank.rendezvous.struct_size = cases[i].differs.struct_size;

@@ -89,7 +89,9 @@ static void check_other_launchers(void)
             setenv(name[v], jobs[j][v] + length + 1, 1);
         }
         if (CHECK(halay_world_open(&options, &world) == HALAY_ERR_UNSUPPORTED, "%s", jobs[j][0]))
-            CHECK(strstr(text, "one of 4 (") && strstr(text, jobs[j][0]) && strstr(text, "halayrun"), "%s", text);
+            CHECK(strstr(text, "one of 4 (") && strstr(text, jobs[j][0]) && strstr(text, "halayrun") &&
+                      strstr(text, "struct halay_options"),
+                  "%s", text);
         else
             halay_world_close(world);
         options.bootstrap = "self";
