@@ -156,23 +156,24 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
  */
 
 /*
- * Make a set of these ranks. All ranks of the job call it, members or not, with the same ranks, and in the same order
- * as other calls of this and of halay_process_set_remove, one at a time; it blocks until all have called. Not in a
- * callback. *set belongs to the context.
- * Errors, on every rank alike, with a line in the log that says which rank asks for what: HALAY_ERR_MISMATCH: the ranks
- * differ, or not all ranks make a set; HALAY_ERR_ARGUMENT: no ranks, one that is none of the job's, one twice;
- * HALAY_ERR_UNSUPPORTED: a rank would be in more than 26 sets, a rank has joined, there have been 65535 sets. On this
- * rank alone HALAY_ERR_ARGUMENT: ranks is NULL and count is not 0, or count is above 7998. Otherwise as halay_submit.
- * Keeps the name "process sets" for itself.
+ * Make a set of these ranks, which call it; others need not, and are not blocked. It blocks until all members have
+ * called with the same ranks, in any order: members that give other ranks wait for other ranks. Several sets may be in
+ * the making at the same time, by several threads. Of sets with the same ranks the n-th call on each member is about
+ * the n-th set. Not in a callback. *set belongs to the context. Ranks that are no members find it by its number
+ * (halay_process_set_find), at the latest in a collective of all ranks that a member submits after its call.
+ * Errors, on every member alike: HALAY_ERR_UNSUPPORTED: a rank would be in more than 26 sets, a member has joined,
+ * there have been 65535 sets. On this rank alone HALAY_ERR_ARGUMENT: it is none of the ranks; no ranks, one that is
+ * none of the job's, one twice, more than 7998; ranks is NULL. Otherwise as halay_submit. The log has a line. Keeps
+ * names that begin with "process sets" for itself.
  */
 HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
                                                      struct halay_process_set **set);
 /*
- * Remove a set, all ranks together as above. Nothing may be in flight in it on any rank (otherwise HALAY_ERR_MISMATCH
- * or HALAY_ERR_ARGUMENT everywhere, and it stays). Afterwards only queries work:
- * submissions get HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not
- * used again. HALAY_ERR_ARGUMENT: it is the set of all ranks, or has been removed. HALAY_ERR_UNSUPPORTED: a rank has
- * joined.
+ * Remove a set, its members together as above. Nothing may be in flight in it on any of them (otherwise
+ * HALAY_ERR_MISMATCH or HALAY_ERR_ARGUMENT on all, and it stays). Afterwards only queries work: submissions get
+ * HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not used again.
+ * HALAY_ERR_ARGUMENT: it is the set of all ranks, has been removed, or this rank is no member. HALAY_ERR_UNSUPPORTED: a
+ * member has joined.
  */
 HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *set);
 

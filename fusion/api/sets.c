@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process sets, the program's side: what it asks for, together with all other ranks, and what it may know of them.
+ * Process sets, the program's side: what it asks for, together with the other members, and what it may know of them.
+ *
+ * What ranks meet by is a name: that of the ranks when a set is made, of the number when it is removed. So sets of
+ * different ranks may be in the making at the same time. For the same ranks one call at a time is under way on a rank,
+ * and others wait for their turn: the n-th meets the n-th.
  */
 #include "fusion/api/sets.h"
 #include "base/error_text.h"
@@ -12,7 +16,9 @@
 #include "fusion/state/request.h"
 #include "fusion/values/set_words.h"
 #include "fusion/values/signature.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct halay_process_set *halay_process_set_find(struct halay_context *ctx, int number)
 {
@@ -64,21 +70,38 @@ void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
         ranks[r] = set->ranks ? set->ranks[r] : r;
 }
 
-/* Ask for the change together with all other ranks; blocks. Logs what went wrong. *number (NULL: not wanted): of the
- * first set made. */
-static enum halay_status ask_all_ranks(struct halay_context *ctx, const size_t *words, size_t count, int timeout_ms,
-                                       int *number)
+/* Another thread asks for the same: until that has ended. */
+static void wait_for_turn(struct halay_context *ctx, const char *name)
 {
-    struct halay_tensor_info info = { .struct_size = sizeof info,
-                                      .name = HALAY_CHANGE_SETS_NAME,
-                                      .collective = HALAY_CHANGE_SETS,
-                                      .shape = { count },
-                                      .splits = words };
+    size_t length = strlen(name);
+
+    pthread_mutex_lock(&ctx->lock);
+    const struct halay_entry *entry =
+        (struct halay_entry *)halay_table_find(&ctx->all.names, name, length, halay_table_hash(name, length));
+    struct halay_request *request = entry ? entry->request : NULL;
+    if (request)
+        atomic_fetch_add_explicit(&request->references, 1, memory_order_relaxed); /* in flight: the engine has one */
+    pthread_mutex_unlock(&ctx->lock);
+    if (request)
+        halay_wait(request, -1);
+    halay_request_free(request);
+}
+
+/* Ask for the change together with the others that it concerns; blocks. Logs what went wrong. *number (NULL: not
+ * wanted): of the first set made. */
+static enum halay_status ask(struct halay_context *ctx, const char *name, const size_t *words, size_t count,
+                             int timeout_ms, int *number)
+{
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = name, .collective = HALAY_CHANGE_SETS, .shape = { count }, .splits = words
+    };
     struct halay_request *request;
 
     enum halay_status status = halay_may_block(ctx, "a change of process sets");
-    if (status == HALAY_OK)
-        status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request);
+    if (status != HALAY_OK)
+        return status;
+    while ((status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request)) == HALAY_ERR_DUPLICATE)
+        wait_for_turn(ctx, name);
     if (status != HALAY_OK)
         return status;
     status = halay_wait(request, timeout_ms);
@@ -140,9 +163,9 @@ static enum halay_status fault_of(struct halay_context *ctx, const struct halay_
     return why ? HALAY_ERR_ARGUMENT : HALAY_OK;
 }
 
-/* Make several sets in one call: those of the lists, then those of the text, which parses. *number: the first one's. */
+/* Make several sets in one call of all ranks: those of the lists, then those of the text, which parses. */
 static enum halay_status create_all(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
-                                    const char *text, int timeout_ms, int *number)
+                                    const char *text, int timeout_ms)
 {
     size_t most = 1, at = 0, more = 0;
 
@@ -162,7 +185,7 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
     if (text)
         halay_set_words_parse(text, words + at, &more);
     sort_ranks(words, at + more);
-    status = ask_all_ranks(ctx, words, at + more, timeout_ms, number);
+    status = ask(ctx, HALAY_CHANGE_SETS_NAME, words, at + more, timeout_ms, NULL);
     free(words);
     return status;
 }
@@ -185,7 +208,53 @@ enum halay_status halay_process_sets_create_static(struct halay_context *ctx, co
 {
     const struct halay_config *config = &ctx->world->config;
 
-    return create_all(ctx, lists, count, config->process_sets, config->start_timeout_ms, NULL);
+    return create_all(ctx, lists, count, config->process_sets, config->start_timeout_ms);
+}
+
+/* What is wrong with these ranks, ascending, or with this rank among them; 0: nothing. */
+static int members_fault(const struct halay_context *ctx, const size_t *ranks, size_t count, char *text, size_t size)
+{
+    int is_member = 0;
+
+    if (!count)
+        return snprintf(text, size, "a set has at least one rank");
+    for (size_t i = 0; i < count; i++) {
+        if (ranks[i] >= (size_t)ctx->size)
+            return snprintf(text, size, "there is no rank %d, the job has %d", (int)ranks[i], ctx->size);
+        if (i && ranks[i] == ranks[i - 1])
+            return snprintf(text, size, "rank %d is in the list twice", (int)ranks[i]);
+        is_member |= ranks[i] == (size_t)ctx->rank;
+    }
+    return is_member ? 0 : snprintf(text, size, "rank %d is none of them: only its members make a set", ctx->rank);
+}
+
+/* "process sets [0,3]"; of many ranks the first ones, how many there are, and a number that tells them from others. */
+static void name_members(const size_t *ranks, size_t count, char *name, size_t size)
+{
+    size_t at = (size_t)snprintf(name, size, HALAY_CHANGE_SETS_NAME " [");
+
+    for (size_t i = 0; i < count; i++) {
+        if (size - at < 80) {
+            uint64_t hash = halay_table_hash((const char *)ranks, count * sizeof *ranks);
+            snprintf(name + at, size - at, ",...] %zu ranks %016llx", count, (unsigned long long)hash);
+            return;
+        }
+        at += (size_t)snprintf(name + at, size - at, "%s%zu", i ? "," : "", ranks[i]);
+    }
+    snprintf(name + at, size - at, "]");
+}
+
+/* words: as set_words.h has them, ascending. */
+static enum halay_status form(struct halay_context *ctx, const size_t *words, int *number)
+{
+    char name[HALAY_NAME_MAX + 1], why[160];
+
+    if (members_fault(ctx, words + 2, words[1], why, sizeof why)) {
+        halay_error(ctx->log, "process sets: %s", why);
+        return HALAY_ERR_ARGUMENT;
+    }
+    name_members(words + 2, words[1], name, sizeof name);
+    return ask(ctx, name, words, words[1] + 2, -1, number);
 }
 
 enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
@@ -199,7 +268,16 @@ enum halay_status halay_process_set_create(struct halay_context *ctx, const int 
                              ctx ? "place for the set" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    enum halay_status status = create_all(ctx, &list, 1, NULL, -1, &number);
+    enum halay_status status = fault_of(ctx, &list, 1, 0);
+    if (status != HALAY_OK)
+        return halay_returns(status);
+    size_t *words = malloc((count + 2) * sizeof *words);
+    if (!words)
+        return halay_returns(HALAY_ERR_NO_MEMORY);
+    words[0] = HALAY_SET_FORM;
+    sort_ranks(words, 1 + say_list(&list, words + 1));
+    status = form(ctx, words, &number);
+    free(words);
     if (status == HALAY_OK)
         *set = halay_process_set_find(ctx, number);
     return halay_returns(status);
@@ -214,31 +292,59 @@ static int has_requests_locked(const struct halay_process_set *set)
     return 0;
 }
 
+/* Together with the other members. */
+static enum halay_status remove_together(struct halay_process_set *set, int is_busy)
+{
+    size_t count = (size_t)set->size + 2, *words = malloc(count * sizeof *words);
+    char name[40];
+
+    if (!words)
+        return HALAY_ERR_NO_MEMORY;
+    words[0] = is_busy ? HALAY_SET_BUSY : HALAY_SET_REMOVE;
+    words[1] = (size_t)set->number;
+    for (int r = 0; r < set->size; r++)
+        words[2 + r] = (size_t)set->ranks[r];
+    snprintf(name, sizeof name, HALAY_CHANGE_SETS_NAME " %d", set->number);
+    enum halay_status status = ask(set->ctx, name, words, count, -1, NULL);
+    free(words);
+    return status;
+}
+
+/* Why it is not removed; NULL: it can be, and counts as about to be unless it is busy. */
+static const char *begin_removal_locked(struct halay_process_set *set, int *is_busy)
+{
+    if (!set->number)
+        return "it is that of all ranks";
+    if (set->rank < 0)
+        return "this rank is no member of it";
+    if (set->state != HALAY_SET_OPEN)
+        return "it has been, or is about to be";
+    *is_busy = has_requests_locked(set);
+    if (!*is_busy)
+        set->state = HALAY_SET_CLOSING;
+    return NULL;
+}
+
 enum halay_status halay_process_set_remove(struct halay_process_set *set)
 {
+    int is_busy = 0;
+
     if (!set)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_remove: no set");
     struct halay_context *ctx = set->ctx;
-    size_t words[] = { HALAY_SET_REMOVE, (size_t)set->number };
-
     if (halay_is_child(ctx))
         return halay_refuse_child();
     pthread_mutex_lock(&ctx->lock);
-    int can = set->number && set->state == HALAY_SET_OPEN;
-    if (can && has_requests_locked(set))
-        words[0] = HALAY_SET_BUSY;
-    else if (can)
-        set->state = HALAY_SET_CLOSING;
+    const char *why = begin_removal_locked(set, &is_busy);
     pthread_mutex_unlock(&ctx->lock);
-    if (!can) {
-        halay_error(ctx->log, "process sets: %d is not removed, %s", set->number,
-                    set->number ? "it has been, or is about to be" : "it is that of all ranks");
+    if (why) {
+        halay_error(ctx->log, "process sets: %d is not removed, %s", set->number, why);
         return halay_returns(HALAY_ERR_ARGUMENT);
     }
-    enum halay_status status = ask_all_ranks(ctx, words, 2, -1, NULL);
+    enum halay_status status = remove_together(set, is_busy);
     pthread_mutex_lock(&ctx->lock);
     if (status != HALAY_OK && set->state == HALAY_SET_CLOSING)
         set->state = HALAY_SET_OPEN;
     pthread_mutex_unlock(&ctx->lock);
-    return status;
+    return halay_returns(status);
 }

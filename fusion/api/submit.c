@@ -75,8 +75,7 @@ static enum halay_status take_buffers(const struct halay_tensor *tensor, const s
 static enum halay_status check_entry_locked(const struct halay_entry *entry, int is_change, const char **why)
 {
     if (entry->request) {
-        *why = is_change ? "another call that makes or removes some is under way"
-                         : "a tensor of that name is in flight already";
+        *why = is_change ? NULL : "a tensor of that name is in flight already"; /* sets.c: waits, and comes again */
         return HALAY_ERR_DUPLICATE;
     }
     if (entry->tensor && entry->tensor->is_stale) {

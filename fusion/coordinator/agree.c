@@ -46,10 +46,14 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
 {
     char text[HALAY_TEXT_MAX], theirs[400], ours[400];
     const struct halay_signature *zero = halay_roll_signature(roll, 0), *first = halay_roll_signature(roll, other);
+    int lowest = 0; /* those that are not asked say what it says */
+
+    while (roll->outside && roll->outside[lowest])
+        lowest++;
 
     halay_set_words_print(halay_roll_words(roll, other, first->words), first->words, theirs, sizeof theirs);
     halay_set_words_print(halay_roll_words(roll, 0, zero->words), zero->words, ours, sizeof ours);
-    snprintf(text, sizeof text, "process sets: rank %d %s, rank 0 %s", other, theirs, ours);
+    snprintf(text, sizeof text, "process sets: rank %d %s, rank %d %s", other, theirs, lowest, ours);
     return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
 }
 

@@ -11,6 +11,7 @@
 #include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/coordinator/streams.h"
+#include "fusion/values/set_words.h"
 #include "fusion/values/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,17 @@ static enum halay_status record_arrival(struct halay_coordinator *c, int rank, s
                                says ? halay_roll_words(roll, rank, says) : NULL, says);
 }
 
+/* A change of process sets begins, which may be that of some ranks only. */
+static enum halay_status ask_members(struct halay_coordinator *c, struct halay_roll *roll, int rank)
+{
+    const struct halay_signature *s = halay_roll_signature(roll, rank);
+    const uint64_t *words = halay_roll_words(roll, rank, s->words);
+    size_t members, first = halay_set_words_members(words, s->words, &members);
+
+    roll->is_change = 1;
+    return members ? halay_roll_ask_only(roll, c->options.size, words + first, members) : HALAY_OK;
+}
+
 /* item: what the rank announces; NULL: it is ready for what is agreed. */
 static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, struct halay_roll *roll,
                                         const struct halay_item *item, int64_t now_us)
@@ -78,7 +90,6 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
 
     if (!may_arrive(c, rank, roll, item))
         return HALAY_ERR_FORMAT;
-    roll->is_change |= (item ? &item->signature : &roll->agreed)->collective == HALAY_CHANGE_SETS;
     if (item && item->signature.collective == HALAY_JOIN) {
         roll->is_join = 1;
         status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
@@ -86,6 +97,10 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
             return status;
     }
     status = record_arrival(c, rank, roll, item);
+    if (status == HALAY_OK && !roll->is_change && halay_roll_signature(roll, rank)->collective == HALAY_CHANGE_SETS)
+        status = ask_members(c, roll, rank);
+    if (status == HALAY_OK && roll->outside && roll->outside[rank])
+        status = HALAY_ERR_FORMAT;
     if (status != HALAY_OK)
         return status;
     if (++roll->present == 1) {

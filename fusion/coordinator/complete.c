@@ -3,6 +3,7 @@
  * Completion: all ranks have come to a name that will. If they agree it goes to where it is given out from.
  *
  *     all ranks came           agree: it is runnable
+ *     the members came         of a process set that is made or removed: the others count as agreeing
  *     the others have joined   they count as ranks that agree with the first one that came; an operation that needs
  *                              their data is refused on every rank
  *     a join itself            nobody has joined any more
@@ -18,10 +19,10 @@
 
 int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_roll *roll)
 {
-    if (roll->present == c->options.size || !c->joined_count || !roll->present)
-        return roll->present == c->options.size;
+    if (roll->present + roll->outsiders == c->options.size || !c->joined_count || !roll->present)
+        return roll->present + roll->outsiders == c->options.size;
     for (int r = 0; r < c->options.size; r++)
-        if (!roll->state[r] && !c->joined[r])
+        if (halay_roll_lacks(roll, r) && !c->joined[r])
             return 0;
     return 1;
 }
@@ -45,7 +46,8 @@ static enum halay_status refuse_joined(struct halay_coordinator *c, struct halay
     return halay_coordinator_refuse(c, roll, HALAY_ERR_UNSUPPORTED, text);
 }
 
-/* Ranks that have joined count as present. *is_refused: not possible for this operation; the roll may be gone. */
+/* Ranks that have joined, or are not to come, count as present. *is_refused: not possible for this operation; the roll
+ * may be gone. */
 static enum halay_status fill_in(struct halay_coordinator *c, struct halay_roll *roll, int *is_refused)
 {
     int from = first_present(roll);
@@ -56,7 +58,7 @@ static enum halay_status fill_in(struct halay_coordinator *c, struct halay_roll 
     for (int r = 0; r < c->options.size; r++) {
         if (roll->state[r])
             continue;
-        if (s->collective != HALAY_ALLREDUCE && s->collective != HALAY_BARRIER) {
+        if (halay_roll_lacks(roll, r) && s->collective != HALAY_ALLREDUCE && s->collective != HALAY_BARRIER) {
             *is_refused = 1;
             return refuse_joined(c, roll, r);
         }

@@ -25,7 +25,7 @@ static enum halay_status fail_left(struct halay_coordinator *c, int rank)
 enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_roll *roll)
 {
     for (int r = 0; c->left_count && r < c->options.size; r++)
-        if (c->left[r] && !roll->state[r] && !c->joined[r])
+        if (c->left[r] && halay_roll_lacks(roll, r) && !c->joined[r])
             return fail_left(c, r);
     return HALAY_OK;
 }
@@ -38,7 +38,7 @@ static enum halay_status leave_one(struct halay_coordinator *c, int rank)
     if (c->joined_count && !c->joined[rank])
         return fail_left(c, rank); /* the others wait for it */
     for (struct halay_roll *roll = c->waiting.first; roll; roll = roll->next)
-        if (!roll->state[rank] && !c->joined[rank])
+        if (halay_roll_lacks(roll, rank) && !c->joined[rank])
             return fail_left(c, rank);
     return HALAY_OK;
 }

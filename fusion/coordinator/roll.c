@@ -32,6 +32,7 @@ void halay_roll_free(struct halay_roll *roll, int size)
 {
     halay_roll_free_announced(roll, size);
     halay_words_fini(&roll->words);
+    free(roll->outside);
     free(roll->early);
     free(roll);
 }
@@ -46,6 +47,22 @@ enum halay_status halay_roll_announce(struct halay_roll *roll, int size, int ran
     roll->announced[rank].signature = *signature;
     roll->state[rank] = HALAY_ROLL_ANNOUNCED;
     roll->different++;
+    return HALAY_OK;
+}
+
+enum halay_status halay_roll_ask_only(struct halay_roll *roll, int size, const uint64_t *ranks, size_t count)
+{
+    if (!roll->outside)
+        roll->outside = malloc((size_t)size);
+    if (!roll->outside)
+        return HALAY_ERR_NO_MEMORY;
+    memset(roll->outside, 1, (size_t)size);
+    roll->outsiders = size;
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i] < (uint64_t)size && roll->outside[ranks[i]]) {
+            roll->outside[ranks[i]] = 0;
+            roll->outsiders--;
+        }
     return HALAY_OK;
 }
 

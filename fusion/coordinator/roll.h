@@ -44,6 +44,8 @@ struct halay_roll {
     int present, different;               /* ranks that came; those of them that announced a signature */
     int absent;                           /* ranks that an average is not to be divided by, as they have joined */
     unsigned char *state;                 /* [rank]; in the same block */
+    unsigned char *outside;               /* owned: [rank], is not to come; NULL: all are (a change of process sets) */
+    int outsiders;                        /* how many */
     struct halay_words words;             /* owned: what each rank says with it, one after the other */
     struct halay_announcement *announced; /* owned: [rank], valid where state is HALAY_ROLL_ANNOUNCED; or NULL */
     uint64_t *early;             /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
@@ -65,6 +67,8 @@ struct halay_roll *halay_roll_create(const char *name, size_t length, uint64_t h
 void halay_roll_free(struct halay_roll *roll, int size);
 /* Nobody has announced anything that is not agreed. */
 void halay_roll_free_announced(struct halay_roll *roll, int size);
+/* Only these ranks of the coordinator's are to come: numbers, which may be any. */
+enum halay_status halay_roll_ask_only(struct halay_roll *roll, int size, const uint64_t *ranks, size_t count);
 /* Keep what a rank says that is not what is agreed. */
 enum halay_status halay_roll_announce(struct halay_roll *roll, int size, int rank,
                                       const struct halay_signature *signature, const void *words, size_t count);
@@ -73,6 +77,12 @@ enum halay_status halay_roll_announce(struct halay_roll *roll, int size, int ran
 void halay_roll_list_remove(struct halay_roll *roll);
 void halay_roll_list_append(struct halay_roll_list *list, struct halay_roll *roll);
 enum halay_status halay_roll_push(struct halay_roll_vector *v, struct halay_roll *roll);
+
+/* Has a rank not come that is to come? */
+static inline int halay_roll_lacks(const struct halay_roll *roll, int rank)
+{
+    return !roll->state[rank] && !(roll->outside && roll->outside[rank]);
+}
 
 /* What a rank that has come says. */
 static inline const struct halay_signature *halay_roll_signature(const struct halay_roll *roll, int rank)

@@ -5,6 +5,7 @@
 #include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/stragglers.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct halay_roll *halay_coordinator_roll(struct halay_coordinator *c, const char *name, size_t length)
@@ -39,6 +40,9 @@ void halay_coordinator_rest_roll(struct halay_coordinator *c, struct halay_roll 
         memset(roll->early, 0, 2 * (size_t)c->options.size * sizeof *roll->early);
     roll->present = roll->different = roll->absent = roll->is_change = 0;
     roll->since_us = roll->latest_us = 0;
+    free(roll->outside);
+    roll->outside = NULL;
+    roll->outsiders = 0;
     if (roll->id != (uint32_t)HALAY_NO_ID && !roll->forgetting)
         halay_roll_list_append(&c->resting, roll);
     else

@@ -39,7 +39,7 @@ static void print_ranks_of(const struct halay_coordinator *c, const struct halay
 
     text[0] = 0;
     for (int r = 0; r < c->options.size; r++) {
-        if ((roll->state[r] != 0) != present || (!present && c->joined[r]))
+        if (present ? !roll->state[r] : !halay_roll_lacks(roll, r) || c->joined[r])
             continue;
         if (used + 24 > size) {
             snprintf(text + used, size - used, ", ...");
@@ -59,7 +59,7 @@ static void describe_tensor(const struct halay_coordinator *c, const struct hala
                         roll->is_change ? "a change of process sets" : subject);
     size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
 
-    if (roll->present == c->options.size) {
+    if (roll->present + roll->outsiders == c->options.size) {
         snprintf(text + at, size - at,
                  "submitted by all ranks, but not all tensors of its bucket were, and not every rank "
                  "waits for one");
@@ -140,7 +140,7 @@ static enum halay_status ask_missing(struct halay_coordinator *set, const struct
     for (int r = 0; r < set->options.size && status == HALAY_OK; r++) {
         struct halay_arrivals *a = halay_arrivals_of(set, r);
         int rank = halay_coordinator_rank(set, r);
-        if (roll->state[r] || set->joined[r] || a->is_asked)
+        if (!halay_roll_lacks(roll, r) || set->joined[r] || a->is_asked)
             continue;
         a->is_asked = 1;
         if (rank == 0)
@@ -195,7 +195,7 @@ static enum halay_status end_stalled(struct halay_coordinator *c, const struct h
     char text[HALAY_TEXT_MAX];
     int rank = 0;
 
-    while (rank < set->options.size && roll->state[rank])
+    while (rank < set->options.size && !halay_roll_lacks(roll, rank))
         rank++;
     describe_tensor(set, roll, now_us, text, sizeof text);
     c->has_failed = 1;

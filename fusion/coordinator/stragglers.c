@@ -23,7 +23,7 @@ void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_rol
 
     a->last = roll;
     a->last_us = now_us;
-    if (roll->present == c->options.size) {
+    if (roll->present + roll->outsiders == c->options.size) {
         uint64_t late_ns =
             roll->latest_us && now_us > roll->latest_us ? (uint64_t)(now_us - roll->latest_us) * 1000 : 0;
         halay_count(&parent->met, 1);

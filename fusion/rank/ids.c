@@ -10,6 +10,7 @@
 #include "fusion/rank/names.h"
 #include "fusion/state/context.h"
 #include "fusion/state/request.h"
+#include "fusion/values/set_words.h"
 #include "fusion/values/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,22 @@ static enum halay_status reserve_ids(struct halay_process_set *set, uint32_t id)
     return HALAY_OK;
 }
 
+/* Is this rank not asked, as it is no member of the process set that is made or removed? */
+static int is_outside(const struct halay_process_set *set, const struct halay_item *item)
+{
+    size_t members, first = halay_set_words_members(item->words, item->word_count, &members);
+    uint64_t rank;
+
+    if (item->signature.collective != HALAY_CHANGE_SETS || !members)
+        return 0;
+    for (size_t i = first; i < first + members; i++) {
+        memcpy(&rank, (const char *)item->words + i * sizeof rank, sizeof rank);
+        if (rank == (uint64_t)set->rank)
+            return 0;
+    }
+    return 1;
+}
+
 /* Said and heard must match: the rows that a rank keeps for itself are in both. */
 static int answers(const struct halay_entry *entry, const struct halay_item *item)
 {
@@ -46,6 +63,8 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
 
     if (item->word_count != halay_signature_heard_count(&item->signature, set->size))
         return 0;
+    if (!request && is_outside(set, item))
+        return 1;
     if (!request) /* this rank has joined */
         return set->ctx->queue.is_joined &&
                (item->signature.collective == HALAY_ALLREDUCE || item->signature.collective == HALAY_BARRIER) &&
@@ -75,9 +94,10 @@ enum halay_status halay_ids_agree(struct halay_process_set *set, const struct ha
     if (reserve_ids(set, item->id) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
+    int may_be_new = ctx->queue.is_joined || item->signature.collective == HALAY_CHANGE_SETS;
     struct halay_entry *entry =
-        ctx->queue.is_joined ? halay_entry_get_locked(set, item->name, item->name_length, hash)
-                             : (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
+        may_be_new ? halay_entry_get_locked(set, item->name, item->name_length, hash)
+                   : (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     enum halay_status status = HALAY_OK;
     int ok = entry && answers(entry, item) && (!set->by_id[item->id] || set->by_id[item->id] == entry) &&
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);

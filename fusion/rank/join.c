@@ -5,6 +5,8 @@
  *     sum, average, bit-or, adasum   0         min   the largest (infinity)       bit-and   all bits
  *     product                        1         max   the smallest (-infinity)
  *
+ * A change of process sets that is of other ranks has no data at all.
+ *
  * Such a part is a request of nobody: it belongs to the engine alone and has memory of its own, which goes with it. It
  * is counted as in flight, so that nobody leaves while a peer needs it.
  */
@@ -98,7 +100,8 @@ static enum halay_status fill_one(struct halay_request *r)
 struct halay_request *halay_join_part(struct halay_context *ctx, const struct halay_entry *entry)
 {
     pthread_mutex_lock(&ctx->lock);
-    struct halay_request *r = ctx->queue.is_joined ? halay_request_get_locked(ctx) : NULL;
+    int takes_part = ctx->queue.is_joined || entry->agreed.collective == HALAY_CHANGE_SETS;
+    struct halay_request *r = takes_part ? halay_request_get_locked(ctx) : NULL;
     if (r)
         atomic_fetch_add_explicit(&ctx->queue.in_flight, 1, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
@@ -111,7 +114,10 @@ struct halay_request *halay_join_part(struct halay_context *ctx, const struct ha
     r->signature = entry->agreed;
     r->signature.prescale = r->signature.postscale = 1; /* a factor would change what changes nothing */
     r->count = r->bytes = 0;
-    enum halay_status status = r->signature.members ? fill_group(r, &entry->said) : fill_one(r);
+    enum halay_status status = r->signature.collective == HALAY_CHANGE_SETS
+                                   ? halay_words_set(&r->words, entry->said.at, entry->said.count)
+                               : r->signature.members ? fill_group(r, &entry->said)
+                                                      : fill_one(r);
     if (status == HALAY_OK)
         return r;
     halay_join_part_end(r);

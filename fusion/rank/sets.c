@@ -2,12 +2,14 @@
  *
  * Process sets: some ranks of the job, or all of them, with what they have to themselves; made and removed.
  *
- *     a rank's program                  all ranks                               driver
- *       halay_process_set_create   ->     the same is asked for everywhere   ->   a number, a coordinator (rank 0)
- *       halay_process_set_remove          (negotiated like a tensor)              in its place among all ranks'
- *                                                                                 collectives: a group, or the end
+ *     a member's program                members                                 driver of every rank
+ *       halay_process_set_create   ->     the same is asked for by each      ->   a number, a coordinator (rank 0)
+ *       halay_process_set_remove          (negotiated like a tensor of all        in its place among all ranks'
+ *                                         ranks; others' programs take no         collectives: a group, or the end
+ *                                         part: join.c)
  *
- * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. The
+ * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. Those
+ * that halay_init makes are asked for by all ranks, members or not. The
  * members of a set make its group among themselves, one set after the other, while their drivers go on with all else.
  *
  * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
@@ -190,7 +192,7 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
 
     ctx->driven.execution.is_changing = 1;
     request->set_number = 0;
-    if (words[0] != HALAY_SET_MAKE || halay_set_words_fault(words, count, ctx->size, text, sizeof text) ||
+    if (words[0] > HALAY_SET_FORM || halay_set_words_fault(words, count, ctx->size, text, sizeof text) ||
         memberships_fault(ctx, words, count, text, sizeof text))
         return HALAY_OK;
     request->set_number = ctx->driven.execution.sets_made + 1;
@@ -221,13 +223,20 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
     return HALAY_OK;
 }
 
+/* A part of nobody is not waited for. */
+static void refuse(struct halay_request *request, enum halay_status status, const char *text)
+{
+    if (!request->is_part)
+        halay_request_end(request, status, text);
+}
+
 static enum halay_status make_groups(struct halay_context *ctx, struct halay_request *request)
 {
     char text[200];
 
     if (!request->set_number) {
         memberships_fault(ctx, request->words.at, request->words.count, text, sizeof text);
-        halay_request_end(request, HALAY_ERR_UNSUPPORTED, text);
+        refuse(request, HALAY_ERR_UNSUPPORTED, text);
         return HALAY_OK;
     }
     ctx->driven.execution.making_number = request->set_number;
@@ -241,10 +250,10 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
 
     ctx->driven.execution.is_changing = 0;
     if (halay_set_words_fault(words, request->words.count, ctx->size, text, sizeof text)) {
-        halay_request_end(request, HALAY_ERR_ARGUMENT, text);
+        refuse(request, HALAY_ERR_ARGUMENT, text);
         return HALAY_OK;
     }
-    if (words[0] == HALAY_SET_MAKE)
+    if (words[0] <= HALAY_SET_FORM)
         return make_groups(ctx, request);
     struct halay_process_set *set = halay_process_set_by_number(ctx, (int)words[1]);
     if (!set)

@@ -6,8 +6,19 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RANK_MAX = 1 << 20 }; /* so that a range is no way to take all memory */
+
+size_t halay_set_words_members(const void *words, size_t count, size_t *members)
+{
+    uint64_t kind = HALAY_SET_MAKE;
+
+    if (count > 2)
+        memcpy(&kind, words, sizeof kind);
+    *members = kind == HALAY_SET_MAKE ? 0 : count - 2;
+    return *members ? 2 : 0;
+}
 
 static void print_sets(const uint64_t *words, size_t count, char *text, size_t size)
 {
@@ -29,9 +40,9 @@ static void print_sets(const uint64_t *words, size_t count, char *text, size_t s
 
 void halay_set_words_print(const uint64_t *words, size_t count, char *text, size_t size)
 {
-    if (count == 2 && words[0] == HALAY_SET_REMOVE)
+    if (count > 2 && words[0] == HALAY_SET_REMOVE)
         snprintf(text, size, "removes %d", (int)words[1]);
-    else if (count == 2 && words[0] == HALAY_SET_BUSY)
+    else if (count > 2 && words[0] == HALAY_SET_BUSY)
         snprintf(text, size, "removes %d, in which it has tensors in flight", (int)words[1]);
     else
         print_sets(words, count, text, size);
@@ -50,11 +61,11 @@ static int list_fault(const uint64_t *ranks, size_t count, int job, char *text, 
 
 int halay_set_words_fault(const uint64_t *words, size_t count, int ranks, char *text, size_t size)
 {
-    if (count == 2 && words[0] == HALAY_SET_REMOVE)
+    if (count > 2 && words[0] == HALAY_SET_REMOVE)
         return 0;
-    if (count == 2 && words[0] == HALAY_SET_BUSY)
+    if (count > 2 && words[0] == HALAY_SET_BUSY)
         return snprintf(text, size, "process sets: %d is not removed, tensors of it are in flight", (int)words[1]);
-    if (count < 2 || words[0] != HALAY_SET_MAKE)
+    if (count < 2 || words[0] > HALAY_SET_FORM)
         return snprintf(text, size, "process sets: nothing that can be done");
     for (size_t at = 1; at < count;) {
         size_t n = (size_t)words[at++];

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define HALAY_JOIN_NAME "join"
-#define HALAY_CHANGE_SETS_NAME "process sets"
+#define HALAY_CHANGE_SETS_NAME "process sets" /* how names of changes of process sets begin */
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
 

@@ -119,8 +119,9 @@ static enum halay_status check_any(const struct halay_tensor_info *info, const c
         return fault(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767", why);
     if ((info->collective == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
         return fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_join", why);
-    if ((info->collective == HALAY_CHANGE_SETS) != !strcmp(info->name, HALAY_CHANGE_SETS_NAME))
-        return fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_process_set_create", why);
+    if ((info->collective == HALAY_CHANGE_SETS) !=
+        !strncmp(info->name, HALAY_CHANGE_SETS_NAME, sizeof HALAY_CHANGE_SETS_NAME - 1))
+        return fault(HALAY_ERR_ARGUMENT, "names that begin so are kept for halay_process_set_create", why);
     if (info->collective == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
         return fault(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them", why);
     return info->collective >= HALAY_BARRIER ? HALAY_OK : check_wire(info, why);

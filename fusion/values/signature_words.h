@@ -8,7 +8,7 @@
  *     reduce-scatter    with splits, these: equal on all ranks, as is the answer
  *     join                                              the rank that joined last
  *     a group           what its members are: equal on all ranks, as is the answer
- *     process sets      what is made or removed (set_words.h): likewise
+ *     process sets      what is made or removed (set_words.h): equal on all ranks that say it, as is the answer
  */
 #ifndef HALAY_SIGNATURE_WORDS_H
 #define HALAY_SIGNATURE_WORDS_H

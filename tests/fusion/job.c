@@ -410,9 +410,10 @@ static void *ask_for_set(void *arg)
     static const int ranks[] = { 1, 2, 3 };
     struct asking *a = arg;
 
-    while (halay_rank(a->ctx) == 0 && !*is_blocked) /* so that the set is not made before */
+    while (halay_rank(a->ctx) == 2 && !*is_blocked) /* so that the set is not made before */
         poll(NULL, 0, 1);
-    a->status = halay_process_set_create(a->ctx, ranks, 3, &a->set);
+    if (halay_rank(a->ctx))
+        a->status = halay_process_set_create(a->ctx, ranks, 3, &a->set);
     a->is_done = 1;
     return NULL;
 }
@@ -433,7 +434,7 @@ static void block_until_dead(void *arg, enum halay_status status, const char *te
 static void die_making(struct halay_context *ctx)
 {
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1, pid = (int)getpid();
-    struct asking asking = { .ctx = ctx };
+    struct asking asking = { .ctx = ctx, .status = HALAY_OK };
     struct halay_request *request;
     pthread_t thread;
     float x = 1;
@@ -460,8 +461,8 @@ static void die_making(struct halay_context *ctx)
     REQUIRE(asking.is_done);
     pthread_join(thread, NULL);
     halay_request_free(request);
-    /* Rank 0 is no member, and need not hear of the death before its call returns. Nor need the others: the victim's
-     * engine may have done all of its part before its program saw that the making had begun. */
+    /* Rank 0 is no member. The others need not hear of the death before their calls return: the victim's engine may
+     * have done all of its part before its program saw that the making had begun. */
     CHECK(asking.status == HALAY_ERR_PEER || asking.status == HALAY_OK, "rank %d: %s", rank,
           halay_status_string(asking.status));
     CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);

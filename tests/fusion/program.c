@@ -306,6 +306,38 @@ static void note_set(struct program *p, struct halay_process_set *set, int is_ma
     halay_process_set_ranks(set, of->ranks);
 }
 
+static int is_set_of(const struct halay_process_set *set, const int *ranks, size_t count)
+{
+    int members[RANKS_MAX], found = 0;
+
+    if (halay_process_set_size(set) != (int)count)
+        return 0;
+    halay_process_set_ranks(set, members);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++)
+            found += members[k] == ranks[i];
+    return found == (int)count;
+}
+
+/* The first set of these ranks that is not noted yet: sets of the same ranks are in the order in which they were made,
+ * others in any. */
+static struct halay_process_set *find_made(const struct program *p, const int *ranks, size_t count)
+{
+    int numbers[SETS_MAX];
+    size_t there = halay_process_set_numbers(p->ctx, numbers, SETS_MAX);
+
+    REQUIRE(there <= SETS_MAX);
+    for (size_t i = 1; i < there; i++) {
+        struct halay_process_set *set = halay_process_set_find(p->ctx, numbers[i]);
+        int is_noted = 0;
+        for (size_t k = 0; k < p->set_count; k++)
+            is_noted |= p->sets[k].set == set;
+        if (!is_noted && is_set_of(set, ranks, count))
+            return set;
+    }
+    return NULL;
+}
+
 /* That of all ranks, those that the configuration has made, and a few that may overlap. */
 static void make_sets(struct program *p, struct random *common)
 {
@@ -317,15 +349,24 @@ static void make_sets(struct program *p, struct random *common)
     for (size_t i = 0; i < there; i++)
         note_set(p, halay_process_set_find(p->ctx, numbers[i]), 0);
     p->sets[0].set = random_below(common, 2) ? NULL : p->sets[0].set;
+    REQUIRE(halay_barrier(p->ctx, "sets are counted") == HALAY_OK); /* before others make new ones */
+    struct halay_process_set *own[SETS_MADE] = { NULL };
+    int ranks[SETS_MADE][RANKS_MAX];
+    size_t counts[SETS_MADE] = { 0 };
     for (size_t i = 0; i < made; i++) {
-        int ranks[RANKS_MAX], first = (int)random_below(common, (size_t)p->size);
-        struct halay_process_set *set;
-        size_t count = 0;
+        int first = (int)random_below(common, (size_t)p->size), is_member = 0;
         for (int r = 0; r < p->size; r++)
             if (!r || random_below(common, 2))
-                ranks[count++] = (first + r) % p->size;
-        enum halay_status status = halay_process_set_create(p->ctx, ranks, count, &set);
-        REQUIRE(status == HALAY_OK);
+                ranks[i][counts[i]++] = (first + r) % p->size;
+        for (size_t k = 0; k < counts[i]; k++)
+            is_member |= ranks[i][k] == p->rank;
+        if (is_member)
+            REQUIRE(halay_process_set_create(p->ctx, ranks[i], counts[i], &own[i]) == HALAY_OK);
+    }
+    REQUIRE(halay_barrier(p->ctx, "sets are made") == HALAY_OK);
+    for (size_t i = 0; i < made; i++) {
+        struct halay_process_set *set = find_made(p, ranks[i], counts[i]);
+        REQUIRE(set && (!own[i] || own[i] == set));
         note_set(p, set, 1);
     }
 }
@@ -618,7 +659,8 @@ int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_a
         buffer_free(p, c->out, c->is_shared);
     }
     for (size_t i = 0; i < p->set_count; i++)
-        CHECK(!p->sets[i].is_made || halay_process_set_remove(p->sets[i].set) == HALAY_OK);
+        CHECK(!p->sets[i].is_made || p->sets[i].rank < 0 || halay_process_set_remove(p->sets[i].set) == HALAY_OK);
+    CHECK(halay_barrier(p->ctx, "sets are removed") == HALAY_OK); /* on the other ranks too */
     free(p);
     return test_failed;
 }

@@ -51,12 +51,13 @@ static void body_deadline(struct rank_run *run)
 {
     struct rank_run *first = run - run->rank; /* ranks_run's array */
     int alone[] = { 0 };
-    struct halay_process_set *set;
+    struct halay_process_set *set = NULL;
     struct halay_request *never, *begin;
     struct endless e = { .waiting = pthread_self() };
     float x = 0;
 
-    REQUIRE(halay_process_set_create(run->ctx, alone, 1, &set) == HALAY_OK);
+    REQUIRE(run->rank || halay_process_set_create(run->ctx, alone, 1, &set) == HALAY_OK);
+    REQUIRE(halay_barrier(run->ctx, NULL) == HALAY_OK);
     if (run->rank == 1) {
         while (driver_of(first->ctx) != HALAY_DRIVER_WAITER)
             sched_yield();
@@ -100,7 +101,7 @@ static void block(void *arg, enum halay_status status, const char *text)
     struct called *c = arg;
     struct halay_context *ctx = c->ctx;
     struct halay_process_set *set;
-    int ranks[] = { 0 };
+    int ranks[] = { halay_rank(ctx) };
     float x = 0;
 
     (void)text;

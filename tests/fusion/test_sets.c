@@ -19,13 +19,46 @@
 
 enum { COUNT = 1000, WAIT_MS = 60000 };
 
+static int is_among(const struct halay_context *ctx, const int *ranks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i] == halay_rank(ctx))
+            return 1;
+    return 0;
+}
+
+/* The newest set. */
+static struct halay_process_set *newest(struct halay_context *ctx)
+{
+    int numbers[64];
+    size_t count = halay_process_set_numbers(ctx, numbers, 64);
+
+    REQUIRE(count && count <= 64);
+    return halay_process_set_find(ctx, numbers[count - 1]);
+}
+
+/* On all ranks; those that are no members find it. */
 static struct halay_process_set *create(struct halay_context *ctx, const int *ranks, size_t count)
 {
     struct halay_process_set *set = NULL;
 
-    enum halay_status status = halay_process_set_create(ctx, ranks, count, &set);
-    REQUIRE(status == HALAY_OK && set);
+    if (is_among(ctx, ranks, count)) {
+        enum halay_status status = halay_process_set_create(ctx, ranks, count, &set);
+        REQUIRE(status == HALAY_OK && set);
+    }
+    REQUIRE(halay_barrier(ctx, "made") == HALAY_OK);
+    set = set ? set : newest(ctx);
+    REQUIRE(halay_barrier(ctx, "found") == HALAY_OK); /* before it is removed */
     return set;
+}
+
+/* On all ranks. */
+static enum halay_status remove_set(struct halay_context *ctx, struct halay_process_set *set)
+{
+    enum halay_status status = halay_process_set_is_included(set) ? halay_process_set_remove(set) : HALAY_OK;
+
+    REQUIRE(halay_barrier(ctx, "removed") == HALAY_OK);
+    return status;
 }
 
 static enum halay_status wait_and_free(struct halay_request *request)
@@ -219,7 +252,7 @@ static void body_operations(struct rank_run *run)
             }
     check_at_once(run, sets, 5);
     for (int i = 4; i > 0; i--)
-        CHECK(halay_process_set_remove(sets[i]) == HALAY_OK);
+        CHECK(remove_set(run->ctx, sets[i]) == HALAY_OK);
     check_allreduce(run, sets[0]);
 }
 
@@ -302,20 +335,18 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
     }
 }
 
-/* Rank 1 asks for something else; then all for what is impossible. */
+/* Each rank is told by itself. */
 static void check_impossible_sets(struct rank_run *run)
 {
-    int size = run->size, other[] = { 0, run->rank == 1 ? 1 : size - 1 };
+    int size = run->size, others[] = { (run->rank + 1) % size };
     int beyond[] = { 0, size }, twice[] = { 1, 0, 1 };
     struct halay_context *ctx = run->ctx;
     struct halay_process_set *none = NULL;
     char want[200];
 
-    if (size > 2) {
-        CHECK(halay_process_set_create(ctx, other, 2, &none) == HALAY_ERR_MISMATCH && !none);
-        snprintf(want, sizeof want, "process sets: rank 1 makes [0,1], rank 0 makes [0,%d]", size - 1);
-        expect(run, want);
-    }
+    CHECK(halay_process_set_create(ctx, others, 1, &none) == HALAY_ERR_ARGUMENT && !none);
+    snprintf(want, sizeof want, "process sets: rank %d is none of them: only its members make a set", run->rank);
+    expect(run, want);
     CHECK(halay_process_set_create(ctx, beyond, 2, &none) == HALAY_ERR_ARGUMENT && !none);
     snprintf(want, sizeof want, "process sets: there is no rank %d, the job has %d", size, size);
     expect(run, want);
@@ -328,7 +359,7 @@ static void check_impossible_sets(struct rank_run *run)
     expect(run, "process sets: 0 is not removed, it is that of all ranks");
 }
 
-/* The last rank has something in flight in it when all ask for its end. */
+/* The last rank has something in flight in it when both members ask for its end. */
 static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
 {
     int size = run->size;
@@ -338,16 +369,20 @@ static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
     char want[200];
 
     struct halay_tensor_info info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
+    if (!halay_process_set_is_included(set)) {
+        CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
+        expect(run, "process sets: 1 is not removed, this rank is no member of it");
+        return;
+    }
     if (run->rank == size - 1)
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
     CHECK(halay_process_set_remove(set) == HALAY_ERR_MISMATCH);
-    snprintf(want, sizeof want, "process sets: rank %d removes 1, in which it has tensors in flight, rank 0 removes 1",
-             size - 1);
+    snprintf(want, sizeof want, "process sets: rank %d removes 1, in which it has tensors in flight, rank %d removes 1",
+             size - 1, size - 2);
     expect(run, want);
     if (run->rank == size - 2)
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
-    if (halay_process_set_is_included(set))
-        CHECK(wait_and_free(request) == HALAY_OK);
+    CHECK(wait_and_free(request) == HALAY_OK);
 }
 
 /* What was registered in a set that is removed is unregistered as ever. */
@@ -363,7 +398,7 @@ static void check_removed_set(struct rank_run *run, struct halay_process_set *se
     struct halay_tensor_info info = info_of(set, "registered", HALAY_ALLREDUCE, 2, NULL, data);
     if (is_member)
         CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
-    CHECK(halay_process_set_remove(set) == HALAY_OK && !halay_process_set_find(ctx, 1));
+    CHECK(remove_set(ctx, set) == HALAY_OK && !halay_process_set_find(ctx, 1));
     snprintf(want, sizeof want, "tensor 'registered' of process set 1 [%d,%d]: its process set has been removed",
              size - 2, size - 1);
     if (is_member) {
@@ -374,7 +409,8 @@ static void check_removed_set(struct rank_run *run, struct halay_process_set *se
         expect(run, want);
     }
     CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: 1 is not removed, it has been, or is about to be");
+    expect(run, is_member ? "process sets: 1 is not removed, it has been, or is about to be"
+                          : "process sets: 1 is not removed, this rank is no member of it");
 }
 
 static void body_refused(struct rank_run *run)
@@ -399,7 +435,7 @@ static void body_refused(struct rank_run *run)
     struct halay_tensor_info info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
     run->expected_lines = 0;
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-    expect(run, "tensor 'process sets': the name is kept for halay_process_set_create");
+    expect(run, "tensor 'process sets': names that begin so are kept for halay_process_set_create");
 }
 
 /* A rank is in 26 sets at most; after some were removed there is room again. */
@@ -414,12 +450,14 @@ static void body_many(struct rank_run *run)
         for (int i = 0; i < MOST; i++)
             sets[i] = create(run->ctx, ranks, count);
         run->expected_lines = 0;
-        CHECK(halay_process_set_create(run->ctx, ranks, count, &more) == HALAY_ERR_UNSUPPORTED && !more);
-        expect(run, "process sets: rank 0 would be in more than 26");
+        if (is_among(run->ctx, ranks, count)) {
+            CHECK(halay_process_set_create(run->ctx, ranks, count, &more) == HALAY_ERR_UNSUPPORTED && !more);
+            expect(run, "process sets: rank 0 would be in more than 26");
+        }
         if (halay_process_set_is_included(sets[MOST - 1]))
             check_allreduce(run, sets[MOST - 1]);
         for (int i = 0; i < MOST; i++)
-            CHECK(halay_process_set_remove(sets[i]) == HALAY_OK);
+            CHECK(remove_set(run->ctx, sets[i]) == HALAY_OK);
     }
 }
 
@@ -470,7 +508,7 @@ static void body_coordinated(struct rank_run *run)
         ++*done;
     }
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
-    CHECK(halay_process_set_remove(set) == HALAY_OK);
+    CHECK(remove_set(run->ctx, set) == HALAY_OK);
 }
 
 /* ---- while all else goes on ---- */
@@ -511,9 +549,113 @@ static void body_busy(struct rank_run *run)
         struct halay_process_set *set = create(run->ctx, ranks, run->size > 1 ? 2 : 1);
         if (halay_process_set_is_included(set))
             check_allreduce(run, set);
-        CHECK(halay_process_set_remove(set) == HALAY_OK);
+        CHECK(remove_set(run->ctx, set) == HALAY_OK);
     }
     pthread_join(thread, NULL);
+}
+
+/* ---- made by their members ---- */
+
+/* All members are in the same set: they have the same number, and it sums. */
+static void check_same_set(struct halay_context *ctx, struct halay_process_set *set)
+{
+    float x[] = { (float)halay_process_set_number(set), 1 };
+    float number = x[0];
+    struct halay_tensor_info info = info_of(set, "same", HALAY_ALLREDUCE, 2, NULL, x);
+
+    info.reduction = HALAY_SUM;
+    CHECK(run_one(ctx, &info) == HALAY_OK && x[1] == (float)halay_process_set_size(set));
+    CHECK(x[0] == number * x[1], "members of set %g have other sets", (double)number);
+}
+
+struct making {
+    struct halay_context *ctx;
+    const int *ranks;
+    size_t count;
+};
+
+static void *make_several(void *arg)
+{
+    enum { TIMES = 4 };
+    const struct making *m = arg;
+    struct halay_process_set *sets[TIMES];
+
+    for (int i = 0; i < TIMES && is_among(m->ctx, m->ranks, m->count); i++) {
+        REQUIRE(halay_process_set_create(m->ctx, m->ranks, m->count, &sets[i]) == HALAY_OK);
+        check_same_set(m->ctx, sets[i]);
+    }
+    for (int i = TIMES; i-- > 0 && is_among(m->ctx, m->ranks, m->count);)
+        CHECK(halay_process_set_remove(sets[i]) == HALAY_OK);
+    return NULL;
+}
+
+/* Threads make several at the same time, each rank in another order: the same ranks, some of them, all but some. */
+static void body_at_once(struct rank_run *run)
+{
+    enum { THREADS = 3 };
+    int all[RANKS_MAX], ends[] = { 0, run->size - 1 };
+    struct making makings[THREADS] = { { run->ctx, all, (size_t)run->size },
+                                       { run->ctx, ends, 2 },
+                                       { run->ctx, all + 1, (size_t)run->size - 1 } };
+    pthread_t threads[THREADS];
+
+    for (int r = 0; r < run->size; r++)
+        all[r] = r;
+    for (int i = 0; i < THREADS; i++)
+        REQUIRE(!pthread_create(&threads[i], NULL, make_several, &makings[(i + run->rank) % THREADS]));
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    CHECK(halay_process_set_numbers(run->ctx, NULL, 0) == 1);
+}
+
+/* The same ranks in two threads: the calls are in some order on each rank, and meet in that order. */
+static void *make_one(void *arg)
+{
+    const struct making *m = arg;
+    struct halay_process_set *set;
+
+    REQUIRE(halay_process_set_create(m->ctx, m->ranks, m->count, &set) == HALAY_OK);
+    return set;
+}
+
+static void body_same_ranks(struct rank_run *run)
+{
+    enum { THREADS = 4 };
+    int last[] = { run->size - 2, run->size - 1 };
+    struct making making = { run->ctx, last, 2 };
+    pthread_t threads[THREADS];
+    void *set;
+
+    for (int i = 0; i < THREADS && is_among(run->ctx, last, 2); i++)
+        REQUIRE(!pthread_create(&threads[i], NULL, make_one, &making));
+    for (int i = 0; i < THREADS && is_among(run->ctx, last, 2); i++)
+        REQUIRE(!pthread_join(threads[i], &set) && set);
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    CHECK(halay_process_set_numbers(run->ctx, NULL, 0) == THREADS + 1);
+    for (int number = 1; number <= THREADS && is_among(run->ctx, last, 2); number++)
+        check_same_set(run->ctx, halay_process_set_find(run->ctx, number));
+}
+
+/* The others' programs do nothing meanwhile, rank 0's among them. */
+static void body_alone(struct rank_run *run)
+{
+    _Atomic int *done = run->arg;
+    int last[] = { run->size - 2, run->size - 1 }, before = *done;
+    struct halay_process_set *set;
+
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    if (is_among(run->ctx, last, 2)) {
+        for (int i = 0; i < 3; i++) {
+            REQUIRE(halay_process_set_create(run->ctx, last, 2, &set) == HALAY_OK);
+            check_same_set(run->ctx, set);
+            CHECK(halay_process_set_remove(set) == HALAY_OK);
+        }
+        ++*done;
+    }
+    while (*done < before + 2)
+        sched_yield();
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
 }
 
 /* ---- a rank leaves ---- */
@@ -574,6 +716,25 @@ static void check_recorded(const struct rank_run *run, int number)
     CHECK(!ring || starts == 1, "%d", starts);
 }
 
+/* The last rank has joined. A set that it is in cannot be made; one of the others can, and removed. */
+static void check_sets_of_joined(struct rank_run *run, const int *ranks)
+{
+    struct halay_process_set *set = NULL;
+    char want[200];
+    int rest[RANKS_MAX];
+
+    for (int r = 0; r < run->size - 1; r++)
+        rest[r] = r;
+    if (run->rank == run->size - 2) {
+        CHECK(halay_process_set_create(run->ctx, ranks, 2, &set) == HALAY_ERR_UNSUPPORTED && !set);
+        snprintf(want, sizeof want, "process sets: only all-reduces and barriers are possible while rank %d has joined",
+                 run->size - 1);
+        expect(run, want);
+    }
+    CHECK(halay_process_set_create(run->ctx, rest, (size_t)run->size - 1, &set) == HALAY_OK);
+    CHECK(halay_process_set_size(set) == run->size - 1 && halay_process_set_remove(set) == HALAY_OK);
+}
+
 /* The last rank has joined: it takes part in its sets, and refuses what needs its data. */
 static void body_join(struct rank_run *run)
 {
@@ -605,14 +766,10 @@ static void body_join(struct rank_run *run)
         CHECK(all == (float)size - 1);
         while (*refused == before)
             sched_yield(); /* it is to have joined still */
-        CHECK(halay_process_set_create(run->ctx, ranks, 2, &none) == HALAY_ERR_UNSUPPORTED && !none);
-        char want[200];
-        snprintf(want, sizeof want, "process sets: only all-reduces and barriers are possible while rank %d has joined",
-                 size - 1);
-        expect(run, want);
+        check_sets_of_joined(run, ranks);
         CHECK(halay_join_async(run->ctx, &join) == HALAY_OK && wait_and_free(join) == HALAY_OK);
     }
-    CHECK(halay_process_set_remove(set) == HALAY_OK);
+    CHECK(remove_set(run->ctx, set) == HALAY_OK);
 }
 
 /* ---- static ones, deterministic modes ---- */
@@ -868,6 +1025,40 @@ static void check_changing(void)
     halay_log_fini(&said.log);
 }
 
+/* Only its members are asked for a set: who has left or joined otherwise is not missed, and not reported. */
+static void check_forming(void)
+{
+    struct said said = { .text = "" };
+    uint64_t words[] = { HALAY_SET_FORM, 2, 1, 2 };
+    struct halay_item form = {
+        .kind = HALAY_ITEM_ANNOUNCE,
+        .name = "process sets [1,2]",
+        .name_length = 18,
+        .signature = { .collective = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .words = 4 },
+        .words = words,
+        .word_count = 4
+    };
+    struct halay_item own = { .kind = HALAY_ITEM_DOING, .name = "" };
+
+    halay_log_init(&said.log, HALAY_LOG_ERROR);
+    said.log.write = drop_line;
+    struct halay_coordinator *c = open_coordinator(&said, NULL, NULL, 4);
+    CHECK(halay_coordinator_receive(c, 0, &(struct halay_item){ .kind = HALAY_ITEM_BYE }, 0) == HALAY_OK);
+    CHECK(halay_coordinator_receive(c, 2, &form, 1000000) == HALAY_OK && halay_coordinator_waiting(c) == 1);
+    CHECK(halay_coordinator_look_for_stalls(c, 12000000, 10000000, 0, &own) == HALAY_OK);
+    CHECK(said.items[HALAY_ITEM_ASK] == 1, "%d ranks are asked", said.items[HALAY_ITEM_ASK]);
+    CHECK(halay_coordinator_receive(c, 1, &form, 0) == HALAY_OK && !halay_coordinator_waiting(c));
+    decide(c);
+    CHECK(said.items[HALAY_ITEM_BUCKET] == 1 && !said.items[HALAY_ITEM_FAIL]);
+    struct halay_item again = { .kind = HALAY_ITEM_READY, .range = { 0, 1 } };
+    CHECK(halay_coordinator_receive(c, 3, &again, 0) == HALAY_ERR_FORMAT, "it is no member");
+    CHECK(halay_coordinator_receive(c, 1, &again, 0) == HALAY_OK);
+    CHECK(halay_coordinator_receive(c, 2, &(struct halay_item){ .kind = HALAY_ITEM_BYE }, 0) == HALAY_OK);
+    CHECK(said.items[HALAY_ITEM_FAIL] == 1 && !strcmp(said.text, "rank 2 has left"), "'%s'", said.text);
+    halay_coordinator_destroy(c);
+    halay_log_fini(&said.log);
+}
+
 static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg, const char *expected,
                   void (*configure)(struct halay_config *config, void *arg))
 {
@@ -933,7 +1124,7 @@ static void body_absent(struct rank_run *run)
 
     if (run->rank == 0)
         waiting = run;
-    CHECK(halay_process_set_create(run->ctx, ranks, 2, &set) != HALAY_OK || run->rank < last - 1);
+    CHECK(run->rank < last - 1 || halay_process_set_create(run->ctx, ranks, 2, &set) != HALAY_OK);
     while (halay_context_status(run->ctx, text, sizeof text) == HALAY_OK)
         CHECK(halay_barrier(run->ctx, NULL) == HALAY_ERR_PEER);
     CHECK(run->rank == last || !strcmp(text, run->arg), "rank %d: '%s'", run->rank, text);
@@ -1030,7 +1221,7 @@ static void body_early(struct rank_run *run)
     REQUIRE(!pthread_create(&thread, NULL, submit_early, run));
     struct halay_process_set *set = create(run->ctx, ranks, 2);
     pthread_join(thread, NULL);
-    CHECK(halay_process_set_remove(set) == HALAY_OK);
+    CHECK(remove_set(run->ctx, set) == HALAY_OK);
 }
 
 static void check_early(void)
@@ -1050,6 +1241,7 @@ int main(void)
     check_stall();
     check_late_set();
     check_changing();
+    check_forming();
     check(1, 0, body_numbers, NULL, "", NULL);
     for (int size = 1; size <= 4; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
@@ -1057,6 +1249,7 @@ int main(void)
             check(size, delay * 6, body_many, NULL, "", NULL);
             check(size, delay * 12, body_busy, NULL, NULL, NULL);
             if (size > 1) {
+                check(size, delay * 15, body_same_ranks, NULL, NULL, NULL);
                 check(size, delay * 7, body_refused, NULL, "", NULL);
                 check(size, delay * 8, body_join, &done, "", delay ? record_flight : NULL);
                 check(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
@@ -1064,6 +1257,8 @@ int main(void)
             if (size > 2) {
                 check(size, delay * 10, body_coordinated, &done, NULL, NULL);
                 check(size, delay * 11, body_left, NULL, "", NULL);
+                check(size, delay * 13, body_at_once, NULL, NULL, NULL);
+                check(size, delay * 14, body_alone, &done, NULL, NULL);
             }
         }
     check_early();
