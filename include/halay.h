@@ -107,8 +107,9 @@ HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay
 
 /*
  * Leave the job: refuses new submissions, ends what is in flight (with HALAY_ERR_CLOSED if it cannot complete), stops
- * the thread, frees everything that belongs to the context, halay_alloc memory included. Waits at most 5 s for the
- * other ranks. Ranks that still wait for this one get HALAY_ERR_PEER ("has left"). NULL is allowed.
+ * the thread, frees everything that belongs to the context, halay_alloc memory included unless it is referenced
+ * (halay_memory_retain). Waits at most 5 s for the other ranks. Ranks that still wait for this one get HALAY_ERR_PEER
+ * ("has left"). NULL is allowed.
  */
 HALAY_API void halay_fini(struct halay_context *ctx);
 
@@ -195,9 +196,23 @@ HALAY_API void halay_process_set_ranks(const struct halay_process_set *set, int 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Memory that the ranks of this host can reduce in place. 4096-aligned, contents undefined; local, other ranks need not
- * call it. Freed by halay_free or with the context. Errors: HALAY_ERR_NO_MEMORY. */
+ * call it. Freed by halay_free or with the context, unless it is referenced. Errors: HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
 HALAY_API void halay_free(struct halay_context *ctx, void *ptr); /* nothing in flight uses it; NULL is allowed */
+
+struct halay_memory; /* references to memory of halay_alloc */
+
+/*
+ * Refer to memory that halay_alloc gave at ptr: it stays where it is, with its contents, until the program has freed it
+ * (halay_free, or halay_fini, which frees all) and every reference has been released, whichever comes last. A binding
+ * retains it for each object that views it, calls halay_free at once, and releases it when the object is gone. After
+ * halay_fini it is plain memory of this process, and of another context private. Each call is one reference.
+ * Errors: HALAY_ERR_ARGUMENT (halay_alloc gave nothing there, or it is gone), HALAY_ERR_CLOSED (in halay_fini),
+ * HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_memory_retain(struct halay_context *ctx, void *ptr, struct halay_memory **memory);
+/* Give up one reference: any thread, at any time, before, during and after halay_fini. NULL is allowed. */
+HALAY_API void halay_memory_release(struct halay_memory *memory);
 
 /* ---- registered tensors ----------------------------------------------------------------------------------------- */
 

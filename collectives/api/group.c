@@ -363,10 +363,45 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
     return HALAY_OK;
 }
 
+/* Where the group has noted that it gave this; to NULL: it did not. */
+static struct halay_block **find_block_locked(struct halay_group *group, const void *ptr)
+{
+    struct halay_block **link = &group->blocks;
+
+    while (*link && (*link)->ptr != ptr)
+        link = &(*link)->next;
+    return link;
+}
+
+/* It is in the list no more; NULL: it was not. */
+static struct halay_block *take_block(struct halay_group *group, const void *ptr)
+{
+    pthread_mutex_lock(&group->lock);
+    struct halay_block **link = find_block_locked(group, ptr), *block = *link;
+    if (block)
+        *link = block->next;
+    pthread_mutex_unlock(&group->lock);
+    return block;
+}
+
+enum halay_status halay_group_may_keep(struct halay_group *group, const void *ptr)
+{
+    pthread_mutex_lock(&group->lock);
+    int is_ours = *find_block_locked(group, ptr) != NULL;
+    pthread_mutex_unlock(&group->lock);
+    if (!is_ours)
+        return HALAY_ERR_ARGUMENT;
+    return memory_of(group)->ops->keep ? HALAY_OK : HALAY_ERR_UNSUPPORTED;
+}
+
+void halay_group_keep(struct halay_group *group, void *ptr, struct halay_kept *kept)
+{
+    free(take_block(group, ptr));
+    memory_of(group)->ops->keep(memory_of(group), ptr, kept);
+}
+
 enum halay_status halay_group_free(struct halay_group *group, void *ptr)
 {
-    struct halay_block **link, *block;
-
     if (!ptr)
         return HALAY_OK;
     if (!group) {
@@ -375,12 +410,7 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
     }
     if (halay_is_forked(group->is_parent))
         return HALAY_OK;
-    pthread_mutex_lock(&group->lock);
-    for (link = &group->blocks; (block = *link) && block->ptr != ptr; link = &block->next)
-        ;
-    if (block)
-        *link = block->next;
-    pthread_mutex_unlock(&group->lock);
+    struct halay_block *block = take_block(group, ptr);
     if (!block) {
         halay_error(group->world->log, "not freed: %p is not from halay_group_alloc of this group, or was freed before",
                     ptr);

@@ -45,6 +45,12 @@ enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, c
 enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, int root, struct halay_coll **coll);
 
+/* Can what halay_group_alloc gave at ptr outlive the group? HALAY_ERR_ARGUMENT: it gave nothing there;
+ * HALAY_ERR_UNSUPPORTED: not with this transport. Any thread. */
+enum halay_status halay_group_may_keep(struct halay_group *group, const void *ptr);
+/* It does: nobody frees it any more until the world is closed, and then the caller. kept is borrowed until then. */
+void halay_group_keep(struct halay_group *group, void *ptr, struct halay_kept *kept);
+
 /* Nonzero if another collective may be started now (a channel is free). */
 int halay_group_can_start(const struct halay_group *group);
 

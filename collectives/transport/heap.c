@@ -13,7 +13,7 @@
 struct halay_heap_range {
     size_t offset;
     size_t bytes;
-    int is_taken;
+    int is_taken, is_kept;
     struct halay_heap_range *next; /* owned */
 };
 
@@ -49,7 +49,7 @@ static enum halay_status range_cut(struct halay_heap_range *range, size_t bytes)
     struct halay_heap_range *rest = malloc(sizeof *rest);
     if (!rest)
         return HALAY_ERR_NO_MEMORY;
-    *rest = (struct halay_heap_range){ range->offset + bytes, range->bytes - bytes, 0, range->next };
+    *rest = (struct halay_heap_range){ range->offset + bytes, range->bytes - bytes, 0, 0, range->next };
     range->bytes = bytes;
     range->next = rest;
     return HALAY_OK;
@@ -137,4 +137,28 @@ enum halay_status halay_heap_give(struct halay_heap *heap, size_t offset)
     }
     pthread_mutex_unlock(&heap->lock);
     return r ? HALAY_OK : HALAY_ERR_ARGUMENT;
+}
+
+void halay_heap_keep(struct halay_heap *heap, size_t offset)
+{
+    struct halay_heap_range *previous, *r;
+
+    pthread_mutex_lock(&heap->lock);
+    r = find_locked(heap, offset, &previous);
+    if (r)
+        r->is_kept = 1;
+    pthread_mutex_unlock(&heap->lock);
+}
+
+int halay_heap_next_kept(struct halay_heap *heap, size_t from, size_t *offset, size_t *bytes)
+{
+    struct halay_heap_range *r = heap->ranges;
+
+    while (r && (!r->is_kept || r->offset < from))
+        r = r->next;
+    if (!r)
+        return 0;
+    *offset = r->offset;
+    *bytes = r->bytes;
+    return 1;
 }

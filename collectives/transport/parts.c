@@ -442,6 +442,11 @@ void halay_parts_free(struct halay_transport *t, void *ptr)
     halay_parts_memory_free(&parts_of(t)->memory, ptr);
 }
 
+void halay_parts_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept)
+{
+    halay_parts_memory_keep(&parts_of(t)->memory, ptr, kept);
+}
+
 /* --- peers */
 
 static void peer_absent(struct halay_parts *parts, int peer, enum halay_parts_presence presence)

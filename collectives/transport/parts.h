@@ -127,6 +127,7 @@ void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x);
 enum halay_status halay_parts_alloc(struct halay_transport *t, size_t bytes, void **out);
 enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void **out);
 void halay_parts_free(struct halay_transport *t, void *ptr); /* the slots free and release */
+void halay_parts_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept);
 
 /* The first step of progress: is a peer known to be dead? The first error from then on, but for lost peers. */
 enum halay_status halay_parts_check(struct halay_parts *parts);

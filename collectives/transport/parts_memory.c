@@ -30,8 +30,20 @@ enum halay_status halay_parts_memory_init(struct halay_parts_memory *memory, con
 
 static void block_free(struct halay_parts_block *block)
 {
-    free(block->base);
+    if (!block->is_kept)
+        free(block->base);
     free(block);
+}
+
+void halay_parts_memory_hand_over(struct halay_parts_memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    for (size_t i = 0; i < memory->count; i++)
+        if (memory->blocks[i]->kept) {
+            memory->blocks[i]->kept->is_lost = memory->blocks[i]->uses > 0;
+            memory->blocks[i]->kept = NULL;
+        }
+    pthread_mutex_unlock(&memory->lock);
 }
 
 void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes_on)
@@ -113,6 +125,16 @@ err_free:
 err_say:
     halay_host_error(memory->host, "out of memory: %zu bytes", bytes);
     return status;
+}
+
+void halay_parts_memory_keep(struct halay_parts_memory *memory, const void *ptr, struct halay_kept *kept)
+{
+    *kept = (struct halay_kept){ 0 };
+    pthread_mutex_lock(&memory->lock);
+    struct halay_parts_block *block = memory->blocks[place_locked(memory, ptr) - 1];
+    block->kept = kept;
+    block->is_kept = 1;
+    pthread_mutex_unlock(&memory->lock);
 }
 
 void halay_parts_memory_free(struct halay_parts_memory *memory, const void *ptr)

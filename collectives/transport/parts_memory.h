@@ -23,6 +23,8 @@ struct halay_parts_block {
     int may_land;      /* may be received into after a cancel */
     int is_given_back; /* by whom it was given to: to be freed with its last use. These two: guarded by memory.lock */
     size_t uses;       /* parts in it that are with the library */
+    int is_kept;       /* the base is somebody else's when the transport is closed */
+    struct halay_kept *kept; /* borrowed until hand_over; NULL: it is not kept, or has been handed over */
 };
 
 struct halay_parts_memory {
@@ -41,6 +43,10 @@ void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes
  * logged. */
 enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, size_t room, int may_land,
                                            void **out);
+/* What alloc gave is not freed by fini. kept is borrowed until hand_over, if that is called. */
+void halay_parts_memory_keep(struct halay_parts_memory *memory, const void *ptr, struct halay_kept *kept);
+/* The transport is closed, and fini follows later: what the library below still uses of what is kept is lost. */
+void halay_parts_memory_hand_over(struct halay_parts_memory *memory);
 /* What alloc gave, or NULL. */
 void halay_parts_memory_free(struct halay_parts_memory *memory, const void *ptr);
 

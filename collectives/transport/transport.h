@@ -92,6 +92,12 @@ enum halay_transport_caps {
     HALAY_TRANSPORT_NODES = 4,
 };
 
+/* Memory of alloc that outlives its transport. */
+struct halay_kept {
+    size_t mapped; /* bytes that munmap gives back; 0: free does */
+    int is_lost;   /* nobody may give it back, as the library below may still use it; stored by close */
+};
+
 #define HALAY_PRIVATE UINT64_MAX /* the offset of memory that peers cannot reach */
 
 struct halay_transport {
@@ -132,6 +138,9 @@ struct halay_transport_ops {
      * takes what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
     enum halay_status (*alloc)(struct halay_transport *t, size_t bytes, void **out);
     void (*free)(struct halay_transport *t, void *ptr);
+    /* What alloc gave stays where it is when the transport is closed, as plain memory of this process; kept says how it
+     * is given back then, and is borrowed until close. NULL: not possible. */
+    void (*keep)(struct halay_transport *t, void *ptr, struct halay_kept *kept);
 
     /* Memory for messages in transit, 4096-aligned, such as a collective's scratch: after a cancel the transport may go
      * on with it, so that nothing has to be copied on the way there. release takes what hold gave, or NULL, at any time

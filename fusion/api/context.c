@@ -8,6 +8,7 @@
 #include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/api/elastic.h"
+#include "fusion/api/memory.h"
 #include "fusion/api/open.h"
 #include "fusion/api/sets.h"
 #include "fusion/api/tensor.h"
@@ -123,6 +124,7 @@ void halay_fini(struct halay_context *ctx)
 {
     if (!ctx || halay_is_child(ctx) || halay_may_block(ctx, "halay_fini") != HALAY_OK)
         return;
+    halay_memories_keep(ctx);
     if (ctx->driven.negotiation.messenger) /* otherwise an elastic job has continued without this rank */
         halay_context_close(ctx);
     for (struct halay_process_set *set = ctx->removed, *next; set; set = next) {
@@ -136,6 +138,7 @@ void halay_fini(struct halay_context *ctx)
     halay_requests_free_all(ctx);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);
+    halay_memories_leave(ctx);
     halay_context_destroy(ctx);
 }
 
@@ -191,27 +194,4 @@ enum halay_status halay_context_status(struct halay_context *ctx, char *text, si
         halay_refuses(status, "%s", ctx->text);
     pthread_mutex_unlock(&ctx->lock);
     return status;
-}
-
-/* ---- memory ---- */
-
-enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
-{
-    if (!ctx || !ptr)
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_alloc: no %s", ctx ? "place for the pointer" : "context");
-    if (halay_is_child(ctx))
-        return halay_refuse_child();
-    if (halay_elastic_is_on(ctx))
-        return halay_returns(halay_elastic_alloc(ctx, bytes, ptr));
-    return halay_group_alloc(ctx->all.group, bytes, ptr);
-}
-
-void halay_free(struct halay_context *ctx, void *ptr)
-{
-    if (!ctx || halay_is_child(ctx))
-        return;
-    if (halay_elastic_is_on(ctx))
-        halay_elastic_free(ctx, ptr);
-    else
-        halay_group_free(ctx->all.group, ptr);
 }

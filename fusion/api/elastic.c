@@ -146,6 +146,16 @@ void halay_elastic_free(struct halay_context *ctx, void *ptr)
     halay_shm_memory_free(ctx->elastic->heritage.memory, ptr);
 }
 
+int halay_elastic_has_allocated(struct halay_context *ctx, const void *ptr)
+{
+    return halay_shm_memory_size(ctx->elastic->heritage.memory, ptr) > 0;
+}
+
+void halay_elastic_keep(struct halay_context *ctx, void *ptr, struct halay_kept *kept)
+{
+    halay_shm_memory_keep(ctx->elastic->heritage.memory, ptr, kept);
+}
+
 int halay_elastic_is_on(const struct halay_context *ctx)
 {
     return ctx && ctx->elastic && ctx->elastic->is_on;

@@ -17,5 +17,8 @@ void halay_elastic_fini(struct halay_context *ctx); /* the world is closed */
 /* the world is closed */
 enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
 void halay_elastic_free(struct halay_context *ctx, void *ptr);
+int halay_elastic_has_allocated(struct halay_context *ctx, const void *ptr);
+/* It outlives the context; kept as in halay_shm_memory_keep. */
+void halay_elastic_keep(struct halay_context *ctx, void *ptr, struct halay_kept *kept);
 
 #endif

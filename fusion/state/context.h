@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 
 struct halay_elastic;
+struct halay_memories;
 struct halay_static_bucket;
 
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
@@ -28,6 +29,7 @@ enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 struct halay_context {
     struct halay_world *world;         /* owned; this rank has left it while there is no messenger */
     struct halay_elastic *elastic;     /* owned; NULL: neither an elastic job nor state */
+    struct halay_memories *memories;   /* api/memory.c; guarded by lock; NULL: nothing is or was referenced */
     struct halay_process_set all;      /* of all ranks; the first of the list of all sets that live */
     struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
     struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */

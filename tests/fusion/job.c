@@ -5,12 +5,12 @@
  *
  * programs: random programs (program.h). deterministic: the same bits for several orders of arrival. die: the last rank
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
- * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. flight: the last rank
- * is killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped instead, and the stall
- * limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, who comes last. unlike: three
- * ranks that are configured so that they cannot start together. making: the last of four ranks is killed while the
- * group of a process set is made. abort: one rank gives up, and all start again, several times. endless, idle:
- * all-reduces without end, or none, until a peer is lost.
+ * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. memory: it
+ * outlives its context. flight: the last rank is killed while the others wait for a tensor 'w' that it never submits.
+ * stop: it is stopped instead, and the stall limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall
+ * report, who comes last. unlike: three ranks that are configured so that they cannot start together. making: the last
+ * of four ranks is killed while the group of a process set is made. abort: one rank gives up, and all start again,
+ * several times. endless, idle: all-reduces without end, or none, until a peer is lost.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
@@ -374,6 +374,75 @@ static struct holdings take_stock(void)
     return h;
 }
 
+enum { BLOCKS = 3, BLOCK = 200000 };
+
+static int is_filled(const float *data, float value)
+{
+    for (size_t i = 0; i < BLOCK; i++)
+        if (data[i] < value || data[i] > value)
+            return 0;
+    return 1;
+}
+
+/* Three blocks are retained: the first is given up before halay_fini, the second is freed by the program, the third is
+ * its until halay_fini. Two others are not; they lie between. */
+static void keep_round(float value, struct halay_memory *kept[BLOCKS], float *data[BLOCKS])
+{
+    struct halay_context *ctx;
+    struct halay_memory *other;
+    void *between[2], *ptr;
+
+    REQUIRE(join(&ctx) == HALAY_OK);
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK(halay_alloc(ctx, BLOCK * sizeof(float), &ptr) == HALAY_OK);
+        data[i] = ptr;
+        CHECK(halay_memory_retain(ctx, ptr, &kept[i]) == HALAY_OK);
+        CHECK(halay_memory_retain(ctx, ptr, &other) == HALAY_OK && other == kept[i], "one more");
+        halay_memory_release(other);
+        if (i)
+            CHECK(halay_alloc(ctx, 100000, &between[i - 1]) == HALAY_OK);
+        for (size_t k = 0; k < BLOCK; k++)
+            data[i][k] = value;
+    }
+    wants_log = 0;
+    CHECK(halay_memory_retain(ctx, data[1] + 1, &other) == HALAY_ERR_ARGUMENT);
+    wants_log = 1;
+    halay_free(ctx, data[1]);
+    CHECK(is_filled(data[1], value), "it is still there");
+    halay_free(ctx, data[0]);
+    halay_memory_release(kept[0]);
+    for (int i = 1; i < BLOCKS; i++)
+        CHECK(halay_allreduce(ctx, "x", NULL, data[i], BLOCK, HALAY_F32, HALAY_AVERAGE) == HALAY_OK);
+    halay_fini(ctx);
+    CHECK(is_filled(data[1], value) && is_filled(data[2], value), "they outlive the context");
+    data[2][BLOCK - 1] = -1;
+}
+
+/* Memory that outlives its context, and goes without a trace when it is released. */
+static void run_memory(void)
+{
+    enum { ROUNDS = 20, WARM = 5 };
+    struct holdings warm = { 0 }, end;
+    struct halay_memory *kept[2][BLOCKS];
+    float *data[2][BLOCKS];
+
+    halay_memory_release(NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        keep_round((float)i, kept[0], data[0]);
+        keep_round((float)(i + 1), kept[1], data[1]);
+        CHECK(is_filled(data[0][1], (float)i) && data[0][2][BLOCK - 1] < 0, "another context changes nothing");
+        for (int k = 1; k < BLOCKS; k++) {
+            halay_memory_release(kept[0][k]);
+            halay_memory_release(kept[1][k]);
+        }
+        if (i == WARM)
+            warm = take_stock();
+    }
+    end = take_stock();
+    CHECK(end.files == warm.files, "%d files became %d", warm.files, end.files);
+    CHECK(end.mappings < warm.mappings + ROUNDS - WARM, "%d mappings became %d", warm.mappings, end.mappings);
+}
+
 static void run_often(void)
 {
     enum { ROUNDS = 100, WARM = 10 };
@@ -605,6 +674,8 @@ static int run_by_itself(const char *what, uint64_t seed)
         run_often();
     else if (!strcmp(what, "two"))
         run_two(seed);
+    else if (!strcmp(what, "memory"))
+        run_memory();
     else
         return 0;
     return 1;
@@ -694,7 +765,7 @@ int main(int argc, char **argv)
     at += layout ? 2 : 0;
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] programs | deterministic | die | leave | again | "
-                        "often | two | fork | "
+                        "often | two | fork | memory | "
                         "flight | stop | observe | unlike | making | abort | endless | idle "
                         "[SEED]\n");
         return 99;

@@ -27,7 +27,8 @@ enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, NONE = -1 }; /* of 
 struct training {
     struct halay_context *ctx;
     struct halay_tensor *gradient;
-    float *values; /* of halay_alloc */
+    float *values;               /* of halay_alloc */
+    struct halay_memory *memory; /* holds values beyond halay_fini */
     double *weights;
     /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
     int64_t *large;
@@ -205,12 +206,27 @@ static int prepare(struct training *t)
     if (halay_alloc(t->ctx, COUNT * sizeof *t->values, &memory) != HALAY_OK || !t->weights)
         return 11;
     info.out = t->values = memory;
+    if (halay_memory_retain(t->ctx, memory, &t->memory) != HALAY_OK)
+        return 17;
+    halay_free(t->ctx, memory);
     if (halay_register(t->ctx, &info, &t->gradient) != HALAY_OK ||
         halay_elastic_add(t->ctx, t->weights, COUNT * sizeof *t->weights) != HALAY_OK ||
         halay_elastic_add(t->ctx, &t->step, sizeof t->step) != HALAY_OK || !halay_elastic_is_on(t->ctx) ||
         !add_large(t))
         return 12;
     return 0;
+}
+
+/* What is retained is there when all else is gone. */
+static int leave(struct training *t)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        t->values[i] = (float)i;
+    halay_fini(t->ctx);
+    int is_there = t->values[COUNT - 1] > COUNT - 2;
+    halay_memory_release(t->memory);
+    free(t->weights);
+    return is_there;
 }
 
 static int run(struct training *t)
@@ -242,17 +258,13 @@ static int run(struct training *t)
         change.has_reformed = 0;
     }
     if (status == HALAY_ERR_CLOSED && halay_size(t->ctx) > 0 && halay_local_size(t->ctx) > 0 && weights_are_right(t)) {
-        halay_fini(t->ctx);
-        free(t->weights);
-        return 20;
+        return leave(t) ? 20 : 18;
     }
     if (status != HALAY_OK || !weights_are_right(t)) {
         fprintf(stderr, "step %lld: %s\n", (long long)t->step, halay_status_string(status));
         return 14;
     }
-    halay_fini(t->ctx);
-    free(t->weights);
-    return 0;
+    return leave(t) ? 0 : 18;
 }
 
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@ if [ $mpi_flavour = openmpi ]; then
 fi
 HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministic $seed || exit $?
 mpi_run 2 "$job" again $seed || exit $?
+mpi_run 2 "$job" memory || exit $?
 HALAY_PROCESS_SETS=0-1 mpi_run 2 "$job" leave || exit $?
 if [ $mpi_flavour = openmpi ]; then
     out=$(HALAY_PROCESS_SETS=0-2 timeout 120 "$mpirun" --oversubscribe --bind-to none \

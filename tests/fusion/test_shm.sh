@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The engine in processes over shared memory: random programs (seeds printed), the deterministic modes, a rank that is
 # killed, one that leaves early, contexts one after the other, many times, two at once, in a child of fork, aborted and
-# started again, what the engine tells about itself; ranks that are configured unlike, one that is killed while a
-# process set is made.
+# started again, memory that outlives its context, what the engine tells about itself; ranks that are configured unlike,
+# one that is killed while a process set is made.
 # HALAY_TRANSPORT may name another transport (test_ucx.sh).
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
@@ -15,7 +15,7 @@ HALAY_PROCESS_SETS="0,2;1-2" HALAY_FUSION_THRESHOLD=4K "$job" --spawn 3 programs
 for mode in run ranks; do
     HALAY_DETERMINISTIC=$mode HALAY_FUSION_THRESHOLD=20K "$job" --spawn 3 deterministic || exit $?
 done
-for what in again two $([ "$HALAY_TRANSPORT" = shm ] && echo often fork); do # ucx keeps things, and minds a fork
+for what in again two memory $([ "$HALAY_TRANSPORT" = shm ] && echo often fork); do # ucx keeps things, and minds a fork
     "$job" --spawn 2 $what || { echo "$what"; exit 1; }
 done
 "$job" --spawn 3 abort || { echo "a job that is aborted and starts again"; exit 1; }

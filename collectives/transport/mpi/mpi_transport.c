@@ -333,6 +333,7 @@ static void mpi_close(struct halay_transport *t)
     goodbyes_say(self);
     t->log = NULL; /* the owner's, gone soon, as is its table */
     self->parts.host = &nobody;
+    halay_parts_memory_hand_over(&self->parts.memory);
     halay_mpi_leave_remains(&self->remains);
 }
 
@@ -344,6 +345,7 @@ static const struct halay_transport_ops mpi_ops = {
     .cancel = halay_parts_cancel,
     .alloc = halay_parts_alloc,
     .free = halay_parts_free,
+    .keep = halay_parts_keep,
     .hold = halay_parts_hold,
     .release = halay_parts_free,
     .close = mpi_close,

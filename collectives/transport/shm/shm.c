@@ -185,6 +185,11 @@ static void shm_free(struct halay_transport *t, void *ptr)
     halay_shm_memory_free(shm_of(t)->memory, ptr);
 }
 
+static void shm_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept)
+{
+    halay_shm_memory_keep(shm_of(t)->memory, ptr, kept);
+}
+
 static void *shm_area(struct halay_transport *t, int peer, int index)
 {
     struct shm_transport *self = shm_of(t);
@@ -357,6 +362,7 @@ static const struct halay_transport_ops shm_ops = {
     .cancel = shm_cancel,
     .alloc = shm_alloc,
     .free = shm_free,
+    .keep = shm_keep,
     .area = shm_area,
     .clear = shm_clear,
     .locate = shm_locate,

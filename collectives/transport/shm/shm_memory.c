@@ -38,10 +38,26 @@ enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory)
     return HALAY_ERR_SYSTEM;
 }
 
+/* All but what was kept. */
+static void unmap(struct halay_shm_memory *memory)
+{
+    size_t from = 0, begin, offset, bytes;
+
+    for (size_t at = 0; halay_heap_next_kept(&memory->heap, at, &offset, &bytes); at = offset + bytes) {
+        begin = memory->layout.heap + offset;
+        if (begin > from)
+            halay_segment_unmap((unsigned char *)memory->base + from, begin - from);
+        from = begin + bytes;
+    }
+    if (from < memory->layout.bytes)
+        halay_segment_unmap((unsigned char *)memory->base + from, memory->layout.bytes - from);
+}
+
 void halay_shm_memory_fini(struct halay_shm_memory *memory)
 {
+    if (memory->base)
+        unmap(memory);
     halay_heap_fini(&memory->heap);
-    halay_segment_unmap(memory->base, memory->layout.bytes);
     if (memory->fd >= 0)
         close(memory->fd);
     halay_shm_memory_init(memory->log, memory);
@@ -104,11 +120,28 @@ enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *self, size_t b
     return HALAY_OK;
 }
 
+/* Where alloc put it. */
+static size_t offset_of(const struct halay_shm_memory *self, const void *ptr)
+{
+    return (size_t)((const unsigned char *)ptr - (unsigned char *)self->base) - self->layout.heap;
+}
+
+size_t halay_shm_memory_size(struct halay_shm_memory *self, const void *ptr)
+{
+    return halay_heap_size(&self->heap, offset_of(self, ptr));
+}
+
+void halay_shm_memory_keep(struct halay_shm_memory *self, void *ptr, struct halay_kept *kept)
+{
+    kept->mapped = halay_shm_memory_size(self, ptr);
+    halay_heap_keep(&self->heap, offset_of(self, ptr));
+}
+
 void halay_shm_memory_free(struct halay_shm_memory *self, void *ptr)
 {
     if (!ptr)
         return;
-    size_t offset = (size_t)((unsigned char *)ptr - (unsigned char *)self->base) - self->layout.heap;
+    size_t offset = offset_of(self, ptr);
     size_t bytes = halay_heap_size(&self->heap, offset);
     if (!bytes) {
         halay_error(self->log, "free of memory at %p that alloc did not give", ptr);

@@ -32,4 +32,9 @@ enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *memory, size_t
 /* Any thread. NULL is allowed; a line in the log if alloc has not given it. */
 void halay_shm_memory_free(struct halay_shm_memory *memory, void *ptr);
 
+/* The bytes, in whole pages, of what alloc gave at ptr; 0 if it gave nothing there. */
+size_t halay_shm_memory_size(struct halay_shm_memory *memory, const void *ptr);
+/* What alloc gave stays mapped when fini unmaps the rest. */
+void halay_shm_memory_keep(struct halay_shm_memory *memory, void *ptr, struct halay_kept *kept);
+
 #endif

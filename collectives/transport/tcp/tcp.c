@@ -376,6 +376,12 @@ static void tcp_free(struct halay_transport *t, void *ptr)
     free(ptr);
 }
 
+static void tcp_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept)
+{
+    (void)t, (void)ptr;
+    *kept = (struct halay_kept){ 0 };
+}
+
 /* ---- sleep ---- */
 
 static uint32_t tcp_arm(struct halay_transport *t)
@@ -492,6 +498,7 @@ static const struct halay_transport_ops tcp_ops = {
     .cancel = tcp_cancel,
     .alloc = tcp_alloc,
     .free = tcp_free,
+    .keep = tcp_keep,
     .arm = tcp_arm,
     .disarm = tcp_disarm,
     .sleep = tcp_sleep,

@@ -298,6 +298,7 @@ static const struct halay_transport_ops ucx_ops = {
     .cancel = halay_parts_cancel,
     .alloc = halay_parts_alloc,
     .free = halay_parts_free,
+    .keep = halay_parts_keep,
     .hold = halay_parts_hold,
     .release = halay_parts_free,
     .arm = ucx_arm,
