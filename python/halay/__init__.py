@@ -13,6 +13,7 @@ Run it by `halayrun -np 2 python program.py`. Importing halay imports neither Nu
 """
 
 from ._library import VERSION as __version__
+from ._run import run
 from .constants import Collective, DType, Reduction, Status, Wire
 from .context import Context, ProcessSet
 from .errors import (
@@ -58,4 +59,5 @@ __all__ = [
     "VersionError",
     "Wire",
     "__version__",
+    "run",
 ]

@@ -516,7 +516,7 @@ def _result_shape(
     ranks gave as much as this one, and what comes out is copied if it is more.
     """
     shape = tuple(given.shape)
-    if collective == Collective.ALLREDUCE:
+    if collective in (Collective.ALLREDUCE, Collective.BROADCAST):
         return shape
     if not shape:
         raise ValueError("a scalar has no rows")

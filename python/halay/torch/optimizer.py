@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimizer whose gradients are reduced over all ranks while backward computes them."""
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from halay.torch import _job, ops
+from halay.torch.buckets import Bucket, Exchange, Member, deal
+from halay.torch.compression import Compression, Compressor
+from halay.torch.ops import Adasum, Average
+from halay.torch.process_sets import ProcessSet, global_process_set
+
+Groups = Union[int, List[List[torch.Tensor]], None]
+
+# A group takes at most 8000 tensors and dimensions (halay.h).
+_GROUP_LIMIT = 1000
+
+_TOO_MANY_PASSES = ("Gradients were computed more than backward_passes_per_step times before call to step(). Increase "
+                    "backward_passes_per_step to accumulate gradients locally.")
+_ZERO_TOO_EARLY = ("optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
+                   "optimizer.synchronize(). This is prohibited as it can cause a race condition.")
+_STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
+               "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context "
+               "if you use optimizer.synchronize() in your code.")
+
+
+def _name_parameters(optimizer: torch.optim.Optimizer, named: Optional[Iterable]) -> Dict[torch.Tensor, str]:
+    """The name of each parameter of the optimizer, or ValueError."""
+    if named is None:
+        pairs = [('allreduce.noname.%d.%d' % (i, j), p) for i, group in enumerate(optimizer.param_groups)
+                 for j, p in enumerate(group['params'])]
+    else:
+        pairs = list(named)
+    if any(not isinstance(pair, tuple) for pair in pairs):
+        raise ValueError('named_parameters should be a sequence of tuples (name, parameter), usually produced by '
+                         'model.named_parameters().')
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise ValueError('Parameter names in named_parameters must be unique. Found duplicates: %s' % ', '.join(twice))
+    known = {id(p) for _, p in pairs}
+    unnamed = [id(p) for group in optimizer.param_groups for p in group['params'] if id(p) not in known]
+    if unnamed:
+        raise ValueError('named_parameters was specified, but one or more model parameters were not named. Python '
+                         'object ids: %s' % ', '.join(map(str, unnamed)))
+    return {p: name for name, p in pairs}
+
+
+def _check_groups(groups: Groups) -> None:
+    if groups is None:
+        return
+    if not isinstance(groups, list):
+        if groups <= 0:
+            raise ValueError('groups should be a non-negative integer or a list of list of torch.Tensor.')
+        return
+    seen = set()
+    for p in (p for group in groups for p in group):
+        if not isinstance(p, torch.Tensor):
+            raise ValueError('groups must consist of torch.Tensor.')
+        if id(p) in seen:
+            raise ValueError('A parameter can only appear once in groups.')
+        seen.add(id(p))
+
+
+def _deal_groups(members: Sequence[Member], groups: Groups, exchange: Exchange) -> List[Bucket]:
+    """A bucket for each group, and type in it."""
+    if isinstance(groups, list):
+        number = {id(p): i for i, group in enumerate(groups) for p in group}
+        keys = [number.get(id(m.param), len(groups) + i) for i, m in enumerate(members)]
+    else:
+        keys = [i * groups // len(members) for i in range(len(members))]
+    parts: Dict[Any, List[Member]] = {}
+    for key, member in zip(keys, members):
+        parts.setdefault((key, member.param.dtype, member.param.device.type), []).append(member)
+    return [Bucket(part, exchange) for part in parts.values()]
+
+
+class _Hooked:
+    """What both kinds of optimizer share: they know of each parameter how many backward passes it had.
+
+    DistributedOptimizer() makes a class whose parents are one of them and the optimizer's own class, in this order: so
+    isinstance holds, and super() is the optimizer's own class.
+    """
+
+    param_groups: List[Dict[str, Any]]
+
+    def _watch(self, names: Dict[torch.Tensor, str], passes: int, arrived: Callable[[Member], None]) -> None:
+        self._parameter_names = names
+        self.backward_passes_per_step = passes
+        self._members = []
+        self._accumulators = []
+        for group in self.param_groups:
+            for p in group['params']:
+                if p.requires_grad:
+                    member = Member(p, names[p])
+                    member.left = passes
+                    self._members.append(member)
+                    # The node that adds to p.grad; it must be kept, or its hook goes with it.
+                    node = p.expand_as(p).grad_fn.next_functions[0][0]
+                    node.register_hook(self._hook(member, arrived))
+                    self._accumulators.append(node)
+
+    @staticmethod
+    def _hook(member: Member, arrived: Callable[[Member], None]) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            left = member.left = member.left - 1
+            if left == 0:
+                arrived(member)
+            elif left < 0:
+                raise AssertionError(_TOO_MANY_PASSES)
+        return hook
+
+    def _is_under_way(self) -> bool:
+        passes = self.backward_passes_per_step
+        return any(member.left != passes for member in self._members)
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """From the next step on."""
+        self.backward_passes_per_step = passes
+        for member in self._members:
+            member.left = passes
+
+
+class _DistributedOptimizer(_Hooked):
+    def _begin(self, names: Dict[torch.Tensor, str], passes: int, groups: Groups, exchange: Exchange) -> None:
+        self.op = exchange.op
+        self.process_set = exchange.process_set
+        self._synchronized = False
+        self._should_synchronize = True
+        self._buckets: List[Bucket] = []
+        self._parameter_names = names
+        self._members = []
+        self.backward_passes_per_step = passes
+        if not exchange.process_set.included() or not (_job.size() > 1 or _job.is_elastic()):
+            return
+        bucket_of: Dict[Member, Bucket] = {}
+
+        def arrived(member: Member) -> None:
+            bucket = bucket_of[member]
+            bucket.missing -= 1
+            if bucket.missing == 0:
+                assert not member.param.grad.requires_grad
+                bucket.start()
+        self._watch(names, passes, arrived)
+        if self._members:
+            self._buckets = deal(self._members, exchange) if groups is None else \
+                _deal_groups(self._members, groups, exchange)
+        bucket_of.update((member, bucket) for bucket in self._buckets for member in bucket.members)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._synchronized = False
+        self._should_synchronize = True
+        for bucket in self._buckets:
+            bucket.reset(self.backward_passes_per_step)
+        super().load_state_dict(*args, **kwargs)
+
+    def synchronize(self) -> None:
+        """Wait until every gradient is reduced; what backward has not computed counts as 0. Use skip_synchronize()
+        around the step that follows."""
+        error = None
+        for bucket in self._buckets:
+            if not bucket.has_started:
+                bucket.start()
+        for bucket in self._buckets:
+            try:
+                bucket.finish()
+            except ops.HorovodInternalError as e:
+                error = error or e
+            bucket.reset(self.backward_passes_per_step)
+        self._synchronized = True
+        if error:
+            raise error
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """step() within does not reduce gradients: synchronize() has done it."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        if self._should_synchronize:
+            if self._synchronized:
+                warnings.warn(_STEP_TWICE)
+            self.synchronize()
+        self._synchronized = False
+        return super().step(closure)
+
+    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
+        """Gradients are 0 and stay where they are, unless set_to_none is True: then each is copied into its bucket
+        after the next backward."""
+        if self._is_under_way():
+            raise AssertionError(_ZERO_TOO_EARLY)
+        if self._buckets and not set_to_none:
+            set_to_none = False
+        super().zero_grad(**({} if set_to_none is None else {'set_to_none': set_to_none}))
+
+
+class _DistributedAdasumOptimizer(_Hooked):
+    """Reduces what a step changes, not the gradients: the change is p - start, adasum joins those of all ranks."""
+
+    def _begin(self, names: Dict[torch.Tensor, str], passes: int, compression: Any) -> None:
+        self.op = Adasum
+        self._compression = compression
+        self._watch(names, passes, lambda member: None)
+
+    def synchronize(self) -> None:
+        """Nothing: there are no gradients to wait for."""
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
+        yield
+
+    def _reduce(self, number: int, changes: List[torch.Tensor]) -> Callable[[], List[torch.Tensor]]:
+        small = [self._compression.compress(change) for change in changes]
+        handle = ops.grouped_allreduce_async_([tensor for tensor, _ in small], op=Adasum,
+                                              name="adasum.%s.%d" % (self._members[0].name, number))
+        return lambda: [self._compression.decompress(tensor, ctx)
+                        for tensor, (_, ctx) in zip(ops.synchronize(handle), small)]
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        params = [member.param for member in self._members]
+        for p in params:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        starts = [p.detach().clone(memory_format=torch.contiguous_format) for p in params]
+        super().step()
+        with torch.no_grad():
+            changes = [(p - start).contiguous() for p, start in zip(params, starts)]
+            waits = [self._reduce(i, changes[i:i + _GROUP_LIMIT]) for i in range(0, len(changes), _GROUP_LIMIT)]
+            for p, start, change in zip(params, starts, (change for wait in waits for change in wait())):
+                p.copy_(start.add_(change))
+        for member in self._members:
+            member.left = self.backward_passes_per_step
+        return loss
+
+    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
+        if self._is_under_way():
+            raise AssertionError(_ZERO_TOO_EARLY)
+        super().zero_grad(**({} if set_to_none is None else {'set_to_none': set_to_none}))
+
+
+def _derive(optimizer: torch.optim.Optimizer, kind: type) -> Any:
+    """The same optimizer as one of this kind. It shares options and state with the given one; a step that a scheduler
+    has wrapped is left out, as it would call the given one's."""
+    plain = type(optimizer)
+    made = object.__new__(type(plain.__name__, (kind, plain), {'__module__': __name__}))
+    made.__dict__.update((name, value) for name, value in vars(optimizer).items() if name not in ('step', 'zero_grad'))
+    return made
+
+
+def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Optional[Iterable] = None,
+                         compression: Any = Compression.none, backward_passes_per_step: int = 1, op: int = Average,
+                         gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Groups = None,
+                         sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set) -> Any:
+    """The optimizer, with gradients that are reduced over all ranks before it uses them.
+
+    Reduction begins while backward still computes; step() waits for it. All ranks make their optimizers with the same
+    parameters in the same order. Between backward and step() (or synchronize()) gradients must not be touched. To clip
+    them:
+
+        loss.backward()
+        optimizer.synchronize()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+    named_parameters: model.named_parameters(); names appear in messages. compression: what gradients travel as.
+    backward_passes_per_step: backward passes that are added up on this rank before the exchange. op: Average, Sum, Min,
+    Max, Product, or Adasum, which reduces what a step changes. gradient_predivide_factor f: with Average, 1/f before
+    the sum and f behind it. groups: a number of groups, or lists of parameters, that travel together; by default they
+    travel by 16 MB. sparse_as_dense: sparse gradients travel as dense ones. process_set: its ranks only.
+    """
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError('gradient_predivide_factor not supported with op != Average')
+    if num_groups != 0:
+        warnings.warn('Parameter `num_groups` has been replaced by `groups` and will be removed in v0.23.0.',
+                      DeprecationWarning)
+        groups = num_groups if groups is None else groups
+    if backward_passes_per_step <= 0:
+        raise ValueError("backward_passes_per_step must be > 0")
+    _check_groups(groups)
+    names = _name_parameters(optimizer, named_parameters)
+    if op == Adasum and _job.size() > 1:
+        if process_set is not global_process_set:
+            raise NotImplementedError("Adasum does not support non-global process sets yet.")
+        made = _derive(optimizer, _DistributedAdasumOptimizer)
+        made._begin(names, backward_passes_per_step, compression)
+        return made
+    made = _derive(optimizer, _DistributedOptimizer)
+    made._begin(names, backward_passes_per_step, groups,
+                Exchange(op, 1.0 / gradient_predivide_factor, gradient_predivide_factor, compression, sparse_as_dense,
+                         process_set))
+    return made

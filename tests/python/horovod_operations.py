@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""halay.torch's collectives against plain PyTorch: each rank computes what all ranks give, so what must come out."""
+import warnings
+
+import torch
+
+import halay.torch as hvd
+
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+FLOATS = [torch.float32, torch.float64, torch.bfloat16]
+TYPES = FLOATS + [torch.int32, torch.int64, torch.uint8, torch.int8, torch.int16]
+
+
+def given(rank, dtype=torch.float32, rows=3, seed=0):
+    """What that rank gives: small whole numbers, so that sums are exact in every type."""
+    generator = torch.Generator().manual_seed(100 * seed + rank)
+    return torch.randint(1, 4, (rows, 2), generator=generator).to(dtype)
+
+
+def everyone(*args, **kwargs):
+    return torch.stack([given(rank, *args, **kwargs) for rank in range(SIZE)])
+
+
+def equal(got, wanted):
+    assert got.dtype == wanted.dtype and torch.equal(got, wanted), (got, wanted)
+
+
+def raises(kind, text, call):
+    try:
+        call()
+    except kind as e:
+        assert text in str(e), e
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+def allreduce():
+    for dtype in TYPES:
+        x, all_ = given(RANK, dtype), everyone(dtype)
+        equal(hvd.allreduce(x, op=hvd.Sum), all_.sum(0, dtype=dtype))
+        equal(hvd.allreduce(x, op=hvd.Min), all_.amin(0))
+        equal(hvd.allreduce(x, op=hvd.Max), all_.amax(0))
+        equal(hvd.allreduce(x, op=hvd.Product, name="product"), all_.double().prod(0).to(dtype))
+        average = all_.double().sum(0) / SIZE
+        equal(hvd.allreduce(x), (average if dtype.is_floating_point else average.trunc()).to(dtype))
+        equal(x, given(RANK, dtype))
+        handle = hvd.allreduce_async_(x, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.5)
+        result = hvd.synchronize(handle)
+        assert hvd.poll(handle) and hvd.synchronize(handle) is None and result is x
+        equal(x, all_.sum(0, dtype=dtype))
+        a, b = given(RANK, dtype), given(RANK, dtype, 5, 1)
+        for got in (hvd.grouped_allreduce([a, b], op=hvd.Sum), hvd.grouped_allreduce_([a, b], op=hvd.Sum)):
+            equal(got[0], all_.sum(0, dtype=dtype))
+            equal(got[1], everyone(dtype, 5, 1).sum(0, dtype=dtype))
+    equal(hvd.allreduce(torch.tensor(float(RANK)), op=hvd.Sum), torch.tensor(float(sum(range(SIZE)))))
+    small = hvd.allreduce(given(RANK), op=hvd.Sum, compression=hvd.Compression.bf16)
+    equal(small, everyone().sum(0))
+    same = torch.tensor([3.0, 4.0])
+    equal(hvd.allreduce(same, op=hvd.Adasum), same)
+
+
+def rows():
+    for dtype in TYPES:
+        mine = given(RANK, dtype, RANK + 1)
+        wanted = torch.cat([given(rank, dtype, rank + 1) for rank in range(SIZE)])
+        equal(hvd.allgather(mine), wanted)
+        equal(hvd.grouped_allgather([mine, mine])[1], wanted)
+        for root in range(SIZE):
+            equal(hvd.broadcast(given(RANK, dtype), root), given(root, dtype))
+        x = given(RANK, dtype)
+        assert hvd.broadcast_(x, SIZE - 1) is x
+        equal(x, given(SIZE - 1, dtype))
+        splits = torch.arange(SIZE, dtype=torch.int32)
+        out, received = hvd.alltoall(given(RANK, dtype, 2 * SIZE * SIZE), splits)
+        start = sum(range(RANK))
+        equal(out, torch.cat([given(rank, dtype, 2 * SIZE * SIZE)[start:start + RANK] for rank in range(SIZE)]))
+        assert received.tolist() == [RANK] * SIZE and received.dtype == torch.int32
+        reduced = everyone(dtype, SIZE + 1).sum(0, dtype=dtype)
+        own = reduced[:2] if RANK == 0 else reduced[RANK + 1:RANK + 2]
+        equal(hvd.reducescatter(given(RANK, dtype, SIZE + 1), op=hvd.Sum), own)
+        equal(hvd.grouped_reducescatter([given(RANK, dtype, SIZE + 1)] * 2, op=hvd.Sum)[1], own)
+
+
+def gradients():
+    """Of the sum of what comes out, weighted with w: the derivative by what this rank gave."""
+    x = given(RANK).requires_grad_()
+    weight = given(RANK, seed=7)
+    (hvd.allreduce(x, op=hvd.Sum) * weight).sum().backward()
+    equal(x.grad, everyone(seed=7).sum(0))
+    a, b = given(RANK).requires_grad_(), given(RANK, rows=4).requires_grad_()
+    out = hvd.grouped_allreduce([a, b], op=hvd.Sum)
+    (out[0].sum() + 2 * out[1].sum()).backward()
+    equal(a.grad, torch.full_like(a, SIZE))
+    equal(b.grad, torch.full_like(b, 2 * SIZE))
+    x = given(RANK, rows=RANK + 1).requires_grad_()
+    (hvd.allgather(x) * (RANK + 1)).sum().backward()
+    equal(x.grad, torch.full_like(x, sum(range(1, SIZE + 1)) / SIZE))
+    x = given(RANK).requires_grad_()
+    hvd.broadcast(x, 0).sum().backward()
+    equal(x.grad, torch.full_like(x, float(RANK == 0)))
+    x = given(RANK, rows=SIZE + 1).requires_grad_()  # one row that nobody gets
+    out, _ = hvd.alltoall(x, torch.ones(SIZE, dtype=torch.int32))
+    (out * (RANK + 1)).sum().backward()
+    equal(x.grad[:, 0], torch.tensor([float(rank + 1) for rank in range(SIZE)] + [0.0]))
+    x = given(RANK, rows=SIZE).requires_grad_()
+    (hvd.reducescatter(x, op=hvd.Average) * (RANK + 1)).sum().backward()
+    equal(x.grad[:, 0], torch.arange(1.0, SIZE + 1))
+
+
+def objects_and_sets():
+    assert hvd.broadcast_object({"from": RANK}, SIZE - 1) == {"from": SIZE - 1}
+    assert hvd.allgather_object("x" * RANK) == ["x" * rank for rank in range(SIZE)]
+    raises(ValueError, "duplicate process set", lambda: hvd.add_process_set(range(SIZE)))
+    if SIZE == 1:
+        return
+    first = hvd.add_process_set([0])
+    others = hvd.add_process_set(range(1, SIZE)) if SIZE > 2 else None
+    assert first.process_set_id == 1 and first.included() == (RANK == 0)
+    raises(ValueError, "duplicate process set", lambda: hvd.add_process_set([0]))
+    if RANK == 0:
+        equal(hvd.allreduce(given(0), process_set=first), given(0))
+    else:
+        raises(ValueError, f"Rank {RANK} is not a member", lambda: hvd.allreduce(given(0), process_set=first))
+        if others:
+            equal(hvd.allreduce(given(RANK), op=hvd.Sum, process_set=others), everyone()[1:].sum(0))
+            hvd.barrier(others)
+    hvd.barrier()
+    assert hvd.remove_process_set(first) and not hvd.remove_process_set(first)
+    assert not hvd.remove_process_set(hvd.global_process_set)
+    if RANK == 0:
+        raises(ValueError, "does not exist", lambda: hvd.allreduce(given(0), process_set=first))
+    sparse = torch.sparse_coo_tensor([[RANK, 0]], torch.ones(2, 2), (SIZE, 2))
+    got = hvd.sparse_allreduce_async(sparse, "sparse", hvd.Sum)().to_dense()
+    wanted = torch.ones(SIZE, 2)
+    wanted[0] += SIZE
+    equal(got, wanted)
+
+
+def misuse():
+    raises(ValueError, "supersedes average", lambda: hvd.allreduce(given(RANK), average=True, op=hvd.Sum))
+    raises(ValueError, "required to be contiguous", lambda: hvd.allreduce(given(RANK).t()))
+    raises(ValueError, "is not supported", lambda: hvd.allreduce(torch.zeros(2, dtype=torch.complex64)))
+    raises(NotImplementedError, "Adasum does not support", misuse_of_adasum)
+    raises(hvd.HorovodInternalError, "only supports AVERAGE and SUM", lambda: hvd.reducescatter(given(0), op=hvd.Max))
+    raises(ValueError, "32-bit integer", lambda: hvd.alltoall(given(0), torch.ones(SIZE)))
+    raises(ValueError, "Number of entries", lambda: hvd.alltoall(given(0), [1] * (SIZE + 1)))
+    raises(ValueError, "Sum of splits", lambda: hvd.alltoall(given(0), [100] * SIZE))
+    raises(ValueError, "invalid root rank", lambda: hvd.broadcast(given(0), SIZE))
+    if SIZE > 1:
+        rows_ = 2 + (RANK == SIZE - 1)
+        raises(hvd.HorovodInternalError, "'allreduce.differ'",
+               lambda: hvd.allreduce(given(0, rows=rows_), name="differ"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        hvd.allreduce(given(RANK), average=False)
+    assert "`average` has been replaced" in str(said[0].message)
+
+
+def misuse_of_adasum():
+    only = hvd.ProcessSet([0])
+    hvd.allreduce(given(RANK), op=hvd.Adasum, process_set=only)
+
+
+def batch_norm():
+    """Ranks with different numbers of samples, against BatchNorm1d over all of them."""
+    torch.manual_seed(0)
+    samples = torch.randn(sum(range(2, SIZE + 2)), 4, dtype=torch.float64)
+    start = sum(range(2, RANK + 2))
+    x = samples[start:start + RANK + 2].clone().requires_grad_()
+    whole = samples.clone().requires_grad_()
+    ours, plain = hvd.SyncBatchNorm(4).double(), torch.nn.BatchNorm1d(4).double()
+    out, wanted = ours(x), plain(whole)
+    weights = torch.randn_like(samples)
+    (out * weights[start:start + RANK + 2]).sum().backward()
+    (wanted * weights).sum().backward()
+    assert torch.allclose(out, wanted[start:start + RANK + 2])
+    assert torch.allclose(x.grad, whole.grad[start:start + RANK + 2])
+    assert torch.allclose(hvd.allreduce(ours.weight.grad, op=hvd.Sum), plain.weight.grad)
+    assert torch.allclose(ours.running_var, plain.running_var) and int(ours.num_batches_tracked) == 1
+
+
+def life():
+    equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, name="uneven") if RANK else torch.ones(2), torch.ones(2) * max(
+        1, (SIZE - 1) * (RANK > 0)))
+    assert 0 <= hvd.join() < SIZE
+    hvd.shutdown()
+    assert not hvd.is_initialized()
+    raises(ValueError, "has not been initialized", hvd.rank)
+    hvd.init(process_sets=[hvd.ProcessSet([0])] if SIZE > 1 else None)
+    assert hvd.size() == SIZE
+    hvd.shutdown()
+
+
+for test in (allreduce, rows, gradients, objects_and_sets, misuse, batch_norm, life):
+    test()

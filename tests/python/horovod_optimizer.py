@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedOptimizer on several ranks: the same weights as one process on the joint batch."""
+import warnings
+
+import torch
+
+import halay.torch as hvd
+
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+torch.set_num_threads(1)
+
+
+def network():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).double()
+
+
+def loss_of(model, x):
+    return model(x).pow(2).mean()
+
+
+def batches(steps):
+    generator = torch.Generator().manual_seed(5)
+    return torch.randn(steps, SIZE, 4, 6, generator=generator, dtype=torch.float64)
+
+
+def train_alone(steps=4, passes=1):
+    """Weights after these steps over all ranks' data."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for i, data in enumerate(batches(steps * passes)):
+        if i % passes == 0:
+            optimizer.zero_grad()
+        loss_of(model, data.reshape(-1, 6)).backward()
+        if i % passes == passes - 1:
+            optimizer.step()
+    return torch.nn.utils.parameters_to_vector(model.parameters())
+
+
+def train(steps=4, passes=1, set_to_none=None, **options):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(),
+                                         backward_passes_per_step=passes,
+                                         **{k: v(model) if callable(v) and k == "groups" else v
+                                            for k, v in options.items()})
+    assert isinstance(optimizer, torch.optim.SGD)
+    for i, data in enumerate(batches(steps * passes)):
+        if i % passes == 0:
+            optimizer.zero_grad(set_to_none)
+        loss_of(model, data[RANK]).backward()
+        if i % passes == passes - 1:
+            optimizer.step()
+    return torch.nn.utils.parameters_to_vector(model.parameters())
+
+
+def same(got, wanted, limit=1e-12):
+    error = (got - wanted).abs().max().item()
+    assert error <= limit, error
+
+
+class Custom:
+    """A compression that halay does not know."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor.to(torch.float32), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+
+def weights():
+    wanted = train_alone()
+    same(train(), wanted)
+    same(train(set_to_none=True), wanted)
+    same(train(gradient_predivide_factor=2.0), wanted)
+    same(train(groups=2), wanted)
+    same(train(groups=lambda model: [[model[0].weight, model[2].bias]]), wanted)
+    same(train(compression=Custom), wanted, 1e-5)
+    same(train(compression=hvd.Compression.fp16), wanted, 1e-2)
+    same(train(passes=3), train_alone(passes=3))
+
+
+def narrow():
+    """float32 that travels as less; all ranks have the same bits."""
+    for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
+        model = network().float()
+        optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters()), compression=compression)
+        loss_of(model, batches(1)[0][RANK].float()).backward()
+        optimizer.step()
+        got = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+        assert torch.equal(hvd.broadcast(got, 0), got)
+
+
+def uneven():
+    """A parameter that some ranks do not use counts as 0 there."""
+    model = torch.nn.ModuleList([torch.nn.Linear(2, 1, bias=False) for _ in range(2)])
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    start = hvd.broadcast(model[1].weight.detach().clone(), 0)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (model[0](torch.ones(2)) + (model[1](torch.ones(2)) if RANK == 0 else 0)).sum().backward()
+        optimizer.step()
+    assert torch.allclose(model[1].weight, start - 2 / SIZE), (model[1].weight, start)
+
+
+def layouts():
+    """Gradients keep the layout of their parameters, and stay views of the bucket."""
+    model = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(1, 3, 8, 8) * (RANK + 1)).sum().backward()
+        optimizer.step()
+    assert model.weight.grad.stride() == model.weight.stride()
+    assert torch.allclose(model.weight.grad, torch.full_like(model.weight, 36 * (SIZE + 1) / 2))
+
+
+def sparse():
+    for as_dense in (False, True):
+        embedding = torch.nn.Embedding(5, 2, sparse=True)
+        dense = torch.nn.Linear(2, 1)
+        params = list(embedding.parameters()) + list(dense.parameters())
+        hvd.broadcast_parameters(params, 0)
+        before = embedding.weight.detach().clone()
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(params, lr=1.0), sparse_as_dense=as_dense)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (embedding(torch.tensor([RANK, 4])).sum() + dense(torch.ones(2)).sum()).backward()
+            optimizer.step()
+            assert embedding.weight.grad.is_sparse
+        wanted = before.clone()
+        wanted[:SIZE] -= 2.0 / SIZE
+        wanted[4] -= 2.0
+        assert torch.allclose(embedding.weight, wanted), (embedding.weight, wanted)
+
+
+def state():
+    """All ranks have the root's optimizer, also those whose own had no moments or others."""
+    for kind, options in ((torch.optim.Adam, {}), (torch.optim.SGD, {"momentum": 0.5})):
+        model = network()
+        optimizer = kind(model.parameters(), lr=0.1 * (RANK + 1), **options)
+        for _ in range(2 if RANK == 0 else RANK - 1):
+            loss_of(model, torch.ones(1, 6, dtype=torch.float64)).backward()
+            optimizer.step()
+        wanted = hvd.broadcast_object(optimizer.state_dict(), 0)
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        got = optimizer.state_dict()
+        assert got["param_groups"][0]["lr"] == 0.1 and got["state"].keys() == wanted["state"].keys()
+        for number, values in wanted["state"].items():
+            for key, value in values.items():
+                assert torch.equal(torch.as_tensor(got["state"][number][key]), torch.as_tensor(value)), key
+
+
+def adasum():
+    """Equal gradients: adasum of equal changes is the change."""
+    model, alone = network(), network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(),
+                                         op=hvd.Adasum)
+    plain = torch.optim.SGD(alone.parameters(), lr=0.1)
+    for data in batches(2)[:, 0]:
+        for net, opt in ((model, optimizer), (alone, plain)):
+            opt.zero_grad()
+            loss_of(net, data).backward()
+            opt.step()
+    same(torch.nn.utils.parameters_to_vector(model.parameters()),
+         torch.nn.utils.parameters_to_vector(alone.parameters()))
+    if SIZE > 1:
+        raises(AssertionError, "Skipping synchronization is not supported", optimizer.skip_synchronize().__enter__)
+
+
+def raises(kind, text, call):
+    try:
+        call()
+    except kind as e:
+        assert text in str(e), e
+    else:
+        raise AssertionError(f"no {kind.__name__}: {text}")
+
+
+def misuse():
+    model = network()
+
+    def wrap(**options):
+        return hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options)
+    named = list(model.named_parameters())
+    raises(ValueError, "sequence of tuples", lambda: wrap(named_parameters=model.parameters()))
+    raises(ValueError, "must be unique. Found duplicates: a",
+           lambda: wrap(named_parameters=[("a", p) for _, p in named]))
+    raises(ValueError, "were not named", lambda: wrap(named_parameters=named[:1]))
+    raises(ValueError, "not supported with op != Average", lambda: wrap(gradient_predivide_factor=2.0, op=hvd.Sum))
+    raises(ValueError, "backward_passes_per_step must be > 0", lambda: wrap(backward_passes_per_step=0))
+    raises(ValueError, "non-negative integer", lambda: wrap(groups=-1))
+    raises(ValueError, "must consist of torch.Tensor", lambda: wrap(groups=[[1]]))
+    raises(ValueError, "only appear once", lambda: wrap(groups=[[named[0][1]], [named[0][1]]]))
+    if SIZE == 1:
+        return
+    optimizer = wrap()
+    x = torch.ones(1, 6, dtype=torch.float64)
+    loss_of(model, x).backward()
+    raises(AssertionError, "zero_grad() was called after loss.backward()", optimizer.zero_grad)
+    raises(AssertionError, "Gradients were computed more than", lambda: loss_of(model, x).backward())
+    optimizer.synchronize()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        optimizer.step()
+    assert any("without optimizer.skip_synchronize()" in str(one.message) for one in said)
+    optimizer.zero_grad()
+    loss_of(model, x).backward()
+    optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    with optimizer.skip_synchronize():
+        optimizer.step()
+
+
+for test in (weights, narrow, uneven, layouts, sparse, state, adasum, misuse):
+    test()
+hvd.shutdown()

@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Horovod's PyTorch API: the distributed optimizer trains as one process does on the joint batch.
+. "$top_srcdir/tests/python/lib.sh"
+need torch
+for size in 1 2 3; do
+    job "$size" horovod_optimizer.py
+    echo "$size ranks: the weights of one process"
+done
