@@ -32,7 +32,7 @@ from .errors import (
     UnsupportedError,
     VersionError,
 )
-from .request import Request, Tensor
+from .request import Request, Tensor, wait_all, wait_any
 
 __all__ = [
     "ArgumentError",
@@ -60,4 +60,6 @@ __all__ = [
     "Wire",
     "__version__",
     "run",
+    "wait_all",
+    "wait_any",
 ]

@@ -179,13 +179,8 @@ def empty(like: Any, shape: Shape) -> Any:
     if torch is not None and isinstance(like, torch.Tensor):
         return torch.empty(shape, dtype=like.dtype)
     view = memoryview(like)
-    made = memoryview(bytearray(elements(shape) * view.itemsize))
-    return made.cast(view.format if len(view.format) == 1 else view.format[-1:], shape) if made.nbytes else made
-
-
-def first_rows(array: Any, rows: int) -> Any:
-    """The first rows of an array, which shares its memory."""
-    return array[:rows]
+    made: Any = memoryview(bytearray(elements(shape) * view.itemsize))
+    return made.cast(view.format[-1:], shape) if made.nbytes else made
 
 
 def over(address: int, count: int, dtype: DType, owner: Any, kind: Optional[str]) -> Any:
@@ -194,12 +189,12 @@ def over(address: int, count: int, dtype: DType, owner: Any, kind: Optional[str]
 
     kind: "numpy", "torch", or None for a memoryview of bytes.
     """
-    raw = (ctypes.c_ubyte * (count * ITEM_SIZES[dtype])).from_address(address)
+    raw: Any = (ctypes.c_ubyte * (count * ITEM_SIZES[dtype])).from_address(address)
     raw.owner = owner
     if kind is None:
         return memoryview(raw).cast("B")
     if kind == "torch":
-        import torch
+        import torch  # type: ignore[import-not-found,unused-ignore]
 
         names = {number: name for name, number in _TORCH_NAMES.items()}
         return torch.frombuffer(raw, dtype=getattr(torch, names[dtype]))

@@ -3,11 +3,12 @@
 
 import ctypes
 import time
-from typing import TYPE_CHECKING, Any, Callable, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional, Sequence
 
 from ._library import Result, TensorInfo, held, last_error, lib
 from .constants import Status
 from .errors import ClosedError, HalayError, error
+from .watcher import Watcher
 
 if TYPE_CHECKING:
     from .context import Context
@@ -82,12 +83,48 @@ class Request:
             return None
         return error(self._status, self._text, self.name)
 
+    def add_done_callback(self, callback: Callable[["Request"], object]) -> None:
+        """
+        Call callback(request) when it has ended: at once if it has, or else on a thread of the context's, which calls
+        one after the other. Exceptions that it raises are printed.
+        """
+        if self.poll():  # which also tells the engine that nobody waits
+            callback(self)
+            return
+        ctx = self._ctx
+        with ctx._lock:
+            if ctx._p:
+                if ctx._watcher is None:
+                    ctx._watcher = Watcher(ctx)
+                ctx._watcher.add(self, callback)
+                return
+        self.poll()
+        callback(self)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """In a coroutine of asyncio: its result, as wait() has it."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+
+        def wake() -> None:
+            if not ended.done():
+                ended.set_result(None)
+
+        def tell(_: "Request") -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(wake)
+
+        self.add_done_callback(tell)
+        yield from ended
+        return self.wait()
+
     def _wait_until(self, deadline: float) -> None:
         while True:
-            left = deadline - time.monotonic()
-            if self._wait_ms(max(0, min(SLICE_MS, int(left * 1000 + 0.999)))) != _IN_PROGRESS:
+            if self._wait_ms(_slice(deadline)) != _IN_PROGRESS:
                 return
-            if left <= 0:
+            if time.monotonic() >= deadline:
                 about = f" '{self.name}'" if self.name else ""
                 raise TimeoutError(f"request{about} is still in flight")
 
@@ -112,6 +149,12 @@ class Request:
                 status = held.halay_request_result(self._p, _unread)
             self._settle(status)
         return self._status
+
+    def _look(self) -> bool:
+        """Whether it has ended. Unlike poll() no wait in the deterministic modes. The context's lock is held."""
+        if self._status == _IN_PROGRESS:
+            self._settle(held.halay_request_result(self._p, _unread) if self._ctx._p else _CLOSED)
+        return self._status != _IN_PROGRESS
 
     def _settle(self, status: int) -> None:
         """It has this status now. The context's lock is held."""
@@ -174,15 +217,22 @@ class Tensor:
         """Submit it; the data are where they were when it was registered."""
         ctx = self._ctx
         with ctx._lock:
-            if not ctx._p or not self._p:
-                ctx._open()
-                raise ClosedError(f"tensor '{self.name}' was unregistered", _CLOSED, self.name)
-            status = held.halay_submit(self._p, None, None, self._new_ref)
+            status = held.halay_submit(self._handle(), None, None, self._new_ref)
             if status:
                 raise last_error(status, "submit", self.name)
             if ctx._orphans:
                 ctx._reap()
-            return Request(ctx, self._new.value, self.name, self, self._out, self._finish)  # type: ignore[arg-type]
+            return self._request(self._new.value)  # type: ignore[arg-type]
+
+    def _handle(self) -> int:
+        """The library's pointer. The context's lock is held."""
+        if not self._ctx._p or not self._p:
+            self._ctx._open()
+            raise ClosedError(f"tensor '{self.name}' was unregistered", _CLOSED, self.name)
+        return self._p
+
+    def _request(self, pointer: int) -> Request:
+        return Request(self._ctx, pointer, self.name, self, self._out, self._finish)
 
     def unregister(self) -> None:
         """Forget it. ArgumentError while it is in flight."""
@@ -200,3 +250,43 @@ class Tensor:
         with ctx._lock:
             if ctx._p and self._p:
                 held.halay_unregister(self._p)
+
+
+def wait_all(requests: Sequence[Request], timeout: Optional[float] = None) -> List[Any]:
+    """
+    Block until all of these have ended, and return their results in order. Raises the error of the first, in this
+    order, that ended with one, when all have ended. timeout: as of Request.wait, for all together.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for request in requests:
+        while request._wait_ms(SLICE_MS if deadline is None else _slice(deadline)) == _IN_PROGRESS:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"{sum(not one.poll() for one in requests)} requests are still in flight")
+    return [request.wait() for request in requests]
+
+
+def wait_any(requests: Sequence[Request], timeout: Optional[float] = None) -> int:
+    """
+    Block until one of these has ended, and return its place; its wait() says how. Of one context. timeout: as of
+    Request.wait.
+    """
+    contexts = {id(request._ctx) for request in requests}
+    if len(contexts) != 1:
+        raise ValueError(f"{len(requests)} requests of {len(contexts)} contexts: one of one context is needed at least")
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pointers = (ctypes.c_void_p * len(requests))(*[request._p for request in requests])
+    place = ctypes.c_size_t()
+    while True:
+        for index, request in enumerate(requests):
+            if request.poll():
+                return index
+        left = SLICE_MS if deadline is None else _slice(deadline)
+        status = requests[0]._ctx._call(lib.halay_wait_any, pointers, len(requests), left, ctypes.byref(place))
+        if status == _TIMEOUT and deadline is not None and time.monotonic() >= deadline:
+            if not any(request.poll() for request in requests):
+                raise TimeoutError(f"{len(requests)} requests are still in flight")
+
+
+def _slice(deadline: float) -> int:
+    """Milliseconds to wait now, of what is left."""
+    return max(0, min(SLICE_MS, int((deadline - time.monotonic()) * 1000 + 0.999)))

@@ -211,15 +211,19 @@ def check_sets(ctx):
     if ctx.size < 3:
         return
     ranks = [ctx.size - 1, 0]
-    some = ctx.process_set(ranks)
-    assert some.ranks == tuple(sorted(ranks)) and some.included == (ctx.rank in ranks)
-    if some.included:
+    if ctx.rank in ranks:
+        some = ctx.process_set(ranks)
+        assert some.ranks == tuple(sorted(ranks)) and some.included and some.rank == sorted(ranks).index(ctx.rank)
         got = ctx.allreduce(numpy.full(3, ctx.rank), process_set=some, name="some")
         assert (got == ctx.size - 1).all()
         got = ctx.allgather(numpy.full(1, ctx.rank), process_set=some, name="gathered")
         assert got.tolist() == [0, ctx.size - 1]
     ctx.barrier()
-    some.remove()
+    some = ctx.process_sets()[1]
+    assert some.ranks == tuple(sorted(ranks)) and some.included == (ctx.rank in ranks)
+    ctx.barrier()
+    if some.included:
+        some.remove()
 
 
 def main():

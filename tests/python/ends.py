@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+How programs end and are interrupted. ends.py WHAT, on two ranks:
+
+interrupt: Ctrl-C in a wait is heard, and the request goes on. fork: a child has no context, and ends as it likes.
+flight: the program ends with things in flight. raise: it ends with an exception. late: ... with arrays and requests
+that live longer than the modules. thread: ... while another thread waits. forgotten: nobody closes the context.
+"""
+
+import gc
+import os
+import signal
+import sys
+import threading
+
+import numpy
+
+import halay
+
+
+def interrupt():
+    with halay.Context() as ctx:
+        data = numpy.ones(3)
+        if ctx.rank == 0:
+            waits = threading.Event()
+
+            def press():
+                waits.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=press).start()
+            for wait in (lambda: ctx.allreduce(data, data, name="interrupted"), lambda: ctx.barrier("second")):
+                try:
+                    waits.set()
+                    wait()
+                    raise SystemExit("the wait ended")
+                except KeyboardInterrupt:
+                    break
+            gc.collect()
+            assert len(ctx._orphans) == 1, "nobody keeps the data"
+            ctx.barrier("go")
+        else:
+            ctx.barrier("go")
+            ctx.allreduce(data, data, name="interrupted")
+        ctx.barrier()
+        assert (data == 2).all(), data
+        ctx.allreduce(numpy.ones(1), name="reaps")
+        assert not ctx._orphans
+
+
+def fork():
+    with halay.Context() as ctx:
+        data = numpy.ones(3)
+        tensor = ctx.register(halay.Collective.ALLREDUCE, data, data, name="x")
+        shared = ctx.alloc(3)
+        shared[:] = 1
+        called = threading.Event()
+        request = tensor.submit()
+        request.add_done_callback(lambda _: called.set())
+        lasting = ctx.allreduce_async(numpy.ones(2), name="across the fork") if ctx.rank == 0 else None
+        child = os.fork()
+        if child == 0:
+            for call in (lambda: ctx.allreduce(data), tensor.submit, lambda: ctx.alloc(3), ctx.check):
+                try:
+                    call()
+                    os._exit(3)
+                except halay.UnsupportedError as failure:
+                    assert "child of fork" in str(failure), failure
+            ctx.close()
+            if lasting is not None:
+                assert lasting.poll() and lasting.error() is not None
+            del request, tensor, lasting
+            sys.exit(7)  # as a program ends, with what it has registered to be done then
+        _, status = os.waitpid(child, 0)
+        assert os.WEXITSTATUS(status) == 7, status
+        if lasting is None:
+            lasting = ctx.allreduce_async(numpy.ones(2), name="across the fork")
+        assert (lasting.wait() == 2).all() and (request.wait() == 2).all()
+        assert called.wait(60)
+        assert (tensor.submit().wait() == 4).all()
+        assert (ctx.allreduce(shared, shared) == 2).all()
+
+
+def in_flight(ctx):
+    """Requests that the others never submit, with all that may hang on one."""
+    alone = ctx.allreduce_async(numpy.ones(5), name=f"alone {ctx.rank}")
+    alone.add_done_callback(lambda request: None)
+    ctx.allreduce_async(numpy.ones(5), name=f"forgotten {ctx.rank}")
+    shared = ctx.alloc(10)
+    data = numpy.ones(1)
+    tensor = ctx.register(halay.Collective.ALLREDUCE, data, data, name=f"registered {ctx.rank}")
+    return alone, shared, tensor, tensor.submit()
+
+
+def flight():
+    ctx = halay.Context()
+    in_flight(ctx)
+    assert (ctx.allreduce(numpy.ones(2), name="x") == 2).all()
+
+
+def raise_():
+    ctx = halay.Context()
+    kept = in_flight(ctx)
+    assert (ctx.allreduce(numpy.ones(2), name="x") == 2).all()
+    raise RuntimeError(f"the program's own, with {len(kept)} in flight")
+
+
+def late():
+    global kept
+    ctx = halay.Context()
+    kept = (ctx, *in_flight(ctx))
+    sys.kept = kept  # destroyed when the modules are gone
+    assert (ctx.allreduce(numpy.ones(2), name="x") == 2).all()
+
+
+def thread():
+    ctx = halay.Context()
+    ended = []
+
+    def wait():
+        try:
+            ctx.allreduce(numpy.ones(5), name=f"alone {ctx.rank}")
+        except halay.HalayError as failure:
+            ended.append(failure)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    ctx.barrier()
+    ctx.close()
+    waiter.join()
+    assert len(ended) == 1, ended
+    ctx = halay.Context()
+    threading.Thread(target=ctx.allreduce, args=(numpy.ones(5),), kwargs={"name": f"b {ctx.rank}"}, daemon=True).start()
+    ctx.barrier()
+
+
+def forgotten():
+    for turn in range(3):
+        ctx = halay.Context()
+        assert (ctx.allreduce(numpy.full(2, turn)) == 2 * turn).all()
+        del ctx
+        gc.collect()
+
+
+{"interrupt": interrupt, "fork": fork, "flight": flight, "raise": raise_, "late": late, "thread": thread,
+ "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip

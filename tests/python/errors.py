@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What is raised: every rank learns of a mismatch, with tensor, ranks and both values; and of its own mistakes.
+
+errors.py killed: the last rank is killed, and every other one gets an exception that names it.
+"""
+
+import os
+import signal
+import sys
+
+import numpy
+
+import halay
+
+
+def raises(kind, call, *words):
+    try:
+        call()
+    except kind as failure:
+        for word in words:
+            assert word in str(failure), (word, str(failure))
+        return failure
+    raise SystemExit(f"no {kind.__name__} was raised")
+
+
+def check_mismatches(ctx):
+    """Rank 1 differs; what the text says of it depends on who is compared with whom."""
+    odd = ctx.rank == 1
+    zeros = numpy.zeros
+
+    def collective():
+        return ctx.broadcast(zeros(2), name="operation") if odd else ctx.allreduce(zeros(2), name="operation")
+
+    for name, call, words in (
+        ("shape", lambda: ctx.allreduce(zeros(3 + odd), name="shape"), ("[3]", "[4]")),
+        ("type", lambda: ctx.allreduce(zeros(3, "int32" if odd else "int64"), name="type"), ("i32", "i64")),
+        ("reduction", lambda: ctx.allreduce(zeros(3), name="reduction", reduction="min" if odd else "max"),
+         ("min", "max")),
+        ("root", lambda: ctx.broadcast(zeros(3), int(odd), name="root"), ("0", "1")),
+        ("operation", collective, ("broadcast", "allreduce")),
+        ("prescale", lambda: ctx.allreduce(zeros(3), name="prescale", prescale=2.5 + odd), ("2.5", "3.5")),
+        ("columns", lambda: ctx.allgather(zeros((2, 3 + odd)), name="columns"), ("3", "4")),
+    ):  # fmt: skip
+        failure = raises(halay.MismatchError, call, f"'{name}'", "rank 1", *words)
+        assert failure.status == halay.Status.MISMATCH and failure.tensor == name, (failure.status, failure.tensor)
+        assert 1 in failure.ranks and len(failure.ranks) == 2, failure.ranks
+    assert (ctx.allreduce(numpy.ones(3), name="shape") == ctx.size).all(), "the engine did not go on"
+
+
+def check_own(ctx):
+    """What one rank does wrong is told at once, to it alone."""
+    if ctx.rank == 0:
+        request = ctx.allreduce_async(numpy.ones(2), name="twice")
+        failure = raises(halay.DuplicateError, lambda: ctx.allreduce(numpy.ones(2), name="twice"), "'twice'")
+        assert failure.tensor == "twice"
+        raises(TimeoutError, lambda: request.wait(0.01), "'twice'", "in flight")
+        assert not request.poll() and request.error() is None
+        raises(TimeoutError, lambda: halay.wait_all([request], 0.01), "1 requests")
+        raises(TimeoutError, lambda: halay.wait_any([request], 0.01), "1 requests")
+        raises(halay.ArgumentError, lambda: ctx.allreduce(numpy.ones(2), name=""))
+        raises(halay.ArgumentError, lambda: ctx.allreduce(numpy.ones(2), name="x" * 256))
+        raises(halay.ArgumentError, lambda: ctx.broadcast(numpy.ones(2), 99, name="root"), "root is no rank")
+        raises(halay.UnsupportedError, lambda: ctx.allreduce(numpy.ones(2, "int32"), name="a", reduction="average"))
+        raises(ValueError, lambda: ctx.allreduce(numpy.ones(2), name="b", reduction="mean"), "'mean'", "average")
+        raises(ValueError, lambda: ctx.alltoall(numpy.ones(2), splits=[1], name="c"), "1 splits")
+        raises(ValueError, lambda: ctx.allgather(numpy.float64(1), name="d"), "rows")
+    ctx.barrier()
+    if ctx.rank != 0:
+        request = ctx.allreduce_async(numpy.ones(2), name="twice")
+    assert (request.wait() == ctx.size).all() and (request.wait() == ctx.size).all()
+
+
+def check_closed():
+    ctx = halay.Context()
+    request = ctx.allreduce_async(numpy.ones(2), name="open")
+    request.wait()
+    late = ctx.allreduce_async(numpy.ones(2), name=f"of rank {ctx.rank} alone")
+    told = []
+    late.add_done_callback(told.append)
+    ctx.close()
+    ctx.close()
+    assert (request.wait() == ctx.size).all(), "what had ended is lost"
+    failure = raises(halay.ClosedError, late.wait, "closed")
+    assert failure.tensor == late.name and told == [late]
+    raises(halay.ClosedError, lambda: ctx.allreduce(numpy.ones(2)), "closed")
+    raises(halay.ClosedError, lambda: ctx.alloc(3), "closed")
+    raises(halay.ConfigError, lambda: halay.Context(transport="smoke"), "smoke")
+
+
+def killed():
+    """The others' halayrun sends SIGTERM, which they ignore for the test's sake."""
+    ctx = halay.Context()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    victim = ctx.size - 1
+    ctx.allreduce(numpy.ones(2), name="before")
+    if ctx.rank == victim:
+        ctx.barrier()
+        os.kill(os.getpid(), signal.SIGKILL)
+    request = ctx.allreduce_async(numpy.ones(2), name="during")
+    ctx.barrier()
+    failure = raises(halay.PeerError, request.wait, f"rank {victim}")
+    assert victim in failure.ranks and failure.tensor == "during", (failure.ranks, failure.tensor)
+    raises(halay.PeerError, lambda: ctx.allreduce(numpy.ones(2), name="after"), f"rank {victim}")
+    raises(halay.PeerError, ctx.check, f"rank {victim}")
+    print("told", flush=True)
+
+
+if sys.argv[1:] == ["killed"]:
+    killed()
+else:
+    with halay.Context() as context:
+        check_mismatches(context)
+        check_own(context)
+    check_closed()

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ctrl-C, fork, and ends of programs with things in flight: without a hang, a crash or a complaint of the interpreter's.
+. "$top_srcdir/tests/python/lib.sh"
+need numpy
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# ends WHAT STATUS
+ends() {
+    status=0
+    job 2 ends.py "$1" >"$dir/out" 2>"$dir/err" || status=$?
+    [ "$status" = "$2" ] && ! grep -E 'Exception ignored|Fatal Python|Segmentation' "$dir/err" || {
+        echo "$1: status $status, not $2"
+        cat "$dir/out" "$dir/err"
+        exit 1
+    }
+    echo "$1: as it should"
+}
+
+for what in interrupt fork flight late thread forgotten; do
+    ends $what 0
+done
+ends raise 1
+grep -q "the program's own" "$dir/err" || { cat "$dir/err"; exit 1; }

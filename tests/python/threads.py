@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random operations from several threads and in two contexts, in another order on each rank. threads.py SEED"""
+
+import asyncio
+import random
+import sys
+import threading
+
+import numpy
+
+import halay
+
+THREADS = 3
+STEPS = 60
+
+
+def one(ctx, name, kind, count):
+    """Submit one operation; returns the request and what its result must be."""
+    mine = numpy.arange(count, dtype="float64") + ctx.rank
+    parts = [numpy.arange(count, dtype="float64") + rank for rank in range(ctx.size)]
+    if kind == "allreduce":
+        return ctx.allreduce_async(mine, name=name), sum(parts)
+    if kind == "in place":
+        return ctx.allreduce_async(mine, mine, name=name, reduction="max"), parts[-1]
+    if kind == "broadcast":
+        return ctx.broadcast_async(mine, count % ctx.size, name=name), parts[count % ctx.size]
+    return ctx.allgather_async(mine, name=name), numpy.concatenate(parts)
+
+
+def check(request, expected):
+    got = request.wait()
+    assert (got == expected).all(), (request.name, got, expected)
+
+
+def work(ctx, thread, seed, failures):
+    try:
+        alike = random.Random(f"{seed} {thread}")  # the same on every rank
+        own = random.Random(f"{seed} {thread} {ctx.rank}")
+        for step in range(STEPS):
+            batch = [(f"{thread} {number}", alike.choice(["allreduce", "in place", "broadcast", "allgather"]),
+                      alike.choice([1, 100, 20000])) for number in range(alike.randint(1, 5))]  # fmt: skip
+            own.shuffle(batch)
+            requests = [one(ctx, *operation) for operation in batch]
+            own.shuffle(requests)
+            how = own.choice(["wait", "poll", "all", "any", "callback", "await"])
+            if how == "poll":
+                while not all(request.poll() for request, _ in requests):
+                    pass
+            elif how == "all":
+                halay.wait_all([request for request, _ in requests])
+            elif how == "any":
+                left = [request for request, _ in requests]
+                while left:
+                    assert left.pop(halay.wait_any(left)).poll()
+            elif how == "callback":
+                ended = threading.Semaphore(0)
+                for request, _ in requests:
+                    request.add_done_callback(lambda one: ended.release())
+                for _ in requests:
+                    assert ended.acquire(timeout=60), "a callback was not called"
+            elif how == "await":
+                asyncio.run(gather([request for request, _ in requests]))
+            for request, expected in requests:
+                check(request, expected)
+    except BaseException as failure:
+        failures.append(failure)
+        raise
+
+
+async def gather(requests):
+    async def result(request):
+        return await request
+
+    assert len(await asyncio.gather(*map(result, requests))) == len(requests)
+
+
+def check_callbacks(ctx):
+    """One that raises does not keep the next one from being called; one that submits may do so."""
+    told, said = [], threading.Event()
+    hook, sys.excepthook = sys.excepthook, lambda *what: told.append(what[1])
+
+    def submit_more(_):
+        ctx.allreduce_async(numpy.ones(1), name="from a callback").add_done_callback(lambda more: said.set())
+
+    def fail(_):
+        raise ValueError("the program's own")
+
+    request = ctx.allreduce_async(numpy.ones(1), name="called back")
+    request.add_done_callback(fail) if not request.poll() else told.append(None)
+    request.add_done_callback(submit_more)
+    assert said.wait(60) and len(told) == 1
+    sys.excepthook = hook
+
+
+def check_many(ctx):
+    data = [numpy.ones(4) for _ in range(20)]
+    tensors = [ctx.register(halay.Collective.ALLREDUCE, one, one, name=f"many {at}") for at, one in enumerate(data)]
+    for results in (halay.wait_all(ctx.submit_many(tensors)), [one.wait() for one in ctx.submit_many(tensors)]):
+        assert len(results) == 20
+    assert all((one == ctx.size**2).all() for one in data), data
+
+
+with halay.Context() as first, halay.Context() as second:
+    failures: list = []
+    threads = [
+        threading.Thread(target=work, args=(ctx, f"{number} {thread}", sys.argv[1], failures))
+        for number, ctx in enumerate((first, second))
+        for thread in range(THREADS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    check_callbacks(first)
+    check_many(second)
