@@ -32,6 +32,7 @@ from .errors import (
     UnsupportedError,
     VersionError,
 )
+from .rendezvous import Rendezvous
 from .request import Request, Tensor, wait_all, wait_any
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "PeerError",
     "ProcessSet",
     "Reduction",
+    "Rendezvous",
     "Request",
     "Status",
     "Tensor",

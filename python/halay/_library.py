@@ -27,6 +27,24 @@ class RankList(ctypes.Structure):
 LOG = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
+PUT = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t)
+GET = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t, c_int)
+
+
+class Rendezvous(ctypes.Structure):
+    """struct halay_rendezvous"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int),
+        ("size", c_int),
+        ("arg", c_void_p),
+        ("put", PUT),
+        ("get", GET),
+        ("prefix", c_char_p),
+    ]
+
+
 class Options(ctypes.Structure):
     """struct halay_options"""
 
@@ -39,6 +57,8 @@ class Options(ctypes.Structure):
         ("process_sets", POINTER(RankList)),
         ("process_set_count", c_size_t),
         ("join_average", c_char_p),
+        ("rendezvous", POINTER(Rendezvous)),
+        ("settings", POINTER(c_char_p)),
     ]
 
 
@@ -150,6 +170,9 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_process_set_ranks", None, [c_void_p, POINTER(c_int)]),
     ("halay_alloc", c_int, [c_void_p, c_size_t, POINTER(c_void_p)]),
     ("halay_free", None, [c_void_p, c_void_p]),
+    ("halay_memory_retain", c_int, [c_void_p, c_void_p, POINTER(c_void_p)]),
+    ("halay_memory_release", None, [c_void_p]),
+    ("halay_abort", c_int, [c_void_p, c_char_p]),
     ("halay_scatter_rows", c_size_t, [c_size_t, c_int, c_int, POINTER(c_size_t)]),
     ("halay_register", c_int, [c_void_p, POINTER(TensorInfo), POINTER(c_void_p)]),
     ("halay_unregister", c_int, [c_void_p]),

@@ -10,12 +10,13 @@ import time
 import weakref
 from collections import deque
 from types import TracebackType
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 from . import buffers
 from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, held, last_error, lib
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
 from .errors import ClosedError, UnsupportedError, error
+from .rendezvous import Rendezvous
 from .request import Finish, Request, Tensor, _unread
 from .watcher import Watcher
 
@@ -67,26 +68,26 @@ class ProcessSet:
 
 
 class _Memory:
-    """Memory of halay_alloc, freed with the last array over it."""
+    """Memory of halay_alloc, which lives as long as this does, also when the context is closed."""
 
-    __slots__ = ("_ctx", "address")
+    __slots__ = ("_handle", "address")
+
+    _release = held.halay_memory_release
 
     def __init__(self, ctx: "Context", size: int) -> None:
-        self._ctx = ctx
-        self.address: int = 0
+        self._handle = ctypes.c_void_p()
         place = ctypes.c_void_p()
-        status = ctx._call(lib.halay_alloc, ctx._open(), size, ctypes.byref(place))
-        if status:
-            raise last_error(status, f"allocate {size} bytes")
-        self.address = place.value or 0
+        with ctx._lock:
+            status = held.halay_alloc(ctx._open(), size, ctypes.byref(place))
+            if status == _OK:
+                status = held.halay_memory_retain(ctx._p, place, ctypes.byref(self._handle))
+                held.halay_free(ctx._p, place)  # when the reference is gone, too
+            if status:
+                raise last_error(status, f"allocate {size} bytes")
+        self.address: int = place.value or 0
 
     def __del__(self) -> None:
-        ctx = self._ctx
-        if not ctx._p or not self.address:
-            return
-        with ctx._lock:
-            if ctx._p:
-                held.halay_free(ctx._p, self.address)
+        self._release(self._handle)
 
 
 class _Prepared(NamedTuple):
@@ -105,6 +106,8 @@ class Context:
     job of one. Use it in a `with` statement, or call close().
 
     bootstrap, transport, join_average: as in struct halay_options. process_sets: lists of ranks, the same on all ranks.
+    settings: variables of halay-environment(7) for this context alone, like {"HALAY_SPIN_US": 0}. rendezvous: how the
+    ranks meet over a key-value store of the program's own, whatever started this process.
     log: is called with a level (0: error, 1: warning, 2: info, 3: debug) and a line, from any thread; lines go to
     standard error without it.
 
@@ -120,6 +123,8 @@ class Context:
         transport: Optional[str] = None,
         process_sets: Sequence[Sequence[int]] = (),
         join_average: Optional[str] = None,
+        settings: Optional[Mapping[str, object]] = None,
+        rendezvous: Optional[Rendezvous] = None,
         log: Optional[Callable[[int, str], None]] = None,
     ) -> None:
         self._p: Optional[int] = None
@@ -138,8 +143,15 @@ class Context:
         lists = [(ctypes.c_int * len(ranks))(*ranks) for ranks in process_sets]
         sets = (RankList * len(lists))(*(RankList(ranks, len(ranks)) for ranks in lists))
         options.process_sets, options.process_set_count = sets, len(lists)
+        texts = [f"{name}={value}".encode() for name, value in (settings or {}).items()]
+        options.settings = (ctypes.c_char_p * (len(texts) + 1))(*texts)
+        meeting = rendezvous and rendezvous._struct()
+        if meeting:
+            options.rendezvous = ctypes.pointer(meeting)
         place = ctypes.c_void_p()
         status = lib.halay_init(ctypes.byref(options), ctypes.byref(place))
+        if rendezvous and rendezvous.failure:
+            raise rendezvous.failure
         if status:
             raise last_error(status, "start")
         self._p = place.value
@@ -225,6 +237,16 @@ class Context:
                 orphans.append((pointer, keep))
             else:
                 held.halay_request_free(pointer)
+
+    def abort(self, reason: str = "") -> None:
+        """
+        Give up the job at once, for all ranks, from any thread: what is in flight ends here with CanceledError, on the
+        others with PeerError, whose text has the rank and the reason. The context is good for close() only.
+        """
+        with self._lock:
+            status = held.halay_abort(self._open(), reason.encode())
+            if status:
+                raise last_error(status, "abort")
 
     def check(self) -> None:
         """Raise what the engine has failed with, if it has."""

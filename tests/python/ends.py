@@ -4,7 +4,8 @@ How programs end and are interrupted. ends.py WHAT, on two ranks:
 
 interrupt: Ctrl-C in a wait is heard, and the request goes on. fork: a child has no context, and ends as it likes.
 flight: the program ends with things in flight. raise: it ends with an exception. late: ... with arrays and requests
-that live longer than the modules. thread: ... while another thread waits. forgotten: nobody closes the context.
+that live longer than the modules. thread: ... while another thread waits. outlived: memory of the context's lives on.
+forgotten: nobody closes the context.
 """
 
 import gc
@@ -134,6 +135,18 @@ def thread():
     ctx.barrier()
 
 
+def outlived():
+    """An array over shared memory lives longer than its context."""
+    with halay.Context() as ctx:
+        shared = ctx.alloc(1 << 20)
+        shared[:] = ctx.rank
+        ctx.allreduce(shared, shared)
+    assert (shared == 1).all()
+    shared[:] = 3
+    with halay.Context() as ctx:
+        assert (ctx.allreduce(shared, shared) == 6).all()
+
+
 def forgotten():
     for turn in range(3):
         ctx = halay.Context()
@@ -143,4 +156,4 @@ def forgotten():
 
 
 {"interrupt": interrupt, "fork": fork, "flight": flight, "raise": raise_, "late": late, "thread": thread,
- "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip
+ "outlived": outlived, "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip

@@ -3,11 +3,14 @@
 What is raised: every rank learns of a mismatch, with tensor, ranks and both values; and of its own mistakes.
 
 errors.py killed: the last rank is killed, and every other one gets an exception that names it.
+errors.py met FOLDER: the ranks meet over a store of the program's own, which is a folder.
 """
 
 import os
 import signal
 import sys
+import threading
+import time
 
 import numpy
 
@@ -88,6 +91,51 @@ def check_closed():
     raises(halay.ConfigError, lambda: halay.Context(transport="smoke"), "smoke")
 
 
+def aborted():
+    """By one thread while another waits, and a new start after it."""
+    ctx = halay.Context()
+    last = ctx.size - 1
+    request = ctx.allreduce_async(numpy.ones(2), name=f"of {ctx.rank} alone")
+    ctx.barrier()
+    if ctx.rank == last:
+        threading.Thread(target=ctx.abort, args=("no more",)).start()
+    failure = raises(halay.CanceledError if ctx.rank == last else halay.PeerError, request.wait, "aborted: no more")
+    assert ctx.rank == last or failure.ranks == (last,), failure.ranks
+    ctx.close()
+    with halay.Context(settings={"HALAY_SPIN_US": 0}) as ctx:
+        assert (ctx.allreduce(numpy.ones(2)) == ctx.size).all()
+    raises(halay.ConfigError, lambda: halay.Context(settings={"HALAY_SPIN": 0}), "HALAY_SPIN")
+
+
+def met():
+    """Over a store of the program's own: a folder."""
+    folder, rank, size = sys.argv[2], int(os.environ.pop("HALAY_RANK")), int(os.environ.pop("HALAY_SIZE"))
+
+    def put(key, value):
+        with open(f"{folder}/writing {rank}", "wb") as file:
+            file.write(value)
+        os.rename(file.name, f"{folder}/{key.replace('/', '|')}")
+
+    def get(key, seconds):
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with open(f"{folder}/{key.replace('/', '|')}", "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                if time.monotonic() >= end:
+                    return None
+                time.sleep(0.001)
+
+    def fail(key, value):
+        raise KeyError("the program's own")
+
+    with halay.Context(rendezvous=halay.Rendezvous(rank, size, put, get)) as ctx:
+        assert (ctx.rank, ctx.size) == (rank, size)
+        assert (ctx.allreduce(numpy.ones(2)) == size).all()
+    raises(KeyError, lambda: halay.Context(rendezvous=halay.Rendezvous(rank, size, fail, get)), "the program's own")
+
+
 def killed():
     """The others' halayrun sends SIGTERM, which they ignore for the test's sake."""
     ctx = halay.Context()
@@ -108,8 +156,11 @@ def killed():
 
 if sys.argv[1:] == ["killed"]:
     killed()
+elif sys.argv[1:2] == ["met"]:
+    met()
 else:
     with halay.Context() as context:
         check_mismatches(context)
         check_own(context)
     check_closed()
+    aborted()

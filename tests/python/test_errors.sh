@@ -9,6 +9,8 @@ trap 'rm -rf "$dir"' EXIT
 
 for size in 2 3; do
     job "$size" errors.py 2>"$dir/err" || { cat "$dir/err"; exit 1; }
+    mkdir "$dir/$size"
+    job "$size" errors.py met "$dir/$size" 2>"$dir/err" || { cat "$dir/err"; exit 1; }
     status=0
     job "$size" errors.py killed >"$dir/out" 2>"$dir/err" || status=$?
     [ $status = 137 ] && [ "$(grep -c 'told$' "$dir/out")" = $((size - 1)) ] || {
