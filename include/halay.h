@@ -81,6 +81,10 @@ struct halay_options {
     /* Settings of this context alone, "HALAY_SPIN_US=0", NULL at the end: what halay-environment(7) lists, each before
      * the environment. NULL: none. A name that is unknown, or that halayrun sets for its ranks, is HALAY_ERR_CONFIG. */
     const char *const *settings;
+    /* Start with an id that one process has made (halay_unique_id_create) and all were given, each with its own rank,
+     * and the number of ranks; otherwise as with a rendezvous, which is NULL then. NULL: don't. */
+    const struct halay_unique_id *unique_id;
+    int rank, size; /* with unique_id */
 };
 
 /*
@@ -97,6 +101,17 @@ struct halay_options {
  * HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER (a rank died meanwhile).
  */
 HALAY_API enum halay_status halay_init(const struct halay_options *options, struct halay_context **ctx);
+
+/*
+ * Make the id of a start, in any one process of the job; the program sends its bytes to the others, by any means. This
+ * process listens (HALAY_NETWORK_INTERFACE, HALAY_PORTS) and serves that start on a thread of the library's, so it must
+ * not end before halay_init has returned on all ranks. The thread and the port are given up HALAY_START_TIMEOUT after
+ * the last rank has finished its start; an id that nobody uses keeps them until the process ends. An id is good for one
+ * start. Who has it can join the job: it holds the job's secret. Does not block.
+ * Errors: HALAY_ERR_CONFIG (a setting is wrong, no port is free), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY,
+ * HALAY_ERR_ARGUMENT (id is NULL).
+ */
+HALAY_API enum halay_status halay_unique_id_create(struct halay_unique_id *id);
 
 /*
  * The same with the ranks of an MPI communicator; halay_mpi.h has halay_init_mpi, which fills in the first two

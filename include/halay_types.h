@@ -166,6 +166,11 @@ struct halay_rendezvous {
     const char *prefix; /* 1 to 128 bytes, the same on all ranks; NULL: "halay". Copied. */
 };
 
+/* The id of a start: bytes to be sent as they are. Its form is final. */
+struct halay_unique_id {
+    unsigned char bytes[256];
+};
+
 /* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
 enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
 

@@ -41,6 +41,8 @@ void halay_store_server_remove(struct halay_store_server *server, const char *pr
  * zero; key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
 void halay_store_server_watch(struct halay_store_server *server, const char *prefix,
                               void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg);
+/* How many clients are connected that hold the secret. */
+size_t halay_store_server_members(const struct halay_store_server *server);
 void halay_store_server_destroy(struct halay_store_server *server);
 
 /* Client: one thread at a time. */

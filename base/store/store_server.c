@@ -688,6 +688,11 @@ int halay_store_server_fd(const struct halay_store_server *server)
     return server->epoll;
 }
 
+size_t halay_store_server_members(const struct halay_store_server *server)
+{
+    return server->members.count;
+}
+
 void halay_store_server_destroy(struct halay_store_server *server)
 {
     if (!server)

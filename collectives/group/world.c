@@ -21,6 +21,7 @@
 #include "collectives/choose/tuning.h"
 #include "collectives/transport/meet/participant.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/meet/unique_id.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm.h"
 #include "collectives/transport/shm/shm_memory.h"
@@ -231,6 +232,15 @@ static enum halay_status boot_rendezvous(struct halay_world *world, const struct
     return halay_boot_rendezvous_create(world->log, options->rendezvous, world->config.start_timeout_ms, &world->boot);
 }
 
+static enum halay_status boot_unique(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = check_bootstrap(world, options->bootstrap, "a unique id", "auto");
+    if (status != HALAY_OK)
+        return status;
+    return halay_boot_unique_create(world->log, options->unique_id, options->rank, options->size,
+                                    world->config.start_timeout_ms, &world->boot);
+}
+
 /* The program's communicator overrides the environment. */
 static enum halay_status boot_communicator(struct halay_world *world, const struct halay_world_options *options)
 {
@@ -274,7 +284,7 @@ static enum halay_status refuse_to_be_alone(const struct halay_world *world)
         "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
         "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or let the program bring its ranks together "
         "(rendezvous "
-        "in struct halay_options; the backend \"halay\" of torch.distributed does), or give "
+        "or unique_id in struct halay_options; the backend \"halay\" of torch.distributed does), or give "
         "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own",
         world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
     return HALAY_ERR_UNSUPPORTED;
@@ -306,6 +316,8 @@ static enum halay_status boot_open(struct halay_world *world, const struct halay
         status = boot_communicator(world, options);
     else if (options && options->rendezvous)
         status = boot_rendezvous(world, options);
+    else if (options && options->unique_id)
+        status = boot_unique(world, options);
     else
         status = world->heritage ? boot_elastic(world, options) : boot_choose(world);
     if (status != HALAY_OK)
@@ -584,6 +596,12 @@ enum halay_status halay_world_open_control(struct halay_world *world)
     return HALAY_OK;
 }
 
+void halay_world_finish_start(struct halay_world *world)
+{
+    if (world->boot->ops->finish)
+        world->boot->ops->finish(world->boot);
+}
+
 void halay_world_settle(struct halay_world *world)
 {
     unsigned where = world->local_size == world->size ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
@@ -601,10 +619,10 @@ static enum halay_status inherit(struct halay_world *world, const struct halay_w
 
     if (world->config.elastic < 0)
         return HALAY_OK;
-    if (!heritage || options->comm || options->rendezvous) {
+    if (!heritage || options->comm || options->rendezvous || options->unique_id) {
         halay_error(world->log,
                     "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
-                    "nor a communicator nor a rendezvous can be opened");
+                    "nor a communicator, a rendezvous or a unique id can be used");
         return HALAY_ERR_UNSUPPORTED;
     }
     if (!heritage->memory) {

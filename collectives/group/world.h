@@ -67,6 +67,8 @@ struct halay_world_options {
     enum halay_mpi_abi comm_abi;
     const struct halay_rendezvous
         *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed likewise. */
+    const struct halay_unique_id *unique_id; /* likewise; NULL: none */
+    int rank, size;                          /* with a unique id */
     const char *transport;
     const char *const *settings; /* halay_config_load_rest's; NULL: none */
     const char *join_average;    /* "all", "present"; NULL: the configuration's */
@@ -85,6 +87,9 @@ struct halay_world_options {
  * that takes (HALAY_ERR_CLOSED: there is none for it), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth
  * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
+
+/* The start is over: nobody will call halay_world_agree any more. */
+void halay_world_finish_start(struct halay_world *world);
 
 /* The transport is known: take the size of a fragment from the tuning table. */
 void halay_world_settle(struct halay_world *world);

@@ -86,6 +86,9 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                                                                  .transport = how.transport,
                                                                  .join_average = how.join_average,
                                                                  .rendezvous = how.rendezvous,
+                                                                 .unique_id = how.unique_id,
+                                                                 .rank = how.rank,
+                                                                 .size = how.size,
                                                                  .settings = how.settings,
                                                                  .log_write = how.log,
                                                                  .log_arg = how.log_arg,
@@ -96,6 +99,8 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
         if (status == HALAY_OK)
             status = start_engine(world, &how, out);
     } while (heritage.log && halay_elastic_may_retry(status));
+    if (status == HALAY_OK)
+        halay_world_finish_start((*out)->world);
     if (heritage.log && status == HALAY_OK)
         status = halay_elastic_init(*out, &how, &heritage);
     else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts over a store of the program's own: ranks as processes and as threads; again and several at once under one
- * store; callbacks that fail, at every call; ranks that are missing, or were told different things;
+ * Starts over a store of the program's own, and with a unique id: ranks as processes and as threads; again and several
+ * at once under one store; callbacks that fail, at every call; ranks that are missing, or were told different things;
  * settings.
  */
 #include "halay.h"
@@ -18,6 +18,7 @@ static const char *const soon[] = { "HALAY_START_TIMEOUT=0.5", NULL };
 struct rank_start {
     struct halay_rendezvous rendezvous;
     struct folder_store store;
+    const struct halay_unique_id *id; /* instead of the store */
     const char *bootstrap;
     const char *const *settings;
     int rounds;
@@ -59,6 +60,13 @@ static void *start(void *arg)
                                      .log_arg = rank,
                                      .rendezvous = &rank->rendezvous,
                                      .settings = rank->settings };
+
+    if (rank->id) {
+        options.rendezvous = NULL;
+        options.unique_id = rank->id;
+        options.rank = rank->rendezvous.rank;
+        options.size = rank->rendezvous.size;
+    }
     struct halay_context *ctx;
 
     for (int round = 0; round < rank->rounds; round++) {
@@ -173,6 +181,68 @@ static void check_nodes(void)
         ranks[r].node = nodes[r];
     run_processes(ranks, 3);
     folder_remove(folder);
+}
+
+/* With a unique id, which this process makes and serves, a rank or not; as processes also on several nodes. */
+static void check_unique_ids(void)
+{
+    static const char *const nodes[] = { "a", "b", "c" };
+    struct rank_start ranks[RANKS_MAX];
+    struct halay_unique_id ids[2];
+
+    for (int n = 1; n <= RANKS_MAX; n++) {
+        prepare(ranks, n, "/nowhere");
+        REQUIRE(halay_unique_id_create(&ids[0]) == HALAY_OK && halay_unique_id_create(&ids[1]) == HALAY_OK);
+        CHECK(memcmp(&ids[0], &ids[1], sizeof *ids) != 0);
+        for (int r = 0; r < n; r++) {
+            ranks[r].id = &ids[0];
+            ranks[r].node = n == 3 ? nodes[r] : NULL;
+        }
+        run_processes(ranks, n);
+        for (int r = 0; r < n; r++) {
+            ranks[r].id = &ids[1];
+            ranks[r].node = NULL;
+        }
+        run_threads(ranks, n);
+        for (int r = 0; r < n; r++)
+            CHECK(ranks[r].status == HALAY_OK, "rank %d of %d: %s", r, n, ranks[r].text);
+    }
+}
+
+static void check_wrong_ids(void)
+{
+    static const char *const wrong_network[] = { "HALAY_NETWORK_INTERFACE", "none0" };
+    struct rank_start ranks[3];
+    struct halay_unique_id id = { { 0 } }, other;
+
+    CHECK(halay_unique_id_create(NULL) == HALAY_ERR_ARGUMENT);
+    prepare(ranks, 3, "/nowhere");
+    ranks[0].id = &id;
+    start(&ranks[0]);
+    CHECK(ranks[0].status == HALAY_ERR_ARGUMENT && strstr(ranks[0].text, "unique id"), "%s", ranks[0].text);
+
+    setenv(wrong_network[0], wrong_network[1], 1);
+    CHECK(halay_unique_id_create(&id) == HALAY_ERR_CONFIG && strstr(halay_error_text(), "none0"));
+    unsetenv(wrong_network[0]);
+
+    REQUIRE(halay_unique_id_create(&id) == HALAY_OK);
+    prepare(ranks, 3, "/nowhere");
+    for (int r = 0; r < 3; r++) {
+        ranks[r].id = &id;
+        ranks[r].settings = soon;
+    }
+    run_threads(ranks, 2);
+    CHECK(ranks[0].status == HALAY_ERR_TIMEOUT && strstr(ranks[0].text, "rank 2 has not come"), "%s", ranks[0].text);
+
+    other = id;
+    other.bytes[12] ^= 1; /* the secret */
+    ranks[2].id = &other;
+    start(&ranks[2]);
+    CHECK(ranks[2].status == HALAY_ERR_AUTH, "%s", ranks[2].text);
+    other.bytes[10] = 0, other.bytes[11] = 1; /* the port */
+    *ranks[2].text = 0;
+    start(&ranks[2]);
+    CHECK(ranks[2].status == HALAY_ERR_TIMEOUT && strstr(ranks[2].text, "nobody answers"), "%s", ranks[2].text);
 }
 
 /* The program knows better than its launcher's variables. */
@@ -301,6 +371,8 @@ int main(void)
     check_sizes();
     check_prefixes();
     check_nodes();
+    check_unique_ids();
+    check_wrong_ids();
     check_launcher();
     check_failures();
     check_missing();

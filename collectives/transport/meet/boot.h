@@ -5,6 +5,7 @@
  *   self         one rank, alone                                                boot_self.c
  *   store        the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
  *                the same, in an elastic job                                    participant.c
+ *                the same, served by one of the ranks                           boot_unique.c
  *   rendezvous   the program's own key-value store                              boot_rendezvous.c
  *   mpi          an MPI communicator (in the mpi module)                        mpi_boot.c
  */
@@ -38,6 +39,8 @@ struct halay_boot_ops {
     /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none, and none is needed: allgather itself is safe from
      * strangers. */
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
+    /* The start is over, on this rank: there will be no allgather any more. NULL: that makes no difference. */
+    void (*finish)(struct halay_boot *boot);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */
 };
 

@@ -35,4 +35,10 @@ struct halay_meeting {
 enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
                                             const struct halay_meeting *meeting, struct halay_boot **out);
 
+/* The number-th meeting of a store that serves this start only: finish closes the connection. Takes over what access
+ * has, also on error. */
+enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int size,
+                                            struct halay_store_access *access, unsigned number,
+                                            struct halay_boot **out);
+
 #endif

@@ -140,6 +140,11 @@ static void store_secret(struct halay_boot *boot, unsigned char *secret)
     memcpy(secret, ((struct boot_store *)boot)->meeting.access->secret, HALAY_SECRET_BYTES);
 }
 
+static void unique_finish(struct halay_boot *boot)
+{
+    halay_store_access_close(&((struct boot_store *)boot)->access);
+}
+
 static void store_destroy(struct halay_boot *boot)
 {
     halay_store_access_close(&((struct boot_store *)boot)->access);
@@ -150,6 +155,14 @@ static const struct halay_boot_ops store_ops = {
     .name = "store",
     .allgather = store_allgather,
     .secret = store_secret,
+    .destroy = store_destroy,
+};
+
+static const struct halay_boot_ops unique_ops = {
+    .name = "unique id",
+    .allgather = store_allgather,
+    .secret = store_secret,
+    .finish = unique_finish,
     .destroy = store_destroy,
 };
 
@@ -170,6 +183,22 @@ enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int
     if (!self)
         return HALAY_ERR_NO_MEMORY;
     self->meeting = *meeting;
+    *out = &self->base;
+    return HALAY_OK;
+}
+
+enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int size,
+                                            struct halay_store_access *access, unsigned number, struct halay_boot **out)
+{
+    struct boot_store *self = create(log, rank, size);
+
+    if (!self) {
+        halay_store_access_close(access);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    self->base.ops = &unique_ops;
+    self->access = *access;
+    self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/", .number = number };
     *out = &self->base;
     return HALAY_OK;
 }

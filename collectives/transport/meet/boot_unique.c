@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bootstrap with a unique id: the store's (boot_store.c) at the address that the id names.
+ */
+#include "base/clock.h"
+#include "base/net/socket.h"
+#include "collectives/transport/meet/boot_impl.h"
+#include "collectives/transport/meet/unique_id.h"
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ADDRESSES_AT = 44, ADDRESS_BYTES = 17, TRY_MS = 1000, PAUSE_MS = 20 };
+
+static const unsigned char head[9] = "halay id\1";
+
+_Static_assert(ADDRESSES_AT + HALAY_UNIQUE_ADDRESSES_MAX * ADDRESS_BYTES <= sizeof(struct halay_unique_id),
+               "an id has room for its addresses");
+
+/* ---- its bytes ---- */
+
+void halay_unique_id_write(const struct halay_unique_place *place, struct halay_unique_id *id)
+{
+    unsigned char *at = id->bytes + ADDRESSES_AT;
+
+    memset(id, 0, sizeof *id);
+    memcpy(id->bytes, head, sizeof head);
+    id->bytes[9] = (unsigned char)place->count;
+    id->bytes[10] = (unsigned char)(place->addresses[0].port >> 8);
+    id->bytes[11] = (unsigned char)place->addresses[0].port;
+    memcpy(id->bytes + 12, place->secret, HALAY_SECRET_BYTES);
+    for (int i = 0; i < place->count; i++, at += ADDRESS_BYTES) {
+        *at = place->addresses[i].family == AF_INET ? 4 : 6;
+        memcpy(at + 1, place->addresses[i].bytes, 16);
+    }
+}
+
+int halay_unique_id_read(const struct halay_unique_id *id, struct halay_unique_place *place)
+{
+    const unsigned char *at = id->bytes + ADDRESSES_AT;
+
+    if (memcmp(id->bytes, head, sizeof head) != 0 || !id->bytes[9] || id->bytes[9] > HALAY_UNIQUE_ADDRESSES_MAX)
+        return 0;
+    place->count = id->bytes[9];
+    memcpy(place->secret, id->bytes + 12, HALAY_SECRET_BYTES);
+    for (int i = 0; i < place->count; i++, at += ADDRESS_BYTES) {
+        if (*at != 4 && *at != 6)
+            return 0;
+        place->addresses[i].family = *at == 4 ? AF_INET : AF_INET6;
+        place->addresses[i].port = (uint16_t)(id->bytes[10] << 8 | id->bytes[11]);
+        memcpy(place->addresses[i].bytes, at + 1, 16);
+    }
+    return 1;
+}
+
+/* ---- the start ---- */
+
+static int answers(const struct halay_address *address, int64_t deadline_us)
+{
+    struct sockaddr_storage to;
+    socklen_t length = halay_address_sockaddr(address, &to);
+    int64_t most_us = halay_deadline_us(TRY_MS);
+    int fd;
+
+    if (halay_socket_connect((const struct sockaddr *)&to, length, most_us < deadline_us ? most_us : deadline_us,
+                             &fd) != HALAY_OK)
+        return 0;
+    close(fd);
+    return 1;
+}
+
+/* The first address that answers, as text. */
+static enum halay_status find_address(struct halay_log *log, const struct halay_unique_place *place,
+                                      int64_t deadline_us, char *text, size_t size)
+{
+    do {
+        for (int i = 0; i < place->count; i++) {
+            halay_address_text(&place->addresses[i], text, size);
+            if (answers(&place->addresses[i], deadline_us))
+                return HALAY_OK;
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000L }, NULL);
+    } while (!halay_deadline_passed(deadline_us));
+    halay_error(
+        log,
+        "nobody answers where the unique id says (%s, %d addresses): has the process that made it ended, or was "
+        "the id used for a start before?",
+        text, place->count);
+    return HALAY_ERR_TIMEOUT;
+}
+
+enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, int rank, int size,
+                                           int timeout_ms, struct halay_boot **out)
+{
+    struct halay_unique_place place;
+    struct halay_store_access access = { 0 };
+    char address[HALAY_ADDRESS_TEXT];
+    int64_t deadline_us = halay_deadline_us(timeout_ms);
+    unsigned starts;
+
+    if (!halay_unique_id_read(id, &place) || size < 1 || rank < 0 || rank >= size) {
+        halay_error(log,
+                    "a start with a unique id: rank %d of %d is not possible, or the id is not one that "
+                    "halay_unique_id_create has made",
+                    rank, size);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = find_address(log, &place, deadline_us, address, sizeof address);
+    if (status == HALAY_OK)
+        status = halay_store_client_open(log, address, place.secret, rank, timeout_ms, &access.client, &starts);
+    memcpy(access.secret, place.secret, sizeof access.secret);
+    explicit_bzero(&place, sizeof place);
+    if (status == HALAY_OK)
+        status = halay_boot_unique_meeting(log, rank, size, &access, starts, out);
+    explicit_bzero(access.secret, sizeof access.secret);
+    return status;
+}
