@@ -50,6 +50,7 @@ struct halay_context;
 struct halay_process_set; /* some of the ranks */
 struct halay_tensor;      /* a registered tensor */
 struct halay_request;     /* one submission */
+struct halay_start;       /* a start under way */
 
 /* ---- context ---------------------------------------------------------------------------------------------------- */
 
@@ -119,6 +120,30 @@ HALAY_API enum halay_status halay_unique_id_create(struct halay_unique_id *id);
  */
 HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi,
                                                     const struct halay_options *options, struct halay_context **ctx);
+
+/*
+ * Begin to join the job and return at once: halay_init on a thread of the library's, with the callbacks of a rendezvous
+ * on it, too. options, and all that they point to, are borrowed until the start has ended. Every start ends by
+ * halay_init_test or by halay_init_cancel. HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM (no thread).
+ */
+HALAY_API enum halay_status halay_init_start(const struct halay_options *options, struct halay_start **start);
+
+/*
+ * Whether it has ended; waits at most timeout_ms for that (0: looks, negative: forever). HALAY_IN_PROGRESS: it has not,
+ * and *missing (may be NULL) is the rank that it waits for, -1 if for none in particular. Otherwise what halay_init
+ * would have returned, once: the start is freed, and if that is HALAY_OK *ctx is the context. One thread at a time.
+ * HALAY_ERR_ARGUMENT: start or ctx is NULL. HALAY_ERR_UNSUPPORTED: a child of fork.
+ */
+HALAY_API enum halay_status halay_init_test(struct halay_start *start, int timeout_ms, struct halay_context **ctx,
+                                            int *missing);
+
+/*
+ * Give a start up, and free it: if it has succeeded meanwhile, the job is left. Blocks until its thread has ended, half
+ * a second as a rule, HALAY_START_TIMEOUT at most; over MPI until the others have come, or that time is over; in an
+ * elastic job until halayrun has an answer. The other ranks' starts end with an error, after HALAY_START_TIMEOUT at the
+ * latest. NULL is allowed.
+ */
+HALAY_API void halay_init_cancel(struct halay_start *start);
 
 /*
  * Leave the job: refuses new submissions, ends what is in flight (with HALAY_ERR_CLOSED if it cannot complete), stops

@@ -229,7 +229,8 @@ static enum halay_status boot_rendezvous(struct halay_world *world, const struct
     enum halay_status status = check_bootstrap(world, options->bootstrap, "a rendezvous", "auto");
     if (status != HALAY_OK)
         return status;
-    return halay_boot_rendezvous_create(world->log, options->rendezvous, world->config.start_timeout_ms, &world->boot);
+    return halay_boot_rendezvous_create(world->log, options->rendezvous, world->config.start_timeout_ms, options->watch,
+                                        &world->boot);
 }
 
 static enum halay_status boot_unique(struct halay_world *world, const struct halay_world_options *options)
@@ -238,7 +239,7 @@ static enum halay_status boot_unique(struct halay_world *world, const struct hal
     if (status != HALAY_OK)
         return status;
     return halay_boot_unique_create(world->log, options->unique_id, options->rank, options->size,
-                                    world->config.start_timeout_ms, &world->boot);
+                                    world->config.start_timeout_ms, options->watch, &world->boot);
 }
 
 /* The program's communicator overrides the environment. */
@@ -322,6 +323,7 @@ static enum halay_status boot_open(struct halay_world *world, const struct halay
         status = world->heritage ? boot_elastic(world, options) : boot_choose(world);
     if (status != HALAY_OK)
         return status;
+    world->boot->watch = options ? options->watch : NULL;
     world->rank = world->log->rank = world->boot->rank;
     world->size = world->boot->size;
     return HALAY_OK;
@@ -598,6 +600,7 @@ enum halay_status halay_world_open_control(struct halay_world *world)
 
 void halay_world_finish_start(struct halay_world *world)
 {
+    world->boot->watch = NULL;
     if (world->boot->ops->finish)
         world->boot->ops->finish(world->boot);
 }

@@ -69,6 +69,7 @@ struct halay_world_options {
         *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed likewise. */
     const struct halay_unique_id *unique_id; /* likewise; NULL: none */
     int rank, size;                          /* with a unique id */
+    struct halay_boot_watch *watch;          /* borrowed until halay_world_finish_start; NULL: nobody looks on */
     const char *transport;
     const char *const *settings; /* halay_config_load_rest's; NULL: none */
     const char *join_average;    /* "all", "present"; NULL: the configuration's */

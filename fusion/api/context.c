@@ -11,6 +11,7 @@
 #include "fusion/api/memory.h"
 #include "fusion/api/open.h"
 #include "fusion/api/sets.h"
+#include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
 #include "fusion/rank/requests.h"
@@ -72,7 +73,7 @@ static enum halay_status read_options(const struct halay_options *options, struc
 
 /* Meet the others even if the options are wrong: they must not wait for this rank. */
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
-                              struct halay_context **out)
+                              struct halay_boot_watch *watch, struct halay_context **out)
 {
     struct halay_options how = { 0 };
     struct halay_heritage heritage = { 0 };
@@ -89,6 +90,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                                                                  .unique_id = how.unique_id,
                                                                  .rank = how.rank,
                                                                  .size = how.size,
+                                                                 .watch = watch,
                                                                  .settings = how.settings,
                                                                  .log_write = how.log,
                                                                  .log_arg = how.log_arg,
@@ -110,7 +112,13 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
 {
-    return halay_returns(init(NULL, 0, options, out));
+    return halay_returns(init(NULL, 0, options, NULL, out));
+}
+
+enum halay_status halay_init_watched(const struct halay_options *options, struct halay_boot_watch *watch,
+                                     struct halay_context **out)
+{
+    return halay_returns(init(NULL, 0, options, watch, out));
 }
 
 enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
@@ -120,7 +128,7 @@ enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi a
         halay_error_somewhere(NULL, "halay_init_communicator: no communicator");
         return halay_returns(HALAY_ERR_ARGUMENT);
     }
-    return halay_returns(init(comm, abi, options, out));
+    return halay_returns(init(comm, abi, options, NULL, out));
 }
 
 /* ---- leaving ---- */

@@ -19,6 +19,7 @@ struct rank_start {
     struct halay_rendezvous rendezvous;
     struct folder_store store;
     const struct halay_unique_id *id; /* instead of the store */
+    int *pipe;                        /* rank 0 makes such an id, and the others read it there; NULL: no */
     const char *bootstrap;
     const char *const *settings;
     int rounds;
@@ -51,22 +52,29 @@ static void work(struct halay_context *ctx, const struct rank_start *rank)
         CHECK(rank->may_lose, "%s", rank->text);
 }
 
-static void *start(void *arg)
+/* id: instead of the store; NULL: the store. */
+static struct halay_options options_of(struct rank_start *rank, const struct halay_unique_id *id)
 {
-    struct rank_start *rank = arg;
     struct halay_options options = { .struct_size = sizeof options,
                                      .bootstrap = rank->bootstrap,
                                      .log = keep_error,
                                      .log_arg = rank,
-                                     .rendezvous = &rank->rendezvous,
                                      .settings = rank->settings };
 
-    if (rank->id) {
-        options.rendezvous = NULL;
-        options.unique_id = rank->id;
+    if (id) {
+        options.unique_id = id;
         options.rank = rank->rendezvous.rank;
         options.size = rank->rendezvous.size;
+    } else {
+        options.rendezvous = &rank->rendezvous;
     }
+    return options;
+}
+
+static void *start(void *arg)
+{
+    struct rank_start *rank = arg;
+    struct halay_options options = options_of(rank, rank->id);
     struct halay_context *ctx;
 
     for (int round = 0; round < rank->rounds; round++) {
@@ -109,6 +117,34 @@ static void run_threads(struct rank_start *ranks, int n)
         pthread_join(threads[r], NULL);
 }
 
+/* In a process of its own, which makes the id if its rank is 0. */
+static void get_id(struct rank_start *rank, struct halay_unique_id *id)
+{
+    rank->id = id;
+    if (rank->rendezvous.rank) {
+        REQUIRE(read(rank->pipe[0], id, sizeof *id) == sizeof *id);
+        return;
+    }
+    REQUIRE(halay_unique_id_create(id) == HALAY_OK);
+    for (int r = 1; r < rank->rendezvous.size; r++)
+        REQUIRE(write(rank->pipe[1], id, sizeof *id) == sizeof *id);
+}
+
+static void be_process(struct rank_start *rank)
+{
+    struct halay_unique_id id;
+
+    if (rank->node)
+        setenv("HALAY_NODE", rank->node, 1);
+    if (rank->pipe)
+        get_id(rank, &id);
+    start(rank);
+    if (rank->node && rank->status == HALAY_ERR_UNSUPPORTED)
+        exit(0); /* built without UCX and MPI */
+    CHECK(rank->status == HALAY_OK, "rank %d of %d: %s", rank->rendezvous.rank, rank->rendezvous.size, rank->text);
+    exit(test_failed != 0);
+}
+
 static void run_processes(struct rank_start *ranks, int n)
 {
     pid_t pids[RANKS_MAX];
@@ -117,15 +153,8 @@ static void run_processes(struct rank_start *ranks, int n)
     fflush(stdout);
     for (int r = 0; r < n; r++) {
         REQUIRE((pids[r] = fork()) >= 0);
-        if (pids[r])
-            continue;
-        if (ranks[r].node)
-            setenv("HALAY_NODE", ranks[r].node, 1);
-        start(&ranks[r]);
-        if (ranks[r].node && ranks[r].status == HALAY_ERR_UNSUPPORTED)
-            exit(0); /* built without UCX and MPI */
-        CHECK(ranks[r].status == HALAY_OK, "rank %d of %d: %s", r, n, ranks[r].text);
-        exit(test_failed != 0);
+        if (!pids[r])
+            be_process(&ranks[r]);
     }
     for (int r = 0; r < n; r++)
         CHECK(waitpid(pids[r], &status, 0) == pids[r] && WIFEXITED(status) && !WEXITSTATUS(status));
@@ -183,10 +212,28 @@ static void check_nodes(void)
     folder_remove(folder);
 }
 
-/* With a unique id, which this process makes and serves, a rank or not; as processes also on several nodes. */
-static void check_unique_ids(void)
+/* With a unique id, also on several nodes. */
+static void check_ids_of_processes(void)
 {
     static const char *const nodes[] = { "a", "b", "c" };
+    struct rank_start ranks[RANKS_MAX];
+    int ends[2];
+
+    REQUIRE(pipe(ends) == 0);
+    for (int n = 1; n <= RANKS_MAX; n++) {
+        prepare(ranks, n, "/nowhere");
+        for (int r = 0; r < n; r++) {
+            ranks[r].pipe = ends;
+            ranks[r].node = n == 3 ? nodes[r] : NULL;
+        }
+        run_processes(ranks, n);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void check_ids_of_threads(void)
+{
     struct rank_start ranks[RANKS_MAX];
     struct halay_unique_id ids[2];
 
@@ -194,15 +241,8 @@ static void check_unique_ids(void)
         prepare(ranks, n, "/nowhere");
         REQUIRE(halay_unique_id_create(&ids[0]) == HALAY_OK && halay_unique_id_create(&ids[1]) == HALAY_OK);
         CHECK(memcmp(&ids[0], &ids[1], sizeof *ids) != 0);
-        for (int r = 0; r < n; r++) {
-            ranks[r].id = &ids[0];
-            ranks[r].node = n == 3 ? nodes[r] : NULL;
-        }
-        run_processes(ranks, n);
-        for (int r = 0; r < n; r++) {
+        for (int r = 0; r < n; r++)
             ranks[r].id = &ids[1];
-            ranks[r].node = NULL;
-        }
         run_threads(ranks, n);
         for (int r = 0; r < n; r++)
             CHECK(ranks[r].status == HALAY_OK, "rank %d of %d: %s", r, n, ranks[r].text);
@@ -237,12 +277,68 @@ static void check_wrong_ids(void)
     other = id;
     other.bytes[12] ^= 1; /* the secret */
     ranks[2].id = &other;
+    ranks[2].settings = NULL; /* a refusal is believed after a second of attempts */
     start(&ranks[2]);
     CHECK(ranks[2].status == HALAY_ERR_AUTH, "%s", ranks[2].text);
     other.bytes[10] = 0, other.bytes[11] = 1; /* the port */
+    ranks[2].settings = soon;
     *ranks[2].text = 0;
     start(&ranks[2]);
     CHECK(ranks[2].status == HALAY_ERR_TIMEOUT && strstr(ranks[2].text, "nobody answers"), "%s", ranks[2].text);
+}
+
+/* Two wait for the third, which comes when they say so; and two of which the first gives up. */
+static void check_progress(int with_id)
+{
+    struct rank_start ranks[3];
+    struct halay_options options[3];
+    struct halay_start *starts[3];
+    struct halay_context *contexts[3], *ctx;
+    struct halay_unique_id ids[2];
+    char folder[32];
+    int missing = -1;
+
+    folder_make(folder);
+    prepare(ranks, 3, folder);
+    REQUIRE(!with_id || (halay_unique_id_create(&ids[0]) == HALAY_OK && halay_unique_id_create(&ids[1]) == HALAY_OK));
+    for (int r = 0; r < 3; r++) {
+        options[r] = options_of(&ranks[r], with_id ? &ids[0] : NULL);
+        if (r == 2)
+            for (int waiter = 0; waiter < 2; waiter++, missing = -1)
+                while (missing != 2)
+                    REQUIRE(halay_init_test(starts[waiter], 10, &ctx, &missing) == HALAY_IN_PROGRESS);
+        REQUIRE(halay_init_start(&options[r], &starts[r]) == HALAY_OK);
+    }
+    for (int r = 0; r < 3; r++)
+        REQUIRE(halay_init_test(starts[r], -1, &contexts[r], NULL) == HALAY_OK);
+    for (int r = 0; r < 3; r++)
+        CHECK(halay_rank(contexts[r]) == r && halay_size(contexts[r]) == 3);
+    for (int r = 0; r < 3; r++)
+        halay_fini(contexts[r]);
+
+    ranks[1].settings = soon;
+    for (int r = 0; r < 2; r++) {
+        options[r] = options_of(&ranks[r], with_id ? &ids[1] : NULL);
+        REQUIRE(halay_init_start(&options[r], &starts[r]) == HALAY_OK);
+    }
+    halay_init_cancel(starts[0]);
+    CHECK(halay_init_test(starts[1], -1, &ctx, NULL) != HALAY_OK && *halay_error_text(), "%s", halay_error_text());
+    folder_remove(folder);
+}
+
+static void check_start_alone(void)
+{
+    struct halay_start *start_alone;
+    struct halay_context *ctx;
+
+    CHECK(halay_init_start(NULL, NULL) == HALAY_ERR_ARGUMENT &&
+          halay_init_test(NULL, 0, &ctx, NULL) == HALAY_ERR_ARGUMENT);
+    REQUIRE(halay_init_start(NULL, &start_alone) == HALAY_OK);
+    CHECK(halay_init_test(start_alone, -1, &ctx, NULL) == HALAY_OK && halay_size(ctx) == 1);
+    halay_fini(ctx);
+    REQUIRE(halay_init_start(NULL, &start_alone) == HALAY_OK);
+    halay_init_cancel(start_alone); /* whether it has succeeded or not */
+    halay_init_cancel(NULL);
 }
 
 /* The program knows better than its launcher's variables. */
@@ -369,10 +465,14 @@ int main(void)
 {
     alarm(300);
     check_sizes();
-    check_prefixes();
     check_nodes();
-    check_unique_ids();
+    check_ids_of_processes();
+    check_prefixes();
+    check_ids_of_threads(); /* nothing is forked any more: the ids' threads linger */
     check_wrong_ids();
+    check_progress(0);
+    check_progress(1);
+    check_start_alone();
     check_launcher();
     check_failures();
     check_missing();

@@ -17,6 +17,12 @@
 #include "halay_types.h"
 #include <stddef.h>
 
+/* For a thread that looks on while another waits for the ranks. */
+struct halay_boot_watch {
+    _Atomic int missing;     /* the rank that is waited for, -1: none in particular; relaxed, a hint */
+    _Atomic int is_canceled; /* nothing is waited for any more; relaxed */
+};
+
 struct halay_boot {
     const struct halay_boot_ops *ops;
     int rank;
@@ -26,6 +32,7 @@ struct halay_boot {
      * allgather. */
     void (*meanwhile)(void *arg);
     void *meanwhile_arg;
+    struct halay_boot_watch *watch; /* borrowed; NULL: nobody looks on. Set by who opens the world */
 };
 
 enum { HALAY_BOOT_SLICE_MS = 5 };
@@ -34,7 +41,8 @@ struct halay_boot_ops {
     const char *name;
     /* Every rank gives `bytes` bytes and gets every rank's in order of rank into all (size * bytes). Blocks until all
      * have come, at most timeout_ms; all NULL: gives only, and need not wait. Every rank makes the same calls in the
-     * same order. HALAY_ERR_TIMEOUT names who is missing in the log; HALAY_ERR_SYSTEM, HALAY_ERR_PEER. */
+     * same order. HALAY_ERR_TIMEOUT names who is missing in the log; HALAY_ERR_CANCELED, HALAY_ERR_SYSTEM,
+     * HALAY_ERR_PEER. */
     enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
     /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none, and none is needed: allgather itself is safe from
      * strangers. */
@@ -53,6 +61,10 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
  * timeout_ms. HALAY_ERR_ARGUMENT: it is not as it should be; HALAY_ERR_MISMATCH: rank 0 was given another size;
  * HALAY_ERR_TIMEOUT; what the callbacks return. */
 enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const struct halay_rendezvous *rendezvous,
-                                               int timeout_ms, struct halay_boot **out);
+                                               int timeout_ms, struct halay_boot_watch *watch, struct halay_boot **out);
+
+/* HALAY_ERR_CANCELED, with a line, if the start is not to go on. missing: the rank that has been waited for by now, -1:
+ * none. watch may be NULL. */
+enum halay_status halay_boot_look(struct halay_log *log, struct halay_boot_watch *watch, int missing);
 
 #endif

@@ -80,7 +80,7 @@ static void report_missing(struct boot_rendezvous *self, int rank, int timeout_m
                 rank, self->start, self->prefix, timeout_ms / 1000.0);
 }
 
-/* In slices: what runs meanwhile must not wait, and a call that a signal should end returns now and then. */
+/* In slices: what runs meanwhile must not wait, nor who cancels the start, nor a signal. */
 static enum halay_status get_by(struct boot_rendezvous *self, int rank, void *value, size_t bytes, int64_t deadline_us)
 {
     int slice_ms = self->base.meanwhile ? HALAY_BOOT_SLICE_MS : SLICE_MS;
@@ -90,6 +90,8 @@ static enum halay_status get_by(struct boot_rendezvous *self, int rank, void *va
         int is_last = left_ms >= 0 && left_ms <= slice_ms;
         enum halay_status status = get(self, rank, value, bytes, is_last ? left_ms : slice_ms);
         if (status != HALAY_ERR_TIMEOUT || halay_deadline_passed(deadline_us))
+            return status;
+        if ((status = halay_boot_look(self->base.log, self->base.watch, rank)) != HALAY_OK)
             return status;
         if (self->base.meanwhile)
             self->base.meanwhile(self->base.meanwhile_arg);
@@ -194,7 +196,7 @@ static enum halay_status greet(struct boot_rendezvous *self, int timeout_ms)
 }
 
 enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const struct halay_rendezvous *rendezvous,
-                                               int timeout_ms, struct halay_boot **out)
+                                               int timeout_ms, struct halay_boot_watch *watch, struct halay_boot **out)
 {
     struct halay_rendezvous store;
 
@@ -210,6 +212,7 @@ enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const stru
     if (!self)
         return HALAY_ERR_NO_MEMORY;
     self->base = (struct halay_boot){ .ops = &rendezvous_ops, .rank = store.rank, .size = store.size, .log = log };
+    self->base.watch = watch;
     self->store = store;
     snprintf(self->prefix, sizeof self->prefix, "%s", store.prefix ? store.prefix : "halay");
     self->store.prefix = self->prefix;

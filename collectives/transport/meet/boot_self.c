@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap of a rank that is alone: every rank is here already.
+ * Bootstrap of a rank that is alone: every rank is here already. And what all bootstraps share.
  */
 #include "collectives/transport/meet/boot.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum halay_status halay_boot_look(struct halay_log *log, struct halay_boot_watch *watch, int missing)
+{
+    if (!watch)
+        return HALAY_OK;
+    atomic_store_explicit(&watch->missing, missing, memory_order_relaxed);
+    if (!atomic_load_explicit(&watch->is_canceled, memory_order_relaxed))
+        return HALAY_OK;
+    halay_error(log, "the program has canceled this rank's start");
+    return HALAY_ERR_CANCELED;
+}
 
 static enum halay_status self_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
                                         int timeout_ms)

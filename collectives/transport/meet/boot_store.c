@@ -93,8 +93,8 @@ static enum halay_status get_meanwhile(struct boot_store *self, const char *key,
     }
 }
 
-/* For a meeting that may be over before all have come: wait in slices, so that a rank lost on the way holds the others
- * up for one slice at most. */
+/* For a meeting that may be over before all have come, or at which somebody looks: wait in slices, so that a rank lost
+ * on the way holds the others up for one slice at most. */
 static enum halay_status get(struct boot_store *self, int rank, void *value, size_t bytes, int64_t deadline_us)
 {
     const struct halay_meeting *meeting = &self->meeting;
@@ -103,16 +103,18 @@ static enum halay_status get(struct boot_store *self, int rank, void *value, siz
     key_set(key, self, rank);
     for (;;) {
         int left_ms = halay_deadline_left_ms(deadline_us);
-        if (meeting->is_over && (left_ms < 0 || left_ms > SLICE_MS))
+        if ((meeting->is_over || self->base.watch) && (left_ms < 0 || left_ms > SLICE_MS))
             left_ms = SLICE_MS;
         enum halay_status status = get_meanwhile(self, key, value, bytes, left_ms);
         if (status != HALAY_ERR_TIMEOUT)
+            return status;
+        if ((status = halay_boot_look(self->base.log, self->base.watch, rank)) != HALAY_OK)
             return status;
         if (meeting->is_over && meeting->is_over(meeting->arg)) {
             halay_info(self->base.log, "a rank was lost before all had come");
             return HALAY_ERR_PEER;
         }
-        if (!meeting->is_over || halay_deadline_passed(deadline_us))
+        if ((!meeting->is_over && !self->base.watch) || halay_deadline_passed(deadline_us))
             return HALAY_ERR_TIMEOUT;
     }
 }

@@ -71,9 +71,12 @@ static int answers(const struct halay_address *address, int64_t deadline_us)
 
 /* The first address that answers, as text. */
 static enum halay_status find_address(struct halay_log *log, const struct halay_unique_place *place,
-                                      int64_t deadline_us, char *text, size_t size)
+                                      int64_t deadline_us, struct halay_boot_watch *watch, char *text, size_t size)
 {
     do {
+        enum halay_status status = halay_boot_look(log, watch, -1);
+        if (status != HALAY_OK)
+            return status;
         for (int i = 0; i < place->count; i++) {
             halay_address_text(&place->addresses[i], text, size);
             if (answers(&place->addresses[i], deadline_us))
@@ -90,7 +93,7 @@ static enum halay_status find_address(struct halay_log *log, const struct halay_
 }
 
 enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, int rank, int size,
-                                           int timeout_ms, struct halay_boot **out)
+                                           int timeout_ms, struct halay_boot_watch *watch, struct halay_boot **out)
 {
     struct halay_unique_place place;
     struct halay_store_access access = { 0 };
@@ -105,7 +108,7 @@ enum halay_status halay_boot_unique_create(struct halay_log *log, const struct h
                     rank, size);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = find_address(log, &place, deadline_us, address, sizeof address);
+    enum halay_status status = find_address(log, &place, deadline_us, watch, address, sizeof address);
     if (status == HALAY_OK)
         status = halay_store_client_open(log, address, place.secret, rank, timeout_ms, &access.client, &starts);
     memcpy(access.secret, place.secret, sizeof access.secret);

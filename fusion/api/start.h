@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start: halay_init on a thread of its own.
+ */
+#ifndef HALAY_START_H
+#define HALAY_START_H
+
+#include "collectives/transport/meet/boot.h"
+#include "halay.h"
+
+/* halay_init, while another thread looks on. watch is borrowed for the call. */
+enum halay_status halay_init_watched(const struct halay_options *options, struct halay_boot_watch *watch,
+                                     struct halay_context **out);
+
+#endif
