@@ -12,6 +12,8 @@
 #include "launcher/cli/outer_job.h"
 #include "launcher/cli/settings.h"
 #include "launcher/common/command_line.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
 #include "launcher/explain.h"
 #include "launcher/job/job.h"
@@ -252,6 +254,18 @@ static int local_seats(const struct options *options, const struct layout *layou
     return elastic_is_wanted(options) ? elastic_local_seats(options, layout, hosts) : layout->ranks_here;
 }
 
+/* Of --show-ranks. 0, or an exit code (reported). */
+static int check_shown(const struct options *options)
+{
+    int ranks = elastic_is_wanted(options) ? options->most_ranks : options->ranks;
+
+    if (!options->shown_ranks || rank_list_last(options->shown_ranks) < ranks)
+        return 0;
+    say("option --show-ranks: '%s' names a rank that is not there; the last one is %d", options->shown_ranks,
+        ranks - 1);
+    return EXIT_USAGE;
+}
+
 static int run(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
@@ -282,6 +296,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     }
     if (!code)
         code = layout_make(log, options, chosen.hosts, chosen.allocation.this_host, &layout);
+    code = code ? code : check_shown(options);
     if (!code && layout.ranks_here)
         code = start_check_program(options->folder, options->command[0]);
     if (!code && layout.ranks_here)

@@ -219,6 +219,12 @@ static int check_options(const struct options *options)
         say("an elastic job (--min-np, --max-np) and --sagemaker: the hosts of a SageMaker job stay the same");
         return EXIT_USAGE;
     }
+    if (options->max_restarts) {
+        say("--max-restarts and --sagemaker: the other hosts end with the first failure; a RetryStrategy of the "
+            "training "
+            "job starts all of it again");
+        return EXIT_USAGE;
+    }
     if (options->secret_file && strpbrk(options->secret_file, " \t")) {
         say("--secret-file '%s': the name must not contain a blank", options->secret_file);
         return EXIT_USAGE;

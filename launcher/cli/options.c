@@ -12,6 +12,7 @@
 #include "launcher/cli/options_impl.h"
 #include "launcher/cli/outer_job.h"
 #include "launcher/common/exit_codes.h"
+#include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 
 enum {
     RANKS_MAX = 65536,
+    RESTARTS_MAX = 1000000,
     PORT_MAX = 65535,
     GRACE_MAX = 24 * 60 * 60,
     JOINED_BYTES = 128, /* of two values */
@@ -135,6 +137,30 @@ static int take_range(const struct halay_option *o, const char *value, void *ms,
     return 1;
 }
 
+static int take_per_host(const struct halay_option *o, const char *value, void *number, char *why, size_t size)
+{
+    long ranks = PER_HOST_AUTO;
+
+    (void)o;
+    if (strcmp(value, "auto") != 0 && halay_parse_long(value, 1, RANKS_MAX, &ranks) != HALAY_OK) {
+        snprintf(why, size, "'%s' is neither auto nor a whole number from 1 to %d", value, RANKS_MAX);
+        return 0;
+    }
+    *(int *)number = (int)ranks;
+    return 1;
+}
+
+static int take_rank_list(const struct halay_option *o, const char *value, void *text, char *why, size_t size)
+{
+    (void)o;
+    if (rank_list_last(value) < 0) {
+        snprintf(why, size, "'%s' is no list of ranks like 0,3-5", value);
+        return 0;
+    }
+    *(const char **)text = value;
+    return 1;
+}
+
 /* Empty, too. */
 static int take_words(const struct halay_option *o, const char *value, void *words, char *why, size_t size)
 {
@@ -160,6 +186,8 @@ static const char *const binding_words[] = { "auto", "cores", "none", NULL };
 static const struct halay_option table[] = {
     { .name = "Ranks and hosts" },
     { "-np", "-n, --np", "N", "number of ranks; default: a rank for each slot of the hosts", RANKS(ranks) },
+    { "--nproc-per-node", "--nproc_per_node", "auto|N", "ranks of each host; auto: one for each GPU, or else each core",
+      TAKEN(per_host, take_per_host) },
     { "--hosts", "-H", "LIST",
       "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2; default: the hosts of the batch job, or here",
       TEXT(hosts) },
@@ -175,6 +203,9 @@ static const struct halay_option table[] = {
       SECONDS(grace_ms) },
     { "--stop-grace", NULL, "SECONDS", "the same after halayrun was told to stop (default 30)",
       SECONDS(stop_grace_ms) },
+    { "--max-restarts", "--max_restarts", "N",
+      "start all ranks again after one has failed, N times at most (default 0)", HALAY_OPTION_NUMBER, AT(max_restarts),
+      .least = 0, .most = RESTARTS_MAX },
     { .name = "Other hosts" },
     { "--ssh-port", "-p", "N", "port of the other hosts' ssh", PORT(ssh_port) },
     { "--ssh-identity-file", "-i", "FILE", "key for them", TEXT(ssh_identity) },
@@ -197,6 +228,8 @@ static const struct halay_option table[] = {
       TAKEN(cooldown_ms, take_range) },
     { .name = "Output and records" },
     { "--no-prefix", NULL, NULL, "pass the ranks' lines on as they are, without [rank]", FLAG(no_prefix) },
+    { "--show-ranks", NULL, "LIST", "show the output of these ranks only, like 0,3-5",
+      TAKEN(shown_ranks, take_rank_list) },
     { "--timestamp", NULL, NULL, "begin each line with the time", FLAG(timestamp) },
     { "--output-filename", NULL, "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", TEXT(output_folder) },
     { "--log-level", NULL, NULL, "log lines down to this level", SETS("HALAY_LOG") },

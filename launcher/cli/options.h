@@ -8,6 +8,8 @@
 #include "base/options.h"
 #include <stddef.h>
 
+enum { PER_HOST_AUTO = -1 };
+
 enum binding { BIND_AUTO, BIND_CORES, BIND_NONE };
 
 /* A variable that the ranks' environment gets. */
@@ -27,6 +29,9 @@ struct given {
 
 struct options {
     int ranks;
+    int per_host;                 /* ranks of each host; PER_HOST_AUTO: as it has GPUs, or else cores; 0: not given */
+    int max_restarts;             /* how often all ranks are started again after one has failed */
+    const char *shown_ranks;      /* rank_list.h; borrowed from given; NULL: all */
     int is_elastic;               /* elastic_options.h */
     int least_ranks, most_ranks;  /* of an elastic job; 0: not given */
     const char *discovery_script; /* likewise; borrowed from given */

@@ -633,11 +633,12 @@ static void drain_output(struct job *job)
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-static int job_init(struct job *job, const struct job_setting *setting)
+static int job_init(struct job *job, const struct job_setting *setting, int restarts)
 {
     const char *no_colour = halay_environment_get("NO_COLOR"), *terminal = halay_environment_get("TERM");
     int colours = !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb");
     *job = (struct job){ .setting = setting,
+                         .restarts = restarts,
                          .size = elastic_is_wanted(setting->options) ? setting->options->most_ranks
                                                                      : setting->options->ranks,
                          .secret_fd = -1,
@@ -646,9 +647,12 @@ static int job_init(struct job *job, const struct job_setting *setting)
                          .suspect = -1,
                          .deadline_us = HALAY_NEVER };
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
+    job->output.shown = setting->options->shown_ranks;
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
-    for (int r = 0; job->ranks && r < job->size; r++)
+    for (int r = 0; job->ranks && r < job->size; r++) {
         job->ranks[r].streams[0].fd = job->ranks[r].streams[1].fd = -1;
+        job->ranks[r].was_used = restarts > 0;
+    }
     job->fds =
         calloc((size_t)job->size * 2 + (setting->layout->count + job_later_links(job)) * LINK_FDS + FIXED_FDS + 3,
                sizeof *job->fds);
@@ -690,11 +694,14 @@ static void job_fini(struct job *job)
     free(job->fds);
 }
 
-int job_run(const struct job_setting *setting)
+/* Start the ranks once, and run them to their end. *may_restart: one has failed, and nobody has told halayrun to
+ * stop. */
+static int run_once(const struct job_setting *setting, int restarts, int *may_restart)
 {
     struct job job;
 
-    int code = job_init(&job, setting);
+    *may_restart = 0;
+    int code = job_init(&job, setting, restarts);
     if (!code)
         code = job_call_others(&job);
     if (!code)
@@ -706,6 +713,7 @@ int job_run(const struct job_setting *setting)
             job_turn(&job);
         await_agents(&job);
         job_end_leftovers(&job);
+        *may_restart = job.exit_code && !job.stop_signal && job_can_go_on(&job);
         code = job.has_given_up && !job.exit_code ? 1 : job.exit_code;
     }
     if (!job.is_orphaned)
@@ -714,4 +722,43 @@ int job_run(const struct job_setting *setting)
         code = 1;
     job_fini(&job);
     return code;
+}
+
+/* As it was before the ranks ran: drain_output has let signals through, and the first cause is no longer one. */
+static void begin_again(const struct job_setting *setting)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_PDEATHSIG, 0);
+    if (setting->cause_fd && (ftruncate(setting->cause_fd, 0) < 0 || lseek(setting->cause_fd, 0, SEEK_SET) < 0))
+        say("cannot forget the first failure: %s", strerror(errno));
+}
+
+/* As torchrun does. Ranks inherit them. */
+static int tell_restarts(int restarts, int most)
+{
+    char text[2][16];
+
+    snprintf(text[0], sizeof text[0], "%d", restarts);
+    snprintf(text[1], sizeof text[1], "%d", most);
+    return setenv("TORCHELASTIC_RESTART_COUNT", text[0], 1) || setenv("TORCHELASTIC_MAX_RESTARTS", text[1], 1)
+               ? say_no_memory()
+               : 0;
+}
+
+int job_run(const struct job_setting *setting)
+{
+    int most = setting->options->max_restarts, may_restart = 0;
+
+    for (int restarts = 0;; restarts++) {
+        int code = most ? tell_restarts(restarts, most) : 0;
+        if (!code)
+            code = run_once(setting, restarts, &may_restart);
+        if (!may_restart || restarts == most)
+            return code;
+        begin_again(setting);
+        say("restart %d of %d: all ranks are started again", restarts + 1, most);
+    }
 }

@@ -7,8 +7,8 @@
 
 #include "launcher/local/front.h"
 
-/* Runs in a process of its own, with all signals blocked. Returns halayrun's exit code, once nothing of the job is
- * left. */
+/* Runs in a process of its own, with all signals blocked. Starts the ranks again with --max-restarts, each time
+ * with a store and a secret of its own. Returns halayrun's exit code, once nothing of the job is left. */
 int job_run(const struct job_setting *setting);
 
 #endif

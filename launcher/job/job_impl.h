@@ -34,6 +34,7 @@ struct rank {
 
 struct job {
     const struct job_setting *setting; /* borrowed */
+    int restarts;                      /* how often the ranks were started before */
     int size, running;                 /* size: ranks, or seats */
     struct rank *ranks;                /* owned */
     struct local_ranks local_ranks;    /* the ranks that run here */

@@ -179,6 +179,8 @@ int job_send_plan(struct job *job, struct host_link *link)
         return say_no_memory();
     memcpy(plan.secret, job->secret, sizeof plan.secret);
     int ok = link_start(link, &plan);
+    if (ok && link->first == 0 && (job->restarts || job->ranks[0].start)) /* our input was for the first process */
+        link_input(link, NULL, 0);
     explicit_bzero(plan.secret, sizeof plan.secret);
     free(plan.environment);
     return ok ? 0 : say_no_memory();
@@ -199,7 +201,7 @@ static int start_remote(struct job *job)
             code = open_streams(job, r, none) ? 0 : 1;
         }
     }
-    if (job->ranks[0].link)
+    if (job->ranks[0].link && !job->restarts)
         job->input_fd = job->setting->rank0_stdin;
     return code;
 }
@@ -359,7 +361,7 @@ int job_start_all(struct job *job)
         code = start_remote(job);
     if (!code && job->master.port)
         code = start_local(job);
-    if (!code && !job->ranks[0].link && job->setting->rank0_stdin > STDERR_FILENO)
+    if (!code && !job->ranks[0].link && !job->restarts && job->setting->rank0_stdin > STDERR_FILENO)
         close(job->setting->rank0_stdin); /* only rank 0 reads it */
     return code;
 }

@@ -16,6 +16,7 @@
  * Cleanup: fini accepts any half-built state that began with zeros.
  */
 #include "launcher/local/output.h"
+#include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -210,13 +211,14 @@ static void emit_line(struct stream *stream, const char *bytes, size_t count)
     if (stream->has_returned && count == 1 && last == '\n') { /* it comes late, but belongs to the same line */
         stream->has_returned = 0;
         write_file(stream, bytes, count, 0);
-        append_or_drop(&stream->sink->pending, bytes, count);
+        if (!stream->is_hidden)
+            append_or_drop(&stream->sink->pending, bytes, count);
         return;
     }
     stream->has_returned = last == '\r' && stream->sink->is_terminal;
 
     write_file(stream, bytes, count, 1);
-    if (stream->sink->is_gone || stream->sink->lost)
+    if (stream->is_hidden || stream->sink->is_gone || stream->sink->lost)
         return;
     write_prefix(stream);
     append_or_drop(&stream->sink->pending, bytes, count);
@@ -298,6 +300,7 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
                 int appends)
 {
     *stream = (struct stream){ .output = output, .sink = &output->sinks[which], .rank = rank, .fd = fd };
+    stream->is_hidden = output->shown && !rank_list_has(output->shown, rank);
     if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
         say("cannot prepare the output of rank %d: %s", rank, strerror(errno));
         return 0;

@@ -23,6 +23,7 @@ struct sink {
 struct output {
     int ranks;
     int no_prefix, timestamp;
+    const char *shown;    /* borrowed: ranks whose lines are shown, rank_list.h; NULL: all */
     struct sink sinks[2]; /* standard output, standard error */
     int copy_fd;          /* halayrun's own lines are also written there; 0: nowhere */
 };
@@ -35,6 +36,7 @@ struct stream {
     FILE *file;         /* owned; NULL if there is none */
     char *path;         /* owned: its name */
     struct buffer line; /* the beginning of a line whose end has not come yet */
+    int is_hidden;      /* its lines go to the file only */
     int has_returned;   /* the newest line passed on ended with a carriage return */
     char *tail;         /* owned: a ring of the newest TAIL_BYTES bytes; NULL if not kept */
     size_t tail_count;  /* bytes ever written to it */

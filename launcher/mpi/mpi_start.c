@@ -186,7 +186,8 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
 /* Options for what halayrun does itself without --mpi; here nobody does it. */
 static void warn_of_unused(const struct options *options)
 {
-    static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--remote-halayrun" };
+    static const char *const names[] = { "--grace",           "--stop-grace",   "--gpus",
+                                         "--remote-halayrun", "--max-restarts", "--show-ranks" };
 
     for (size_t i = 0; i < options->given_count; i++)
         for (size_t j = 0; j < sizeof names / sizeof *names; j++)
@@ -355,6 +356,10 @@ static int make_line(struct halay_log *log, const struct options *options, struc
                                .timestamp = options->timestamp,
                                .output_folder = options->output_folder,
                                .command = options->command };
+    if (options->per_host) {
+        say("option --nproc-per-node: with --mpi give -np, and slots in -H");
+        return EXIT_USAGE;
+    }
     int code = m->job.flavour ? find_allocation(options, m) : EXIT_USAGE;
     if (!code)
         code = plan_binding(log, options, m);

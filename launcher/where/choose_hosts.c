@@ -4,10 +4,13 @@
  */
 #include "launcher/where/choose_hosts.h"
 #include "base/config.h"
+#include "base/machine/topology.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/where/elastic_options.h"
+#include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"
+#include <stdlib.h>
 #include <string.h>
 
 static int is_among(const struct host_list *hosts, const char *name)
@@ -53,6 +56,40 @@ static int take_hosts(struct chosen_hosts *chosen)
     return 0;
 }
 
+/* This host's, for all: hosts of a job are alike, as a rule. */
+static int automatic_ranks(void)
+{
+    struct halay_thread *threads = NULL;
+    size_t count = 0;
+    int gpus = gpus_count("");
+
+    if (gpus || halay_topology_threads(NULL, &threads, &count) != HALAY_OK)
+        return gpus;
+    int cores = count ? threads[count - 1].core + 1 : 1;
+    free(threads);
+    return cores;
+}
+
+/* --nproc-per-node: 0, or an exit code. */
+static int take_per_host(struct options *options, struct host_list *hosts)
+{
+    int ranks = options->per_host == PER_HOST_AUTO ? automatic_ranks() : options->per_host;
+
+    if (options->discovery_script) {
+        say("option --nproc-per-node: with --host-discovery-script the script says it, or --slots-per-host");
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < hosts->count; i++)
+        hosts->at[i].slots = ranks;
+    if (!hosts->count && options->ranks > ranks) {
+        say("option -np: %d ranks on one host, and --nproc-per-node allows %d", options->ranks, ranks);
+        return EXIT_USAGE;
+    }
+    if (!hosts->count && !options->ranks)
+        options->ranks = ranks;
+    return 0;
+}
+
 int choose_hosts(const struct surroundings *from, struct options *options, struct chosen_hosts *chosen)
 {
     struct allocation *a = &chosen->allocation;
@@ -65,10 +102,12 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
         code = ask_allocation(from, !is_named, a);
     if (!code && !is_named && a->hosts.count)
         code = take_hosts(chosen);
+    if (!code && options->per_host)
+        code = take_per_host(options, chosen->hosts == &chosen->named ? &chosen->named : &a->hosts);
     if (code)
         return code;
     if (!options->ranks)
-        options->ranks = is_named || !a->hosts.count ? (int)hosts_slots(chosen->hosts) : a->ranks;
+        options->ranks = is_named || options->per_host || !a->hosts.count ? (int)hosts_slots(chosen->hosts) : a->ranks;
     if (!options->ranks) {
         say("how many ranks? give -np N");
         halay_command_line_print_help(&options_line, stderr);

@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What torchrun's users look for: --nproc-per-node, --max-restarts, --show-ranks. fake_ssh plays other hosts.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+fake=$top_srcdir/tests/launcher/fake_ssh
+case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
+here=$(hostname)
+has_line() { grep -qxF -e "$1" "$dir/out"; }
+
+# --- --nproc-per-node ------------------------------------------------------------------------------------------------
+run 0 --nproc-per-node 3 sh -c 'echo $RANK/$WORLD_SIZE'
+check "three here" has_line "[2] 2/3"
+run 0 --nproc_per_node=auto sh -c 'echo $WORLD_SIZE'
+check "auto: at least one" grep -qE '^\[0\] [1-9]' "$dir/out"
+run 0 --nproc-per-node 2 --ssh "$fake" -H "$here,one:7" sh -c 'echo $LOCAL_RANK/$LOCAL_WORLD_SIZE of $WORLD_SIZE'
+check "two of each host, whatever its slots" test "$(cut -c5- "$dir/out" | sort | tr '\n' ,)" \
+    = "0/2 of 4,0/2 of 4,1/2 of 4,1/2 of 4,"
+run 0 --nproc-per-node 2 -np 3 --ssh "$fake" -H "$here,one" sh -c 'echo $LOCAL_RANK of $WORLD_SIZE'
+check "fewer in all" test "$(cut -c5- "$dir/out" | sort | tr '\n' ,)" = "0 of 3,0 of 3,1 of 3,"
+run 2 --nproc-per-node 2 -np 3 true
+check "more than one host takes" err_has 'option -np: 3 ranks on one host, and --nproc-per-node allows 2'
+run 2 --nproc-per-node gpu true
+check "no number" err_has "option --nproc-per-node: 'gpu' is neither auto nor a whole number"
+SLURM_JOB_NODELIST=$here SLURM_TASKS_PER_NODE=5 run 0 --nproc-per-node 2 sh -c 'echo $WORLD_SIZE'
+check "in place of a batch job's number" has_line "[0] 2"
+run 2 --nproc-per-node 2 --mpi --mpi-flavour openmpi4 --dry-run true
+check "not with --mpi" err_has 'option --nproc-per-node: with --mpi give -np'
+
+# --- --show-ranks ----------------------------------------------------------------------------------------------------
+run 0 -np 5 --show-ranks 0,3-4 --output-filename "$dir/files" sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
+check "these, on standard output" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] out 0,[3] out 3,[4] out 4,'
+check "and error" test "$(sort "$dir/err" | tr '\n' ,)" = '[0]! err 0,[3]! err 3,[4]! err 4,'
+check "the others' files are whole" test "$(cat "$dir/files/rank.2/stdout" "$dir/files/rank.1/stderr")" = "out 2
+err 1"
+run 4 -np 2 --show-ranks 0 sh -c 'test $RANK = 0 || { echo because >&2; exit 4; }'
+check "a failure is explained all the same" err_has 'halayrun:   | because'
+for bad in '' x 1- 3-1 0,,1 ',' -1; do
+    run 2 -np 4 --show-ranks "$bad" true
+    check "'$bad'" err_has "option --show-ranks: '$bad' is no list of ranks like 0,3-5"
+done
+run 2 -np 2 --show-ranks 0-2 true
+check "a rank that is not there" err_has "option --show-ranks: '0-2' names a rank that is not there; the last one is 1"
+
+# --- --max-restarts --------------------------------------------------------------------------------------------------
+cat >"$dir/try" <<'END'
+#!/bin/sh
+echo "try $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS, rank $RANK at $MASTER_PORT $(cat)"
+echo "$HALAY_STORE_ADDRESS" >>"$0.stores"
+tail -c +1 "/proc/self/fd/$HALAY_STORE_SECRET_FD" | sha256sum >>"$0.secrets"
+: >"$0.$RANK.$TORCHELASTIC_RESTART_COUNT"
+until test -e "$0.0.$TORCHELASTIC_RESTART_COUNT"; do sleep 0.05; done # rank 0 has said its line
+test "$TORCHELASTIC_RESTART_COUNT" -ge "$1" || test "$RANK" != 1 || exit $((3 + TORCHELASTIC_RESTART_COUNT))
+END
+chmod +x "$dir/try"
+echo typed | "$halayrun" -np 2 --max-restarts 3 --output-filename "$dir/tries" "$dir/try" 2 >"$dir/out" 2>"$dir/err"
+check "the third one succeeds" test $? = 0
+check "each was said" test "$(grep -c '^halayrun: restart [12] of 3: all ranks are started again$' "$dir/err")" = 2
+check "and why" test "$(grep -cE '^halayrun: rank 1 .* ended with exit code [34]$' "$dir/err")" = 2
+check "all ranks" test "$(sort "$dir/out" | sed 's/ at.*//' | tr '\n' ,)" = "$(for r in 0 1; do
+    for t in 0 1 2; do printf '[%s] try %s of 3, rank %s,' $r $t $r; done
+done)"
+check "only the first one reads standard input" test "$(grep -c typed "$dir/out")" = 1
+check "a secret each" test "$(sort -u "$dir/try.secrets" | wc -l)" = 3
+check "files have all tries" test "$(grep -c '^try' "$dir/tries/rank.1/stdout")" = 3
+run 5 -np 2 --max-restarts 2 "$dir/try" 9
+check "the last one's exit code" test "$(grep -c 'restart' "$dir/err")" = 2
+run 3 -np 2 "$dir/try" 9
+check "none unless it is asked for" eval '! err_has restart'
+run 137 -np 2 --max-restarts 1 sh -c 'test $RANK = 0 || kill -9 $$; exec sleep 100'
+check "after a signal, too" err_has 'restart 1 of 1'
+rm -f "$dir/try."*
+run 0 -np 3 --max-restarts 1 --ssh "$fake" -H "one:1,$here:1,two:1" "$dir/try" 1
+check "other hosts again" test "$(grep -c 'try 1 of 1' "$dir/out")" = 3
+run 127 -np 2 --max-restarts 3 there-is-no-such-program
+check "what never started" eval '! err_has restart'
+"$halayrun" -np 2 --max-restarts 3 sh -c 'echo $$ >>"$0"; exec sleep 1000' "$dir/pids" >"$dir/out" 2>"$dir/err" \
+    </dev/null &
+front=$!
+check "two run" wait_for has_lines 2 "$dir/pids"
+kill -TERM $front
+wait $front
+check "told to stop: exit code $?" test $? = 143
+check "and nothing begins again" eval '! err_has restart'
+"$halayrun" -np 1 --max-restarts 1 sh -c 'echo $$ >>"$0"; test $TORCHELASTIC_RESTART_COUNT = 1 || exit 1
+    exec sleep 1000' "$dir/pids" >"$dir/out" 2>"$dir/err" </dev/null &
+front=$!
+check "a second start runs" wait_for has_lines 4 "$dir/pids"
+kill -TERM $front
+wait $front
+check "and stops like the first" test $? = 143
+check "nothing is left" wait_for all_gone
+run 1 -np 2 --min-np 2 --max-restarts 1 sh -c 'exit 1'
+check "an elastic job, too" err_has 'restart 1 of 1'
