@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Builds the wheel and the source distribution: what pip calls (PEP 517), and tools/wheel.
+
+The wheel holds the package, libhalay and the programs as the build made them. Nothing in it depends on another library
+than the C library's: sodium, jansson, yaml and zlib are linked statically, and hwloc, oneDNN, BLAS and MPI are left
+out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH).
+"""
+
+import base64
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from typing import Any, Dict, List, Optional, Tuple
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAMS = ["launcher/halayrun", "halay-tft", "perf/halay-perf"]
+STATIC = {"SODIUM": "sodium", "JANSSON": "jansson", "YAML": "yaml", "ZLIB": "z"}
+NOTICES = ["libsodium-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev"]  # packages, for their licences
+CONFIGURE = ["--enable-static", "--with-pic", "--without-hwloc", "--without-onednn", "--without-blas", "--without-mpi"]
+CONFIGURE += ["--without-mpich", "--without-simgrid"]
+METADATA = """\
+Metadata-Version: 2.1
+Name: halay
+Version: {version}
+Summary: Collective communication for training on CPUs, a launcher, and a backend of torch.distributed
+License: Apache-2.0
+Requires-Python: >=3.9
+Classifier: License :: OSI Approved :: Apache Software License
+Classifier: Operating System :: POSIX :: Linux
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == "numpy"
+Description-Content-Type: text/markdown
+
+{readme}"""
+ENTRY_POINTS = "[torch.distributed.backends]\nhalay = halay.distributed:register\n"
+
+
+def version() -> str:
+    """halay's, as configure.ac says."""
+    with open(os.path.join(SOURCE, "configure.ac"), encoding="utf-8") as file:
+        found = re.search(r"AC_INIT\(\[halay\], *\[([^]]+)\]", file.read())
+    if not found:
+        raise RuntimeError("configure.ac names no version")
+    return found.group(1)
+
+
+def metadata() -> str:
+    with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
+        return METADATA.format(version=version(), readme=file.read())
+
+
+def run(*words: str, cwd: str) -> None:
+    subprocess.run(words, cwd=cwd, check=True)
+
+
+def compile_all(build: str) -> None:
+    """libhalay and the programs, in the folder build, which may be there already."""
+    jobs = f"-j{os.cpu_count() or 1}"
+    if not os.path.exists(os.path.join(SOURCE, "configure")):
+        run("./autogen.sh", cwd=SOURCE)
+    if not os.path.exists(os.path.join(build, "Makefile")):
+        libraries = [f"{name}_LIBS=-l:lib{library}.a" for name, library in STATIC.items()]
+        run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *libraries, cwd=build)
+    run("make", "-s", jobs, "libhalay.la", cwd=build)
+    run("make", "-s", jobs, "LDFLAGS=-static", *PROGRAMS, cwd=build)
+
+
+def needs(path: str) -> List[str]:
+    """The libraries that a file is linked with."""
+    said = subprocess.run(["objdump", "-p", path], check=True, capture_output=True, text=True).stdout
+    return re.findall(r"NEEDED +(\S+)", said)
+
+
+def libc_version(paths: List[str]) -> Tuple[int, int]:
+    """The oldest GNU C library that has all symbols these files want."""
+    newest = (2, 17)
+    for path in paths:
+        said = subprocess.run(["objdump", "-T", path], check=True, capture_output=True, text=True).stdout
+        for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", said):
+            newest = max(newest, (int(major), int(minor)))
+    return newest
+
+
+def check_libraries(paths: List[str]) -> None:
+    allowed = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux[-\w]*)\.so")
+    for path in paths:
+        others = [name for name in needs(path) if not allowed.match(name)]
+        if others:
+            raise RuntimeError(f"'{path}' is linked with {', '.join(others)}, which other machines may not have")
+
+
+class Wheel:
+    """A wheel being written: its files, and the record of them."""
+
+    def __init__(self, path: str) -> None:
+        self.zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+        self.record: List[str] = []
+
+    def add(self, name: str, data: bytes, mode: int = 0o644) -> None:
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same bytes from the same files
+        info.external_attr = (0o100000 | mode) << 16
+        info.compress_type = zipfile.ZIP_DEFLATED
+        self.zip.writestr(info, data)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        self.record.append(f"{name},sha256={digest},{len(data)}\n")
+
+    def add_file(self, name: str, path: str, mode: int = 0o644) -> None:
+        with open(path, "rb") as file:
+            self.add(name, file.read(), mode)
+
+    def close(self, info: str) -> None:
+        name = f"{info}/RECORD"
+        self.add(name, ("".join(self.record) + f"{name},,\n").encode())
+        self.zip.close()
+
+
+def stripped(path: str, folder: str) -> str:
+    to = os.path.join(folder, os.path.basename(path))
+    run("strip", "--strip-unneeded", "-o", to, path, cwd=folder)
+    return to
+
+
+def add_package(wheel: Wheel) -> None:
+    package = os.path.join(SOURCE, "python")
+    for folder, folders, files in os.walk(os.path.join(package, "halay")):
+        folders[:] = sorted(name for name in folders if name not in ("__pycache__", "lib"))
+        for file in sorted(files):
+            path = os.path.join(folder, file)
+            if file.endswith((".py", ".pyi")) or file == "py.typed":
+                wheel.add_file(os.path.relpath(path, package), path)
+
+
+def add_info(wheel: Wheel, info: str, tag: str) -> None:
+    wheel.add(f"{info}/METADATA", metadata().encode())
+    wheel.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: halay\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
+    wheel.add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
+    wheel.add_file(f"{info}/licenses/LICENSE", os.path.join(SOURCE, "LICENSE"))
+    for package in NOTICES:
+        path = f"/usr/share/doc/{package}/copyright"
+        if os.path.exists(path):
+            wheel.add_file(f"{info}/licenses/{package}", path)
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None, metadata_directory: Optional[str] = None
+) -> str:
+    """Write the wheel into that folder and return its name. The setting build-dir names a folder to compile in."""
+    with tempfile.TemporaryDirectory() as scratch:
+        build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
+        os.makedirs(build, exist_ok=True)
+        compile_all(build)
+        library = stripped(os.path.realpath(os.path.join(build, ".libs/libhalay.so")), scratch)
+        programs = [stripped(os.path.join(build, program), scratch) for program in PROGRAMS]
+        check_libraries([library, *programs])
+        libc = libc_version([library, *programs])
+        tag = f"py3-none-manylinux_{libc[0]}_{libc[1]}_{platform.machine()}"
+        name, info = f"halay-{version()}-{tag}.whl", f"halay-{version()}.dist-info"
+        wheel = Wheel(os.path.join(wheel_directory, name))
+        add_package(wheel)
+        wheel.add_file("halay/lib/libhalay.so.1", library, 0o755)
+        for program in programs:
+            wheel.add_file(f"halay-{version()}.data/scripts/{os.path.basename(program)}", program, 0o755)
+        add_info(wheel, info, tag)
+        wheel.close(info)
+    return name
+
+
+def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:
+    """The tarball of `make dist`, with the file that makes it a source distribution. Needs the tools of a release."""
+    root = f"halay-{version()}"
+    with tempfile.TemporaryDirectory() as scratch:
+        if not os.path.exists(os.path.join(SOURCE, "configure")):
+            run("./autogen.sh", cwd=SOURCE)
+        run(os.path.join(SOURCE, "configure"), "-q", cwd=scratch)
+        run("make", "-s", "distdir", cwd=scratch)
+        folder = os.path.join(scratch, root)
+        with open(os.path.join(folder, "PKG-INFO"), "w", encoding="utf-8") as file:
+            file.write(metadata())
+        with tarfile.open(os.path.join(sdist_directory, f"{root}.tar.gz"), "w:gz") as tar:
+            tar.add(folder, root)
+        shutil.rmtree(folder, ignore_errors=True)
+    return f"{root}.tar.gz"

@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# usage: tests/python/wheel.sh [WHEEL]
+# The wheel in a bare virtual environment, without a compiler in PATH: its size, what it is linked with, how long it
+# takes to install and to import, its programs, a job of two ranks, and what auditwheel says, if that is installed.
+# Without WHEEL, tools/wheel builds one. Not among the tests of `make check`: the build takes minutes.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+auditwheel=$(command -v auditwheel || true)
+check() {
+    local text=$1
+    shift
+    "$@" >"$scratch/said" 2>&1 && return
+    failed=$((failed + 1))
+    echo "failed: $text: $*"
+    sed 's/^/  /' "$scratch/said" | tail -n 20
+}
+if [ $# = 0 ]; then
+    "$top/tools/wheel" "$scratch/dist"
+    set -- "$scratch"/dist/*.whl
+fi
+wheel=$(realpath "$1")
+check "3 MB at most" test "$(stat -c %s "$wheel")" -le 3000000
+
+# A folder with what the tests need, and no compiler.
+mkdir "$scratch/path"
+for tool in env sh uname cat ldd; do ln -s "$(command -v $tool)" "$scratch/path/"; done
+python3 -m venv "$scratch/venv"
+export PATH=$scratch/venv/bin:$scratch/path
+unset PYTHONPATH HALAY_LIBRARY LD_LIBRARY_PATH
+begin=${EPOCHREALTIME/./}
+check "pip install" pip install --quiet --no-index --disable-pip-version-check "$wheel"
+echo "pip install: $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
+export PATH=$scratch/venv/bin:$scratch/path:/usr/bin:/bin
+cd "$scratch"
+check "import" python -c 'import halay'
+python - <<'END'
+import subprocess, sys, time
+def seconds(code):
+    best = 9.0
+    for _ in range(9):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        best = min(best, time.perf_counter() - begin)
+    return best
+print(f"import halay: {(seconds('import halay') - seconds('pass')) * 1000:.0f} ms")
+END
+for program in halayrun halay-tft halay-perf; do
+    check "$program runs" "$program" --version
+    check "$program is no script" eval 'test "$(head -c 4 "$scratch/venv/bin/$program" | tail -c 3)" = ELF'
+    check "$program needs the C library only" eval '! ldd "$scratch/venv/bin/$program" |
+        grep -vE "linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so"'
+done
+cat >"$scratch/sum.py" <<'END'
+import os, sys
+import halay
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+assert os.path.realpath(halay.__file__).startswith(os.path.realpath(sys.prefix)), halay.__file__
+print("rank", rank, "of", size)
+END
+check "a job of two ranks" halayrun -np 2 python "$scratch/sum.py"
+check "halay-perf" halayrun -np 2 halay-perf allreduce -e 64K -n 5
+check "the entry point" python -c '
+from importlib import metadata
+all = metadata.entry_points()
+found = all.select(group="torch.distributed.backends") if hasattr(all, "select") else all["torch.distributed.backends"]
+assert [e.value for e in found if e.name == "halay"] == ["halay.distributed:register"]'
+check "pip check" pip check --disable-pip-version-check
+if test -n "$auditwheel"; then
+    "$auditwheel" show "$wheel" | tee "$scratch/audit"
+    check "auditwheel agrees with its tag" eval 'grep -q "$(basename "$wheel" | grep -o "manylinux_[0-9]*_[0-9]*")" \
+        "$scratch/audit"'
+else
+    echo "skipped: no auditwheel"
+fi
+check "pip uninstall" pip uninstall --quiet --yes halay
+check "nothing stays" test ! -e "$scratch/venv/bin/halayrun"
+echo "$failed failed"
+test $failed = 0
