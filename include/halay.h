@@ -345,6 +345,13 @@ struct halay_tensor_info {
     int priority;
     /* NULL: all ranks. Where this header says "all ranks", those of the set are meant. */
     struct halay_process_set *set;
+    /*
+     * If it has not ended so long after its submission on this rank, it is withdrawn as by halay_cancel, with
+     * HALAY_ERR_TIMEOUT and a text that says which rank's time is over and which ranks have not submitted it. Noticed
+     * within a second. If it had begun by then and has not ended after as long again, 5 s at least, the context fails
+     * with that status. 0: no time-out; negative: HALAY_ERR_ARGUMENT. The ranks' may differ.
+     */
+    int timeout_ms;
 };
 
 /* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first
@@ -421,9 +428,9 @@ HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const
 
 /* Whether it has ended: HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
-/* Block until it ends, at most timeout_ms (negative: forever): its final status, or HALAY_ERR_TIMEOUT (still in
- * flight). The waiting thread drives the engine itself while nobody else does. Several threads may wait for one
- * request; it is freed when all of them have returned. */
+/* Block until it ends, at most timeout_ms (negative: forever): its final status, or HALAY_ERR_TIMEOUT (still in flight,
+ * unless halay_test says that its own time-out has ended it). The waiting thread drives the engine itself while nobody
+ * else does. Several threads may wait for one request; it is freed when all of them have returned. */
 HALAY_API enum halay_status halay_wait(struct halay_request *request, int timeout_ms);
 
 /*
@@ -451,6 +458,17 @@ HALAY_API enum halay_status halay_wait_any(struct halay_request *const *requests
  * descriptor, which the log says.
  */
 HALAY_API int halay_completion_fd(struct halay_context *ctx);
+
+/*
+ * Withdraw a submission. If not all ranks have made theirs, it ends on all of them with HALAY_ERR_CANCELED, its data
+ * untouched, and a text that names this rank and those that were missing; all else goes on. A rank that comes later
+ * gets that error for its own submission: the n-th one of a name always belongs to the n-th ones of the others, so all
+ * may submit the name again. If it has begun, it ends as if this call had not been made. Either way it ends once, and
+ * alike on all ranks. HALAY_OK says that it was asked for (or that the request has ended): wait, or look, how it ends.
+ * Never blocks; callbacks may call it. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (a join),
+ * HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_cancel(struct halay_request *request);
 
 /* What went wrong, "" if nothing did; valid until the request is freed. Call it after the request has ended. */
 HALAY_API const char *halay_request_text(const struct halay_request *request);

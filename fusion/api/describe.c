@@ -191,6 +191,10 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         halay_info_say_fault(ctx, set, info->name, why);
         return HALAY_ERR_ARGUMENT;
     }
+    if (info->timeout_ms < 0) {
+        halay_info_say_fault(ctx, set, info->name, "timeout_ms is negative: 0 stands for no time-out");
+        return HALAY_ERR_ARGUMENT;
+    }
     enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);
     if (status == HALAY_OK && info->collective == HALAY_ALLREDUCE && info->reduction == HALAY_ADASUM &&
         ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {

@@ -4,6 +4,7 @@
  * flight and queues an event for the driver, in order. Nothing is sent here.
  */
 #include "fusion/api/submit.h"
+#include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
 #include "fusion/api/wait.h"
@@ -27,6 +28,7 @@ struct submission {
     size_t out_bytes;
     halay_callback callback;
     void *arg;
+    int timeout_ms;
 };
 
 /* HALAY_OK if submissions are taken. */
@@ -105,6 +107,8 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->out_bytes = s->out_bytes;
     request->callback = s->callback;
     request->arg = s->arg;
+    request->timeout_ms = s->timeout_ms;
+    request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
     request->static_bucket = tensor ? tensor->static_bucket : NULL;
     return HALAY_OK;
@@ -185,7 +189,8 @@ static struct submission submission_of(const struct halay_tensor *tensor, halay_
                                 .out = tensor->out,
                                 .out_bytes = tensor->out_bytes,
                                 .callback = callback,
-                                .arg = arg };
+                                .arg = arg,
+                                .timeout_ms = tensor->timeout_ms };
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
@@ -289,9 +294,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
         return halay_returns(status);
     uint64_t hash = halay_table_hash(info->name, length);
     size_t bytes = halay_info_bytes(info, count), out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, bytes);
-    struct submission s = {
-        &signature, info, count, bytes, halay_info_input(info), info->out, out_bytes, callback, arg
-    };
+    struct submission s = { &signature, info,      count,    bytes, halay_info_input(info),
+                            info->out,  out_bytes, callback, arg,   info->timeout_ms };
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;

@@ -26,7 +26,8 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .bytes = bytes,
                                      .in = halay_info_input(info),
                                      .out = info->out,
-                                     .out_bytes = halay_room_at_out(set, info, bytes) };
+                                     .out_bytes = halay_room_at_out(set, info, bytes),
+                                     .timeout_ms = info->timeout_ms };
     if (halay_words_resize(&tensor->words, halay_signature_said_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     halay_signature_say(info, set->size, tensor->words.at);
@@ -160,6 +161,7 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     entry->submissions = 0;
     entry->agreed = (struct halay_signature){ 0 };
     entry->enrolment = (struct halay_enrolment){ 0 };
+    entry->held = 0;
     halay_words_fini(&entry->said);
     halay_words_fini(&entry->heard);
     entry->followed = 0;

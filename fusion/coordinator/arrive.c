@@ -11,6 +11,7 @@
 #include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/coordinator/streams.h"
+#include "fusion/coordinator/withdraw.h"
 #include "fusion/values/set_words.h"
 #include "fusion/values/signature_words.h"
 #include <stdlib.h>
@@ -90,6 +91,8 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
 
     if (!may_arrive(c, rank, roll, item))
         return HALAY_ERR_FORMAT;
+    if (halay_roll_is_owed_by(roll, rank))
+        return halay_coordinator_settle(c, roll, rank);
     if (item && item->signature.collective == HALAY_JOIN) {
         roll->is_join = 1;
         status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
@@ -109,6 +112,8 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
             halay_roll_list_append(&c->waiting, roll);
     }
     halay_arrivals_note(c, rank, roll, now_us);
+    if (halay_roll_is_held(roll))
+        return HALAY_OK; /* it ends when all ranks have answered */
     if (halay_roll_goes_by_express(roll) && roll->present == c->options.size && !roll->different) {
         halay_coordinator_round_is_over(c, roll->id, roll->enrolment.round + 1, now_us); /* all have put it */
         return HALAY_OK;

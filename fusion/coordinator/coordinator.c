@@ -7,6 +7,7 @@
  *                                                     all equal: agreed (has an id, or gets one in decide)
  *                                                     not equal: ERROR to all (refuse.c), the roll is as before
  *     agreed                             complete.c   runnable; deterministic modes: to its streams, or alone
+ *     a rank takes one back              withdraw.c   ERROR to those that have come, later to the others
  *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (give_out.c)
  *
  * Cleanup: zero-initialised; destroy accepts any state.
@@ -20,6 +21,7 @@
 #include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
+#include "fusion/coordinator/withdraw.h"
 #include <stdlib.h>
 
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
@@ -34,6 +36,10 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
         return halay_coordinator_announce(c, rank, item, now_us);
     case HALAY_ITEM_WAITED:
         return halay_coordinator_waited(c, rank);
+    case HALAY_ITEM_WITHDRAW:
+        return halay_coordinator_withdraw(c, rank, item);
+    case HALAY_ITEM_HOLD:
+        return halay_coordinator_held(c, rank, item);
     case HALAY_ITEM_FLUSH:
         c->flush = 1;
         return HALAY_OK;
@@ -114,6 +120,7 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     if (!c)
         return;
     unlink_child(c);
+    halay_coordinator_free_withdrawals(c);
     halay_coordinator_free_rolls(c);
     halay_sealed_buckets_destroy(c);
     halay_words_fini(&c->column);

@@ -19,9 +19,9 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
 /*
- * An item from a rank. READY, LATE, ANNOUNCE, WAITED, FLUSH, FORGET, and the parent alone: BYE, DOING; anything else is
- * HALAY_ERR_FORMAT, and so is what no correct engine sends (an id that does not exist, a tensor submitted twice). Other
- * errors: HALAY_ERR_NO_MEMORY, and what emit returned. now_us: the clock.
+ * An item from a rank. READY, LATE, ANNOUNCE, WITHDRAW, HOLD, WAITED, FLUSH, FORGET, and the parent alone: BYE, DOING;
+ * anything else is HALAY_ERR_FORMAT, and so is what no correct engine sends (an id that does not exist, a tensor
+ * submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what emit returned. now_us: the clock.
  */
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                             int64_t now_us);

@@ -17,6 +17,7 @@ struct halay_coordinator {
     /* The names (rolls.c). */
     struct halay_table names;
     struct halay_roll_list waiting, resting;
+    struct halay_withdrawal *withdrawals; /* owned: list (withdraw.c) */
 
     /* Their ids (id_pool.c). */
     struct halay_roll **by_id; /* owned array: [id], NULL: free */

@@ -10,6 +10,7 @@
 #include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/sealed_bucket.h"
+#include "fusion/coordinator/withdraw.h"
 
 /* One set's part of it. */
 static enum halay_status join_one(struct halay_coordinator *c, int rank)
@@ -18,9 +19,10 @@ static enum halay_status join_one(struct halay_coordinator *c, int rank)
 
     c->joined[rank] = 1;
     c->joined_count++;
+    halay_coordinator_forgive(c, rank);
     for (struct halay_roll *roll = c->waiting.first, *next; roll && status == HALAY_OK; roll = next) {
         next = roll->next;
-        if (halay_coordinator_is_complete(c, roll))
+        if (halay_coordinator_is_complete(c, roll) && !halay_roll_is_held(roll))
             status = halay_coordinator_complete(c, roll, NULL);
     }
     return status == HALAY_OK ? halay_sealed_buckets_feed(c, rank, HALAY_STREAM_JOINED) : status;

@@ -14,6 +14,7 @@
 #include "fusion/values/table.h"
 
 struct halay_sealed_bucket;
+struct halay_withdrawal;
 
 /* Of a rank on a roll: it has not come; it has, with what is agreed; it has, with what it announced. */
 enum { HALAY_ROLL_ABSENT, HALAY_ROLL_READY, HALAY_ROLL_ANNOUNCED };
@@ -55,9 +56,10 @@ struct halay_roll {
     size_t position;             /* scratch: among the chosen */
     struct halay_sealed_bucket *sealed; /* borrowed: the static bucket it belongs to, or NULL */
     size_t member;
-    int is_join;                  /* ranks that join meet here */
-    int is_change;                /* ranks that change the process sets meet here */
-    struct halay_roll_list *list; /* the one it is on, or NULL */
+    struct halay_withdrawal *withdrawal; /* borrowed: submissions that were taken back (withdraw.h); or NULL */
+    int is_join;                         /* ranks that join meet here */
+    int is_change;                       /* ranks that change the process sets meet here */
+    struct halay_roll_list *list;        /* the one it is on, or NULL */
     struct halay_roll *previous, *next;
 };
 

@@ -25,7 +25,7 @@ struct halay_roll *halay_coordinator_roll(struct halay_coordinator *c, const cha
 
 void halay_coordinator_release_roll(struct halay_coordinator *c, struct halay_roll *roll)
 {
-    if (roll->present || roll->id != (uint32_t)HALAY_NO_ID || roll->sealed)
+    if (roll->present || roll->id != (uint32_t)HALAY_NO_ID || roll->sealed || roll->withdrawal)
         return;
     halay_roll_list_remove(roll);
     halay_table_remove(&c->names, &roll->node);
@@ -43,7 +43,7 @@ void halay_coordinator_rest_roll(struct halay_coordinator *c, struct halay_roll 
     free(roll->outside);
     roll->outside = NULL;
     roll->outsiders = 0;
-    if (roll->id != (uint32_t)HALAY_NO_ID && !roll->forgetting)
+    if (roll->id != (uint32_t)HALAY_NO_ID && !roll->forgetting && !roll->withdrawal)
         halay_roll_list_append(&c->resting, roll);
     else
         halay_roll_list_remove(roll);

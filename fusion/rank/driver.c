@@ -101,6 +101,11 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
         longest = PENDING_SLEEP_US;
     if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
+    if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
+        longest > ctx->driven.negotiation.look_us - ctx->driven.now_us)
+        longest = ctx->driven.negotiation.look_us - ctx->driven.now_us;
+    if (longest < 0)
+        longest = 0;
     return (long)(left < longest ? left : longest);
 }
 

@@ -12,7 +12,7 @@ int halay_express_start(struct halay_context *ctx, struct halay_request *r)
     struct halay_express *x = &ctx->driven.negotiation.express;
     const struct halay_enrolment *e = &r->entry->enrolment;
 
-    if (!e->pair || !halay_express_suits(&r->signature))
+    if (!e->pair || !halay_express_suits(&r->signature) || e->round < r->entry->held)
         return 0;
     r->is_told = 0;
     r->put_us = ctx->driven.now_us;

@@ -20,26 +20,11 @@
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/rank/static_bucket.h"
+#include "fusion/rank/tell.h"
+#include "fusion/rank/withdraw.h"
 #include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* Rank 0 of the job is rank 0 of each set that it is in. */
-static void to_coordinator(struct halay_process_set *set, const struct halay_item *item)
-{
-    struct halay_context *ctx = set->ctx;
-    enum halay_status status;
-
-    if (set->coordinator && (item->kind == HALAY_ITEM_ANNOUNCE || item->kind == HALAY_ITEM_BYE))
-        halay_express_progress(ctx); /* as for the items of the others */
-    if (set->coordinator)
-        status = halay_coordinator_receive(set->coordinator, 0, item, ctx->driven.now_us);
-    else
-        status = halay_messenger_append(ctx->driven.negotiation.messenger, 0, item);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
-}
 
 /* ---- what this rank submitted ---- */
 
@@ -77,8 +62,8 @@ static void tell_ready(struct halay_context *ctx, struct halay_request *r)
 {
     halay_count(&ctx->observers.tally.cache_hits, 1);
     if (!halay_express_start(ctx, r))
-        to_coordinator(r->set, &(struct halay_item){
-                                   .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
+        halay_tell(r->set, &(struct halay_item){
+                               .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
 }
 
 static void announce(struct halay_context *ctx, const struct halay_request *r)
@@ -86,16 +71,16 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
     const struct halay_entry *e = r->entry;
 
     if (r->signature.collective == HALAY_JOIN)
-        halay_negotiate_late(ctx, 1); /* from now on this rank counts as one that does not come */
+        halay_tell_late(ctx, 1); /* from now on this rank counts as one that does not come */
     halay_count(&ctx->observers.tally.negotiations, 1);
-    to_coordinator(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
-                                                 .set = r->set->number,
-                                                 .name = e->node.name,
-                                                 .name_length = e->node.length,
-                                                 .signature = r->signature,
-                                                 .words = r->words.at,
-                                                 .word_count = r->words.count,
-                                                 .order = r->order });
+    halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
+                                             .set = r->set->number,
+                                             .name = e->node.name,
+                                             .name_length = e->node.length,
+                                             .signature = r->signature,
+                                             .words = r->words.at,
+                                             .word_count = r->words.count,
+                                             .order = r->order });
 }
 
 static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
@@ -111,31 +96,15 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
         tell_ready(ctx, r);
     else
         announce(ctx, r);
+    halay_withdraw_watch(ctx, r);
 }
 
-/* Somebody is missing for a tensor that went by express. */
-static void tell_late(struct halay_context *ctx, const struct halay_request *r)
+/* The event's reference ends here. */
+static void take_cancel(struct halay_context *ctx, struct halay_request *r, int is_open)
 {
-    to_coordinator(
-        &ctx->all,
-        &(struct halay_item){ .kind = HALAY_ITEM_LATE, .id = r->entry->id, .round = r->entry->enrolment.round + 1 });
-}
-
-size_t halay_negotiate_late(struct halay_context *ctx, int everything)
-{
-    struct halay_express *x = &ctx->driven.negotiation.express;
-    size_t told = 0;
-
-    for (size_t i = 0; i < x->count && x->untold; i++) {
-        struct halay_request *r = x->requests[i];
-        if (r->is_told || r->is_over || (!everything && ctx->driven.now_us - r->put_us < HALAY_EXPRESS_LATE_US))
-            continue;
-        r->is_told = 1;
-        x->untold--;
-        told++;
-        tell_late(ctx, r);
-    }
-    return told;
+    if (is_open)
+        halay_withdraw_cancel(ctx, r);
+    halay_request_put(r);
 }
 
 static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
@@ -171,10 +140,15 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
         int is_open = ctx->status == HALAY_OK;
         if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
             tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
+        else if (e->kind == HALAY_EVENT_CANCELED)
+            take_cancel(ctx, e->request, is_open);
+        else if (e->kind == HALAY_EVENT_HELD && is_open)
+            halay_tell(&ctx->all, &(struct halay_item){
+                                      .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
         else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
             tell_unregistered(ctx, e->static_bucket, e->member);
         else if (e->kind == HALAY_EVENT_WAITED && is_open)
-            to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
+            halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
     }
     return taken.count + (size_t)is_aborted;
 }
@@ -187,7 +161,7 @@ static void tell_flush(struct halay_context *ctx)
         return;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->running && (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
-            to_coordinator(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
+            halay_tell(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 
 /* ---- what the coordinator decided ---- */
@@ -294,6 +268,8 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
             ctx->driven.negotiation.said_fail = 1; /* who told this rank tells the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
+    case HALAY_ITEM_HOLD:
+        return halay_withdraw_hold(ctx, item);
     case HALAY_ITEM_LEFT:
         ctx->driven.negotiation.left[item->rank] = 1;
         return HALAY_OK;
@@ -314,7 +290,8 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
     struct halay_process_set *set = halay_process_set_by_number(ctx, number);
 
-    if (!set && (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH) &&
+    if (!set &&
+        (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH || item->kind == HALAY_ITEM_WITHDRAW) &&
         number <= ctx->driven.execution.sets_made)
         return HALAY_OK; /* sent before the rank heard that the set was removed */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
@@ -377,11 +354,10 @@ int halay_negotiate_leave(struct halay_context *ctx)
         atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
     ctx->driven.negotiation.said_bye = 1;
-    halay_negotiate_late(ctx, 1); /* so that the coordinator knows what this rank has put */
+    halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
-        to_coordinator(&ctx->all,
-                       &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
+        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
     if (ctx->status == HALAY_OK)
-        to_coordinator(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
+        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
     return 1;
 }

@@ -18,7 +18,5 @@ enum halay_status halay_negotiate_emit(void *set, int rank, const struct halay_i
 void halay_negotiate_stalls(struct halay_context *ctx);
 /* Say BYE once the program is leaving. Nonzero if it was said now: what follows from it needs another step. */
 int halay_negotiate_leave(struct halay_context *ctx);
-/* Tell the coordinator what is late of what went by express, or everything. Returns how many. */
-size_t halay_negotiate_late(struct halay_context *ctx, int everything);
 
 #endif

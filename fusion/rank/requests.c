@@ -51,6 +51,10 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
     request->is_running = request->is_over = request->is_part = 0;
+    request->timeout_ms = 0;
+    request->expires_us = request->overdue_us = request->again_us = 0;
+    request->withdrawn = HALAY_OK;
+    request->watched_at = NULL;
     request->submitted_ns = request->started_ns = 0;
     request->collective = 0;
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
@@ -87,6 +91,16 @@ void halay_request_put(struct halay_request *request)
     pthread_mutex_unlock(&ctx->lock);
 }
 
+static void unwatch(struct halay_request *request)
+{
+    if (!request->watched_at)
+        return;
+    *request->watched_at = request->watched_next;
+    if (request->watched_next)
+        request->watched_next->watched_at = request->watched_at;
+    request->watched_at = NULL;
+}
+
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text)
 {
     struct halay_context *ctx = request->ctx;
@@ -95,6 +109,7 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
         return;
     if (halay_recording(&ctx->observers.recorder))
         halay_record_ended(ctx, request, status);
+    unwatch(request);
     request->is_over = 1;
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */

@@ -24,6 +24,8 @@
 #include "fusion/rank/requests.h"
 #include "fusion/rank/run.h"
 #include "fusion/rank/sets.h"
+#include "fusion/rank/tell.h"
+#include "fusion/rank/withdraw.h"
 
 #define CHECK_US 100000 /* peers and stalls are looked at this often while something is pending */
 
@@ -132,7 +134,9 @@ static size_t tell_submissions(struct halay_context *ctx)
     ctx->driven.now_us = halay_now_us();
     size_t did = halay_negotiate_submitted(ctx);
     if (ctx->driven.negotiation.express.untold)
-        did += halay_negotiate_late(ctx, 0);
+        did += halay_tell_late(ctx, 0);
+    if (ctx->status == HALAY_OK)
+        did += halay_withdraw_overdue(ctx);
     return did;
 }
 

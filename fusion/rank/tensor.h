@@ -23,6 +23,7 @@ struct halay_tensor {
     const void *in;                /* borrowed while in flight */
     void *out;
     size_t out_bytes;
+    int timeout_ms;
     uint64_t order;                            /* of registration, from 1 */
     struct halay_static_bucket *static_bucket; /* shared, or NULL */
     size_t member;

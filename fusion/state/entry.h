@@ -22,6 +22,7 @@ struct halay_entry {
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
     struct halay_enrolment enrolment;
+    uint64_t held;            /* this rank has promised not to put any round up to this one (coordinator/withdraw.h) */
     struct halay_words said;  /* owned: by this rank, when it was agreed */
     struct halay_words heard; /* owned: the answer */
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */

@@ -26,6 +26,8 @@ struct halay_negotiation {
     struct halay_events taken;         /* from the queue */
     struct halay_messenger *messenger; /* owned; NULL: the world has been left */
     struct halay_express express;
+    struct halay_request *watched;                        /* those with a time-out, or withdrawn (withdraw.c) */
+    int64_t look_us;                                      /* when they are looked at next; 0: never */
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
     unsigned char *left;                                  /* owned: [rank], who said BYE */

@@ -16,13 +16,22 @@ struct halay_static_bucket;
 
 enum { HALAY_REASON_MAX = 512 };
 
-enum halay_event_kind { HALAY_EVENT_SUBMITTED, HALAY_EVENT_WAITED, HALAY_EVENT_UNREGISTERED };
+enum halay_event_kind {
+    HALAY_EVENT_SUBMITTED,
+    HALAY_EVENT_CANCELED,
+    HALAY_EVENT_WAITED,
+    HALAY_EVENT_UNREGISTERED,
+    HALAY_EVENT_HELD
+};
 
 struct halay_event {
     enum halay_event_kind kind;
-    struct halay_request *request;             /* SUBMITTED: borrowed, in flight */
+    struct halay_request *request;             /* SUBMITTED: borrowed, in flight; CANCELED: a reference */
     struct halay_static_bucket *static_bucket; /* UNREGISTERED */
     size_t member;
+    uint32_t id; /* HELD: this rank's answer to HOLD */
+    uint64_t round;
+    int has_put;
 };
 
 struct halay_events {

@@ -47,10 +47,15 @@ struct halay_request {
     int is_part;        /* of nobody: join.c; driver only */
     int is_told;        /* of express: the coordinator knows of it; driver only, as is the next */
     int64_t put_us;
-    enum halay_status final; /* what status will be; driver only */
-    char *text;              /* owned, or NULL; written before status */
-    uint64_t ordinal;        /* which submission of its name, from 1 */
-    uint64_t hash;           /* of its name */
+    int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
+    int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */
+    int64_t overdue_us, again_us; /* when the engine fails because of that; when it is withdrawn again; 0: never */
+    enum halay_status withdrawn;  /* HALAY_OK: it is not */
+    struct halay_request *watched_next, **watched_at; /* the list of those that are watched; NULL: it is not */
+    enum halay_status final;                          /* what status will be; driver only */
+    char *text;                                       /* owned, or NULL; written before status */
+    uint64_t ordinal;                                 /* which submission of its name, from 1 */
+    uint64_t hash;                                    /* of its name */
     /* For the recorder; 0: not recorded. Set under lock before the driver has it, then driver only. */
     int64_t submitted_ns, started_ns;
     uint64_t collective;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 6 };
+enum { PROTOCOL = 7 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -71,7 +71,7 @@ static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 8,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
     [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
-    [HALAY_ITEM_LATE] = 16,
+    [HALAY_ITEM_LATE] = 16,  [HALAY_ITEM_WITHDRAW] = 12, [HALAY_ITEM_HOLD] = 16,
 };
 
 /* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
@@ -101,6 +101,7 @@ static struct tail tail_of(const unsigned char *p)
         tail.text = get16(p + 2);
         break;
     case HALAY_ITEM_DOING:
+    case HALAY_ITEM_WITHDRAW:
         tail.name = p[1];
         break;
     default:
@@ -200,7 +201,15 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
         read->set = get16(p + 2);
         read->id = get32(p + 4);
         break;
+    case HALAY_ITEM_WITHDRAW:
+        read->status = (enum halay_status)get16(p + 4);
+        read->set = get16(p + 6);
+        read->after_ms = (int)get32(p + 8);
+        ok = read->name_length && is_status(get16(p + 4)) && read->after_ms >= 0;
+        break;
     case HALAY_ITEM_LATE:
+    case HALAY_ITEM_HOLD:
+        read->has_put = p[1];
         read->id = get32(p + 4);
         memcpy(&read->round, p + 8, sizeof read->round);
         break;
@@ -339,7 +348,15 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         put16(p + 2, (size_t)item->set);
         put32(p + 4, item->id);
         break;
+    case HALAY_ITEM_WITHDRAW:
+        p[1] = (unsigned char)item->name_length;
+        put16(p + 4, item->status);
+        put16(p + 6, (size_t)item->set);
+        put32(p + 8, (uint32_t)item->after_ms);
+        break;
     case HALAY_ITEM_LATE:
+    case HALAY_ITEM_HOLD:
+        p[1] = (unsigned char)item->has_put;
         put32(p + 4, item->id);
         memcpy(p + 8, &item->round, sizeof item->round);
         break;

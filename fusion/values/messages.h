@@ -31,6 +31,10 @@
  *       DONE                                                        all ranks said BYE and nothing is left to do
  *       PING, PONG                                                  are you there? yes
  *       ASK                                                         what does your program do?
+ *       WITHDRAW  1 name length | 4 status u16 | 6 set u16 | 8 after u32 (ms) | name, padded
+ *                                                                   the sender takes its submission back
+ *       HOLD      1 has put | 4 id u32 | 8 round u64                who has not put this round of express will not; and
+ *                                                                   back: whether the sender has
  *       DOING     1 name length | 4 doing u16 | 6 set u16 | name, padded     the answer; the tensor that it waits for
  */
 #ifndef HALAY_MESSAGES_H
@@ -65,6 +69,8 @@ enum halay_item_kind {
     HALAY_ITEM_ASK,
     HALAY_ITEM_DOING,
     HALAY_ITEM_LATE,
+    HALAY_ITEM_WITHDRAW,
+    HALAY_ITEM_HOLD,
     HALAY_ITEM_KINDS
 };
 
@@ -96,7 +102,9 @@ struct halay_item {
     int rank;
     enum halay_doing doing;              /* DOING */
     struct halay_id_range range;         /* READY */
-    uint64_t round;                      /* LATE */
+    uint64_t round;                      /* LATE, HOLD */
+    int has_put;                         /* HOLD */
+    int after_ms;                        /* WITHDRAW: the time-out; 0: it was canceled */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;

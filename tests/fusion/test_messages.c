@@ -46,6 +46,20 @@ static void random_signature(struct random *r, const char *text, struct halay_it
     item->id = (uint32_t)random_next(r);
 }
 
+/* LATE, HOLD, WITHDRAW. */
+static void random_withdrawal(struct random *r, struct halay_item *item)
+{
+    if (item->kind == HALAY_ITEM_WITHDRAW) {
+        item->name_length = 1 + random_below(r, HALAY_NAME_MAX);
+        item->status = HALAY_ERR_TIMEOUT;
+        item->after_ms = (int)random_below(r, 100000);
+        return;
+    }
+    item->has_put = item->kind == HALAY_ITEM_HOLD ? (int)random_below(r, 2) : 0;
+    item->id = (uint32_t)random_next(r);
+    item->round = random_next(r);
+}
+
 static struct halay_item random_item(struct random *r, char *name, char *text, struct halay_id_range *ranges)
 {
     struct halay_item item = { .kind = (enum halay_item_kind)(1 + random_below(r, HALAY_ITEM_KINDS - 1)), .rank = -1 };
@@ -63,8 +77,9 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         random_signature(r, text, &item);
         break;
     case HALAY_ITEM_LATE:
-        item.id = (uint32_t)random_next(r);
-        item.round = random_next(r);
+    case HALAY_ITEM_HOLD:
+    case HALAY_ITEM_WITHDRAW:
+        random_withdrawal(r, &item);
         break;
     case HALAY_ITEM_BUCKET:
         item.range_count = 1 + random_below(r, 100);
@@ -104,10 +119,11 @@ static int same(const struct halay_item *a, const struct halay_item *b)
     return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
            halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->round == b->round &&
-           a->status == b->status && a->rank == b->rank && a->doing == b->doing && a->range.first == b->range.first &&
-           a->range.count == b->range.count && a->word_count == b->word_count &&
-           (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) && a->absent == b->absent &&
-           a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
+           a->has_put == b->has_put && a->after_ms == b->after_ms && a->status == b->status && a->rank == b->rank &&
+           a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
+           a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
+           a->absent == b->absent && a->range_count == b->range_count &&
+           !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 
 static void check_round_trip(struct random *r)

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cancel: a request is taken back, if it is not too late. The driver does it (rank/withdraw.c).
+ */
+#include "base/error_text.h"
+#include "fusion/api/wait.h"
+#include "fusion/rank/driver.h"
+#include "fusion/rank/requests.h"
+
+static int can_be_taken_back(const struct halay_request *request)
+{
+    return request->signature.collective != HALAY_JOIN && request->signature.collective != HALAY_CHANGE_SETS;
+}
+
+enum halay_status halay_cancel(struct halay_request *request)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (!request)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_cancel: no request");
+    struct halay_context *ctx = request->ctx;
+    if (halay_is_child(ctx))
+        return halay_refuse_child();
+    if (!can_be_taken_back(request))
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join is not taken back");
+    pthread_mutex_lock(&ctx->lock);
+    if (request->entry) { /* in flight: it cannot end before the driver gets the lock */
+        status = halay_queue_push_locked(&ctx->queue,
+                                         &(struct halay_event){ .kind = HALAY_EVENT_CANCELED, .request = request });
+        if (status == HALAY_OK)
+            atomic_fetch_add_explicit(&request->references, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    halay_driver_wake(ctx);
+    return halay_returns(status);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Withdrawal; the rules are in withdraw.h.
+ */
+#include "fusion/coordinator/withdraw.h"
+#include "fusion/coordinator/complete.h"
+#include "fusion/coordinator/express_rounds.h"
+#include "fusion/coordinator/refuse.h"
+#include "fusion/coordinator/rolls.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct halay_withdrawal *get_withdrawal(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    size_t size = (size_t)c->options.size;
+    struct halay_withdrawal *w = roll->withdrawal;
+
+    if (w)
+        return w;
+    w = calloc(1, sizeof *w + size * sizeof *w->owed + 2 * size);
+    if (!w)
+        return NULL;
+    w->answered = (unsigned char *)&w->owed[size];
+    w->put = w->answered + size;
+    w->roll = roll;
+    w->next = c->withdrawals;
+    c->withdrawals = w;
+    roll->withdrawal = w;
+    return w;
+}
+
+static void drop_verdicts(struct halay_withdrawal *w, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(w->verdicts[i].text);
+    w->count -= count;
+    if (w->count)
+        memmove(w->verdicts, w->verdicts + count, w->count * sizeof *w->verdicts);
+}
+
+static void withdrawal_free(struct halay_withdrawal *w)
+{
+    drop_verdicts(w, w->count);
+    free(w->verdicts);
+    free(w);
+}
+
+/* Drop what nobody owes. If that is all, free it, and the roll if nothing else keeps that. */
+static void release(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    struct halay_withdrawal **at = &c->withdrawals, *w = roll->withdrawal;
+    size_t most = 0;
+
+    for (int r = 0; r < c->options.size; r++)
+        most = w->owed[r] > most ? w->owed[r] : most;
+    drop_verdicts(w, w->count - most);
+    if (most || w->is_held)
+        return;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    roll->withdrawal = NULL;
+    withdrawal_free(w);
+    if (!roll->present && roll->id != (uint32_t)HALAY_NO_ID && !roll->forgetting)
+        halay_roll_list_append(&c->resting, roll);
+    halay_coordinator_release_roll(c, roll);
+}
+
+static enum halay_status tell(struct halay_coordinator *c, const struct halay_roll *roll, int rank,
+                              const struct halay_verdict *verdict)
+{
+    return halay_coordinator_emit(c, rank,
+                                  &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
+                                                        .name = roll->node.name,
+                                                        .name_length = roll->node.length,
+                                                        .status = verdict->status,
+                                                        .text = verdict->text,
+                                                        .text_length = strlen(verdict->text) });
+}
+
+static int has_come(const struct halay_roll *roll, int rank)
+{
+    return roll->state[rank] || (roll->withdrawal->is_held && roll->withdrawal->put[rank]);
+}
+
+/* "ranks 1, 3" that have not come, "" if none. */
+static void print_missing(const struct halay_coordinator *c, const struct halay_roll *roll, char *text, size_t size)
+{
+    size_t used = 0;
+    int count = 0;
+
+    text[0] = 0;
+    for (int r = 0; r < c->options.size; r++)
+        count += !has_come(roll, r) && !c->joined[r];
+    if (count)
+        used = (size_t)snprintf(text, size, "; not submitted by rank%s", count > 1 ? "s" : "");
+    for (int r = 0, said = 0; r < c->options.size && used + 24 < size; r++)
+        if (!has_come(roll, r) && !c->joined[r])
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%d", said++ ? ", " : " ", halay_coordinator_rank(c, r));
+    if (used + 24 >= size)
+        snprintf(text + used, size - used, ", ...");
+}
+
+static void describe(const struct halay_coordinator *c, const struct halay_roll *roll, char *text, size_t size)
+{
+    const struct halay_withdrawal *w = roll->withdrawal;
+    char subject[HALAY_SUBJECT_MAX], missing[256];
+    int rank = halay_coordinator_rank(c, w->rank);
+
+    halay_coordinator_subject(c, roll, subject, sizeof subject);
+    print_missing(c, roll, missing, sizeof missing);
+    if (w->status == HALAY_ERR_TIMEOUT)
+        snprintf(text, size, "%s: rank %d gave it %g s%s", subject, rank, w->after_ms / 1e3, missing);
+    else
+        snprintf(text, size, "%s: canceled by rank %d%s", subject, rank, missing);
+}
+
+static enum halay_status add_verdict(const struct halay_coordinator *c, const struct halay_roll *roll)
+{
+    struct halay_withdrawal *w = roll->withdrawal;
+    char text[HALAY_TEXT_MAX];
+
+    describe(c, roll, text, sizeof text);
+    if (w->status == HALAY_ERR_TIMEOUT)
+        halay_error(c->options.log, "%s", text);
+    else
+        halay_info(c->options.log, "%s", text);
+    struct halay_verdict *grown = realloc(w->verdicts, (w->count + 1) * sizeof *grown);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    w->verdicts = grown;
+    grown[w->count] = (struct halay_verdict){ w->status, strdup(text) };
+    if (!grown[w->count].text)
+        return HALAY_ERR_NO_MEMORY;
+    w->count++;
+    return HALAY_OK;
+}
+
+/* Those that have come hear of it now, the others when they come. */
+static enum halay_status end_round(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    struct halay_withdrawal *w = roll->withdrawal;
+    enum halay_status status = add_verdict(c, roll);
+
+    for (int r = 0; r < c->options.size && status == HALAY_OK; r++)
+        if (has_come(roll, r))
+            status = tell(c, roll, r, &w->verdicts[w->count - 1]);
+        else
+            w->owed[r] += !c->joined[r];
+    w->is_held = 0;
+    halay_coordinator_void_roll(c, roll); /* stays: it has a withdrawal */
+    release(c, roll);
+    return status;
+}
+
+/* Is it too late? What all ranks have submitted runs; but a member of a static bucket waits for the others. */
+static int has_begun(const struct halay_coordinator *c, const struct halay_roll *roll)
+{
+    if (!halay_coordinator_is_complete(c, roll))
+        return 0;
+    int is_begun = !roll->sealed;
+    for (size_t i = 0; i < c->fresh.count; i++)
+        is_begun |= c->fresh.rolls[i] == roll;
+    for (size_t i = 0; i < c->chosen.count; i++)
+        is_begun |= c->chosen.rolls[i] == roll;
+    return is_begun;
+}
+
+/* Ask all ranks whether they have put this round. */
+static enum halay_status hold(struct halay_coordinator *c, struct halay_roll *roll)
+{
+    struct halay_withdrawal *w = roll->withdrawal;
+
+    w->is_held = 1;
+    w->held_round = roll->enrolment.round + 1;
+    w->unanswered = c->options.size;
+    w->stood_back = 0;
+    memset(w->answered, 0, 2 * (size_t)c->options.size);
+    return halay_coordinator_emit(
+        c, -1, &(struct halay_item){ .kind = HALAY_ITEM_HOLD, .id = roll->id, .round = w->held_round });
+}
+
+enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int rank, const struct halay_item *item)
+{
+    uint64_t hash = halay_table_hash(item->name, item->name_length);
+    struct halay_roll *roll = (struct halay_roll *)halay_table_find(&c->names, item->name, item->name_length, hash);
+
+    if (!roll || !roll->state[rank] || roll->is_join || roll->is_change || halay_roll_is_held(roll) ||
+        has_begun(c, roll))
+        return HALAY_OK;
+    struct halay_withdrawal *w = get_withdrawal(c, roll);
+    if (!w)
+        return HALAY_ERR_NO_MEMORY;
+    w->status = item->status;
+    w->rank = rank;
+    w->after_ms = item->after_ms;
+    return halay_roll_goes_by_express(roll) ? hold(c, roll) : end_round(c, roll);
+}
+
+enum halay_status halay_coordinator_held(struct halay_coordinator *c, int rank, const struct halay_item *item)
+{
+    struct halay_roll *roll = item->id < c->ids ? c->by_id[item->id] : NULL;
+
+    if (!roll)
+        return HALAY_ERR_FORMAT;
+    struct halay_withdrawal *w = roll->withdrawal;
+    if (!w || !w->is_held || item->round != w->held_round || w->answered[rank])
+        return HALAY_OK; /* that round has ended otherwise, and a later one may be held */
+    w->answered[rank] = 1;
+    w->put[rank] = item->has_put != 0;
+    w->stood_back += !item->has_put;
+    if (--w->unanswered)
+        return HALAY_OK;
+    if (w->stood_back && halay_roll_is_held(roll))
+        return end_round(c, roll);
+    w->is_held = 0; /* all see that it is complete, or it has ended otherwise */
+    release(c, roll);
+    return HALAY_OK;
+}
+
+enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_roll *roll, int rank)
+{
+    struct halay_withdrawal *w = roll->withdrawal;
+    enum halay_status status = tell(c, roll, rank, &w->verdicts[w->count - w->owed[rank]]);
+
+    w->owed[rank]--;
+    release(c, roll);
+    return status;
+}
+
+void halay_coordinator_forgive(struct halay_coordinator *c, int rank)
+{
+    for (struct halay_withdrawal *w = c->withdrawals, *next; w; w = next) {
+        next = w->next;
+        w->owed[rank] = 0;
+        release(c, w->roll);
+    }
+}
+
+void halay_coordinator_free_withdrawals(struct halay_coordinator *c)
+{
+    for (struct halay_withdrawal *w = c->withdrawals, *next; w; w = next) {
+        next = w->next;
+        w->roll->withdrawal = NULL;
+        withdrawal_free(w);
+    }
+    c->withdrawals = NULL;
+}

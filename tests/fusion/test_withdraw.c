@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cancel and time-outs over the fake transport: random ones, of every kind of tensor, after which all ranks must have
+ * seen the same; and the cases one by one: texts, a rank that comes late, one that dies, callbacks, what has begun, a
+ * rank that has joined, a time-out that only a failure can end. usage: test_withdraw [SEED]
+ */
+#include "tests/fusion/random.h"
+#include "tests/fusion/ranks.h"
+#include <poll.h>
+
+enum { ROUNDS = 150, SMALL = 20, LARGE = 3000 };
+
+/* ---- random ---- */
+
+enum kind { BY_NAME, LARGE_BY_NAME, REGISTERED, GROUP, IN_SET, BARRIER, ROWS, KINDS };
+
+struct history {
+    uint64_t seed;
+    enum halay_deterministic mode;
+    enum halay_status status[RANKS_MAX][KINDS][ROUNDS];
+};
+
+static void configure(struct halay_config *config, void *arg)
+{
+    config->deterministic = ((const struct history *)arg)->mode;
+}
+
+struct job {
+    struct rank_run *run;
+    struct random random;
+    struct halay_process_set *set;
+    struct halay_tensor *tensor;
+    float data[KINDS][LARGE], rows[RANKS_MAX * 2];
+    struct halay_member members[2];
+};
+
+static struct halay_tensor_info describe(struct job *job, enum kind kind)
+{
+    static const char *const names[] = { "small", "large", "registered", "group", "set", "barrier", "rows" };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = names[kind],
+                                      .dimensions = 1,
+                                      .shape = { kind == LARGE_BY_NAME ? LARGE : SMALL },
+                                      .out = job->data[kind],
+                                      .set = kind == IN_SET ? job->set : NULL };
+
+    if (kind == GROUP) {
+        job->members[0] = (struct halay_member){ .out = job->data[kind], .dimensions = 1, .shape = { SMALL } };
+        job->members[1] =
+            (struct halay_member){ .out = job->data[kind] + 1000, .dtype = HALAY_I32, .dimensions = 1, .shape = { 5 } };
+        info.members = job->members;
+        info.member_count = 2;
+        info.member_bytes = sizeof *job->members;
+    } else if (kind == BARRIER) {
+        info.collective = HALAY_BARRIER;
+    } else if (kind == ROWS) {
+        info.collective = HALAY_ALLGATHER;
+        info.shape[0] = 2;
+        info.in = job->data[kind];
+        info.out = job->rows;
+        info.out_bytes = sizeof job->rows;
+    }
+    return info;
+}
+
+static void dawdle(struct job *job)
+{
+    for (uint64_t n = random_below(&job->random, 4) ? random_below(&job->random, 20) : 0; n; n--)
+        sched_yield();
+    if (!random_below(&job->random, 12))
+        poll(NULL, 0, (int)random_below(&job->random, 3));
+}
+
+/* Submit it, and perhaps take it back. */
+static enum halay_status once(struct job *job, enum kind kind, int may_withdraw)
+{
+    struct halay_tensor_info info = describe(job, kind);
+    struct halay_request *request;
+    int withdraws = may_withdraw ? (int)random_below(&job->random, 6) : 0;
+
+    for (int i = 0; i < SMALL; i++)
+        job->data[kind][i] = (float)(job->run->rank + i);
+    if (withdraws == 1 && kind != REGISTERED)
+        info.timeout_ms = 1;
+    dawdle(job);
+    if (kind == REGISTERED)
+        CHECK(halay_submit(job->tensor, NULL, NULL, &request) == HALAY_OK);
+    else
+        CHECK(halay_submit_named(job->run->ctx, &info, NULL, NULL, &request) == HALAY_OK, "%s", halay_error_text());
+    if (withdraws > 3) {
+        dawdle(job);
+        CHECK(halay_cancel(request) == HALAY_OK);
+    }
+    enum halay_status status = halay_wait(request, 60000);
+    CHECK(status == HALAY_OK || (*halay_request_text(request) && strstr(halay_request_text(request), info.name)),
+          "'%s'", halay_request_text(request));
+    CHECK(status != HALAY_OK || kind >= BARRIER ||
+              job->data[kind][1] == (float)(job->run->size * (job->run->size + 1)) / 2,
+          "%s: %g", info.name, (double)job->data[kind][1]);
+    CHECK(status == HALAY_OK || job->data[kind][1] == (float)(job->run->rank + 1), "%s was touched", info.name);
+    halay_request_free(request);
+    return status;
+}
+
+static void at_random(struct rank_run *run)
+{
+    struct history *history = run->arg;
+    struct job job = { .run = run, .random = { history->seed * 1000 + (uint64_t)run->rank } };
+    int all[RANKS_MAX];
+
+    for (int r = 0; r < run->size; r++)
+        all[r] = r;
+    CHECK(halay_process_set_create(run->ctx, all, (size_t)run->size, &job.set) == HALAY_OK);
+    struct halay_tensor_info info = describe(&job, REGISTERED);
+    info.timeout_ms = run->rank == 1 ? 2 : 0;
+    CHECK(halay_register(run->ctx, &info, &job.tensor) == HALAY_OK);
+    for (int round = 0; round < ROUNDS; round++)
+        for (enum kind kind = 0; kind < KINDS; kind++)
+            history->status[run->rank][kind][round] = once(&job, kind, round > 3);
+    CHECK(halay_barrier(run->ctx, "at last") == HALAY_OK);
+}
+
+static void run_at_random(int size, uint64_t seed, enum halay_deterministic mode)
+{
+    static struct history history;
+    size_t withdrawn = 0;
+
+    memset(&history, 0, sizeof history);
+    history.seed = seed;
+    history.mode = mode;
+    ranks_run(size, seed % 3 ? seed : 0,
+              &(struct rank_run){ .body = at_random, .arg = &history, .configure = configure, .expected = "" }, NULL,
+              NULL);
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int round = 0; round < ROUNDS; round++)
+            for (int r = 0; r < size; r++) {
+                enum halay_status status = history.status[r][kind][round];
+                withdrawn += status != HALAY_OK;
+                CHECK(status == history.status[0][kind][round], "kind %d, round %d: %s on rank %d, %s on rank 0", kind,
+                      round, halay_status_string(status), r, halay_status_string(history.status[0][kind][round]));
+            }
+    CHECK(withdrawn > 0);
+}
+
+/* ---- one by one ---- */
+
+static void submit(struct rank_run *run, const char *name, float *data, int timeout_ms, halay_callback callback,
+                   void *arg, struct halay_request **request)
+{
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = name, .dimensions = 1, .shape = { 1 }, .out = data, .timeout_ms = timeout_ms
+    };
+
+    CHECK(halay_submit_named(run->ctx, &info, callback, arg, request) == HALAY_OK, "%s", halay_error_text());
+}
+
+static void expect(struct halay_request *request, enum halay_status want, const char *text)
+{
+    enum halay_status status = halay_wait(request, -1);
+
+    CHECK(status == want, "%s, not %s", halay_status_string(status), halay_status_string(want));
+    CHECK(!strcmp(halay_request_text(request), text), "'%s', not '%s'", halay_request_text(request), text);
+    CHECK(want == HALAY_OK || !strcmp(halay_error_text(), text), "'%s'", halay_error_text());
+    halay_request_free(request);
+}
+
+static void reduce(struct rank_run *run, const char *name)
+{
+    float x = 1;
+
+    CHECK(halay_allreduce(run->ctx, name, NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK && x == (float)run->size,
+          "'%s': %s", name, halay_error_text());
+}
+
+/* Ranks 1 and 2 come after it is over: their turn gets the same error, and the next one goes well. */
+static void late(struct rank_run *run)
+{
+    const char *want = run->size == 2 ? "tensor 'x': rank 0 gave it 0.02 s; not submitted by rank 1"
+                                      : "tensor 'x': rank 0 gave it 0.02 s; not submitted by ranks 1, 2";
+    struct halay_request *request;
+    float x = 1;
+
+    for (int i = 0; i < 6; i++) { /* from the third round on by express */
+        if (run->rank == 0) {
+            submit(run, "x", &x, 20, NULL, NULL, &request);
+            expect(request, HALAY_ERR_TIMEOUT, want);
+        }
+        reduce(run, "go");
+        if (run->rank) {
+            submit(run, "x", &x, 0, NULL, NULL, &request);
+            expect(request, HALAY_ERR_TIMEOUT, want);
+        }
+        for (int k = 0; k < i; k++)
+            reduce(run, "x");
+    }
+}
+
+/* Rank 0 takes it back twice before the others come for the first time. */
+static void twice(struct rank_run *run)
+{
+    struct halay_request *request;
+    float x = 1;
+
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < 2 && run->rank == 0; k++) {
+            submit(run, "x", &x, 0, NULL, NULL, &request);
+            CHECK(halay_cancel(request) == HALAY_OK && halay_cancel(request) == HALAY_OK);
+            CHECK(halay_wait(request, -1) == HALAY_ERR_CANCELED);
+            CHECK(halay_cancel(request) == HALAY_OK, "it has ended");
+            halay_request_free(request);
+        }
+        reduce(run, "go");
+        for (int k = 0; k < 2 && run->rank; k++) {
+            submit(run, "x", &x, 0, NULL, NULL, &request);
+            CHECK(halay_wait(request, -1) == HALAY_ERR_CANCELED);
+            halay_request_free(request);
+        }
+        reduce(run, "x");
+        reduce(run, "x");
+        reduce(run, "x");
+    }
+}
+
+struct called {
+    struct halay_request *request;
+    _Atomic int count;
+};
+
+static void count_cancel(void *arg, enum halay_status status, const char *text)
+{
+    CHECK(status == HALAY_ERR_CANCELED && strstr(text, "tensor 'y': canceled by rank 0"), "'%s'", text);
+    atomic_fetch_add(&((struct called *)arg)->count, 1);
+}
+
+/* In the callback of one request the other is canceled. */
+static void cancel_other(void *arg, enum halay_status status, const char *text)
+{
+    struct called *called = arg;
+
+    CHECK(status == HALAY_OK && !*text);
+    CHECK(halay_cancel(called->request) == HALAY_OK);
+}
+
+static void in_callback(struct rank_run *run)
+{
+    struct called called = { 0 };
+    float x = 1, y = 1;
+
+    if (run->rank == 0) {
+        submit(run, "y", &y, 0, count_cancel, &called, &called.request);
+        submit(run, "x", &x, 0, cancel_other, &called, NULL);
+    } else {
+        submit(run, "x", &x, 0, NULL, NULL, &called.request);
+    }
+    if (run->rank == 0) {
+        CHECK(halay_wait(called.request, -1) == HALAY_ERR_CANCELED && called.count == 1);
+        halay_request_free(called.request);
+    } else {
+        expect(called.request, HALAY_OK, "");
+    }
+    reduce(run, "go");
+    if (run->rank) {
+        submit(run, "y", &y, 0, NULL, NULL, &called.request);
+        CHECK(halay_wait(called.request, -1) == HALAY_ERR_CANCELED);
+        halay_request_free(called.request);
+    }
+    reduce(run, "y");
+}
+
+/* The rank that cancels is gone at once. */
+static void die(struct rank_run *run)
+{
+    struct halay_request *request;
+    float x = 1;
+
+    if (halay_barrier(run->ctx, NULL) != HALAY_OK ||
+        halay_allreduce_async(run->ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) != HALAY_OK)
+        return; /* it is dead already */
+    if (run->rank == 1) {
+        CHECK(halay_cancel(request) == HALAY_OK);
+        halay_fake_hub_kill(run->hub, 1);
+    }
+    enum halay_status status = halay_wait(request, -1);
+    CHECK(status == HALAY_OK || status == HALAY_ERR_CANCELED || status == HALAY_ERR_PEER, "%d", (int)status);
+    halay_request_free(request);
+}
+
+/* A rank that has joined owes nothing, and takes part afterwards. */
+static void joined(struct rank_run *run)
+{
+    struct halay_request *request;
+    float x = 1;
+
+    if (run->rank == 0) {
+        submit(run, "x", &x, 0, NULL, NULL, &request);
+        CHECK(halay_cancel(request) == HALAY_OK);
+        expect(request, HALAY_ERR_CANCELED, "tensor 'x': canceled by rank 0; not submitted by rank 1");
+    }
+    reduce(run, "go");
+    CHECK(halay_join_async(run->ctx, &request) == HALAY_OK);
+    if (run->rank == 0)
+        CHECK(halay_cancel(request) == HALAY_ERR_UNSUPPORTED);
+    CHECK(halay_wait(request, -1) == HALAY_OK);
+    halay_request_free(request);
+    reduce(run, "x");
+}
+
+static void only_messages(struct halay_fake_hub *hub)
+{
+    halay_fake_hub_set_caps(hub, HALAY_TRANSPORT_SLEEPS);
+}
+
+/* It begins, and rank 1 gets no data of rank 2: only the end of everything helps. */
+static void stuck(struct rank_run *run)
+{
+    static float data[RANKS_MAX][LARGE];
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "stuck",
+                                      .dimensions = 1,
+                                      .shape = { LARGE },
+                                      .out = data[run->rank],
+                                      .timeout_ms = run->rank == 1 ? 50 : 0 };
+    struct halay_request *request;
+
+    reduce(run, "go");
+    if (run->rank == 2)
+        halay_fake_hub_drop(run->hub, 2, 1);
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    enum halay_status status = halay_wait(request, -1);
+    const char *text = halay_request_text(request);
+    if (run->rank == 1)
+        CHECK(status == HALAY_ERR_TIMEOUT &&
+                  !strcmp(text, "tensor 'stuck': rank 1 gave it 0.05 s; it has begun, and does not end"),
+              "%s: '%s'", halay_status_string(status), text);
+    else
+        CHECK(status == HALAY_OK || (status == HALAY_ERR_PEER && strstr(text, "rank 1 has failed: tensor 'stuck'")),
+              "%s: '%s'", halay_status_string(status), text);
+    halay_request_free(request);
+}
+
+static void arguments(struct rank_run *run)
+{
+    float x = 1;
+    struct halay_request *request;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "x", .dimensions = 1, .shape = { 1 }, .out = &x, .timeout_ms = -1
+    };
+
+    CHECK(halay_cancel(NULL) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(strstr(halay_error_text(), "timeout_ms is negative") != NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        void (*body)(struct rank_run *run);
+        void (*prepare)(struct halay_fake_hub *hub);
+        int least, most;
+    } cases[] = { { arguments, NULL, 1, 1 }, { late, NULL, 2, 3 },          { late, only_messages, 2, 3 },
+                  { twice, NULL, 2, 3 },     { in_callback, NULL, 2, 3 },   { die, NULL, 2, 3 },
+                  { joined, NULL, 2, 2 },    { stuck, only_messages, 3, 3 } };
+    uint64_t seed = random_seed(argc, argv);
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int size = cases[i].least; size <= cases[i].most; size++)
+            ranks_run(size, i % 2, &(struct rank_run){ .body = cases[i].body, .expected = "" }, cases[i].prepare, NULL);
+    for (uint64_t i = 0; i < 4; i++)
+        run_at_random(2 + (int)(i % 3), seed + i, HALAY_DETERMINISTIC_OFF);
+    run_at_random(2, seed, HALAY_DETERMINISTIC_RUN);
+    run_at_random(3, seed, HALAY_DETERMINISTIC_RANKS);
+    return test_end();
+}
