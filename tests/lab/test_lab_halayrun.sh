@@ -14,6 +14,13 @@ printf '%s\n' "[0] $name-1 0 of 2" "[1] $name-1 1 of 2" "[2] $name-2 0 of 2" "[3
     >"$dir/want"
 check "who runs where" eval 'sort "$dir/out" | diff - "$dir/want"'
 check "each on its own /tmp" test "$(on 2 cat /tmp/mine | sort -u)" = "$name-2"
+run_on_1 0 -np 4 --ports 40000-40099 -H "$name-3,$name-1,$name-2:2" sh -c 'echo "at $MASTER_ADDR $MASTER_PORT"'
+check "one master for all, at rank 0's host" test "$(cut -d' ' -f2- "$dir/out" | sort -u)" = "at 10.77.$lab.3 40099"
+run_on_1 0 -np 3 -H "$name-[1-3]" sh -c 'echo "$RANK of $WORLD_SIZE on $GROUP_RANK at $MASTER_ADDR"'
+for r in 0 1 2; do
+    check "an address of this host, for rank $r" grep -qE \
+        "^\[$r\] $r of 3 on $r at (10\.77\.$lab\.1|fd77:$lab::1)$" "$dir/out"
+done
 if test -e "$build/.libs/libhalay-ucx.so"; then
     run_on_1 0 -np 4 -H "$name-[1-4]" "$build/perf/halay-perf" allreduce -b 64K -e 1M -f 16 -n 3
     check "of four hosts" out_has '4 ranks, 4 hosts'
