@@ -323,11 +323,6 @@ void halay_group_last_error(struct halay_group *group, char *text, size_t size)
     halay_log_last_error(group->world->log, text, size);
 }
 
-struct halay_world *halay_group_world(const struct halay_group *group)
-{
-    return group->world;
-}
-
 enum halay_status halay_group_status(const struct halay_group *group, int *rank)
 {
     if (rank)

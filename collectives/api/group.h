@@ -18,8 +18,6 @@
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
 void halay_group_destroy(struct halay_group *group);
 
-struct halay_world *halay_group_world(const struct halay_group *group);
-
 /* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before
  * the first collective, equal on all ranks. */
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
