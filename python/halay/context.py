@@ -304,6 +304,7 @@ class Context:
         wire: Union[Wire, str, None] = None,
         priority: int = 0,
         process_set: Optional[ProcessSet] = None,
+        timeout: Optional[float] = None,
     ) -> Tuple[TensorInfo, str]:
         """What does not depend on the data."""
         name = self._name(collective, name)
@@ -311,6 +312,8 @@ class Context:
         info.reduction = _number("reduction", _reductions, reduction)
         info.root, info.prescale, info.postscale, info.priority = root, prescale, postscale, priority
         info.wire = _number("wire type", _wires, wire)
+        if timeout is not None:
+            info.timeout_ms = max(1, int(timeout * 1000 + 0.999))
         if process_set is not None:
             info.set = process_set._p
         return info, name
@@ -398,7 +401,8 @@ class Context:
 
         name; reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum", or a Reduction;
         prescale, postscale: factors before and after it; wire: "f16" or "bf16", what float32 travels as;
-        priority: the higher goes first; process_set.
+        priority: the higher goes first; process_set; timeout: seconds after which it is withdrawn on all ranks, with
+        TimeoutError of halay's.
         """
         return self.submit(Collective.ALLREDUCE, data, out, **options)
 

@@ -83,6 +83,18 @@ class Request:
             return None
         return error(self._status, self._text, self.name)
 
+    def cancel(self) -> None:
+        """
+        Withdraw it: unless it has begun, it ends on all ranks with CanceledError, its data untouched. Never blocks;
+        wait() says how it has ended.
+        """
+        ctx = self._ctx
+        with ctx._lock:
+            if ctx._p and self._status == _IN_PROGRESS:
+                status = held.halay_cancel(self._p)
+                if status:
+                    raise last_error(status, "cancel", self.name)
+
     def add_done_callback(self, callback: Callable[["Request"], object]) -> None:
         """
         Call callback(request) when it has ended: at once if it has, or else on a thread of the context's, which calls

@@ -91,6 +91,26 @@ def check_closed():
     raises(halay.ConfigError, lambda: halay.Context(transport="smoke"), "smoke")
 
 
+def withdrawn(ctx):
+    """By one rank, before the last one has come; and by a time-out."""
+    last = ctx.size - 1
+    ones = numpy.ones(2)
+    if ctx.rank != last:
+        request = ctx.allreduce_async(ones, name="canceled")
+        late = ctx.allreduce_async(ones, name="late", timeout=0.05)
+        if ctx.rank == 0:
+            request.cancel()
+        raises(halay.TimeoutError, late.wait, "'late'", f"rank {last}")
+        raises(halay.CanceledError, request.wait, "'canceled'", "rank 0")
+        ctx.barrier("over")
+    else:
+        ctx.barrier("over")
+        raises(halay.CanceledError, lambda: ctx.allreduce(ones, name="canceled"), "'canceled'")
+        raises(halay.TimeoutError, lambda: ctx.allreduce(ones, name="late"), "'late'")
+    for name in ("canceled", "late"):
+        assert (ctx.allreduce(ones, name=name) == ctx.size).all()
+
+
 def aborted():
     """By one thread while another waits, and a new start after it."""
     ctx = halay.Context()
@@ -162,5 +182,6 @@ else:
     with halay.Context() as context:
         check_mismatches(context)
         check_own(context)
+        withdrawn(context)
     check_closed()
     aborted()
