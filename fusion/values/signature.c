@@ -45,12 +45,13 @@ int halay_signature_scales_are_valid(const struct halay_signature *s)
     return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
-/* Are there words where an operation has some, and as many? A group's are looked at with them. */
+/* Are there words where an operation has some? A group's are looked at with them. size: of the job; a set has fewer
+ * ranks, and each member compares with how many there are. */
 static int words_are_valid(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_CHANGE_SETS)
         return s->words != 0;
-    return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words == (uint32_t)size);
+    return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words <= (uint32_t)size);
 }
 
 /* Fields that the operation does not use are zero, or one for factors. */

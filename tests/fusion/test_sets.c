@@ -134,6 +134,26 @@ static void check_allreduce(struct rank_run *run, struct halay_process_set *set)
     CHECK(run_one(run->ctx, &info) == HALAY_OK && data[0] == want && data[1] == want && data[2] == want);
 }
 
+/* A reduce-scatter whose last member gets two rows, the others one. */
+static void check_splits(struct rank_run *run, struct halay_process_set *set)
+{
+    int size = halay_process_set_size(set), own = halay_process_set_rank(set);
+    float data[RANKS_MAX + 1], out[2];
+    size_t splits[RANKS_MAX];
+
+    for (int i = 0; i <= size; i++)
+        data[i] = (float)(i + 1);
+    for (int r = 0; r < size; r++)
+        splits[r] = r == size - 1 ? 2 : 1;
+    struct halay_tensor_info info =
+        info_of(set, "scatter by splits", HALAY_REDUCE_SCATTER, (size_t)size + 1, data, out);
+    info.reduction = HALAY_SUM;
+    info.splits = splits;
+    CHECK(run_one(run->ctx, &info) == HALAY_OK);
+    for (size_t i = 0; i < splits[own]; i++)
+        CHECK(out[i] == (float)(((size_t)own + i + 1) * (size_t)size));
+}
+
 /* The root is a rank of the job; all else goes by numbers in the set. */
 static void check_rows(struct rank_run *run, struct halay_process_set *set)
 {
@@ -249,6 +269,7 @@ static void body_operations(struct rank_run *run)
             if (halay_process_set_is_included(sets[i])) {
                 check_allreduce(run, sets[i]);
                 check_rows(run, sets[i]);
+                check_splits(run, sets[i]);
             }
     check_at_once(run, sets, 5);
     for (int i = 4; i > 0; i--)
@@ -796,6 +817,7 @@ static void body_static(struct rank_run *run)
         if (halay_process_set_is_included(set)) {
             check_allreduce(run, set);
             check_rows(run, set);
+            check_splits(run, set);
         }
     }
 }
