@@ -65,11 +65,13 @@ class Watcher:
                     sys.excepthook(*sys.exc_info())
 
     def _run(self) -> None:
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        poll.register(self._wake_read, select.POLLIN)
+        idle, busy = select.poll(), select.poll()
+        idle.register(self._wake_read, select.POLLIN)
+        busy.register(self._wake_read, select.POLLIN)
+        busy.register(self._fd, select.POLLIN)
         while self._ctx._p:
-            for descriptor, _ in poll.poll():
+            # Requests without a callback must not wake this thread: it would take the interpreter from the program.
+            for descriptor, _ in (busy if self._pending else idle).poll():
                 os.read(descriptor, 8 if descriptor == self._fd else 4096)
             if self._ctx._p:
                 self.call_back()

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch.distributed over halay: every collective, works and futures, errors, and a training by DDP beside gloo's.
+# torch.distributed over halay: every collective, in groups too, works and futures, errors, a training by DDP beside
+# gloo's; and without halayrun a rank that dies and one that gives up.
 . "$top_srcdir/tests/python/lib.sh"
 need torch
 store=$(mktemp -d)
@@ -10,3 +11,4 @@ for size in 1 2 3; do
     job "$size" torch_backend.py "$store/$size"
     echo "$size ranks: as torch has it"
 done
+"$python" "$top_srcdir/tests/python/torch_death.py"

@@ -168,8 +168,9 @@ def check_objects(m):
     dist.broadcast_object_list(objects, root, group=m.group)
     assert objects == ["from the root", 7], objects
     mine = [None]
-    dist.scatter_object_list(mine, list(range(m.size)) if dist.get_rank() == root else None, root, group=m.group)
-    assert mine == [m.rank], mine
+    if m.group is None:  # torch 1.13 compares the root with the rank in the group
+        dist.scatter_object_list(mine, list(range(m.size)) if dist.get_rank() == root else None, root)
+        assert mine == [m.rank], mine
     objects = [None] * m.size if dist.get_rank() == root else None
     dist.gather_object(m.rank, objects, root, group=m.group)
     assert objects in (None, list(range(m.size))), objects
@@ -271,6 +272,21 @@ def check_ddp(m):
         assert torch.equal(ours, theirs) if m.size <= 2 else torch.allclose(ours, theirs, atol=1e-5), (ours, theirs)
 
 
+def check_subgroups(size):
+    """Groups that overlap, each made by its members; and more of them than a rank can be in sets."""
+    for ranks in ([0], list(range(size)), list(range(1, size)), list(range(0, size, 2))):
+        if not ranks:
+            continue
+        group = dist.new_group(ranks)
+        if dist.get_rank() in ranks:
+            for check in CHECKS:
+                check(Members(ranks, group))
+    for _ in range(40):
+        group = dist.new_group([0, size - 1] if size > 1 else [0])
+    if dist.get_rank() in (0, size - 1):
+        dist.barrier(group=group)
+
+
 CHECKS = [
     check_reductions,
     check_scattered,
@@ -283,7 +299,7 @@ CHECKS = [
 
 
 def main():
-    rank, size = int(os.environ["HALAY_RANK"]), int(os.environ["HALAY_SIZE"])
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.FileStore(sys.argv[1], size)
     dist.init_process_group("halay", store=store, rank=rank, world_size=size)
     assert dist.get_backend() == "halay" and dist.get_rank() == rank and dist.get_world_size() == size
@@ -291,6 +307,7 @@ def main():
     for check in CHECKS:
         check(world)
     check_ddp(world)
+    check_subgroups(size)
     dist.destroy_process_group()
 
 

@@ -23,7 +23,7 @@ from ..context import ProcessSet
 from ..errors import HalayError, UnsupportedError
 from ..request import Request
 from ._start import start
-from ._work import Completer, DistBackendError, milliseconds
+from ._work import DistBackendError, milliseconds
 
 SLOTS = 64
 
@@ -53,15 +53,6 @@ class Engine:
         self.context = start(store, rank, size, timeout_ms)
         self._sets: Dict[Tuple[int, ...], Optional[ProcessSet]] = {tuple(range(size)): None}
         self._users = 0
-        self._lock = threading.Lock()
-        self._completer: Optional[Completer] = None
-
-    def completer(self) -> Completer:
-        """Who completes futures."""
-        with self._lock:
-            if self._completer is None:
-                self._completer = Completer(self.context._call(held.halay_completion_fd, self.context._p))
-            return self._completer
 
     def process_set(self, ranks: Sequence[int]) -> Optional[ProcessSet]:
         """The set of these ranks, made by its members; None stands for all. Groups of the same ranks share it."""
@@ -87,29 +78,27 @@ class Engine:
         """Leave the job."""
         if _world.get("engine") is self:
             del _world["engine"]
-        if self._completer is not None:
-            self._completer.stop()  # the descriptor is closed with the context
         self.context.close()
 
 
 _world: Dict[str, Engine] = {}  # "engine": of the default group
 
 
-def engine_for(opts: Any, timeout_ms: int) -> Tuple[Engine, List[int], Any]:
+def engine_for(opts: Any) -> Tuple[Engine, List[int], Any]:
     """The context for a new group, its members as ranks of that context in the group's order, and their process set."""
     ranks = list(opts.global_ranks_in_group)
     world = _world.get("engine")
     if not ranks:  # the default group
         if world is not None:
             world.close()
-        world = _world["engine"] = Engine(opts.store, opts.group_rank, opts.group_size, timeout_ms)
+        world = _world["engine"] = Engine(opts.store, opts.group_rank, opts.group_size, milliseconds(opts.timeout))
         return world, list(range(opts.group_size)), None
     if world is not None:
         try:
             return world, ranks, world.process_set(ranks)
         except UnsupportedError:
             pass  # a rank can be in 26 sets; all members are told alike
-    own = Engine(opts.store, opts.group_rank, opts.group_size, timeout_ms)
+    own = Engine(opts.store, opts.group_rank, opts.group_size, milliseconds(opts.timeout))
     return own, list(range(opts.group_size)), None
 
 
@@ -118,7 +107,7 @@ class Channel:
 
     def __init__(self, opts: Any) -> None:
         self.timeout_ms = milliseconds(opts.timeout)
-        self.engine, self.ranks, members = engine_for(opts, self.timeout_ms)
+        self.engine, self.ranks, members = engine_for(opts)
         self._set = members._p if members is not None else None
         self.engine.use()
         self.label = str(opts.group_id or "0")

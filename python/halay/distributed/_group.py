@@ -109,11 +109,8 @@ class Collectives:
 
     def _work(self, request: Request, outputs: Any, what: str, finish: Optional[Callable[[], Any]] = None) -> Any:
         """The Work for a request. Called by the collectives directly: the frame above them is their caller."""
-        work = self._plain(request, outputs, what, finish)
+        work = Work(request, outputs, what, finish)
         return work if _called_from_python() else _c10d._create_work_from_future(work.get_future())
-
-    def _plain(self, request: Request, outputs: Any, what: str, finish: Optional[Callable[[], Any]] = None) -> Work:
-        return Work(request, outputs, what, finish, completer=self._channel.engine.completer)
 
     # ---- reductions ----
 
@@ -154,14 +151,14 @@ class Collectives:
         places, values = local.indices().t().contiguous(), local.values().contiguous()
         counts = torch.empty(self._size, dtype=torch.int64)
         own = torch.tensor([places.shape[0]])
-        self._plain(self._channel.submit(Collective.ALLGATHER, own, counts, (1,), _timeout(opts)), None, "nnz").wait()
+        Work(self._channel.submit(Collective.ALLGATHER, own, counts, (1,), _timeout(opts)), None, "nnz").wait()
         of_all = int(counts.sum())
         all_places = places.new_empty((of_all, *places.shape[1:]))
         all_values = values.new_empty((of_all, *values.shape[1:]))
         works = []
         for part, whole in ((places, all_places), (values, all_values)):
             request = self._channel.submit(Collective.ALLGATHER, part, whole, _rows(part), _timeout(opts))
-            works.append(self._plain(request, [], "all_reduce"))
+            works.append(Work(request, [], "all_reduce"))
 
         def finish() -> None:
             tensor.copy_(torch.sparse_coo_tensor(all_places.t(), all_values, tensor.shape).coalesce())
@@ -232,7 +229,7 @@ class Collectives:
         return self._work(request, outputs, "reduce_scatter", lambda: _store(outputs[0], part))
 
     def reduce_scatter_single_coalesced(self, outputs: _Tensors, inputs: _Tensors, opts: Any = None) -> Any:
-        works = [self._plain(*self._reduce_scatter(output, input, opts)) for output, input in zip(outputs, inputs)]
+        works = [Work(*self._reduce_scatter(output, input, opts)) for output, input in zip(outputs, inputs)]
         return self._together(works, outputs)
 
     # ---- data that only move ----
@@ -285,11 +282,11 @@ class Collectives:
     def allgather_coalesced(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any = None) -> Any:
         works = []
         for place, input in enumerate(inputs):
-            works.append(self._plain(*self._all_gather_list([[row[place] for row in outputs]], [input], opts)))
+            works.append(Work(*self._all_gather_list([[row[place] for row in outputs]], [input], opts)))
         return self._together(works, outputs)
 
     def all_gather_single_coalesced(self, outputs: _Tensors, inputs: _Tensors, opts: Any = None) -> Any:
-        works = [self._plain(*self._all_gather(output, input, opts)) for output, input in zip(outputs, inputs)]
+        works = [Work(*self._all_gather(output, input, opts)) for output, input in zip(outputs, inputs)]
         return self._together(works, outputs)
 
     def all_to_all_single(
@@ -387,7 +384,7 @@ class Collectives:
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """A barrier of its own time-out. The error names all ranks that did not come, whatever wait_all_ranks says."""
         limit = milliseconds(timeout) if isinstance(timeout, timedelta) else _timeout(timeout)
-        self._plain(self._channel.submit(Collective.BARRIER, None, None, (), limit), [], "monitored_barrier").wait()
+        Work(self._channel.submit(Collective.BARRIER, None, None, (), limit), [], "monitored_barrier").wait()
 
     # ---- the group ----
 

@@ -2,17 +2,12 @@
 """
 One submission as torch.distributed sees it: a Work, and the future that belongs to it.
 
-A program that waits drives halay's engine itself. A future has nobody who waits, so a thread of ours, one for each
-context, sees to those that were asked for one. It sleeps on halay's completion descriptor. A callback from the engine
-would be shorter, but the engine would stand still for as long as another thread holds the interpreter.
+A program that waits drives halay's engine itself. A future has nobody who waits: the context's thread completes it.
 """
 
-import collections
-import os
-import select
 import threading
 from datetime import timedelta
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, List, Optional
 
 import torch
 import torch.distributed as dist
@@ -44,13 +39,10 @@ class Work(_c10d.Work):
         outputs: Any,
         what: str,
         finish: Optional[Callable[[], Any]] = None,
-        *,
-        completer: Callable[[], "Completer"],
         source: int = -1,
     ) -> None:
         super().__init__()
         self._request: Optional[Request] = request
-        self._completer = completer
         self._outputs, self._what, self._finish, self._source = outputs, what, finish, source
         self._error: Optional[Exception] = None
         self._future: Any = None
@@ -87,7 +79,6 @@ class Work(_c10d.Work):
             except HalayError:
                 pass  # _end takes note of it
             except TimeoutError:
-                request.cancel()
                 raise DistBackendError(f"halay: {self._what}: timed out, it was given {seconds} s to end") from None
             self._end()
         if self._error is not None:
@@ -130,7 +121,7 @@ class Work(_c10d.Work):
             if request is None:
                 promise.set_result(self)
             else:
-                self._completer().add(self)
+                request.add_done_callback(lambda _: self._end())
         return self._future
 
 
@@ -184,43 +175,3 @@ class Together(_c10d.Work):
             return self._outputs
 
         return torch.futures.collect_all([work.get_future() for work in self._works]).then(all_have_ended)
-
-
-class Completer:
-    """The thread that completes futures. It starts with the first one."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._completions = descriptor
-        self._new: Deque[Work] = collections.deque()
-        self._wake_out, self._wake_in = os.pipe()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="halay-futures")
-        self._stopped = False
-        self._thread.start()
-
-    def add(self, work: Work) -> None:
-        """Complete this one's future when it has ended."""
-        self._new.append(work)
-        os.write(self._wake_in, b"+")
-
-    def stop(self) -> None:
-        """Return when the thread has ended. Requests have to be over by then."""
-        self._stopped = True
-        os.write(self._wake_in, b".")
-        if self._thread is not threading.current_thread():
-            self._thread.join()
-            os.close(self._wake_in)
-            os.close(self._wake_out)
-
-    def _run(self) -> None:
-        idle, busy = select.poll(), select.poll()
-        for poll in (idle, busy):
-            poll.register(self._wake_out, select.POLLIN)
-        busy.register(self._completions, select.POLLIN)
-        pending: List[Work] = []
-        while not self._stopped:
-            # What nobody has a future of must not wake this thread: it would take the interpreter from the program.
-            for descriptor, _ in (busy if pending else idle).poll():
-                os.read(descriptor, 4096 if descriptor == self._wake_out else 8)
-            while self._new:
-                pending.append(self._new.popleft())
-            pending = [work for work in pending if not work.is_completed()]
