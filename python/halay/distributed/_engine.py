@@ -188,12 +188,6 @@ class Channel:
         """An array of counts, one a rank."""
         return (ctypes.c_size_t * len(values))(*values)
 
-    def point_to_point(
-        self, collective: Collective, data: torch.Tensor, peer: int, tag: int, timeout_ms: int = 0
-    ) -> Request:
-        """Send to or receive from a member, by its number in the group."""
-        raise NotImplementedError("halay: send and receive")
-
     def close(self) -> None:
         """The group is done with."""
         if not self._closed:

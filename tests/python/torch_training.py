@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Trainings of today's PyTorch over halay and over gloo, in one job: the same losses, to the bit for two ranks.
+
+Needs torch 2.4; tests/python/with_torch.sh runs it in a given environment.
+"""
+
+import copy
+import os
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+import halay.distributed  # noqa: F401 registers the backend
+
+STEPS = 4
+
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+
+
+def train(net, optimizer):
+    torch.manual_seed(10 + dist.get_rank())
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(torch.randn(4, 16)), torch.randn(4, 8))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().clone())
+    return losses
+
+
+def adam(net):
+    return torch.optim.Adam(net.parameters(), lr=0.01)
+
+
+def ddp():
+    net = torch.nn.parallel.DistributedDataParallel(model(), bucket_cap_mb=0.001)
+    return train(net, adam(net))
+
+
+def ddp_compiled():
+    net = torch.nn.parallel.DistributedDataParallel(torch.compile(model(), backend="aot_eager"))
+    return train(net, adam(net))
+
+
+def fsdp1():
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    net = FullyShardedDataParallel(model(), device_id=torch.device("cpu"))
+    return train(net, adam(net))
+
+
+def fsdp2():
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        from torch.distributed._composable.fsdp import fully_shard
+    net = model()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in net:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    return train(net, adam(net))
+
+
+def zero():
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    net = torch.nn.parallel.DistributedDataParallel(model())
+    return train(net, ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.01))
+
+
+def tensor_parallel():
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    net = parallelize_module(model(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    torch.manual_seed(3)
+    losses = []
+    optimizer = adam(net)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = net(torch.randn(4, 16)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().clone())
+    return losses
+
+
+def dtensor():
+    try:
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    except ImportError:
+        from torch.distributed._tensor import Replicate, Shard, distribute_tensor
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(4)
+    whole = torch.randn(8, 6)
+    by_rows = distribute_tensor(whole, mesh, [Shard(0)])
+    by_columns = by_rows.redistribute(mesh, [Shard(1)])
+    return [by_columns.redistribute(mesh, [Replicate()]).to_local(), (by_rows @ by_rows.t()).full_tensor()]
+
+
+def checkpoint():
+    import torch.distributed.checkpoint as dcp
+
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    net = model()
+    saved = copy.deepcopy(net.state_dict())
+    dcp.save({"net": net.state_dict()}, checkpoint_id=folder[0])
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+    state = {"net": net.state_dict()}
+    dcp.load(state, checkpoint_id=folder[0])
+    for name, value in saved.items():
+        assert torch.equal(value, state["net"][name]), name
+    return []
+
+
+CASES = [ddp, ddp_compiled, fsdp1, fsdp2, zero, tensor_parallel, dtensor, checkpoint]
+
+
+def main():
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    wrong = 0
+    chosen = [case for case in CASES if case.__name__ in sys.argv[2:] or not sys.argv[2:]]
+    for case in chosen:
+        results = []
+        for backend in ("gloo", "halay"):
+            store = dist.FileStore(f"{sys.argv[1]}.{case.__name__}.{backend}", size)
+            dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+            try:
+                results.append(case())
+            except Exception as failure:
+                results.append(failure)
+            dist.destroy_process_group()
+        ok = not any(isinstance(result, Exception) for result in results) and all(
+            torch.equal(a, b) if size <= 2 else torch.allclose(a, b, atol=1e-5) for a, b in zip(*results)
+        )
+        wrong += not ok
+        if rank == 0 or not ok:
+            print(f"{case.__name__}: {'as gloo has it' if ok else f'DIFFERS: {results}'}", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
