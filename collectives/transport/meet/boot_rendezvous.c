@@ -125,7 +125,7 @@ static void rendezvous_destroy(struct halay_boot *boot)
 {
     struct boot_rendezvous *self = (struct boot_rendezvous *)boot;
 
-    explicit_bzero(self, sizeof *self);
+    explicit_bzero(self->secret, sizeof self->secret);
     free(self);
 }
 
