@@ -264,6 +264,9 @@ enum halay_collective {
     HALAY_REDUCE_SCATTER = 3,
     HALAY_ALLTOALL = 4,
     HALAY_BARRIER = 5,
+    /* 6 to 8 are kept for reduce, gather and scatter. */
+    HALAY_SEND = 9,
+    HALAY_RECEIVE = 10,
     HALAY_COLLECTIVE_COUNT
 };
 
@@ -292,6 +295,8 @@ struct halay_member {
  *     reduce-scatter  rows                        this rank's part of them         every element reduced over all ranks
  *     all-to-all      rows for each rank          rows from each rank              in order of rank
  *     barrier         ignored, as is all but the name                              ends when all have submitted it
+ *     send            data                        ignored                          to peer
+ *     receive         ignored                     data                             from peer
  *
  * A row is what one index of the first dimension has. How many an all-gather or an all-to-all gives may differ between
  * ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as every rank gives
@@ -301,6 +306,15 @@ struct halay_member {
  * out_bytes; if they don't, the request of that rank alone ends with HALAY_ERR_ARGUMENT and a text that says how many
  * bytes there are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with
  * it. halay_request_result says where the result lies and how large it is.
+ *
+ * A send meets a receive of its peer, and only these two ranks take part. They meet by name; with name NULL by tag, and
+ * then the n-th send meets the n-th receive of that tag. Sends and receives are no others' of that name or tag, nor of
+ * another process set. Several may be in flight, both ways; by name one of each name, peer and direction
+ * (HALAY_ERR_DUPLICATE). A send may wait until the peer has submitted the receive. Type and number of elements must be
+ * equal: otherwise both end with HALAY_ERR_MISMATCH and the text has both. One whose peer has left (halay_fini) ends
+ * with HALAY_ERR_PEER. They are not registered, not fused, and have no part in the order of other operations, nor in
+ * HALAY_DETERMINISTIC. A rank that has joined submits none. timeout_ms and halay_cancel do not apply to them. The name
+ * has 200 bytes at most.
  *
  * A reduce-scatter's rows are dealt out by splits, or else as halay_scatter_rows does it. in and out may be the same in
  * an all-reduce; in a reduce-scatter out may be where this rank's part begins in in; in an all-gather in may lie within
@@ -352,6 +366,9 @@ struct halay_tensor_info {
      * with that status. 0: no time-out; negative: HALAY_ERR_ARGUMENT. The ranks' may differ.
      */
     int timeout_ms;
+    /* Send and receive: the other rank, a rank of the job; and with name NULL what they meet by. */
+    int peer;
+    int64_t tag;
 };
 
 /* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first
@@ -422,6 +439,14 @@ HALAY_API enum halay_status halay_alltoall_async(struct halay_context *ctx, cons
                                                  enum halay_dtype dtype, void *out, size_t out_rows,
                                                  struct halay_request **request);
 
+/* To and from one rank: count elements of in, or to out. name NULL: by tag (struct halay_tensor_info). */
+HALAY_API enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in, size_t count,
+                                             enum halay_dtype dtype, int peer, int64_t tag,
+                                             struct halay_request **request);
+HALAY_API enum halay_status halay_receive_async(struct halay_context *ctx, const char *name, void *out, size_t count,
+                                                enum halay_dtype dtype, int peer, int64_t tag,
+                                                struct halay_request **request);
+
 /* Ends when all ranks have submitted it. name NULL: "barrier". */
 HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name,
                                                 struct halay_request **request);
@@ -465,8 +490,8 @@ HALAY_API int halay_completion_fd(struct halay_context *ctx);
  * gets that error for its own submission: the n-th one of a name always belongs to the n-th ones of the others, so all
  * may submit the name again. If it has begun, it ends as if this call had not been made. Either way it ends once, and
  * alike on all ranks. HALAY_OK says that it was asked for (or that the request has ended): wait, or look, how it ends.
- * Never blocks; callbacks may call it. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (a join),
- * HALAY_ERR_NO_MEMORY.
+ * Never blocks; callbacks may call it. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (a join, a
+ * send or receive), HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_cancel(struct halay_request *request);
 
@@ -506,6 +531,10 @@ HALAY_API enum halay_status halay_allgather(struct halay_context *ctx, const cha
 HALAY_API enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in,
                                            const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
                                            void *out, size_t out_rows, size_t *rows_from);
+HALAY_API enum halay_status halay_send(struct halay_context *ctx, const char *name, const void *in, size_t count,
+                                       enum halay_dtype dtype, int peer, int64_t tag);
+HALAY_API enum halay_status halay_receive(struct halay_context *ctx, const char *name, void *out, size_t count,
+                                          enum halay_dtype dtype, int peer, int64_t tag);
 HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char *name);
 
 /*

@@ -74,6 +74,16 @@ static struct halay_tensor_info describe_alltoall(const char *name, const void *
     return info;
 }
 
+static struct halay_tensor_info describe_point(const char *name, enum halay_collective collective, const void *in,
+                                               void *out, size_t count, enum halay_dtype dtype, int peer, int64_t tag)
+{
+    struct halay_tensor_info info = describe(name, collective, in, out, count, dtype);
+
+    info.peer = peer;
+    info.tag = tag;
+    return info;
+}
+
 static struct halay_tensor_info describe_barrier(const char *name)
 {
     return describe(name ? name : "barrier", HALAY_BARRIER, NULL, NULL, 0, HALAY_F32);
@@ -119,6 +129,18 @@ enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *na
                                        void *out, size_t out_rows, struct halay_request **request)
 {
     return submit_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), request);
+}
+
+enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in, size_t count,
+                                   enum halay_dtype dtype, int peer, int64_t tag, struct halay_request **request)
+{
+    return submit_call(ctx, describe_point(name, HALAY_SEND, in, NULL, count, dtype, peer, tag), request);
+}
+
+enum halay_status halay_receive_async(struct halay_context *ctx, const char *name, void *out, size_t count,
+                                      enum halay_dtype dtype, int peer, int64_t tag, struct halay_request **request)
+{
+    return submit_call(ctx, describe_point(name, HALAY_RECEIVE, NULL, out, count, dtype, peer, tag), request);
 }
 
 enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name, struct halay_request **request)
@@ -180,6 +202,18 @@ enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, co
                                  size_t *rows_from)
 {
     return run_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), rows_from);
+}
+
+enum halay_status halay_send(struct halay_context *ctx, const char *name, const void *in, size_t count,
+                             enum halay_dtype dtype, int peer, int64_t tag)
+{
+    return run_call(ctx, describe_point(name, HALAY_SEND, in, NULL, count, dtype, peer, tag), NULL);
+}
+
+enum halay_status halay_receive(struct halay_context *ctx, const char *name, void *out, size_t count,
+                                enum halay_dtype dtype, int peer, int64_t tag)
+{
+    return run_call(ctx, describe_point(name, HALAY_RECEIVE, NULL, out, count, dtype, peer, tag), NULL);
 }
 
 enum halay_status halay_barrier(struct halay_context *ctx, const char *name)

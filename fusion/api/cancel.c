@@ -9,7 +9,8 @@
 
 static int can_be_taken_back(const struct halay_request *request)
 {
-    return request->signature.collective != HALAY_JOIN && request->signature.collective != HALAY_CHANGE_SETS;
+    return !halay_collective_is_point(request->signature.collective) && request->signature.collective != HALAY_JOIN &&
+           request->signature.collective != HALAY_CHANGE_SETS;
 }
 
 enum halay_status halay_cancel(struct halay_request *request)
@@ -22,7 +23,7 @@ enum halay_status halay_cancel(struct halay_request *request)
     if (halay_is_child(ctx))
         return halay_refuse_child();
     if (!can_be_taken_back(request))
-        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join is not taken back");
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join, send or receive is not taken back");
     pthread_mutex_lock(&ctx->lock);
     if (request->entry) { /* in flight: it cannot end before the driver gets the lock */
         status = halay_queue_push_locked(&ctx->queue,

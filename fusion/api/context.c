@@ -147,6 +147,7 @@ void halay_fini(struct halay_context *ctx)
         free(set);
     }
     halay_names_free_all(&ctx->all);
+    halay_names_free_all(&ctx->points);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
     halay_world_close(ctx->world);

@@ -107,7 +107,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
-    if (info->collective >= HALAY_BARRIER || info->members)
+    if (halay_collective_is_empty((int)info->collective) || info->members)
         return NULL; /* members were looked at one by one */
     room = halay_room_at_out(set, info, bytes);
     if (room && out % element)
@@ -133,7 +133,9 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
     }
     enum halay_status status =
         halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
-    if (status == HALAY_OK && (unsigned)known->collective >= HALAY_COLLECTIVE_COUNT) {
+    int is_none = (unsigned)known->collective >= HALAY_COLLECTIVE_COUNT ||
+                  (known->collective > HALAY_BARRIER && known->collective < HALAY_SEND);
+    if (status == HALAY_OK && is_none) {
         halay_error(ctx->log, "tensor: %d is no collective", (int)known->collective);
         return HALAY_ERR_ARGUMENT;
     }
@@ -144,6 +146,16 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
 struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct halay_tensor_info *info)
 {
     return info->set ? info->set : &ctx->all;
+}
+
+static const char *peer_fault(const struct halay_context *ctx, const struct halay_process_set *set,
+                              const struct halay_tensor_info *info)
+{
+    if (info->peer < 0 || info->peer >= ctx->size)
+        return "peer is no rank";
+    if (info->peer == ctx->rank)
+        return "peer is this rank itself";
+    return halay_process_set_rank_of(set, info->peer) < 0 ? "peer is no member of its process set" : NULL;
 }
 
 /* Why this cannot be done in this process set. */
@@ -160,6 +172,8 @@ static const char *set_fault(const struct halay_context *ctx, const struct halay
         return "root is no rank";
     if (info->collective == HALAY_BROADCAST && halay_process_set_rank_of(set, info->root) < 0)
         return "root is no member of its process set";
+    if (halay_collective_is_point((int)info->collective))
+        return peer_fault(ctx, set, info);
     return NULL;
 }
 
@@ -211,7 +225,8 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
 /* count: as halay_signature_make gives it; of a group these are bytes. */
 size_t halay_info_bytes(const struct halay_tensor_info *info, size_t count)
 {
-    return info->members || info->collective >= HALAY_BARRIER ? count : count * halay_dtype_size(info->dtype);
+    return info->members || halay_collective_is_empty((int)info->collective) ? count
+                                                                             : count * halay_dtype_size(info->dtype);
 }
 
 const void *halay_info_input(const struct halay_tensor_info *info)

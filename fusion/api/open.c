@@ -22,6 +22,7 @@
 #include "fusion/rank/fail.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/negotiate.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include <stdlib.h>
@@ -150,6 +151,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     halay_driver_init(ctx);
     pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
+    halay_process_set_init(&ctx->points, ctx, world->size, world->rank);
     enum halay_status status = halay_context_open(ctx, world);
     if (status == HALAY_OK)
         *out = ctx;
@@ -198,6 +200,7 @@ void halay_context_close(struct halay_context *ctx)
     if (ctx->driven.negotiation.coordinator)
         halay_coordinator_report_stragglers(ctx->driven.negotiation.coordinator);
     halay_recorder_close(ctx);
+    halay_points_abandon(ctx);
     halay_buckets_abandon(ctx);
     halay_count(&ctx->observers.tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
     halay_messenger_destroy(ctx->driven.negotiation.messenger);

@@ -11,10 +11,12 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/names.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/static_bucket.h"
 #include "fusion/rank/tensor.h"
 #include "fusion/values/signature_words.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +31,7 @@ struct submission {
     halay_callback callback;
     void *arg;
     int timeout_ms;
+    size_t name_length; /* of a send or receive: what the caller named, 0: nothing */
 };
 
 /* HALAY_OK if submissions are taken. */
@@ -111,6 +114,12 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
     request->static_bucket = tensor ? tensor->static_bucket : NULL;
+    if (halay_collective_is_point(s->signature->collective)) {
+        request->peer = s->info->peer;
+        request->tag = s->info->tag;
+        request->set_number = s->info->set ? s->info->set->number : 0;
+        request->name_length = s->name_length;
+    }
     return HALAY_OK;
 }
 
@@ -148,6 +157,8 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
     if (request->static_bucket)
         request->static_bucket->is_sealed = 1;
     ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
+    if (!halay_collective_is_point(request->signature.collective)) /* the coordinator hears of no other */
+        atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
     request->ordinal = ++entry->submissions;
     request->hash = entry->node.hash;
     if (halay_recording(&ctx->observers.recorder))
@@ -160,7 +171,6 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
 
 static void count_submitted_locked(struct halay_context *ctx, size_t count)
 {
-    atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
     halay_count(&ctx->observers.tally.submissions, count);
 }
@@ -276,12 +286,50 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     return halay_returns(status);
 }
 
+/* A send or receive as the engine keeps it: under a name of its own, which begins with the caller's. *length: of that.
+ * Nonzero: the caller's is none. */
+static int name_point(struct halay_context *ctx, const struct halay_tensor_info *info, struct halay_tensor_info *point,
+                      char *name, size_t size, size_t *length)
+{
+    const char *way = info->collective == HALAY_SEND ? "to" : "from";
+    int set = info->set ? info->set->number : 0;
+
+    *length = info->name ? strnlen(info->name, HALAY_POINT_NAME_MAX + 1) : 0;
+    if (*length > HALAY_POINT_NAME_MAX || (info->name && !*length))
+        return 1;
+    if (*length)
+        snprintf(name, size, "%s %s %d of set %d", info->name, way, info->peer, set);
+    else
+        snprintf(name, size, "%s %d tag %lld #%llu", way, info->peer, (long long)info->tag,
+                 (unsigned long long)atomic_fetch_add_explicit(&ctx->points_named, 1, memory_order_relaxed));
+    *point = (struct halay_tensor_info){ .struct_size = sizeof *point,
+                                         .name = name,
+                                         .collective = info->collective,
+                                         .dtype = info->dtype,
+                                         .dimensions = info->dimensions,
+                                         .in = info->collective == HALAY_SEND ? info->in : NULL,
+                                         .out = info->collective == HALAY_SEND ? NULL : info->out,
+                                         .set = info->set,
+                                         .peer = info->peer,
+                                         .tag = *length ? 0 : info->tag };
+    memcpy(point->shape, info->shape, sizeof point->shape);
+    return 0;
+}
+
+/* Where names of such are kept. */
+static struct halay_process_set *names_of(struct halay_context *ctx, const struct halay_tensor_info *info)
+{
+    return halay_collective_is_point((int)info->collective) ? &ctx->points : halay_info_set(ctx, info);
+}
+
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, enum halay_attendance attendance,
                                     struct halay_request **request)
 {
     struct halay_signature signature;
-    size_t count, length;
+    struct halay_tensor_info point;
+    char name[HALAY_NAME_MAX + 1];
+    size_t count, length, matched = 0;
     const char *why = NULL;
 
     if (!ctx || (!callback && !request))
@@ -289,18 +337,25 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                              ctx ? "callback, and no place for the request" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
+    if (halay_collective_is_point((int)info->collective)) {
+        if (name_point(ctx, info, &point, name, sizeof name, &matched))
+            return halay_refuses(HALAY_ERR_ARGUMENT, "the name of a send or receive must be 1 to %d bytes, or NULL",
+                                 HALAY_POINT_NAME_MAX);
+        info = &point;
+    }
     enum halay_status status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return halay_returns(status);
     uint64_t hash = halay_table_hash(info->name, length);
     size_t bytes = halay_info_bytes(info, count), out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, bytes);
     struct submission s = { &signature, info,      count,    bytes, halay_info_input(info),
-                            info->out,  out_bytes, callback, arg,   info->timeout_ms };
+                            info->out,  out_bytes, callback, arg,   info->timeout_ms,
+                            matched };
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && !(entry = halay_entry_get_locked(halay_info_set(ctx, info), info->name, length, hash)))
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(names_of(ctx, info), info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
         why = "it is registered with another operation, type, shape, reduction or root";

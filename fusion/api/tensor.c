@@ -91,6 +91,10 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (halay_is_child(ctx))
         return halay_refuse_child();
     enum halay_status status = halay_info_read(ctx, info, &known);
+    if (status == HALAY_OK && halay_collective_is_point((int)known.collective)) {
+        halay_error(ctx->log, "a send or receive is not registered: submit it by name or tag");
+        status = HALAY_ERR_UNSUPPORTED;
+    }
     if (status == HALAY_OK)
         status = halay_info_check(ctx, &known, &signature, &count, &length);
     if (status != HALAY_OK)

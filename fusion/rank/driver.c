@@ -48,6 +48,7 @@
 #include "base/sync.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/messenger.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/step.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
@@ -80,8 +81,8 @@ static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    return ctx->driven.execution.making ||
-           (ctx->driven.execution.running_count && world->data != ctx->control && (!world->data_rings || world->node));
+    return ctx->driven.execution.making || ((ctx->driven.execution.running_count || halay_points_are_busy(ctx)) &&
+                                            world->data != ctx->control && (!world->data_rings || world->node));
 }
 
 /* The engine has failed, and not all peers have heard why. */

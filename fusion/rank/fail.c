@@ -16,6 +16,7 @@
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
 #include "fusion/rank/messenger.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/state/entry.h"
@@ -49,6 +50,7 @@ static void end_all(struct halay_context *ctx)
     ctx->queue.submitted.count = kept;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         end_requests_locked(set);
+    end_requests_locked(&ctx->points);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -115,6 +117,7 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
     tell_others(ctx, status, rank);
     halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
+    halay_points_abandon(ctx);
     /* A rank that has left did its part of what is under way, so that completes. */
     ctx->driven.negotiation.is_draining =
         status == HALAY_ERR_PEER && rank >= 0 && ctx->driven.negotiation.left[rank] && halay_buckets_are_pending(ctx);

@@ -17,6 +17,7 @@
 #include "fusion/rank/fail.h"
 #include "fusion/rank/ids.h"
 #include "fusion/rank/messenger.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/rank/static_bucket.h"
@@ -83,8 +84,20 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
                                              .order = r->order });
 }
 
+static void begin_point(struct halay_context *ctx, struct halay_request *r)
+{
+    enum halay_status status = halay_points_submitted(ctx, r);
+
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+}
+
 static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 {
+    if (halay_collective_is_point(r->signature.collective)) {
+        begin_point(ctx, r);
+        return;
+    }
     if (ctx->driven.negotiation.coordinator && r->static_bucket && !r->static_bucket->sealed) {
         enum halay_status status = seal(ctx, r->static_bucket);
         if (status != HALAY_OK) {

@@ -8,6 +8,7 @@
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
+ *     sends, receives    -> moved, ended
  *     express            -> ended
  *     what has ended     -> callbacks, waiters
  *     nothing happened   -> check who is dead, who is silent, what stalls
@@ -21,6 +22,7 @@
 #include "fusion/rank/fail.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/negotiate.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/run.h"
 #include "fusion/rank/sets.h"
@@ -173,6 +175,22 @@ static int can_move_data(struct halay_context *ctx)
     return !ctx->driven.negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
+static size_t progress_points(struct halay_context *ctx)
+{
+    size_t did = 0;
+    int rank;
+
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us)
+        return 0;
+    enum halay_status status = halay_points_progress(ctx, &did, &rank);
+    if (status == HALAY_ERR_PEER)
+        halay_engine_peer_is_gone(ctx, rank);
+    else if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "a send or receive failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+    return did;
+}
+
 int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = exchange_messages(ctx);
@@ -181,6 +199,7 @@ int halay_engine_step(struct halay_context *ctx)
         halay_engine_judge(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
+    did += progress_points(ctx);
     did += halay_express_progress(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {

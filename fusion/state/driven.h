@@ -9,11 +9,14 @@
 #include "fusion/state/negotiation.h"
 #include <stdint.h>
 
+struct halay_points;
+
 struct halay_driven {
     int64_t now_us;     /* the clock at the beginning of this step */
     int64_t checked_us; /* when peers and stalls were looked at last */
     struct halay_negotiation negotiation;
     struct halay_execution execution;
+    struct halay_points *points; /* owned: rank/points.c; NULL: nothing was ever sent or received */
 };
 
 #endif

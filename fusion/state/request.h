@@ -31,8 +31,11 @@ struct halay_request {
     void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
     size_t result_rows, result_bytes;
     int last_joined; /* of a join */
-    int set_number;  /* of a change of process sets: of the first one made */
-    size_t *rows;    /* owned, kept, [row_capacity]: of each rank in the result */
+    int set_number;  /* of a change of process sets: of the first one made; of a send or receive: of its set */
+    int peer;        /* of a send or receive, as are these */
+    int64_t tag;
+    size_t name_length; /* how much of the entry's name is what they meet by; 0: the tag is */
+    size_t *rows;       /* owned, kept, [row_capacity]: of each rank in the result */
     size_t row_capacity;
     int has_rows;
     halay_callback callback;

@@ -15,6 +15,7 @@ static const char *const collective_names[] = {
     [HALAY_ALLREDUCE] = "allreduce", [HALAY_BROADCAST] = "broadcast",
     [HALAY_ALLGATHER] = "allgather", [HALAY_REDUCE_SCATTER] = "reduce-scatter",
     [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
+    [HALAY_SEND] = "send",           [HALAY_RECEIVE] = "receive",
     [HALAY_JOIN] = "join",           [HALAY_CHANGE_SETS] = "change of process sets"
 };
 static const char *const wire_names[] = {
@@ -61,7 +62,7 @@ static int unused_is_neutral(const struct halay_signature *s)
         return 0;
     if (s->collective != HALAY_BROADCAST && s->root != 0)
         return 0;
-    if ((s->collective >= HALAY_BARRIER || s->members) && (s->dtype != 0 || s->dimensions != 0))
+    if ((halay_collective_is_empty(s->collective) || s->members) && (s->dtype != 0 || s->dimensions != 0))
         return 0;
     if (s->collective != HALAY_ALLREDUCE && (s->members || s->wire))
         return 0;
@@ -72,7 +73,8 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
 {
     int fits;
 
-    if (s->collective >= HALAY_COLLECTIVE_KINDS || s->dtype >= HALAY_DTYPE_COUNT ||
+    if (s->collective >= HALAY_COLLECTIVE_KINDS || !collective_names[s->collective] ||
+        halay_collective_is_point(s->collective) || s->dtype >= HALAY_DTYPE_COUNT ||
         s->dimensions > HALAY_DIMENSIONS_MAX)
         return 0;
     for (int d = s->dimensions; d < HALAY_DIMENSIONS_MAX; d++)

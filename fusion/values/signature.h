@@ -41,6 +41,15 @@ struct halay_signature {
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
+/* Between two ranks; with no data of the caller's. */
+static inline int halay_collective_is_point(int collective)
+{
+    return collective == HALAY_SEND || collective == HALAY_RECEIVE;
+}
+static inline int halay_collective_is_empty(int collective)
+{
+    return collective == HALAY_BARRIER || collective >= HALAY_COLLECTIVE_COUNT;
+}
 /* Operations that reduce; that divide data by rows; whose number of rows may differ between ranks. */
 static inline int halay_collective_reduces(int collective)
 {

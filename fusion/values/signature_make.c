@@ -124,7 +124,7 @@ static enum halay_status check_any(const struct halay_tensor_info *info, const c
         return fault(HALAY_ERR_ARGUMENT, "names that begin so are kept for halay_process_set_create", why);
     if (info->collective == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
         return fault(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them", why);
-    return info->collective >= HALAY_BARRIER ? HALAY_OK : check_wire(info, why);
+    return halay_collective_is_empty((int)info->collective) ? HALAY_OK : check_wire(info, why);
 }
 
 /* An operation on one tensor. */
@@ -147,9 +147,10 @@ static enum halay_status make_tensor(const struct halay_tensor_info *info, int s
     enum halay_status status = make_operation(info, size, made, why);
     if (status != HALAY_OK)
         return status;
-    if (elements && !info->out && !halay_collective_goes_by_rows(info->collective))
+    int only_gives = halay_collective_goes_by_rows(info->collective) || info->collective == HALAY_SEND;
+    if (elements && !info->out && !only_gives)
         return fault(HALAY_ERR_ARGUMENT, "out is NULL", why);
-    if (elements && !info->in && halay_collective_goes_by_rows(info->collective))
+    if (elements && !info->in && only_gives)
         return fault(HALAY_ERR_ARGUMENT, "in is NULL", why);
     *count = elements;
     return HALAY_OK;
@@ -168,10 +169,10 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
     enum halay_status status = check_any(info, why);
     if (status != HALAY_OK)
         return status;
-    if (info->collective >= HALAY_BARRIER) {
+    if (halay_collective_is_empty((int)info->collective)) {
         made.wire = 0;
         made.words = info->collective == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
-    } else if (info->members) {
+    } else if (info->members && !halay_collective_is_point((int)info->collective)) {
         status = make_group(info, &made, &elements, why);
     } else {
         status = make_tensor(info, size, &made, &elements, why);

@@ -615,6 +615,78 @@ static void play_step(struct program *p, struct random *common, struct random *o
         check_result(p, chosen[i]);
 }
 
+/* ---- sends and receives ---- */
+
+enum { MESSAGES = 60, KEYS = 3 };
+
+struct message {
+    int from, to, key;
+    size_t count;
+    unsigned char *data; /* of a rank that has a part in it */
+    int is_shared;
+    struct halay_request *request;
+};
+
+static unsigned char byte_at(size_t message, size_t i)
+{
+    return (unsigned char)(message * 37 + i * 11 + i / 251);
+}
+
+static void submit_message(struct program *p, struct message *m, size_t number)
+{
+    int sends = m->from == p->rank;
+
+    for (size_t i = 0; i < m->count; i++)
+        m->data[i] = sends ? byte_at(number, i) : 0;
+    enum halay_status status =
+        sends ? halay_send_async(p->ctx, NULL, m->data, m->count, HALAY_U8, m->to, m->key, &m->request)
+              : halay_receive_async(p->ctx, NULL, m->data, m->count, HALAY_U8, m->from, m->key, &m->request);
+    REQUIRE(status == HALAY_OK);
+}
+
+static void end_message(struct program *p, struct message *m, size_t number)
+{
+    size_t wrong = 0;
+
+    CHECK(halay_wait(m->request, 60000) == HALAY_OK, "%s", halay_request_text(m->request));
+    for (size_t i = 0; i < m->count; i++)
+        wrong += m->data[i] != byte_at(number, i);
+    CHECK(!wrong && guards_hold(m->data, m->count), "message %zu from %d to %d: %zu wrong", number, m->from, m->to,
+          wrong);
+    halay_request_free(m->request);
+    buffer_free(p, m->data, m->is_shared);
+}
+
+/* Messages between any two ranks, both ways at once; the n-th of a tag meets the n-th. A rank submits its sends and its
+ * receives each in their order, mixed at random. */
+static void play_messages(struct program *p, struct random *common, struct random *own)
+{
+    static const size_t counts[] = { 0, 1, 7, 4096, 40000, 300000 };
+    struct message messages[MESSAGES] = { { 0 } };
+    size_t at[2] = { 0, 0 };
+
+    for (size_t i = 0; i < MESSAGES && p->size > 1; i++) {
+        struct message *m = &messages[i];
+        m->from = (int)random_below(common, (size_t)p->size);
+        m->to = (m->from + 1 + (int)random_below(common, (size_t)p->size - 1)) % p->size;
+        m->key = (int)random_below(common, KEYS);
+        m->count = counts[random_below(common, sizeof counts / sizeof *counts)];
+        m->is_shared = random_below(own, 2) != 0;
+        if (m->from == p->rank || m->to == p->rank)
+            m->data = buffer(p, m->count, m->is_shared);
+    }
+    while (at[0] < MESSAGES || at[1] < MESSAGES) {
+        size_t sends = at[0] < MESSAGES && (at[1] == MESSAGES || random_below(own, 2)), *next = &at[!sends];
+        struct message *m = &messages[*next];
+        if (m->data && (m->from == p->rank) == (int)sends)
+            submit_message(p, m, *next);
+        ++*next;
+    }
+    for (size_t i = 0; i < MESSAGES; i++)
+        if (messages[i].data)
+            end_message(p, &messages[i], i);
+}
+
 /* Some ranks join; the others reduce without them, and join then. Last of all, as a join is of all ranks. */
 static void play_joined(struct program *p, struct random *common, struct random *own)
 {
@@ -648,8 +720,10 @@ int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_a
     p->tensor_count = random_below(&common, 4) ? TENSORS_FEW : TENSORS;
     make_sets(p, &common);
     make_tensors(p, &common, &own);
-    for (p->step = 0; p->step < steps; p->step++)
+    for (p->step = 0; p->step < steps; p->step++) {
         play_step(p, &common, &own);
+        play_messages(p, &common, &own);
+    }
     play_joined(p, &common, &own);
     for (size_t t = 0; t < p->tensor_count; t++) {
         struct tensor_case *c = &p->tensors[t];

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sends and receives over the fake transport: by name and by tag, in order, in process sets, what is refused and with
+ * which text, peers that leave or die. Random programs have messages, too (program.c).
+ */
+#include "tests/fusion/ranks.h"
+#include <sched.h>
+#include <stdlib.h>
+
+enum { WAIT_MS = 60000, MANY = 40, LARGE = 20 << 20 };
+
+static enum halay_status end(struct halay_request *request, const char *text)
+{
+    enum halay_status status = halay_wait(request, WAIT_MS);
+
+    CHECK(!text || !strcmp(halay_request_text(request), text), "'%s', not '%s'", halay_request_text(request), text);
+    halay_request_free(request);
+    return status;
+}
+
+/* To the next rank, from the one before; by name, and by tag. Zero elements, and several fragments. */
+static void check_ring(struct rank_run *run, const char *name, enum halay_dtype dtype, size_t count)
+{
+    int next = (run->rank + 1) % run->size, before = (run->rank + run->size - 1) % run->size;
+    size_t bytes = count * halay_dtype_size(dtype), wrong = 0;
+    unsigned char *given = malloc(bytes + 1), *got = malloc(bytes + 1);
+    struct halay_result result = { .struct_size = sizeof result };
+    struct halay_request *send, *receive;
+
+    REQUIRE(given && got);
+    for (size_t i = 0; i < bytes; i++)
+        given[i] = (unsigned char)(i * 7 + (size_t)run->rank);
+    REQUIRE(halay_send_async(run->ctx, name, given, count, dtype, next, 5, &send) == HALAY_OK);
+    REQUIRE(halay_receive_async(run->ctx, name, got, count, dtype, before, 5, &receive) == HALAY_OK);
+    CHECK(halay_wait(receive, WAIT_MS) == HALAY_OK && halay_request_result(receive, &result) == HALAY_OK);
+    CHECK(result.data == got && result.bytes == bytes && result.shape[0] == count && !result.rows);
+    CHECK(end(receive, "") == HALAY_OK && end(send, "") == HALAY_OK);
+    for (size_t i = 0; i < bytes; i++)
+        wrong += got[i] != (unsigned char)(i * 7 + (size_t)before);
+    CHECK(!wrong, "%zu of %zu bytes", wrong, bytes);
+    free(given);
+    free(got);
+}
+
+static void body_ring(struct rank_run *run)
+{
+    for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++) {
+        check_ring(run, "ring", (enum halay_dtype)dtype, 5);
+        check_ring(run, NULL, (enum halay_dtype)dtype, 3000);
+    }
+    check_ring(run, "ring", HALAY_F32, 0);
+    check_ring(run, NULL, HALAY_U8, LARGE);
+}
+
+/* The n-th meets the n-th, whoever is first; other tags and names don't mix with them. */
+static void body_order(struct rank_run *run)
+{
+    struct halay_request *requests[2 * MANY], *named;
+    float data[2 * MANY], x = -1;
+    int peer = run->rank ^ 1;
+
+    if (peer >= run->size || run->rank > 1)
+        return; /* the others take no part */
+    for (int i = 0; i < 2 * MANY; i++)
+        data[i] = run->rank ? 0 : (float)i;
+    if (run->rank)
+        REQUIRE(halay_receive_async(run->ctx, "named", &x, 1, HALAY_F32, 0, 0, &named) == HALAY_OK);
+    for (int i = 0; i < 2 * MANY; i++) {
+        int k = run->rank ? (i % 2 ? i / 2 : MANY + i / 2) : i; /* two tags: one rank mixes them, one does not */
+        enum halay_status status =
+            run->rank ? halay_receive_async(run->ctx, NULL, &data[k], 1, HALAY_F32, 0, k < MANY, &requests[k])
+                      : halay_send_async(run->ctx, NULL, &data[k], 1, HALAY_F32, 1, k < MANY, &requests[k]);
+        REQUIRE(status == HALAY_OK);
+    }
+    x = run->rank ? x : 7;
+    if (!run->rank)
+        REQUIRE(halay_send_async(run->ctx, "named", &x, 1, HALAY_F32, 1, 0, &named) == HALAY_OK);
+    for (int i = 2 * MANY; i-- > 0;)
+        CHECK(end(requests[i], "") == HALAY_OK && data[i] == (float)i, "%d: %g", i, (double)data[i]);
+    CHECK(end(named, "") == HALAY_OK && x == 7);
+    for (int i = 0; i < MANY; i++) { /* there and back */
+        float y = (float)i;
+        if (run->rank)
+            CHECK(halay_receive(run->ctx, NULL, &y, 1, HALAY_F32, 0, 3) == HALAY_OK && y == (float)i);
+        CHECK(halay_send(run->ctx, NULL, &y, 1, HALAY_F32, peer, 3) == HALAY_OK);
+        if (!run->rank)
+            CHECK(halay_receive(run->ctx, NULL, &y, 1, HALAY_F32, 1, 3) == HALAY_OK && y == (float)i);
+    }
+}
+
+/* The same tag in two sets, submitted in another order by the receiver. */
+static void body_sets(struct rank_run *run)
+{
+    int ranks[] = { 0, 1 }, peer = run->rank ^ 1;
+    struct halay_process_set *set;
+    struct halay_request *first, *second;
+    float inside = 1, outside = 2;
+
+    if (run->rank > 1)
+        return;
+    REQUIRE(halay_process_set_create(run->ctx, ranks, 2, &set) == HALAY_OK);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .collective = run->rank ? HALAY_RECEIVE : HALAY_SEND,
+                                      .dimensions = 2,
+                                      .shape = { 1, 1 },
+                                      .peer = peer,
+                                      .tag = 9 };
+    if (run->rank)
+        inside = outside = 0;
+    info.in = info.out = run->rank ? &inside : &outside;
+    info.set = run->rank ? set : NULL;
+    REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &first) == HALAY_OK);
+    info.in = info.out = run->rank ? &outside : &inside;
+    info.set = run->rank ? NULL : set;
+    REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &second) == HALAY_OK);
+    CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && inside == 1 && outside == 2);
+    CHECK(halay_process_set_remove(set) == HALAY_OK);
+}
+
+/* ---- what is refused ---- */
+
+static void body_refused(struct rank_run *run)
+{
+    struct halay_context *ctx = run->ctx;
+    struct halay_request *request;
+    struct halay_tensor *tensor;
+    float data[3] = { 1, 2, 3 };
+    char name[HALAY_NAME_MAX];
+    int peer = run->rank ^ 1;
+
+    if (run->rank > 1)
+        return;
+    enum halay_status status = run->rank ? halay_receive_async(ctx, "differs", data, 3, HALAY_F32, peer, 0, &request)
+                                         : halay_send_async(ctx, "differs", data, 2, HALAY_F32, peer, 0, &request);
+    REQUIRE(status == HALAY_OK);
+    CHECK(end(request, "tensor 'differs': rank 0 sends 2 f32, rank 1 receives 3 f32") == HALAY_ERR_MISMATCH);
+    status = run->rank ? halay_receive_async(ctx, NULL, data, 2, HALAY_I32, peer, -4, &request)
+                       : halay_send_async(ctx, NULL, data, 2, HALAY_F32, peer, -4, &request);
+    REQUIRE(status == HALAY_OK);
+    CHECK(end(request, "tag -4: rank 0 sends 2 f32, rank 1 receives 2 i32") == HALAY_ERR_MISMATCH);
+
+    CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, run->rank, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, run->size, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_receive_async(ctx, NULL, data, 1, HALAY_F32, -1, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_receive_async(ctx, NULL, NULL, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_send_async(ctx, NULL, NULL, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_send_async(ctx, "", data, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
+    memset(name, 'n', sizeof name);
+    name[sizeof name - 1] = 0;
+    CHECK(halay_send_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "r", .collective = HALAY_SEND, .in = data, .peer = peer
+    };
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_UNSUPPORTED);
+
+    name[200] = 0;
+    status = run->rank ? halay_receive_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request)
+                       : halay_send_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request);
+    REQUIRE(status == HALAY_OK);
+    CHECK(end(request, "") == HALAY_OK && data[0] == 1);
+}
+
+static void body_duplicate(struct rank_run *run)
+{
+    struct halay_request *request, *again;
+    float x = 1;
+
+    if (run->rank == 0) {
+        REQUIRE(halay_receive_async(run->ctx, "x", &x, 1, HALAY_F32, 1, 0, &request) == HALAY_OK);
+        CHECK(halay_receive_async(run->ctx, "x", &x, 1, HALAY_F32, 1, 0, &again) == HALAY_ERR_DUPLICATE);
+        CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+        CHECK(end(request, "") == HALAY_OK && x == 3);
+        return;
+    }
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    x = 3;
+    if (run->rank == 1)
+        CHECK(halay_send(run->ctx, "x", &x, 1, HALAY_F32, 0, 0) == HALAY_OK);
+}
+
+/* ---- peers that are gone ---- */
+
+/* What it sent arrives; what it did not ends, alone: the others work on. */
+static void body_left(struct rank_run *run)
+{
+    struct halay_request *sent, *never;
+    float x = 0, y = 0;
+
+    if (run->rank == 1) {
+        x = 4;
+        CHECK(halay_send(run->ctx, NULL, &x, 1, HALAY_F32, 0, 1) == HALAY_OK);
+        return;
+    }
+    if (run->rank)
+        return;
+    REQUIRE(halay_receive_async(run->ctx, NULL, &x, 1, HALAY_F32, 1, 1, &sent) == HALAY_OK);
+    REQUIRE(halay_receive_async(run->ctx, NULL, &y, 1, HALAY_F32, 1, 2, &never) == HALAY_OK);
+    CHECK(end(sent, "") == HALAY_OK && x == 4);
+    CHECK(end(never, "rank 1 has left") == HALAY_ERR_PEER);
+    CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
+}
+
+static void body_dead(struct rank_run *run)
+{
+    struct halay_request *requests[2];
+    static _Atomic int ready;
+    char *large = calloc(1, LARGE);
+
+    REQUIRE(large);
+    if (!run->rank)
+        ready = 0;
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
+    if (run->rank == 1) {
+        while (ready < run->size - 1)
+            sched_yield();
+        halay_fake_hub_kill(run->hub, 1);
+    } else if (!run->rank) {
+        REQUIRE(halay_send_async(run->ctx, NULL, large, LARGE, HALAY_U8, 1, 0, &requests[0]) == HALAY_OK);
+        REQUIRE(halay_receive_async(run->ctx, NULL, large, 4, HALAY_U8, 1, 0, &requests[1]) == HALAY_OK);
+        ++ready;
+        for (int i = 0; i < 2; i++)
+            CHECK(end(requests[i], "rank 1 has died") == HALAY_ERR_PEER);
+    } else {
+        ++ready;
+    }
+    while (halay_context_status(run->ctx, NULL, 0) == HALAY_OK)
+        CHECK(halay_barrier(run->ctx, NULL) == HALAY_ERR_PEER);
+    free(large);
+}
+
+static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), const char *expected)
+{
+    ranks_run(size, delay, &(struct rank_run){ .body = body, .expected = expected }, NULL, NULL);
+}
+
+int main(void)
+{
+    for (int size = 2; size <= 5; size++)
+        for (uint64_t delay = 0; delay < 2; delay++) {
+            check(size, delay * 3, body_ring, NULL);
+            check(size, delay * 4, body_order, NULL);
+            check(size, delay * 5, body_sets, NULL);
+            check(size, delay * 6, body_refused, "");
+            check(size, delay * 7, body_duplicate, "");
+        }
+    check(2, 0, body_left, "");
+    check(3, 9, body_left, "");
+    check(2, 0, body_dead, "");
+    check(3, 9, body_dead, "");
+    return test_end();
+}
