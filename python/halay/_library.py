@@ -8,7 +8,7 @@ never block and never wait for another thread of this program.
 
 import ctypes
 import os
-from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, List, Optional, Tuple
 
 from .constants import DIMENSIONS_MAX
@@ -99,6 +99,8 @@ class TensorInfo(ctypes.Structure):
         ("priority", c_int),
         ("set", c_void_p),
         ("timeout_ms", c_int),
+        ("peer", c_int),
+        ("tag", c_int64),
     ]
 
 

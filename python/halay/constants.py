@@ -75,6 +75,8 @@ class Collective(enum.IntEnum):
     REDUCE_SCATTER = 3
     ALLTOALL = 4
     BARRIER = 5
+    SEND = 9
+    RECEIVE = 10
 
 
 DIMENSIONS_MAX = 8

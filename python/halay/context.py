@@ -393,6 +393,18 @@ class Context:
                 self._reap()
             return [tensor._request(place) for tensor, place in zip(tensors, places)]
 
+    def _prepare_message(self, collective: int, data: Any, peer: int, tag: int, **options: Any) -> _Prepared:
+        """Describe a send or a receive."""
+        name = options.get("name")
+        info, _ = self._describe(collective, **{"name": "", **options})
+        if name is None:
+            info.name = None
+        placed = buffers.describe(data, writable=collective == Collective.RECEIVE)
+        _set_shape(info, placed)
+        info.in_ = info.out = placed.address
+        info.peer, info.tag = peer, tag
+        return _Prepared(info, name or f"tag {tag}", placed.owner, data, None)
+
     # ---- operations ----
 
     def allreduce_async(self, data: Any, out: Any = None, **options: Any) -> Request:
@@ -472,6 +484,25 @@ class Context:
     def barrier(self, name: str = "barrier", process_set: Optional[ProcessSet] = None) -> None:
         """Wait until all ranks have come."""
         self.barrier_async(name, process_set).wait()
+
+    def send_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
+        """
+        To the rank peer of the job, which must receive as many elements of this type. They meet by name; without one
+        by tag, in order. name, process_set, timeout.
+        """
+        return self._submit(self._prepare_message(Collective.SEND, data, peer, tag, **options))
+
+    def send(self, data: Any, peer: int, tag: int = 0, **options: Any) -> None:
+        """The same; waits, perhaps until the peer receives."""
+        self.send_async(data, peer, tag, **options).wait()
+
+    def receive_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
+        """From the rank peer of the job, into data; otherwise as send_async."""
+        return self._submit(self._prepare_message(Collective.RECEIVE, data, peer, tag, **options))
+
+    def receive(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Any:
+        """The same; waits, and returns data."""
+        return self.receive_async(data, peer, tag, **options).wait()
 
     def join_async(self) -> Request:
         """

@@ -195,6 +195,20 @@ def check_buffers(ctx):
             assert text in str(failure), (failure, text)
 
 
+def check_messages(ctx):
+    """Round the ring, by name and by tag."""
+    size, rank = ctx.size, ctx.rank
+    if size < 2:
+        return
+    for options in ({"name": "round"}, {}, {"tag": 7}):
+        for dtype in ("float32", "int64"):
+            sent = ctx.send_async(values(rank, (3, 4), dtype), (rank + 1) % size, **options)
+            got = numpy.zeros((3, 4), dtype)
+            assert ctx.receive(got, (rank - 1) % size, **options) is got
+            same(got, values((rank - 1) % size, (3, 4), dtype), "message")
+            sent.wait()
+
+
 def check_memory(ctx):
     shared = ctx.alloc((3, 4), "f64")
     shared[:] = ctx.rank
@@ -234,6 +248,7 @@ def main():
         check_options(ctx)
         check_handles(ctx)
         check_buffers(ctx)
+        check_messages(ctx)
         check_memory(ctx)
         check_sets(ctx)
         if ctx.rank > 0:
