@@ -60,16 +60,17 @@ def run(*words: str, cwd: str) -> None:
     subprocess.run(words, cwd=cwd, check=True)
 
 
-def compile_all(build: str) -> None:
-    """libhalay and the programs, in the folder build, which may be there already."""
-    jobs = f"-j{os.cpu_count() or 1}"
+def make(build: str, *words: str) -> None:
+    run("make", "-s", f"-j{os.cpu_count() or 1}", *words, cwd=build)
+
+
+def configure(build: str) -> None:
+    """Prepare the folder build, which may be there already."""
     if not os.path.exists(os.path.join(SOURCE, "configure")):
         run("./autogen.sh", cwd=SOURCE)
     if not os.path.exists(os.path.join(build, "Makefile")):
         libraries = [f"{name}_LIBS=-l:lib{library}.a" for name, library in STATIC.items()]
         run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *libraries, cwd=build)
-    run("make", "-s", jobs, "libhalay.la", cwd=build)
-    run("make", "-s", jobs, "LDFLAGS=-static", *PROGRAMS, cwd=build)
 
 
 def needs(path: str) -> List[str]:
@@ -155,8 +156,10 @@ def build_wheel(
     with tempfile.TemporaryDirectory() as scratch:
         build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
         os.makedirs(build, exist_ok=True)
-        compile_all(build)
+        configure(build)
+        make(build, "libhalay.la")
         library = stripped(os.path.realpath(os.path.join(build, ".libs/libhalay.so")), scratch)
+        make(build, "LDFLAGS=-static", *PROGRAMS)  # could also make libhalay.la anew, without a shared library
         programs = [stripped(os.path.join(build, program), scratch) for program in PROGRAMS]
         check_libraries([library, *programs])
         libc = libc_version([library, *programs])
