@@ -4,6 +4,7 @@ A rank that dies in a step of DDP, one that does not come, one that gives up: ev
 says which rank, in bounded time. Starts its own ranks, as mp.spawn would: nothing else looks after them.
 """
 
+import datetime
 import os
 import signal
 import subprocess
@@ -42,6 +43,14 @@ def aborted(rank):
         sys.exit(0)
     while True:
         dist.all_reduce(torch.ones(3))
+
+
+def late(rank):
+    """The group's time-out: the others are told who was missing."""
+    if rank == VICTIM:
+        sys.stdin.read()  # until the others have been told
+    dist.group.WORLD.set_timeout(datetime.timedelta(seconds=1))
+    dist.all_reduce(torch.ones(3))
 
 
 def run(case, rank, store):
@@ -87,3 +96,4 @@ if __name__ == "__main__":
     else:
         check("killed", f"rank {VICTIM}")
         check("aborted", f"rank {VICTIM}")
+        check("late", f"rank {VICTIM}")

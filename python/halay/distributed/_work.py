@@ -79,6 +79,7 @@ class Work(_c10d.Work):
             except HalayError:
                 pass  # _end takes note of it
             except TimeoutError:
+                request.cancel()
                 raise DistBackendError(f"halay: {self._what}: timed out, it was given {seconds} s to end") from None
             self._end()
         if self._error is not None:
