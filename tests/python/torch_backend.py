@@ -3,6 +3,7 @@
 
 import os
 import sys
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -212,6 +213,128 @@ def check_works(m):
     same(sparse.to_dense(), expected, "sparse")
 
 
+def refused(kind, call, text):
+    try:
+        call()
+    except kind as failure:
+        assert text in str(failure), failure
+    else:
+        raise AssertionError(f"no error: {text}")
+
+
+def check_points(m):
+    """Sends and receives: round the ring, both directions at once, many, and those that do not fit."""
+    if m.size == 1:
+        return
+    right, left = (m.rank + 1) % m.size, (m.rank - 1) % m.size
+    to, source = m.ranks[right], m.ranks[left]
+    for dtype in FLOATS + INTEGERS + [torch.bool, torch.complex64]:
+        for shape in ((), (5,), (0,), (3, 2), (1 << 18,)):  # of f32 the last is 1 MB
+            got = torch.empty(shape, dtype=dtype)
+            mine = m.values(m.rank, shape, dtype)
+            works = [dist.irecv(got, source, group=m.group), dist.isend(mine, to, group=m.group)]
+            for work in works:
+                assert work.wait() and work.is_completed() and work.is_success()
+            same(got, m.values(left, shape, dtype), ("a ring", dtype, shape))
+    mine, got = m.values(m.rank, (4,)), torch.empty(4)
+    if m.rank == 0:
+        dist.send(mine, to, group=m.group, tag=9)
+    assert dist.recv(got, source, group=m.group, tag=9) == source
+    if m.rank:
+        dist.send(mine, to, group=m.group, tag=9)
+    same(got, m.values(left, (4,)), "one after the other")
+    whole = torch.zeros(3, 8)
+    works = [dist.isend(torch.arange(12.0).reshape(4, 3).t(), to, group=m.group)]
+    works.append(dist.irecv(whole[:, ::2], source, group=m.group))
+    for work in works:
+        work.wait()
+    same(whole[:, ::2], torch.arange(12.0).reshape(4, 3).t(), "a view")
+    assert not whole[:, 1::2].any(), "between a view's elements"
+
+    # More than there are names; of one tag they meet in order, of different tags in any.
+    got = [torch.empty(100) for _ in range(200)]
+    works = [dist.isend(torch.full((100,), float(i)), to, group=m.group, tag=i % 3) for i in range(200)]
+    works += [dist.irecv(got[i], source, group=m.group, tag=i % 3) for i in sorted(range(200), key=lambda i: -(i % 3))]
+    works[-1].get_future().wait()
+    for work in works:
+        work.wait()
+    for i in range(200):
+        same(got[i], torch.full((100,), float(i)), "many")
+    got = [torch.empty(7), torch.empty(7)]
+    steps = [dist.P2POp(dist.isend, torch.full((7,), float(m.rank)), peer, m.group) for peer in (to, source)]
+    steps += [dist.P2POp(dist.irecv, part, peer, m.group) for part, peer in zip(got, (source, to))]
+    for work in dist.batch_isend_irecv(steps):
+        work.wait()
+    same(torch.stack(got)[:, 0], torch.tensor([float(left), float(right)]), "batch_isend_irecv")
+
+    def first_two(send, receive):
+        if m.rank == 0:
+            refused(RuntimeError, dist.isend(send, m.ranks[1], group=m.group).wait, f"rank {m.ranks[0]} sends")
+        if m.rank == 1:
+            refused(RuntimeError, dist.irecv(receive, m.ranks[0], group=m.group).wait, f"rank {m.ranks[0]} sends")
+
+    first_two(torch.ones(3), torch.ones(4))
+    first_two(torch.ones(3), torch.ones(3, dtype=torch.int32))
+    refused(ValueError, lambda: dist.isend(torch.ones(3), to, group=m.group, tag=-1), "tag -1")
+    refused(NotImplementedError, lambda: dist.recv(torch.ones(3), group=m.group), "any rank")
+    got = torch.zeros(3)
+    if m.rank == 1:
+        work = dist.irecv(got, m.ranks[0], group=m.group)
+        refused(RuntimeError, lambda: work.wait(timedelta(milliseconds=100)), "timed out")
+    dist.barrier(group=m.group)
+    if m.rank == 0:
+        dist.send(torch.ones(3), m.ranks[1], group=m.group)
+    if m.rank == 1:
+        work.wait()
+        same(got, torch.ones(3), "after a time-out")
+
+
+def check_pipeline(m):
+    """Two stages of a model, activations to the right and gradients to the left: the losses of the whole model."""
+
+    def stages():
+        torch.manual_seed(5)
+        return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.Tanh()), torch.nn.Linear(16, 3)
+
+    features, target = torch.randn(8, 6, generator=torch.Generator().manual_seed(6)), torch.ones(8, 3)
+    first, second = stages()
+    whole = torch.nn.Sequential(first, second)
+    expected = []
+    for _ in range(3):
+        whole.zero_grad()
+        loss = torch.nn.functional.mse_loss(whole(features), target)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in whole.parameters():
+                parameter -= 0.1 * parameter.grad
+        expected.append(loss.detach())
+    if m.rank > 1 or m.size == 1:
+        return
+    mine, there = stages()[m.rank], m.ranks[1 - m.rank]
+    losses = []
+    for _ in range(3):
+        mine.zero_grad()
+        if m.rank == 0:
+            activation = mine(features)
+            gradient = torch.empty_like(activation)
+            dist.send(activation.detach(), there, group=m.group)
+            dist.recv(gradient, there, group=m.group)
+            activation.backward(gradient)
+        else:
+            activation = torch.empty(8, 16)
+            dist.recv(activation, there, group=m.group)
+            activation.requires_grad_()
+            loss = torch.nn.functional.mse_loss(mine(activation), target)
+            loss.backward()
+            dist.send(activation.grad, there, group=m.group)
+            losses.append(loss.detach())
+        with torch.no_grad():
+            for parameter in mine.parameters():
+                parameter -= 0.1 * parameter.grad
+    for got, loss in zip(losses, expected):
+        assert torch.allclose(got, loss, atol=1e-6), (got, loss)
+
+
 def check_errors(m):
     """All ranks are told, and the group lives on."""
     if m.size > 1:
@@ -281,6 +404,16 @@ def check_subgroups(size):
         if dist.get_rank() in ranks:
             for check in CHECKS:
                 check(Members(ranks, group))
+    if size > 1:  # groups that share a set, and a tag
+        groups = [dist.new_group([0, 1]) for _ in range(2)]
+        got = [torch.empty(1), torch.empty(1)]
+        if dist.get_rank() == 0:
+            works = [dist.isend(torch.full((1,), float(i)), 1, group=groups[i]) for i in (0, 1)]
+        else:
+            works = [dist.irecv(got[i], 0, group=groups[i]) for i in (1, 0) if dist.get_rank() == 1]
+        for work in works:
+            work.wait()
+        assert dist.get_rank() != 1 or [part.item() for part in got] == [0, 1], got
     for _ in range(40):
         group = dist.new_group([0, size - 1] if size > 1 else [0])
     if dist.get_rank() in (0, size - 1):
@@ -294,6 +427,8 @@ CHECKS = [
     check_all_to_all,
     check_objects,
     check_works,
+    check_points,
+    check_pipeline,
     check_errors,
 ]
 

@@ -95,6 +95,34 @@ def tensor_parallel():
     return losses
 
 
+def pipeline():
+    """Two stages (further ranks look on) and four micro-batches."""
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 5):
+        return []
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    group, rank = dist.new_group([0, 1]), dist.get_rank()
+    if rank > 1:
+        return []
+    net = model()[:2] if rank == 0 else model()[2:]
+    stage = PipelineStage(net, rank, 2, torch.device("cpu"), group=group)
+    schedule = ScheduleGPipe(stage, 4, loss_fn=torch.nn.functional.mse_loss)
+    optimizer = adam(net)
+    torch.manual_seed(5)
+    losses = []
+    for _ in range(STEPS):
+        features, target = torch.randn(8, 16), torch.randn(8, 8)
+        optimizer.zero_grad()
+        of_parts = []
+        if rank == 0:
+            schedule.step(features)
+        else:
+            schedule.step(target=target, losses=of_parts)
+        optimizer.step()
+        losses += [loss.detach().clone() for loss in of_parts]
+    return losses + [parameter.detach() for parameter in net.parameters()]
+
+
 def dtensor():
     try:
         from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -126,7 +154,7 @@ def checkpoint():
     return []
 
 
-CASES = [ddp, ddp_compiled, fsdp1, fsdp2, zero, tensor_parallel, dtensor, checkpoint]
+CASES = [ddp, ddp_compiled, fsdp1, fsdp2, zero, tensor_parallel, pipeline, dtensor, checkpoint]
 
 
 def main():

@@ -26,6 +26,7 @@ from ._start import start
 from ._work import DistBackendError, milliseconds
 
 SLOTS = 64
+TAGS = 1 << 32  # of a group; above them in the engine's tag is the group's number
 
 DTYPES: Dict[torch.dtype, int] = {
     getattr(torch, name): int(kind)
@@ -52,6 +53,7 @@ class Engine:
     def __init__(self, store: Any, rank: int, size: int, timeout_ms: int) -> None:
         self.context = start(store, rank, size, timeout_ms)
         self._sets: Dict[Tuple[int, ...], Optional[ProcessSet]] = {tuple(range(size)): None}
+        self._groups: Dict[Tuple[int, ...], int] = {}
         self._users = 0
 
     def process_set(self, ranks: Sequence[int]) -> Optional[ProcessSet]:
@@ -60,6 +62,13 @@ class Engine:
         if key not in self._sets:
             self._sets[key] = self.context.process_set(key)
         return self._sets[key]
+
+    def number(self, ranks: Sequence[int]) -> int:
+        """How many groups of these ranks there were before this one: it tells those of one set apart."""
+        key = tuple(sorted(ranks))
+        number = self._groups.get(key, 0)
+        self._groups[key] = number + 1
+        return number
 
     def use(self) -> None:
         self._users += 1
@@ -109,6 +118,7 @@ class Channel:
         self.timeout_ms = milliseconds(opts.timeout)
         self.engine, self.ranks, members = engine_for(opts)
         self._set = members._p if members is not None else None
+        self._number = self.engine.number(self.ranks)
         self.engine.use()
         self.label = str(opts.group_id or "0")
         self.sequence = 0
@@ -146,11 +156,22 @@ class Channel:
         info.timeout_ms = timeout_ms or self.timeout_ms
         for name, value in values.items():
             setattr(info, name, value)
-        return self._send(info, (source, target, info))
+        return self._submit_in_turn(info, (source, target, info))
 
-    def _send(self, info: TensorInfo, keep: Any) -> Request:
-        ctx = self.engine.context
-        made = ctypes.c_void_p()
+    def point_to_point(self, collective: Collective, data: torch.Tensor, peer: int, tag: int) -> Request:
+        """Submit a send or a receive, which has no turn. data: contiguous. peer: a number in the group."""
+        if not 0 <= tag < TAGS:
+            raise ValueError(f"halay: the tag {tag} is not one of 0 to {TAGS - 1}")
+        info = TensorInfo()
+        info.struct_size = ctypes.sizeof(TensorInfo)
+        info.collective, info.set = collective, self._set
+        info.dtype, info.dimensions = DTYPES[data.dtype], 1
+        info.shape[0] = data.numel()
+        info.in_ = info.out = data.data_ptr()
+        info.peer, info.tag = self.ranks[peer], self._number * TAGS + tag
+        return self._submit(info, data)
+
+    def _submit_in_turn(self, info: TensorInfo, keep: Any) -> Request:
         with self._lock:
             slot = self.sequence % SLOTS
             self.sequence += 1
@@ -158,17 +179,22 @@ class Channel:
             if before is not None and not before.poll():
                 _wait_for(before)
             info.name = self._names[slot]
-            try:
-                with ctx._lock:
-                    status = held.halay_submit_named(ctx._open(), info, None, None, made)
-                    if ctx._orphans:
-                        ctx._reap()
-            except HalayError as failure:
-                raise DistBackendError(f"halay: {failure}") from failure
-            if status != Status.OK:
-                raise DistBackendError(f"halay: {last_error(status, 'submit')}")
-            request = self._slots[slot] = Request(ctx, made.value, None, keep, None, None)
+            request = self._slots[slot] = self._submit(info, keep)
         return request
+
+    def _submit(self, info: TensorInfo, keep: Any) -> Request:
+        ctx = self.engine.context
+        made = ctypes.c_void_p()
+        try:
+            with ctx._lock:
+                status = held.halay_submit_named(ctx._open(), info, None, None, made)
+                if ctx._orphans:
+                    ctx._reap()
+        except HalayError as failure:
+            raise DistBackendError(f"halay: {failure}") from failure
+        if status != Status.OK:
+            raise DistBackendError(f"halay: {last_error(status, 'submit')}")
+        return Request(ctx, made.value, None, keep, None, None)
 
     def submit_group(self, tensors: Sequence[torch.Tensor], timeout_ms: int, reduction: int) -> Request:
         """Submit an all-reduce of several contiguous tensors, in place, as one."""
@@ -182,7 +208,7 @@ class Channel:
         info.collective, info.set, info.reduction = Collective.ALLREDUCE, self._set, reduction
         info.members, info.member_count, info.member_bytes = members, len(tensors), ctypes.sizeof(Member)
         info.timeout_ms = timeout_ms or self.timeout_ms
-        return self._send(info, (tensors, members))
+        return self._submit_in_turn(info, (tensors, members))
 
     def sizes(self, values: Sequence[int]) -> Any:
         """An array of counts, one a rank."""

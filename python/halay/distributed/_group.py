@@ -361,13 +361,25 @@ class Collectives:
 
     # ---- points and barriers ----
 
-    def send(self, tensors: _Tensors, peer: int, tag: int) -> Any:
-        raise NotImplementedError("halay: this backend has no send and receive yet; a group of gloo has them")
+    def send(self, tensors: _Tensors, peer: int, tag: int = 0) -> Any:
+        _check(tensors)
+        request = self._channel.point_to_point(Collective.SEND, _bytes_of(tensors[0]), peer, tag)
+        return self._message(request, tensors, f"send to {peer}, tag {tag}", None, -1)
 
-    recv = send
+    def recv(self, tensors: _Tensors, peer: int, tag: int = 0) -> Any:
+        _check(tensors)
+        tensor, data = tensors[0], _bytes_of(tensors[0])
+        request = self._channel.point_to_point(Collective.RECEIVE, data, peer, tag)
+        finish = None if tensor.is_contiguous() else lambda: _store(tensor, data)
+        return self._message(request, tensors, f"receive from {peer}, tag {tag}", finish, peer)
 
-    def recv_anysource(self, tensors: _Tensors, tag: int) -> Any:
-        return self.send(tensors, -1, tag)
+    def _message(self, request: Request, tensors: _Tensors, what: str, finish: Any, source: int) -> Any:
+        """The Work for a send or a receive. The engine has no time-outs for them: who waits has the group's."""
+        work = Work(request, tensors, what, finish, source, self._channel.timeout_ms)
+        return work if _called_from_python() else _c10d._create_work_from_future(work.get_future())
+
+    def recv_anysource(self, tensors: _Tensors, tag: int = 0) -> Any:
+        raise NotImplementedError("halay: a receive from any rank is not offered: say from which (src)")
 
     recvAnysource = recv_anysource
 

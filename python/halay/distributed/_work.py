@@ -30,7 +30,8 @@ class Work(_c10d.Work):
     """
     What the collectives return.
 
-    finish: what is left to do with the data when they are there, on the thread that sees it first.
+    finish: what is left to do with the data when they are there, on the thread that sees it first. limit_ms: how long a
+    wait without a time-out of its own may last, of a send or a receive, which cannot be withdrawn; 0: for ever.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class Work(_c10d.Work):
         what: str,
         finish: Optional[Callable[[], Any]] = None,
         source: int = -1,
+        limit_ms: Optional[int] = None,
     ) -> None:
         super().__init__()
         self._request: Optional[Request] = request
         self._outputs, self._what, self._finish, self._source = outputs, what, finish, source
+        self._limit_ms = limit_ms
         self._error: Optional[Exception] = None
         self._future: Any = None
         self._promise: Any = None
@@ -70,17 +73,21 @@ class Work(_c10d.Work):
             promise.set_result(self)
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
-        """Block until it has ended. DistBackendError: what went wrong, with the ranks; a time-out withdraws it."""
+        """Block until it has ended. DistBackendError: what went wrong, which ranks. A late collective is withdrawn."""
         request = self._request
         if request is not None:
-            seconds = milliseconds(timeout) / 1000
+            seconds = (milliseconds(timeout) or self._limit_ms or 0) / 1000
             try:
                 request.wait(seconds or None)
             except HalayError:
                 pass  # _end takes note of it
             except TimeoutError:
-                request.cancel()
-                raise DistBackendError(f"halay: {self._what}: timed out, it was given {seconds} s to end") from None
+                what = f"halay: {self._what}: timed out, it was given {seconds} s to end"
+                if self._limit_ms is None:
+                    request.cancel()
+                else:
+                    what += "; it is still in flight"
+                raise DistBackendError(what) from None
             self._end()
         if self._error is not None:
             raise self._error
