@@ -13,9 +13,10 @@ docs/guides/pytorch.md says what there is and what differs from gloo.
 import torch
 import torch.distributed as dist
 
+from ._compress import compress_hook
 from ._group import create
 
-__all__ = ["register"]
+__all__ = ["compress_hook", "register"]
 
 
 def register() -> None:
