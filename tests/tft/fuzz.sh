@@ -9,6 +9,7 @@ for part in calendar csv data dictionary document_reader encoding fill fit holid
     number output_file paths rows schema schema_inputs series_grid table view windows; do
     sources="$sources tft/data/$part.c"
 done
-sources="$sources tft/kernels/thread.c base/config.c base/document.c base/log.c base/memory.c base/parse.c"
+sources="$sources tft/kernels/thread.c base/config.c base/document.c base/error_text.c base/log.c base/memory.c"
+sources="$sources base/parse.c base/types.c"
 # shellcheck disable=SC2086 # words are meant
 exec "$top_srcdir/tests/fuzz/with_clang" tests/tft/test_fuzz $sources -- -ljansson -lyaml -lz -lm
