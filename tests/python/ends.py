@@ -131,7 +131,9 @@ def thread():
     waiter.join()
     assert len(ended) == 1, ended
     ctx = halay.Context()
-    threading.Thread(target=ctx.allreduce, args=(numpy.ones(5),), kwargs={"name": f"b {ctx.rank}"}, daemon=True).start()
+    # Still waiting when the interpreter ends. An error that nobody catches would be printed by a daemon thread, which
+    # Python itself may not survive then.
+    threading.Thread(target=wait, daemon=True).start()
     ctx.barrier()
 
 
