@@ -53,13 +53,18 @@ def _numpy_type(dtype: Any) -> int:
     return int(kind)
 
 
-def _torch_type(dtype: Any) -> int:
+def torch_types() -> Dict[Any, int]:
+    """The element types of this PyTorch, which the program has imported, that halay has: by torch.dtype."""
     if not _torch_types:
         torch = sys.modules["torch"]
         for name, kind in _TORCH_NAMES.items():
             if hasattr(torch, name):
                 _torch_types[getattr(torch, name)] = int(kind)
-    kind_of = _torch_types.get(dtype)
+    return _torch_types
+
+
+def _torch_type(dtype: Any) -> int:
+    kind_of = torch_types().get(dtype)
     if kind_of is None:
         raise TypeError(f"halay has no element type {dtype}: it has {_KNOWN}")
     return kind_of

@@ -31,6 +31,19 @@ _reductions: Dict[Any, int] = {one.name.lower().replace("_", "-"): int(one) for 
 _wires: Dict[Any, int] = {"as-is": 0, "f16": 1, "bf16": 2, None: 0}
 
 
+# The longest time-out there is, 24 days.
+_MILLISECONDS_MAX = 2**31 - 1
+
+
+def _encode(name: str) -> bytes:
+    """A name as the library takes it, which would end at a NUL."""
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a str, not {type(name).__qualname__}")
+    if "\0" in name:
+        raise ValueError(f"a name has no NUL: {name!r}")
+    return name.encode()
+
+
 def _number(kind: str, known: Dict[Any, int], given: Any) -> int:
     """The number of a reduction or a wire type, which is given as such or by its name."""
     if isinstance(given, int):
@@ -38,6 +51,15 @@ def _number(kind: str, known: Dict[Any, int], given: Any) -> int:
     if given not in known:
         raise ValueError(f"there is no {kind} {given!r}: there are {', '.join(name for name in known if name)}")
     return known[given]
+
+
+def _dtype(given: Union[DType, str, int]) -> DType:
+    """An element type, which is given as such or by its name."""
+    try:
+        return DType[given.upper()] if isinstance(given, str) else DType(given)
+    except (KeyError, ValueError):
+        names = ", ".join(one.name.lower() for one in DType)
+        raise ValueError(f"there is no element type {given!r}: there are {names}") from None
 
 
 class ProcessSet:
@@ -308,12 +330,12 @@ class Context:
     ) -> Tuple[TensorInfo, str]:
         """What does not depend on the data."""
         name = self._name(collective, name)
-        info = TensorInfo(_info_size, name.encode(), collective)
+        info = TensorInfo(_info_size, _encode(name), collective)
         info.reduction = _number("reduction", _reductions, reduction)
         info.root, info.prescale, info.postscale, info.priority = root, prescale, postscale, priority
         info.wire = _number("wire type", _wires, wire)
         if timeout is not None:
-            info.timeout_ms = max(1, int(timeout * 1000 + 0.999))
+            info.timeout_ms = max(1, int(min(timeout * 1000 + 0.999, _MILLISECONDS_MAX)))
         if process_set is not None:
             info.set = process_set._p
         return info, name
@@ -523,7 +545,10 @@ class Context:
     # ---- process sets ----
 
     def process_set(self, ranks: Sequence[int]) -> ProcessSet:
-        """Make a set of these ranks, which call it, and others don't. Blocks until all of them have called."""
+        """
+        Make a set of these ranks, which call it, and others don't. Blocks until all of them have called, Ctrl-C or not:
+        ranks that are in several sets make them in the same order, or wait for each other forever.
+        """
         array = (ctypes.c_int * len(ranks))(*ranks)
         place = ctypes.c_void_p()
         status = self._call(lib.halay_process_set_create, self._p, array, len(ranks), ctypes.byref(place))
@@ -548,7 +573,11 @@ class Context:
         dtype: a DType or its name ("f32", "bf16"); kind: "numpy", "torch", or "bytes" for a memoryview. The memory is
         freed with the last array over it.
         """
-        number = DType[dtype.upper()] if isinstance(dtype, str) else DType(dtype)
+        number = _dtype(dtype)
+        if kind not in ("numpy", "torch", "bytes"):
+            raise ValueError(f"there is no kind {kind!r}: there are numpy, torch, bytes")
+        if number == DType.BF16 and kind == "numpy":
+            raise ValueError('NumPy has no bfloat16: pass kind="torch" or "bytes"')
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         count = buffers.elements(shape)
         memory = _Memory(self, max(1, count * ITEM_SIZES[number]))

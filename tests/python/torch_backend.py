@@ -364,6 +364,11 @@ def check_errors(m):
             pass
         else:
             raise AssertionError("no error")
+    if hasattr(torch, "float8_e5m2"):
+        eight = torch.ones(2).to(torch.float8_e5m2)
+        refused(TypeError, lambda: dist.all_reduce(eight, group=m.group), "float8_e5m2")
+    if m.group is None or m.group is dist.group.WORLD:  # torch looks ranks up in the others
+        refused(ValueError, lambda: dist.broadcast(torch.ones(2), 99, group=m.group), "99")
     mine = torch.ones(2)
     dist.all_reduce(mine, group=m.group)
     same(mine, torch.full((2,), float(m.size)), "after errors")

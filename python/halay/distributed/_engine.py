@@ -18,7 +18,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .._library import Member, TensorInfo, held, last_error
-from ..constants import Collective, DType, Status
+from ..buffers import torch_types
+from ..constants import Collective, Status
 from ..context import ProcessSet
 from ..errors import HalayError, UnsupportedError
 from ..request import Request
@@ -28,23 +29,14 @@ from ._work import DistBackendError, milliseconds
 SLOTS = 64
 TAGS = 1 << 32  # of a group; above them in the engine's tag is the group's number
 
-DTYPES: Dict[torch.dtype, int] = {
-    getattr(torch, name): int(kind)
-    for name, kind in (
-        ("float32", DType.F32),
-        ("float64", DType.F64),
-        ("float16", DType.F16),
-        ("bfloat16", DType.BF16),
-        ("int32", DType.I32),
-        ("int64", DType.I64),
-        ("uint8", DType.U8),
-        ("int8", DType.I8),
-        ("uint16", DType.U16),
-        ("int16", DType.I16),
-        ("bool", DType.BOOL),
-    )
-    if hasattr(torch, name)
-}
+DTYPES = torch_types()
+
+
+def _dtype(tensor: torch.Tensor) -> int:
+    if tensor.dtype not in DTYPES:
+        known = ", ".join(str(one).replace("torch.", "") for one in DTYPES)
+        raise TypeError(f"halay: {tensor.dtype} cannot be reduced, only moved: what can be is {known}")
+    return DTYPES[tensor.dtype]
 
 
 class Engine:
@@ -147,7 +139,7 @@ class Channel:
         info.shape[: len(shape)] = shape
         data = source if source is not None else target
         if data is not None:
-            info.dtype = DTYPES[data.dtype]
+            info.dtype = _dtype(data)
         if source is not None:
             info.in_ = source.data_ptr()
         if target is not None:
@@ -165,7 +157,7 @@ class Channel:
         info = TensorInfo()
         info.struct_size = ctypes.sizeof(TensorInfo)
         info.collective, info.set = collective, self._set
-        info.dtype, info.dimensions = DTYPES[data.dtype], 1
+        info.dtype, info.dimensions = _dtype(data), 1
         info.shape[0] = data.numel()
         info.in_ = info.out = data.data_ptr()
         info.peer, info.tag = self.ranks[peer], self._number * TAGS + tag
@@ -201,7 +193,7 @@ class Channel:
         members = (Member * len(tensors))()
         for member, tensor in zip(members, tensors):
             member.in_ = member.out = tensor.data_ptr()
-            member.dtype, member.dimensions = DTYPES[tensor.dtype], 1
+            member.dtype, member.dimensions = _dtype(tensor), 1
             member.shape[0] = tensor.numel()
         info = TensorInfo()
         info.struct_size = ctypes.sizeof(TensorInfo)

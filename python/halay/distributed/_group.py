@@ -107,6 +107,11 @@ class Collectives:
         self._rank, self._size = opts.group_rank, opts.group_size
         self._channel = channel
 
+    def _root(self, opts: Any) -> int:
+        if not 0 <= opts.rootRank < self._size:
+            raise ValueError(f"halay: root {opts.rootRank} is none of the group's {self._size} ranks")
+        return int(opts.rootRank)
+
     def _work(self, request: Request, outputs: Any, what: str, finish: Optional[Callable[[], Any]] = None) -> Any:
         """The Work for a request. Called by the collectives directly: the frame above them is their caller."""
         work = Work(request, outputs, what, finish)
@@ -182,7 +187,7 @@ class Collectives:
 
     def reduce(self, tensors: _Tensors, opts: Any) -> Any:
         _check(tensors)
-        tensor, here = tensors[0], self._rank == opts.rootRank
+        tensor, here = tensors[0], self._rank == self._root(opts)
         data = tensor.clone(memory_format=torch.contiguous_format)
         request = self._channel.submit(
             Collective.ALLREDUCE, data, data, (data.numel(),), _timeout(opts), reduction=_reduction(_kind(opts))
@@ -243,7 +248,7 @@ class Collectives:
             data,
             (data.numel(),),
             _timeout(opts),
-            root=self._channel.ranks[opts.rootRank],
+            root=self._channel.ranks[self._root(opts)],
         )
         return self._work(
             request, tensors, "broadcast", None if tensor.is_contiguous() else lambda: _store(tensor, data)
@@ -333,7 +338,7 @@ class Collectives:
 
     def gather(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any) -> Any:
         """An all-to-all in which only the root gets rows."""
-        here = self._rank == opts.rootRank
+        here = self._rank == self._root(opts)
         parts = outputs[0] if here else []
         _check(parts + inputs)
         data = _bytes_of(inputs[0])
@@ -348,7 +353,7 @@ class Collectives:
 
     def scatter(self, outputs: _Tensors, inputs: List[_Tensors], opts: Any) -> Any:
         """An all-to-all in which only the root gives rows."""
-        here = self._rank == opts.rootRank
+        here = self._rank == self._root(opts)
         parts = inputs[0] if here else []
         _check(parts + outputs)
         part = torch.empty_like(_bytes_of(outputs[0]))

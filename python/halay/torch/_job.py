@@ -10,13 +10,10 @@ import torch
 
 from halay import ArgumentError, Context, DuplicateError, HalayError
 from halay import ProcessSet as EngineSet
-from halay import elastic
+from halay import buffers, elastic
 
-# The element types, by the engine's names.
-TYPES: Dict[torch.dtype, str] = {
-    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32",
-    torch.int64: "i64", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.bool: "bool",
-}
+# The element types that there are.
+TYPES = buffers.torch_types()
 
 NOT_INITIALIZED = 'Horovod has not been initialized; use hvd.init().'
 
