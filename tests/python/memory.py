@@ -2,6 +2,7 @@
 """Many steps in flat memory. memory.py STEPS"""
 
 import gc
+import itertools
 import sys
 
 import numpy
@@ -32,8 +33,9 @@ def without_name(ctx, tensor, ones):
     ctx.allreduce(ones)
 
 
-def forgotten(ctx, tensor, ones):
-    ctx.allreduce_async(ones, name="forgotten")
+def forgotten(ctx, tensor, ones, turns=itertools.count()):
+    # A barrier may end before what was submitted before it: names come again after many.
+    ctx.allreduce_async(ones, name=f"forgotten {next(turns) % 256}")
     ctx.barrier()
 
 
