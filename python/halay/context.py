@@ -62,6 +62,13 @@ def _dtype(given: Union[DType, str, int]) -> DType:
         raise ValueError(f"there is no element type {given!r}: there are {names}") from None
 
 
+def _int32(what: str, value: int) -> int:
+    """The value, if it fits in C's int: ctypes would cut it without a word."""
+    if not -(1 << 31) <= value < 1 << 31:
+        raise ValueError(f"{what} is {value}, which is out of range")
+    return value
+
+
 class ProcessSet:
     """Some ranks of the job; Context.process_set makes one. Operations with process_set=... are of its members."""
 
@@ -332,7 +339,8 @@ class Context:
         name = self._name(collective, name)
         info = TensorInfo(_info_size, _encode(name), collective)
         info.reduction = _number("reduction", _reductions, reduction)
-        info.root, info.prescale, info.postscale, info.priority = root, prescale, postscale, priority
+        info.root, info.priority = _int32("root", root), _int32("priority", priority)
+        info.prescale, info.postscale = prescale, postscale
         info.wire = _number("wire type", _wires, wire)
         if timeout is not None:
             info.timeout_ms = max(1, int(min(timeout * 1000 + 0.999, _MILLISECONDS_MAX)))
@@ -359,8 +367,12 @@ class Context:
         keep: List[Any] = [given.owner]
         size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)
         if splits is not None:
+            if collective not in (Collective.REDUCE_SCATTER, Collective.ALLTOALL):
+                raise ValueError("splits are for a reduce-scatter and an all-to-all")
             if len(splits) != size:
                 raise ValueError(f"{len(splits)} splits for {size} ranks")
+            if min(splits) < 0:
+                raise ValueError(f"splits are {list(splits)}, and rows cannot be fewer than 0")
             counts = (ctypes.c_size_t * size)(*splits)
             info.splits = counts
             keep.append(counts)
@@ -549,7 +561,7 @@ class Context:
         Make a set of these ranks, which call it, and others don't. Blocks until all of them have called, Ctrl-C or not:
         ranks that are in several sets make them in the same order, or wait for each other forever.
         """
-        array = (ctypes.c_int * len(ranks))(*ranks)
+        array = (ctypes.c_int * len(ranks))(*(_int32("a rank", rank) for rank in ranks))
         place = ctypes.c_void_p()
         status = self._call(lib.halay_process_set_create, self._p, array, len(ranks), ctypes.byref(place))
         if status:
