@@ -13,18 +13,9 @@ import threading
 import time
 
 import numpy
+from checks import raises
 
 import halay
-
-
-def raises(kind, call, *words):
-    try:
-        call()
-    except kind as failure:
-        for word in words:
-            assert word in str(failure), (word, str(failure))
-        return failure
-    raise SystemExit(f"no {kind.__name__} was raised")
 
 
 def check_mismatches(ctx):

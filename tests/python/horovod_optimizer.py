@@ -3,6 +3,7 @@
 import warnings
 
 import torch
+from checks import raises
 
 import halay.torch as hvd
 
@@ -170,16 +171,7 @@ def adasum():
     same(torch.nn.utils.parameters_to_vector(model.parameters()),
          torch.nn.utils.parameters_to_vector(alone.parameters()))
     if SIZE > 1:
-        raises(AssertionError, "Skipping synchronization is not supported", optimizer.skip_synchronize().__enter__)
-
-
-def raises(kind, text, call):
-    try:
-        call()
-    except kind as e:
-        assert text in str(e), e
-    else:
-        raise AssertionError(f"no {kind.__name__}: {text}")
+        raises(AssertionError, optimizer.skip_synchronize().__enter__, "Skipping synchronization is not supported")
 
 
 def misuse():
@@ -188,22 +180,22 @@ def misuse():
     def wrap(**options):
         return hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **options)
     named = list(model.named_parameters())
-    raises(ValueError, "sequence of tuples", lambda: wrap(named_parameters=model.parameters()))
-    raises(ValueError, "must be unique. Found duplicates: a",
-           lambda: wrap(named_parameters=[("a", p) for _, p in named]))
-    raises(ValueError, "were not named", lambda: wrap(named_parameters=named[:1]))
-    raises(ValueError, "not supported with op != Average", lambda: wrap(gradient_predivide_factor=2.0, op=hvd.Sum))
-    raises(ValueError, "backward_passes_per_step must be > 0", lambda: wrap(backward_passes_per_step=0))
-    raises(ValueError, "non-negative integer", lambda: wrap(groups=-1))
-    raises(ValueError, "must consist of torch.Tensor", lambda: wrap(groups=[[1]]))
-    raises(ValueError, "only appear once", lambda: wrap(groups=[[named[0][1]], [named[0][1]]]))
+    raises(ValueError, lambda: wrap(named_parameters=model.parameters()), "sequence of tuples")
+    raises(ValueError, lambda: wrap(named_parameters=[("a", p) for _, p in named]),
+           "must be unique. Found duplicates: a")
+    raises(ValueError, lambda: wrap(named_parameters=named[:1]), "were not named")
+    raises(ValueError, lambda: wrap(gradient_predivide_factor=2.0, op=hvd.Sum), "not supported with op != Average")
+    raises(ValueError, lambda: wrap(backward_passes_per_step=0), "backward_passes_per_step must be > 0")
+    raises(ValueError, lambda: wrap(groups=-1), "non-negative integer")
+    raises(ValueError, lambda: wrap(groups=[[1]]), "must consist of torch.Tensor")
+    raises(ValueError, lambda: wrap(groups=[[named[0][1]], [named[0][1]]]), "only appear once")
     if SIZE == 1:
         return
     optimizer = wrap()
     x = torch.ones(1, 6, dtype=torch.float64)
     loss_of(model, x).backward()
-    raises(AssertionError, "zero_grad() was called after loss.backward()", optimizer.zero_grad)
-    raises(AssertionError, "Gradients were computed more than", lambda: loss_of(model, x).backward())
+    raises(AssertionError, optimizer.zero_grad, "zero_grad() was called after loss.backward()")
+    raises(AssertionError, lambda: loss_of(model, x).backward(), "Gradients were computed more than")
     optimizer.synchronize()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
