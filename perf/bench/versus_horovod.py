@@ -231,6 +231,18 @@ def row_of(name, counts, best, peers):
             ["%.1f" % (ms[peer] / ms[ours]) for peer in peers for ours in OURS])
 
 
+def read(parser, models):
+    """The options of a parser that has --models, --ranks and --rounds."""
+    options = bench.read(parser)
+    options.models = options.models.split(",")
+    for name in options.models:
+        if name not in models:
+            parser.error("no model '%s': there are %s" % (name, ", ".join(models)))
+    if options.ranks < 2 or options.rounds < 1:
+        parser.error("ranks must be at least 2, rounds at least 1")
+    return options
+
+
 def parse(models):
     parser = bench.parser(__doc__)
     parser.add_argument("--models", default="one,many-small,resnet50,bert-large",
@@ -243,14 +255,7 @@ def parse(models):
     parser.add_argument("--mpirun", default="mpirun", help="of the MPI that Horovod was built with (mpirun)")
     parser.add_argument("--list", action="store_true", help="print the models and end")
     parser.add_argument("--rank-of", choices=["horovod", "gloo"], help=argparse.SUPPRESS)
-    options = bench.read(parser)
-    options.models = options.models.split(",")
-    for name in options.models:
-        if name not in models:
-            parser.error("no model '%s': there are %s" % (name, ", ".join(models)))
-    if options.ranks < 2 or options.rounds < 1:
-        parser.error("ranks must be at least 2, rounds at least 1")
-    return options
+    return read(parser, models)
 
 
 def main():

@@ -25,7 +25,7 @@ import time
 sys.dont_write_bytecode = True
 import bench  # noqa: E402 (beside this file)
 from bench import TOP  # noqa: E402
-from versus_horovod import read_models  # noqa: E402
+import versus_horovod  # noqa: E402
 
 LIMIT_S = 600
 WARMUP, LEAST_STEPS = 5, 5
@@ -101,7 +101,7 @@ def optimizer(system, options):
     else:
         import horovod.torch as hvd
     hvd.init()
-    counts = read_models(MODELS)[options.models[0]]
+    counts = versus_horovod.read_models(MODELS)[options.models[0]]
     steps = []
     for is_distributed in (False, True):
         gradients = Gradients(counts)
@@ -235,21 +235,16 @@ def parse(models):
     parser.add_argument("--mpirun", default="mpirun", help="of the MPI that Horovod was built with (mpirun)")
     parser.add_argument("--rank-of", help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
-    options = bench.read(parser)
-    options.models, options.cases = options.models.split(","), options.cases.split(",")
-    for name in options.models:
-        if name not in models:
-            parser.error("no model '%s': there are %s" % (name, ", ".join(models)))
+    options = versus_horovod.read(parser, models)
+    options.cases = options.cases.split(",")
     for name in options.cases:
         if name not in SYSTEMS:
             parser.error("no case '%s': there are %s" % (name, ", ".join(SYSTEMS)))
-    if options.ranks < 2 or options.rounds < 1:
-        parser.error("ranks must be at least 2, rounds at least 1")
     return options
 
 
 def main():
-    models = read_models(MODELS)
+    models = versus_horovod.read_models(MODELS)
     options = parse(models)
     if options.rank_of:
         be_rank(options)
