@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The lists of tests (tests/fragment.am) name tests that there are, and each program whose ranks are threads is among
-# those that the thread sanitizer runs.
+# those that the thread sanitizer runs. In a checkout, each of its files is packed into the sources that are released,
+# but git's own and Debian's.
 . "${top_srcdir:?}/tests/build/build.sh"
 
 plain_make print-tests >"$scratch/tests"
@@ -16,4 +17,12 @@ for source in $(grep -lE '^#include "(tests/fake/fake|tests/fusion/ranks)[.]h"' 
     checks=$((checks + 1))
     grep -qxF "${source%.c}" "$scratch/thread" || wrong "$source runs ranks as threads and is not in THREAD_TESTS"
 done
+if [ -e .git ] && command -v git >/dev/null 2>&1; then
+    plain_make print-dist | sed "s|^$(pwd)/||" >"$scratch/packed"
+    git ls-files -- . ':!debian' ':!.git*' >"$scratch/tracked"
+    while read -r name; do
+        checks=$((checks + 1))
+        grep -qxF "$name" "$scratch/packed" || wrong "$name is tracked and no make dist packs it"
+    done <"$scratch/tracked"
+fi
 build_end
