@@ -273,6 +273,29 @@ __attribute__((noreturn)) static void be_relay(const struct tunnel tunnels[TUNNE
     _exit(status != HALAY_OK);
 }
 
+/* The ranks of this host have ended, and the job may not have. */
+static void wait_on(int number)
+{
+    static const char text[] = "halayrun: the ranks of this host have ended; it waits for the end of the job (the same "
+                               "signal again ends it at once)\n";
+
+    (void)number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        return; /* nobody reads it */
+}
+
+/* From now on the first signal that asks this host to stop has nobody to be passed on to. */
+static void outlive_one_stop(void)
+{
+    static const int stops[] = { SIGINT, SIGTERM, SIGHUP };
+    const struct sigaction action = { .sa_handler = wait_on, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+    struct sigaction before;
+
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(stops[i], &action, NULL);
+}
+
 /* Run the agent with these pipe ends as its standard streams; they are closed afterwards. */
 static void be_agent(struct halay_log *log, const int ends[3])
 {
@@ -286,7 +309,6 @@ static void be_agent(struct halay_log *log, const int ends[3])
         close(ends[i]);
     }
     int code = failed ? 1 : front_run(&(struct job_setting){ .log = log, .stopped_ms = SILENCE_MS }, agent_run);
-    sigprocmask(SIG_SETMASK, &before, NULL); /* the front has blocked all of them */
     const unsigned char end[2] = { 0, (unsigned char)code };
     signal(SIGPIPE, SIG_IGN); /* not earlier: the ranks would inherit it */
     int is_sent = write(STDERR_FILENO, end, sizeof end) == (ssize_t)sizeof end;
@@ -298,6 +320,8 @@ static void be_agent(struct halay_log *log, const int ends[3])
         dup2(saved[i], i);
         close(saved[i]);
     }
+    outlive_one_stop();
+    sigprocmask(SIG_SETMASK, &before, NULL); /* the front has blocked all of them */
     if (!is_sent)
         say("cannot tell the first host how the ranks of this one ended: %s", strerror(errno));
 }

@@ -132,6 +132,8 @@ check "ranks of the other host end" wait_for eval \
     'test "$(for p in $(cat "$dir/pids"); do is_gone $p && echo; done | wc -l)" = 2'
 check "its halayrun has no children" wait_for eval '! pgrep -P $pid2 >/dev/null'
 check "it waits" kill -0 $pid2
+kill -TERM $pid2
+check "told to stop, it goes on waiting" wait_for grep -q 'it waits for the end of the job' "$dir/err2"
 touch "$dir/pids.go"
 ends 0
 rm -f "$dir/pids" "$dir/pids.go"
