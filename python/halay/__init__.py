@@ -34,6 +34,7 @@ from .errors import (
 )
 from .rendezvous import Rendezvous
 from .request import Request, Tensor, wait_all, wait_any
+from .start import unique_id
 
 __all__ = [
     "ArgumentError",
@@ -62,6 +63,7 @@ __all__ = [
     "Wire",
     "__version__",
     "run",
+    "unique_id",
     "wait_all",
     "wait_any",
 ]

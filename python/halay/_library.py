@@ -8,7 +8,7 @@ never block and never wait for another thread of this program.
 
 import ctypes
 import os
-from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
 from typing import Any, List, Optional, Tuple
 
 from .constants import DIMENSIONS_MAX
@@ -45,6 +45,12 @@ class Rendezvous(ctypes.Structure):
     ]
 
 
+class UniqueId(ctypes.Structure):
+    """struct halay_unique_id"""
+
+    _fields_ = [("bytes", c_ubyte * 256)]
+
+
 class Options(ctypes.Structure):
     """struct halay_options"""
 
@@ -59,6 +65,9 @@ class Options(ctypes.Structure):
         ("join_average", c_char_p),
         ("rendezvous", POINTER(Rendezvous)),
         ("settings", POINTER(c_char_p)),
+        ("unique_id", POINTER(UniqueId)),
+        ("rank", c_int),
+        ("size", c_int),
     ]
 
 
@@ -152,7 +161,10 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_version", c_char_p, []),
     ("halay_status_string", c_char_p, [c_int]),
     ("halay_error_text", c_char_p, []),
-    ("halay_init", c_int, [POINTER(Options), POINTER(c_void_p)]),
+    ("halay_init_start", c_int, [POINTER(Options), POINTER(c_void_p)]),
+    ("halay_init_test", c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(c_int)]),
+    ("halay_init_cancel", None, [c_void_p]),
+    ("halay_unique_id_create", c_int, [POINTER(UniqueId)]),
     ("halay_fini", None, [c_void_p]),
     ("halay_rank", c_int, [c_void_p]),
     ("halay_size", c_int, [c_void_p]),

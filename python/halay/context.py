@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 from . import buffers
-from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, held, last_error, lib
+from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, UniqueId, held, last_error, lib
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
-from .errors import ClosedError, UnsupportedError, error
+from .errors import ClosedError, HalayError, UnsupportedError, error
 from .rendezvous import Rendezvous
 from .request import Finish, Request, Tensor, _unread
+from .start import begin
 from .watcher import Watcher
 
 # How long close() waits for threads that are in a call that does not end: no longer than for the other ranks.
@@ -60,6 +61,15 @@ def _dtype(given: Union[DType, str, int]) -> DType:
     except (KeyError, ValueError):
         names = ", ".join(one.name.lower() for one in DType)
         raise ValueError(f"there is no element type {given!r}: there are {names}") from None
+
+
+def _check_id(given: bytes) -> bytes:
+    """An id as halay.unique_id() makes it."""
+    if not isinstance(given, (bytes, bytearray)):
+        raise TypeError(f"a unique id is bytes, not {type(given).__qualname__}")
+    if len(given) != ctypes.sizeof(UniqueId):
+        raise ValueError(f"a unique id has {ctypes.sizeof(UniqueId)} bytes, and this one {len(given)}")
+    return given
 
 
 def _int32(what: str, value: int) -> int:
@@ -132,11 +142,13 @@ class _Prepared(NamedTuple):
 class Context:
     """
     This process's membership in a job. Started by halayrun or mpirun it finds the other ranks, started alone it is a
-    job of one. Use it in a `with` statement, or call close().
+    job of one; waits for the others, HALAY_START_TIMEOUT seconds at most, and Ctrl-C is heard meanwhile. Use it in a
+    `with` statement, or call close().
 
     bootstrap, transport, join_average: as in struct halay_options. process_sets: lists of ranks, the same on all ranks.
     settings: variables of halay-environment(7) for this context alone, like {"HALAY_SPIN_US": 0}. rendezvous: how the
-    ranks meet over a key-value store of the program's own, whatever started this process.
+    ranks meet over a key-value store of the program's own, whatever started this process. unique_id: they meet by the
+    id that one of them has made (halay.unique_id), each with its own rank, of size ranks.
     log: is called with a level (0: error, 1: warning, 2: info, 3: debug) and a line, from any thread; lines go to
     standard error without it.
 
@@ -154,6 +166,9 @@ class Context:
         join_average: Optional[str] = None,
         settings: Optional[Mapping[str, object]] = None,
         rendezvous: Optional[Rendezvous] = None,
+        unique_id: Optional[bytes] = None,
+        rank: int = 0,
+        size: int = 0,
         log: Optional[Callable[[int, str], None]] = None,
     ) -> None:
         self._p: Optional[int] = None
@@ -177,13 +192,17 @@ class Context:
         meeting = rendezvous and rendezvous._struct()
         if meeting:
             options.rendezvous = ctypes.pointer(meeting)
-        place = ctypes.c_void_p()
-        status = lib.halay_init(ctypes.byref(options), ctypes.byref(place))
-        if rendezvous and rendezvous.failure:
-            raise rendezvous.failure
-        if status:
-            raise last_error(status, "start")
-        self._p = place.value
+        if unique_id is not None:
+            options.unique_id = ctypes.pointer(UniqueId.from_buffer_copy(_check_id(unique_id)))
+            options.rank, options.size = _int32("rank", rank), _int32("size", size)
+        elif rank or size:
+            raise ValueError("rank and size go with unique_id; otherwise the start finds them")
+        try:
+            self._p = place = begin(options)
+        except HalayError:
+            if rendezvous and rendezvous.failure:
+                raise rendezvous.failure
+            raise
         self.rank: int = held.halay_rank(place)
         self.size: int = held.halay_size(place)
         self.local_rank: int = held.halay_local_rank(place)

@@ -13,8 +13,8 @@ class Rendezvous:
     For Context(rendezvous=...): this process is rank `rank` of `size`, and meets the others over a key-value store.
 
     put(key, value) sets a key to bytes. get(key, seconds) returns the value of a key as bytes, or None if it is not
-    there after that many seconds (0: look once). Both are called while the context starts, on the thread that starts
-    it; what they raise ends the start, and Context raises it.
+    there after that many seconds (0: look once). Both are called while the context starts, on a thread of the
+    library's, one call at a time; what they raise ends the start, and Context raises it.
 
     prefix: the same on all ranks; contexts that are started at the same time by several threads, or after a start that
     not all ranks began, need one of their own. Who can read the store can join the job.
@@ -47,7 +47,7 @@ class Rendezvous:
     def _put(self, _: object, key: bytes, value: int, size: int) -> int:
         try:
             self._user_put(key.decode(), ctypes.string_at(value, size))
-        except BaseException as failure:  # Ctrl-C, too: an exception does not pass through the library
+        except BaseException as failure:  # an exception does not pass through the library
             self.failure = failure
             return int(Status.SYSTEM)
         return int(Status.OK)

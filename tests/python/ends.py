@@ -2,7 +2,8 @@
 """
 How programs end and are interrupted. ends.py WHAT, on two ranks:
 
-interrupt: Ctrl-C in a wait is heard, and the request goes on. fork: a child has no context, and ends as it likes.
+interrupt: Ctrl-C in a wait is heard, and the request goes on. start: Ctrl-C in a start, and another start. fork: a
+child has no context, and ends as it likes.
 flight: the program ends with things in flight. raise: it ends with an exception. late: ... with arrays and requests
 that live longer than the modules. thread: ... while another thread waits. outlived: memory of the context's lives on.
 forgotten: nobody closes the context.
@@ -47,6 +48,24 @@ def interrupt():
         assert (data == 2).all(), data
         ctx.allreduce(numpy.ones(1), name="reaps")
         assert not ctx._orphans
+
+
+def start():
+    """Rank 0 gives up a start that the other never joins; then both start with another id."""
+    with halay.Context() as ctx:
+        made = numpy.zeros(256, "uint8")
+        if ctx.rank == 0:
+            made[:] = numpy.frombuffer(halay.unique_id(), "uint8")
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                halay.Context(unique_id=halay.unique_id(), rank=0, size=2, settings={"HALAY_START_TIMEOUT": 3600})
+                raise SystemExit("the start ended")
+            except KeyboardInterrupt:
+                pass
+        ctx.broadcast(made, name="id")
+        with halay.Context(unique_id=bytes(made), rank=ctx.rank, size=2) as other:
+            assert (other.rank, other.size) == (ctx.rank, 2)
+            assert (other.allreduce(numpy.ones(3)) == 2).all()
 
 
 def fork():
@@ -157,5 +176,5 @@ def forgotten():
         gc.collect()
 
 
-{"interrupt": interrupt, "fork": fork, "flight": flight, "raise": raise_, "late": late, "thread": thread,
- "outlived": outlived, "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip
+{"interrupt": interrupt, "start": start, "fork": fork, "flight": flight, "raise": raise_, "late": late,
+ "thread": thread, "outlived": outlived, "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip

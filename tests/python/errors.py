@@ -91,6 +91,9 @@ def check_closed():
     raises(halay.ClosedError, lambda: ctx.allreduce(numpy.ones(2)), "closed")
     raises(halay.ClosedError, lambda: ctx.alloc(3), "closed")
     raises(halay.ConfigError, lambda: halay.Context(transport="smoke"), "smoke")
+    raises(ValueError, lambda: halay.Context(unique_id=b"short", rank=0, size=1), "256 bytes", "5")
+    raises(TypeError, lambda: halay.Context(unique_id="id", rank=0, size=1), "str")
+    raises(ValueError, lambda: halay.Context(rank=0, size=2), "unique_id")
 
 
 def withdrawn(ctx):
