@@ -209,6 +209,9 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_counters_write", c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]),
     ("halay_timeline_start", c_int, [c_void_p, c_char_p]),
     ("halay_timeline_stop", c_int, [c_void_p]),
+    ("halay_xla_open", c_int, [c_void_p, POINTER(c_void_p)]),
+    ("halay_xla_close", None, [c_void_p]),
+    ("halay_xla_call", c_void_p, [c_void_p]),
 ]
 
 

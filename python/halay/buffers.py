@@ -33,12 +33,12 @@ _LETTERS = {
     "H": DType.U16, "i": DType.I32, "?": DType.BOOL, "q": DType.I64, "l": DType.I64 if ctypes.sizeof(ctypes.c_long) == 8
     else DType.I32,
 }  # fmt: skip
-_TORCH_NAMES = {
+TYPE_NAMES = {
     "float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16, "int32": DType.I32,
     "int64": DType.I64, "uint8": DType.U8, "int8": DType.I8, "uint16": DType.U16, "int16": DType.I16,
     "bool": DType.BOOL,
 }  # fmt: skip
-_KNOWN = "float32, float64, float16, bfloat16, int32, int64, int16, int8, uint16, uint8 and bool"
+KNOWN = "float32, float64, float16, bfloat16, int32, int64, int16, int8, uint16, uint8 and bool"
 
 _numpy_types: Dict[Any, int] = {}  # by numpy.dtype, as far as seen
 _torch_types: Dict[Any, int] = {}  # by torch.dtype, all of them once one was seen
@@ -48,7 +48,7 @@ def _numpy_type(dtype: Any) -> int:
     name = dtype.name
     kind = DType.BF16 if name == "bfloat16" else _TYPESTRS.get(dtype.str[1:])
     if kind is None or not dtype.isnative:
-        raise TypeError(f"halay has no element type {name if dtype.isnative else dtype.str}: it has {_KNOWN}")
+        raise TypeError(f"halay has no element type {name if dtype.isnative else dtype.str}: it has {KNOWN}")
     _numpy_types[dtype] = int(kind)
     return int(kind)
 
@@ -57,7 +57,7 @@ def torch_types() -> Dict[Any, int]:
     """The element types of this PyTorch, which the program has imported, that halay has: by torch.dtype."""
     if not _torch_types:
         torch = sys.modules["torch"]
-        for name, kind in _TORCH_NAMES.items():
+        for name, kind in TYPE_NAMES.items():
             if hasattr(torch, name):
                 _torch_types[getattr(torch, name)] = int(kind)
     return _torch_types
@@ -66,7 +66,7 @@ def torch_types() -> Dict[Any, int]:
 def _torch_type(dtype: Any) -> int:
     kind_of = torch_types().get(dtype)
     if kind_of is None:
-        raise TypeError(f"halay has no element type {dtype}: it has {_KNOWN}")
+        raise TypeError(f"halay has no element type {dtype}: it has {KNOWN}")
     return kind_of
 
 
@@ -134,7 +134,7 @@ def _describe_view(data: Any, writable: bool) -> Buffer:
         raise ValueError("the buffer is read-only, and is to be written")
     kind = _LETTERS.get(view.format.lstrip("@=" + ("<" if sys.byteorder == "little" else ">!")))
     if kind is None or ITEM_SIZES[kind] != view.itemsize:
-        raise TypeError(f"halay has no element type '{view.format}': it has {_KNOWN}")
+        raise TypeError(f"halay has no element type '{view.format}': it has {KNOWN}")
     # The view is kept, not what it was made of alone: as long as it is there a bytearray cannot be resized.
     return Buffer(_address_of(view), int(kind), view.shape or (), view)
 
@@ -201,7 +201,7 @@ def over(address: int, count: int, dtype: DType, owner: Any, kind: Optional[str]
     if kind == "torch":
         import torch  # type: ignore[import-not-found,unused-ignore]
 
-        names = {number: name for name, number in _TORCH_NAMES.items()}
+        names = {number: name for name, number in TYPE_NAMES.items()}
         return torch.frombuffer(raw, dtype=getattr(torch, names[dtype]))
     import numpy
 

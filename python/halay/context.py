@@ -177,6 +177,7 @@ class Context:
         self._users = 0  # threads that are in a call that other threads of Python don't wait for
         self._orphans: Deque[Tuple[int, Any]] = deque()
         self._watcher: Optional[Watcher] = None
+        self._at_close: List[Callable[[], object]] = []
         self._unnamed = itertools.count()
         options = Options(struct_size=ctypes.sizeof(Options))
         options.bootstrap = bootstrap.encode() if bootstrap else None
@@ -229,6 +230,8 @@ class Context:
             time.sleep(0.001)
         if self._watcher:
             self._watcher.stop()
+        for call in self._at_close:
+            call()
         lib.halay_fini(pointer)
         self._orphans.clear()
         if self._watcher:

@@ -20,10 +20,11 @@ layers='
 include                 halay_types.h
 include/halay_mpi.h     halay_types.h halay_coll.h halay.h
 include/halay_elastic.h halay_types.h halay.h
+include/halay_xla.h     halay_types.h halay.h
 base                    halay_types.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
-fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h
+fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h halay_xla.h
 fusion                  base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 launcher/halayrun.c     halay_types.h base/ launcher/ contrib/
