@@ -63,15 +63,18 @@ static int compare_threads(const void *a, const void *b)
 {
     const struct halay_thread *x = a, *y = b;
 
-    return x->core != y->core ? (x->core > y->core) - (x->core < y->core)
-                              : (x->number > y->number) - (x->number < y->number);
+    if (x->numa_node != y->numa_node)
+        return (x->numa_node > y->numa_node) - (x->numa_node < y->numa_node);
+    if (x->core != y->core)
+        return (x->core > y->core) - (x->core < y->core);
+    return (x->number > y->number) - (x->number < y->number);
 }
 
-/* From the lowest thread of its core to the core's number from 0. */
-static void number_cores(struct halay_thread *threads, size_t count)
+void halay_topology_os_order(struct halay_thread *threads, size_t count)
 {
     int core = -1, first = -1;
 
+    qsort(threads, count, sizeof *threads, compare_threads);
     for (size_t i = 0; i < count; i++) {
         core += threads[i].core != first;
         first = threads[i].core;
@@ -99,8 +102,7 @@ enum halay_status halay_topology_os_threads(struct halay_log *log, struct halay_
             threads[count++] =
                 (struct halay_thread){ .number = cpu, .core = first_sibling(cpu), .numa_node = numa_node_of(cpu) };
     CPU_FREE(set);
-    qsort(threads, count, sizeof *threads, compare_threads);
-    number_cores(threads, count);
+    halay_topology_os_order(threads, count);
     *out = threads;
     *out_count = count;
     return HALAY_OK;

@@ -188,6 +188,20 @@ static void check_placement(struct halay_log *log)
 #endif
 }
 
+/* Two nodes of two cores of two threads, which count across the nodes in turn, as hwloc orders them. */
+static void check_order(void)
+{
+    static const int numbers[] = { 0, 4, 2, 6, 1, 5, 3, 7 };
+    struct halay_thread threads[8];
+
+    for (int i = 0; i < 8; i++)
+        threads[i] = (struct halay_thread){ .number = i, .core = i % 4, .numa_node = i % 2 };
+    halay_topology_os_order(threads, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK(threads[i].number == numbers[i] && threads[i].core == i / 2 && threads[i].numa_node == i / 4,
+              "place %d: thread %d, core %d, node %d", i, threads[i].number, threads[i].core, threads[i].numa_node);
+}
+
 static void check_synthetic(struct halay_log *log)
 {
 #ifdef HALAY_HAVE_HWLOC
@@ -222,6 +236,7 @@ int main(void)
     check_here(&log);
     check_bound(&log);
     check_placement(&log);
+    check_order();
     check_synthetic(&log);
     write_file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
     char path[128];
