@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products of the library and the plain ones against sums in double: all transpositions, writing and adding,
- * long row distances, the trainer's shapes; what C held is not read when it is written, and nothing beside or behind it
- * is.
+ * Matrix products of the library, halay's own and the plain ones against sums in double: all transpositions, writing
+ * and adding, long row distances, the trainer's shapes; what C held is not read when it is written, and nothing beside
+ * or behind it is.
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/kernels/gemm_bf16.h"
@@ -51,6 +51,13 @@ static void check(const char *name, product *gemm, const struct problem *p)
           touched);
 }
 
+static size_t vector;
+
+static void by_own(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
+{
+    tft_gemm_tiles(vector, x, y, M, N, K, sum_to(z, ldz, add));
+}
+
 static void by_tiles(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
 {
     tft_gemm_bf16(TFT_BF16_TILES, x, y, M, N, K, sum_to(z, ldz, add), room);
@@ -93,6 +100,8 @@ int main(void)
 
                 check("library", tft_gemm, &problem);
                 check("plain", tft_gemm_plain, &problem);
+                for (vector = 16; vector <= tft_gemm_vector(); vector *= 2)
+                    check("own", by_own, &problem);
             }
     round_values(a, 1 << 20);
     round_values(b, 1 << 20);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products in plain C: they define the libraries' results, serve the double build, and are used if no library
- * was found. The inner loop runs along a row of C, so that it vectorises; A's element is the same for all of it.
+ * Matrix products in plain C: they define the other products' results, and serve where one factor is a few rows or
+ * columns. The inner loop runs along a row of C, so that it vectorises; A's element is the same for all of it.
  */
 #include "tft/kernels/gemm.h"
 #include "tft/kernels/vector.h"

@@ -17,6 +17,7 @@
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(TFT_DOUBLE)
+#define TFT_HAVE_CLONES
 #define TFT_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TFT_VECTOR
