@@ -37,7 +37,7 @@ static void example(void)
           s.context_before);
     CHECK(s.season_count == 2 && s.seasons[0] == 24 && s.seasons[1] == 168);
     CHECK(s.input_count == 5 && s.target_count == 1 && s.targets[0] == 0 && s.inputs[0].fill == TFT_FILL_INTERPOLATE &&
-          s.inputs[0].per_entity);
+          s.inputs[0].per == TFT_PER_ENTITY);
     CHECK(s.inputs[3].calendar == TFT_CALENDAR_STEPS && s.inputs[4].is_category &&
           s.inputs[4].role == TFT_INPUT_STATIC);
     CHECK(s.split_end[TFT_TEST] == tft_time_from_date(2018, 8, 3, 0, 0, 0));

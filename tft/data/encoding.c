@@ -53,12 +53,15 @@ static enum halay_status take_names(struct halay_log *log, const char *where, co
 static enum halay_status take_scalers(struct halay_log *log, const char *where, const struct tft_input *input,
                                       const json_t *list, size_t number, struct tft_encoding *e)
 {
+    const size_t expected[] = {
+        [TFT_PER_ENTITY] = e->entity_count, [TFT_PER_ALL] = 1, [TFT_PER_WINDOW] = e->entity_count + 1
+    };
     size_t pairs = json_array_size(list) / 2;
 
-    if (json_array_size(list) % 2 || pairs != (input->per_entity ? e->entity_count : 1))
+    if (json_array_size(list) % 2 || pairs != expected[input->per])
         return damaged(log, where, "an input has the wrong number of scalers");
     for (size_t i = 0; i <= e->entity_count; i++) {
-        size_t at = input->per_entity ? i : 0;
+        size_t at = input->per == TFT_PER_ALL ? 0 : i;
         const json_t *shift = json_array_get(list, 2 * at), *scale = json_array_get(list, 2 * at + 1);
         if (at == pairs)
             continue; /* an entity that training has not seen */
@@ -141,7 +144,7 @@ int tft_encoding_needs_entity(const struct tft_schema *schema)
 {
     for (size_t i = 0; i < schema->input_count; i++) {
         const struct tft_input *input = &schema->inputs[i];
-        if ((input->scale != TFT_SCALE_NONE && input->per_entity) ||
+        if ((input->scale != TFT_SCALE_NONE && input->per == TFT_PER_ENTITY) ||
             (input->source == TFT_FROM_ID && !input->map && !input->unknown))
             return 1;
     }

@@ -28,7 +28,7 @@ struct fitter {
     const struct tft_table *table;
     struct tft_view view;
     double *values;             /* owned: (rows) scratch for quantiles; NULL if not needed */
-    struct tft_scaler *scalers; /* owned: (entities, inputs) */
+    struct tft_scaler *scalers; /* owned: (entities + 1, inputs); the last row is for entities not seen */
 };
 
 /* Could a series end with this row? Under `active: trim` it must have a target. */
@@ -227,22 +227,37 @@ static enum halay_status fit_input(struct fitter *f, size_t input, size_t first,
     return HALAY_OK;
 }
 
+/* Under `per: window` an entity without a value has the scaler of all. */
+static int is_fitted_alone(const struct fitter *f, size_t input)
+{
+    const struct tft_input *x = &f->schema->inputs[input];
+    struct fit fit = { 0 };
+
+    if (x->scale == TFT_SCALE_NONE || x->per == TFT_PER_ALL)
+        return 0;
+    if (x->per == TFT_PER_WINDOW)
+        look(f, input, &fit);
+    return x->per == TFT_PER_ENTITY || fit.n;
+}
+
 static enum halay_status fit_all(struct fitter *f)
 {
     const struct tft_schema *s = f->schema;
+    size_t count = f->table->series_count;
     enum halay_status status = HALAY_OK;
 
-    for (size_t e = 0; e < f->table->series_count && !status; e++) {
+    for (size_t i = 0; i < s->input_count && !status; i++)
+        if (s->inputs[i].scale != TFT_SCALE_NONE && s->inputs[i].per != TFT_PER_ENTITY) {
+            tft_view_choose(&f->view, &f->table->series[0]);
+            status = fit_input(f, i, 0, count);
+            f->scalers[count * s->input_count + i] = f->scalers[i];
+        }
+    for (size_t e = 0; e < count && !status; e++) {
         tft_view_choose(&f->view, &f->table->series[e]);
         for (size_t i = 0; i < s->input_count && !status; i++)
-            if (s->inputs[i].scale != TFT_SCALE_NONE && s->inputs[i].per_entity)
+            if (is_fitted_alone(f, i))
                 status = fit_input(f, i, e, e + 1);
     }
-    for (size_t i = 0; i < s->input_count && !status; i++)
-        if (s->inputs[i].scale != TFT_SCALE_NONE && !s->inputs[i].per_entity) {
-            tft_view_choose(&f->view, &f->table->series[0]);
-            status = fit_input(f, i, 0, f->table->series_count);
-        }
     return status;
 }
 
@@ -336,11 +351,15 @@ static json_t *id_names(const struct fitter *f, size_t input)
 
 static json_t *scaler_list(const struct fitter *f, size_t input)
 {
-    size_t count = f->schema->inputs[input].per_entity ? f->table->series_count : 1;
+    enum tft_scale_by per = f->schema->inputs[input].per;
+    size_t count = f->table->series_count, first = per == TFT_PER_ALL ? count : 0,
+           last = per == TFT_PER_ENTITY ? count : count + 1;
     json_t *list = json_array();
 
-    for (size_t e = 0; list && e < count; e++) { /* per entity: then training has seen all of them */
+    for (size_t e = first; list && e < last; e++) {
         const struct tft_scaler *s = &f->scalers[e * f->schema->input_count + input];
+        if (e < count && !is_seen(f, e)) /* under `per: window` only */
+            continue;
         if (json_array_append_new(list, json_real(s->shift)) || json_array_append_new(list, json_real(s->scale))) {
             json_decref(list);
             return NULL;
@@ -401,7 +420,7 @@ static enum halay_status allocate_scalers(struct fitter *f)
         rows += f->table->series[e].rows;
     for (size_t i = 0; i < f->schema->input_count; i++)
         quantiles |= f->schema->inputs[i].scale == TFT_SCALE_ROBUST;
-    f->scalers = calloc(f->table->series_count * f->schema->input_count, sizeof *f->scalers);
+    f->scalers = calloc((f->table->series_count + 1) * f->schema->input_count, sizeof *f->scalers);
     if (quantiles)
         f->values = malloc((rows + 1) * sizeof *f->values);
     return f->scalers && (!quantiles || f->values) ? HALAY_OK : HALAY_ERR_NO_MEMORY;

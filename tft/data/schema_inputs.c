@@ -99,18 +99,20 @@ static enum halay_status read_fill(const struct tft_where *w, const json_t *obje
 static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
-    int per = input->role == TFT_INPUT_STATIC; /* entity, but all for a static input */
+    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY;
     enum halay_status status =
         tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"), &scale);
 
     if (!status)
-        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all"), &per);
+        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window"), &per);
+    if (!status)
+        status = tft_read_word(w, object, "relative_to", TFT_WORDS("none", "season"), &input->is_relative);
     if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a category");
     if (!status && input->role == TFT_INPUT_WEIGHT && scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
     input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
-    input->per_entity = !per;
+    input->per = (enum tft_scale_by)per;
     return status;
 }
 
@@ -188,8 +190,12 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
         return status;
     if ((input->role == TFT_INPUT_TARGET || input->role == TFT_INPUT_WEIGHT) && !real_column)
         return tft_where_wrong(w, "type", "real for a target or a weight");
-    if (input->role == TFT_INPUT_STATIC && input->scale != TFT_SCALE_NONE && input->per_entity)
+    if (input->role == TFT_INPUT_STATIC && input->scale != TFT_SCALE_NONE && input->per != TFT_PER_ALL)
         return tft_where_wrong(w, "per", "all for a static input (an entity has one value only)");
+    if (input->per == TFT_PER_WINDOW && (!real_column || input->scale == TFT_SCALE_NONE))
+        return tft_where_wrong(w, "per", "entity or all: a window scales real columns that have a 'scale' already");
+    if (input->is_relative && input->role != TFT_INPUT_TARGET)
+        return tft_where_wrong(w, "relative_to", "left out: it is for targets");
     /* It would see beyond the training span. */
     if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
         return tft_where_wrong(w, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
@@ -240,8 +246,8 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
     snprintf(input->name, sizeof input->name, "%s", name);
     status = tft_where_check_keys(w, object,
                                   TFT_WORDS("column", "calendar", "holiday", "from", "role", "type", "fill", "scale",
-                                            "per", "missing_indicator", "lags", "cyclic", "unknown", "map", "transform",
-                                            "missing_number"));
+                                            "per", "relative_to", "missing_indicator", "lags", "cyclic", "unknown",
+                                            "map", "transform", "missing_number"));
     if (!status)
         status = read_source(w, object, input);
     if (!status)
@@ -350,6 +356,14 @@ static enum halay_status check_all(const struct tft_where *w, struct tft_schema 
             s->weight = i;
         known += input->role == TFT_INPUT_KNOWN;
     }
+    for (size_t o = 0; o < s->target_count; o++)
+        if (s->inputs[s->targets[o]].is_relative && s->seasons[0] > s->encoder) {
+            halay_error(w->log,
+                        "%s: input '%s', key 'relative_to': a season is %zu steps and the window's encoder %zu; it "
+                        "must hold a whole one",
+                        w->text, s->inputs[s->targets[o]].name, s->seasons[0], s->encoder);
+            return HALAY_ERR_CONFIG;
+        }
     s->has_weight = weights > 0;
     if (!s->target_count)
         return tft_where_wrong(w, "inputs", "a list with at least one 'role: target'");

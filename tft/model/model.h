@@ -32,7 +32,10 @@ struct tft_batch {
     int32_t *static_cats; /* (B, static categories) */
     real *targets;        /* (B, D, O) scaled; training only */
     real *weights;        /* (B, D, O) 1, or 0 for a masked target; training only; set to 1 before the callback */
-    size_t *lengths;      /* (B) steps of history, 1 to E; set to E before the callback. A shorter one fills the encoder
+    real *offsets;        /* (B, D, O) and (B, O): a forecast is offset + unit * what the model computes; set to 0 and
+                             1 before the callback */
+    real *units;
+    size_t *lengths; /* (B) steps of history, 1 to E; set to E before the callback. A shorter one fills the encoder
                              part's end; what stands before it is never read. */
 };
 

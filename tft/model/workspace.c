@@ -50,6 +50,8 @@ static void layout_batch(struct arena *arena, const struct tft_model *model, str
     batch->static_cats = arena_bytes(arena, most, columns->static_cats * sizeof *batch->static_cats);
     batch->targets = arena_reals(arena, most * model->config.D, columns->targets);
     batch->weights = arena_reals(arena, most * model->config.D, columns->targets);
+    batch->offsets = arena_reals(arena, most * model->config.D, columns->targets);
+    batch->units = arena_reals(arena, most, columns->targets);
     batch->lengths = arena_bytes(arena, most, sizeof *batch->lengths);
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
@@ -199,8 +201,12 @@ struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B,
     workspace->sums_seconds = 0;
     batch->B = B;
     batch->position = position;
-    for (size_t i = 0; i < targets; i++)
+    for (size_t i = 0; i < targets; i++) {
         batch->weights[i] = 1;
+        batch->offsets[i] = 0;
+    }
+    for (size_t i = 0; i < B * workspace->model->columns.targets; i++)
+        batch->units[i] = 1;
     for (size_t b = 0; b < B; b++)
         batch->lengths[b] = workspace->model->config.E;
     return batch;

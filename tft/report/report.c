@@ -188,7 +188,9 @@ static void write_risks(FILE *f, const json_t *scores)
     const json_t *q_risk = json_object_get(scores, "q_risk"), *naive = json_object_get(scores, "naive");
     const char *key;
     json_t *value;
-    char name[96];
+    const char *median = median_name(q_risk);
+    double mine = number_at(q_risk, median);
+    char name[96], warning[400] = "";
 
     fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
     json_object_foreach((json_t *)q_risk, key, value)
@@ -200,8 +202,12 @@ static void write_risks(FILE *f, const json_t *scores)
             continue;
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         write_risk_row(f, name, q_risk, value, 0);
+        if (mine >= number_at(value, median))
+            tft_naive_warning(median, mine, name, number_at(value, median), warning, sizeof warning);
     }
     fprintf(f, "</table></div>\n");
+    if (*warning)
+        fprintf(f, "<p><b>Warning:</b> %s.</p>\n", warning);
 }
 
 static void write_entities(FILE *f, const json_t *scores)

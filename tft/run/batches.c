@@ -5,6 +5,7 @@
  */
 #include "tft/run/batches.h"
 #include "tft/kernels/philox.h"
+#include "tft/run/window_scale.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -159,6 +160,7 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             drop_categories(g, batch, b, to, steps);
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
+        tft_window_scale(d, &w, batch, b);
     }
     return HALAY_OK;
 }

@@ -343,6 +343,16 @@ void tft_run_fini(struct tft_run *r)
     *r = (struct tft_run){ 0 };
 }
 
+/* The season is the model's only where a target is relative to it. */
+static int same_season(const struct tft_schema *a, const struct tft_schema *b)
+{
+    int is_relative = 0;
+
+    for (size_t o = 0; o < a->target_count; o++)
+        is_relative |= a->inputs[a->targets[o]].is_relative;
+    return !is_relative || a->seasons[0] == b->seasons[0];
+}
+
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *r, const char *path,
                                      const struct tft_data *data)
 {
@@ -356,6 +366,11 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
                         sections[i]);
             return HALAY_ERR_FORMAT;
         }
+    }
+    if (!same_season(&r->schema, &data->schema)) {
+        halay_error(log, "'%s' was prepared with a season of %zu steps, the model's targets are relative to one of %zu",
+                    path, data->schema.seasons[0], r->schema.seasons[0]);
+        return HALAY_ERR_FORMAT;
     }
     if (!json_equal(r->encoding.document, data->encoding.document)) {
         halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);

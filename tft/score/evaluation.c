@@ -34,12 +34,13 @@ static enum halay_status init_naive_scores(struct tft_evaluation *a)
     return status;
 }
 
-static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, const struct tft_naive *naive)
+static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, size_t count,
+                      const struct tft_naive *naive)
 {
     const struct tft_data *d = gather->windows->data;
     size_t O = d->schema.target_count, o = naive->target;
 
-    for (size_t i = 0; i < gather->windows->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct tft_window w = tft_gather_window(gather, i);
         for (size_t h = 0; h < d->schema.horizon; h++) {
             size_t at = (w.origin + h) * O + o;
@@ -52,6 +53,46 @@ static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *
             tft_scores_add(&scores->plain, w.entity, h, d->target[at], same, 0);
         }
     }
+}
+
+/* Of one target. */
+static enum halay_status naive_sums(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                    const struct tft_list *quantiles, size_t target, struct tft_sums *sums)
+{
+    const struct tft_data *d = gather->windows->data;
+    struct tft_naive naive = { 0 };
+    struct tft_naive_scores scores = { 0 };
+    enum halay_status status =
+        tft_naive_init(log, d, target, d->schema.seasons[0], quantiles->values, quantiles->count, &naive);
+
+    if (!status)
+        status =
+            tft_scores_init(log, quantiles->values, quantiles->count, d->schema.horizon, d->entity_count, &scores.with);
+    if (!status)
+        status = tft_scores_init(log, quantiles->values, quantiles->count, d->schema.horizon, d->entity_count,
+                                 &scores.plain);
+    if (!status)
+        add_naive(&scores, gather, count, &naive);
+    *sums = scores.with.all;
+    tft_scores_fini(&scores.with);
+    tft_scores_fini(&scores.plain);
+    tft_naive_fini(&naive);
+    return status;
+}
+
+enum halay_status tft_naive_q_risk(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                   const struct tft_list *quantiles, double *q_risk)
+{
+    size_t O = gather->windows->data->schema.target_count, median = tft_median_of(quantiles->values, quantiles->count);
+    enum halay_status status = HALAY_OK;
+
+    *q_risk = 0;
+    for (size_t o = 0; o < O && !status; o++) {
+        struct tft_sums sums;
+        status = naive_sums(log, gather, count, quantiles, o, &sums);
+        *q_risk += status ? 0 : tft_sums_q_risk(&sums, median) / (double)O;
+    }
+    return status;
 }
 
 /* The first season's naive forecasts divide the scaled error. */
@@ -115,7 +156,7 @@ enum halay_status tft_evaluation_add(struct tft_evaluation *a, struct tft_foreca
         status = tft_naive_init(a->log, a->data, k % O, a->data->schema.seasons[k / O], a->quantiles->values,
                                 a->quantiles->count, &naive[k]);
     for (size_t k = 0; k < n && !status; k++)
-        add_naive(&a->naive[k], &forecaster->gather, &naive[k]);
+        add_naive(&a->naive[k], &forecaster->gather, windows->count, &naive[k]);
     if (!status)
         status = tft_forecast_scores_add(forecaster, windows->count, naive, also, arg, &a->result);
     if (!status)

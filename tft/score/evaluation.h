@@ -34,6 +34,11 @@ void tft_evaluation_fini(struct tft_evaluation *evaluation);
 enum halay_status tft_evaluation_add(struct tft_evaluation *evaluation, struct tft_forecaster *forecaster,
                                      tft_forecast_take also, void *arg);
 
+/* The naive forecasts' q-risk of the median, for the first season, at positions [0, count) of a gather, averaged over
+ * the targets. Needs no model. Not a number, or infinite, where nothing can be scored. */
+enum halay_status tft_naive_q_risk(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                   const struct tft_list *quantiles, double *q_risk);
+
 /* All scores, of the only target or of each under "targets": a new reference; NULL if there is no memory. */
 json_t *tft_evaluation_json(const struct tft_evaluation *evaluation);
 

@@ -12,8 +12,8 @@
 /* A share of a chunk, while it is computed. */
 struct share {
     struct tft_gather gather;
-    float *out;    /* borrowed: (windows of the share, D, O, Q) */
-    size_t values; /* of one window */
+    float *out;          /* borrowed: (windows of the share, D, O, Q) */
+    size_t D, O, values; /* steps, targets, values of one window */
 };
 
 size_t tft_forecast_granules(const struct tft_model *model)
@@ -45,6 +45,17 @@ void tft_forecaster_fini(struct tft_forecaster *f)
     f->chunk = NULL;
 }
 
+/* The forecasts as if the windows had not been scaled (tft/run/window_scale.h). */
+static void undo_window_scale(const struct tft_batch *batch, size_t D, size_t O, size_t Q, float *forecasts)
+{
+    for (size_t b = 0; b < batch->B; b++)
+        for (size_t i = 0; i < D * O; i++)
+            for (size_t q = 0; q < Q; q++) {
+                float *p = &forecasts[(b * D * O + i) * Q + q];
+                *p = batch->offsets[b * D * O + i] + batch->units[b * O + i % O] * *p;
+            }
+}
+
 static enum halay_status keep_granule(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
                                       double loss)
 {
@@ -52,7 +63,9 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
 
     (void)thread;
     (void)loss;
-    memcpy(s->out + batch->position * s->values, predictions, batch->B * s->values * sizeof *predictions);
+    float *to = s->out + batch->position * s->values;
+    memcpy(to, predictions, batch->B * s->values * sizeof *predictions);
+    undo_window_scale(batch, s->D, s->O, s->values / s->D / s->O, to);
     return HALAY_OK;
 }
 
@@ -64,7 +77,10 @@ static enum halay_status fill_share(void *arg, int thread, struct tft_batch *bat
 
 static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
 {
-    struct share s = { .gather = f->gather, .values = window_values(f->model) };
+    struct share s = { .gather = f->gather,
+                       .D = tft_model_config(f->model)->D,
+                       .O = tft_model_columns(f->model)->targets,
+                       .values = window_values(f->model) };
     s.gather.base += first + from;
     s.out = f->chunk + from * s.values;
     const struct tft_forward forward = {

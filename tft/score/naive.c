@@ -175,3 +175,12 @@ void tft_naive_title(const char *season, size_t horizon, char *text, size_t size
     else
         snprintf(text, size, "last %zu steps repeated", steps);
 }
+
+void tft_naive_warning(const char *median, double q_risk, const char *naive_title, double naive_q_risk, char *text,
+                       size_t size)
+{
+    snprintf(text, size,
+             "no better than naive: the forecast's %s is %.4f, that of '%s' %.4f; 'per: window' and 'relative_to: "
+             "season' of the target (schema) are for levels that move",
+             median, q_risk, naive_title, naive_q_risk);
+}

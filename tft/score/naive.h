@@ -37,4 +37,8 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t orig
 /* What to call the naive forecast of a season (a number, as text) in a table. */
 void tft_naive_title(const char *season, size_t horizon, char *text, size_t size);
 
+/* The sentence for forecasts whose median's q-risk is not below that of a naive forecast of a season. */
+void tft_naive_warning(const char *median, double q_risk, const char *naive_title, double naive_q_risk, char *text,
+                       size_t size);
+
 #endif

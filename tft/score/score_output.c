@@ -62,11 +62,19 @@ static void print_scores(const json_t *r, const char *median)
         printf(" %8s", key);
     printf("\n");
     print_row("forecast", q_risk, NULL, median);
+    double mine = number(q_risk, median, NULL);
+    char warning[400] = "";
+
     json_object_foreach((json_t *)naive, key, value) {
         char name[64];
+        double other = number(value, median, NULL);
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         print_row(name, value, q_risk, median);
+        if (other > 0 && mine >= other)
+            tft_naive_warning(median, mine, name, other, warning, sizeof warning);
     }
+    if (*warning)
+        printf("%s\n", warning);
     json_object_foreach((json_t *)r, key, value) {
         if (has_row(key) && json_is_number(value))
             printf("%-28s %8.4g\n", key, json_number_value(value));

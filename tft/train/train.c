@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
+#include "tft/score/evaluation.h"
 #include "tft/score/forecast_scores.h"
 #include "tft/train/rate_finder.h"
 #include "tft/train/trainer.h"
@@ -132,6 +133,8 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         return status;
     if (has_valid)
         best = record_validation(t, result.loss);
+    if (has_valid && best)
+        t->best_q_risk = tft_scores_mean_q_risk(result.scores, result.target_count, result.scores->median);
     status = report_evaluation(t, has_valid ? &result : NULL, best);
     if (!status && best)
         status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step);
@@ -286,6 +289,27 @@ static void say_end(struct tft_trainer *t)
                          t->options->folder);
 }
 
+/* Rank 0: a line if repeating the last season forecasts the validation windows as well. */
+static enum halay_status say_naive(struct tft_trainer *t)
+{
+    const struct tft_gather gather = { .windows = &t->valid, .numbers = t->valid_order };
+    const struct tft_list *q = &t->config->quantiles;
+    char season[24], title[64], median[32], text[400];
+    double naive;
+
+    if (!(t->best_q_risk > 0))
+        return HALAY_OK;
+    enum halay_status status = tft_naive_q_risk(t->log, &gather, t->valid_samples, q, &naive);
+    if (status || !(naive > 0) || t->best_q_risk < naive)
+        return status;
+    snprintf(season, sizeof season, "%zu", t->data->schema.seasons[0]);
+    tft_naive_title(season, t->data->schema.horizon, title, sizeof title);
+    tft_quantile_name(q->values[tft_median_of(q->values, q->count)], median, sizeof median);
+    tft_naive_warning(median, t->best_q_risk, title, naive, text, sizeof text);
+    tft_progress_say(&t->progress, "%s", text);
+    return HALAY_OK;
+}
+
 /* A run that was resumed or restored may be over, but for an evaluation that is due. */
 int tft_trainer_is_over(const struct tft_trainer *t)
 {
@@ -331,6 +355,8 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     }
     if (!status && t.rank == 0)
         say_end(&t);
+    if (!status && t.rank == 0)
+        status = say_naive(&t);
     int leaves_nothing =
         status && t.begun && !t.saved && !(options->elastic && t.state.step); /* other ranks may continue there */
     tft_trainer_fini(&t);

@@ -54,6 +54,7 @@ struct tft_trainer {
     struct tft_progress progress;    /* rank 0 */
     struct tft_training_state state; /* the same on every rank */
     int begun, saved;                /* rank 0: the folder has this run's description, its parameters */
+    double best_q_risk;              /* of the median, in the best validation of this process; 0: none yet */
     uint64_t said_samples;
     int64_t said_us;
     long long said_waited_us;

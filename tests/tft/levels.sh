@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A series whose level leaves that of the training span: scaled by the training span its forecasts lose to the last day
+# repeated, and train, evaluate and report say so; scaled per window, and relative to the season, they beat it. A run
+# knows by which season it was trained.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+
+# 60 days of a rising load with a daily curve and noise of its own.
+awk 'BEGIN { print "t,load"; x = 7; for (i = 0; i < 1440; i++) { x = (x * 16807) % 2147483647
+    printf "%d,%.4f\n", i, 50 + .1 * i + 8 * sin(i % 24 / 3.82) + 4 * x / 2147483647 } }' </dev/null \
+    >"$scratch/A_load.csv"
+
+# schema NAME KEYS: with more keys of the target.
+schema() {
+    cat >"$scratch/$1.yaml" <<END
+id: {from: filename, pattern: "^(.*)_load"}
+time: {column: t, integer: true}
+season: ${3-24}
+inputs:
+  load:  {column: load, role: target$2}
+  steps: {calendar: steps, role: known, scale: none}
+window: {encoder: 48, horizon: 24}
+split: {train: "< 960", valid: "< 1200", test: "< 1440"}
+END
+    check "prepare $1" "$tft" prepare --schema "$scratch/$1.yaml" "$scratch/A_load.csv" -o "$scratch/$1.htd"
+}
+# train NAME: 60 steps; what it and evaluate say is in NAME.trained and NAME.scores.
+train() {
+    check "train $1" "$tft" train --data "$scratch/$1.htd" --out "$scratch/$1" --hidden-size 8 --heads 2 --dropout 0 \
+        --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 --threads 1
+    cp "$scratch/said" "$scratch/$1.trained"
+    check "evaluate $1" "$tft" evaluate --checkpoint "$scratch/$1" --data "$scratch/$1.htd" --stride 24
+    cp "$scratch/said" "$scratch/$1.scores"
+}
+# risk NAME FORECAST: its P50.
+risk() {
+    sed -n "s/^$2  *[0-9.]* *\([0-9.]*\) .*/\1/p" "$scratch/$1.scores"
+}
+# holds WHAT A RELATION B
+holds() {
+    awk "BEGIN { exit !($2 + 0 > 0 && $4 + 0 > 0 && $2 $3 $4) }" </dev/null && pass || wrong "$1: $2, not $3 $4"
+}
+warning="no better than naive: the forecast's p50 is"
+
+schema plain ''
+schema window ', per: window'
+schema both ', per: window, relative_to: season'
+for name in plain window both; do
+    train $name
+done
+naive=$(risk plain 'value of 24 steps before')
+holds "by the training span" "$(risk plain forecast)" ">" "10 * $naive"
+holds "per window" "$(risk window forecast)" "<" "$(risk plain forecast) / 5"
+holds "and relative to the season" "$(risk both forecast)" "<" "1.1 * $naive"
+for said in trained scores; do
+    grep -qF "$warning" "$scratch/plain.$said" || wrong "plain.$said has no warning"
+done
+check "report" "$tft" report --run "$scratch/plain" --data "$scratch/plain.htd" -o "$scratch/page.html"
+grep -qF "no better than naive: the forecast" "$scratch/page.html" || wrong "the page has no warning"
+
+# A load of a thousand times the size, which training has not seen.
+awk -F, 'NR == 1 || NR < 500 { print NR == 1 ? $0 : $1 "," 1000 * $2 }' "$scratch/A_load.csv" >"$scratch/B_load.csv"
+check "predict another entity" "$tft" predict --checkpoint "$scratch/both" "$scratch/B_load.csv" -o "$scratch/b.csv"
+awk -F, 'NR > 1 { n++; wide += $7 < 80000 || $7 > 130000 } END { exit !(n == 24 && !wide) }' "$scratch/b.csv" ||
+    wrong "forecasts of the new entity: $(sed -n 2,3p "$scratch/b.csv")"
+
+schema week ', per: window, relative_to: season' 12
+refused 1 "was prepared with a season of 12 steps, the model's targets are relative to one of 24" \
+    "$tft" evaluate --checkpoint "$scratch/both" --data "$scratch/week.htd"
+sed 's/^season: .*/season: 168/' "$scratch/both.yaml" >"$scratch/long.yaml"
+refused 1 "a season is 168 steps and the window's encoder 48" \
+    "$tft" prepare --schema "$scratch/long.yaml" "$scratch/A_load.csv" -o "$scratch/long.htd"
+sed 's/role: known, scale: none/role: known, per: window/' "$scratch/both.yaml" >"$scratch/calendar.yaml"
+refused 1 "a window scales real columns that have a 'scale' already" \
+    "$tft" prepare --schema "$scratch/calendar.yaml" "$scratch/A_load.csv" -o "$scratch/calendar.htd"
+finish

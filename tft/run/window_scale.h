@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scaling per window: where the level of a series moves away from that of the training span, each window is scaled by
+ * what its own past shows.
+ *
+ * Under `per: window` a real input x, scaled by its entity's or all values already, becomes (x - mean) / spread, with
+ * the mean and the deviation of the input's plain values in the window's encoder; spread is at least 1/20 of the
+ * training span's, so that a flat past does not blow up its noise. Lags go with their input. A target y at step h
+ * becomes (y - offset[h]) / unit: unit is the target's spread, and offset its mean or, under `relative_to: season`, the
+ * value a season before, so that a model that computes nothing forecasts what the naive forecast does. Only rows before
+ * the origin are read.
+ */
+#ifndef HALAY_TFT_WINDOW_SCALE_H
+#define HALAY_TFT_WINDOW_SCALE_H
+
+#include "tft/data/windows.h"
+#include "tft/model/model.h"
+
+/* Scale sample b of a batch, which holds a window's rows and targets; offsets and units say how to undo it. */
+void tft_window_scale(const struct tft_data *data, const struct tft_window *window, struct tft_batch *batch, size_t b);
+
+#endif
