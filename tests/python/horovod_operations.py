@@ -172,6 +172,14 @@ def batch_norm():
     assert torch.allclose(ours.running_var, plain.running_var) and int(ours.num_batches_tracked) == 1
 
 
+def devices():
+    """Tensors that have no data are refused, whatever is to be done with them."""
+    nothing = torch.ones(2, 2, device="meta")
+    for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter,
+                 lambda t: hvd.broadcast(t, 0), lambda t: hvd.broadcast_(t, 0), lambda t: hvd.grouped_allreduce([t])):
+        raises(ValueError, lambda: call(nothing), "is on 'meta', which holds no data")
+
+
 def life():
     equal(hvd.allreduce(torch.ones(2), op=hvd.Sum, name="uneven") if RANK else torch.ones(2), torch.ones(2) * max(
         1, (SIZE - 1) * (RANK > 0)))
@@ -179,10 +187,13 @@ def life():
     hvd.shutdown()
     assert not hvd.is_initialized()
     raises(ValueError, hvd.rank, "has not been initialized")
-    hvd.init(process_sets=[hvd.ProcessSet([0])] if SIZE > 1 else None)
-    assert hvd.size() == SIZE
+    raises(ValueError, lambda: hvd.init(process_sets=[hvd.ProcessSet(range(SIZE))]), "entry number 0 is a duplicate")
+    assert not hvd.is_initialized()
+    ours = hvd.ProcessSet([0])
+    hvd.init(process_sets=[ours] if SIZE > 1 else None)
+    assert hvd.size() == SIZE and (SIZE == 1 or ours.process_set_id == 1)
     hvd.shutdown()
 
 
-for test in (allreduce, rows, gradients, objects_and_sets, misuse, batch_norm, life):
+for test in (allreduce, rows, gradients, objects_and_sets, misuse, batch_norm, devices, life):
     test()

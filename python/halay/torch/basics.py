@@ -21,9 +21,14 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Se
     if comm is not None and not isinstance(comm, (list, tuple, range)):
         raise ValueError("halay.torch.init takes no MPI communicator: start the job on the ranks that it is to have")
     is_new = _job.open_context()
-    if comm and sorted(comm) != list(range(_job.size())):
-        raise ValueError(f"comm must be the list of all {_job.size()} ranks: use process sets for some of them")
-    _begin(process_sets if is_new else None)
+    try:
+        if comm and sorted(comm) != list(range(_job.size())):
+            raise ValueError(f"comm must be the list of all {_job.size()} ranks: use process sets for some of them")
+        _begin(process_sets if is_new else None)
+    except ValueError:
+        if is_new:
+            _job.close_context()
+        raise
 
 
 def shutdown() -> None:

@@ -77,6 +77,8 @@ def _check(*tensors: torch.Tensor) -> None:
             raise ValueError('Tensor type %s is not supported.' % tensor.type())
         if not tensor.is_contiguous():
             raise ValueError('Tensor is required to be contiguous.')
+        if tensor.device.type == "meta":
+            raise ValueError("the tensor is on 'meta', which holds no data")
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
