@@ -24,8 +24,9 @@
  * nor writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
  *
  * Errors. See halay_types.h. Threads: every function may be called from any thread, except that halay_fini must be the
- * last call on a context (a submission whose callback has been called counts as returned). A process may have several
- * contexts.
+ * last call on a context (a submission whose callback has been called counts as returned). Calls that wait may be under
+ * way on other threads: they return at once, with HALAY_ERR_CLOSED, and halay_fini waits until they have. A process may
+ * have several contexts.
  *
  * Callbacks run on the thread that drives the engine, with no lock held: the background thread, or one of the program's
  * in a call that blocks, halay_fini and those of halay_elastic.h among them. They may make every call that does not
@@ -210,6 +211,14 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
 HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
                                                      struct halay_process_set **set);
 /*
+ * The same without the wait: halay_request_result of the request has the set. It can be canceled, and timeout_ms ends
+ * it, as those of a tensor: on all members, until the last one has asked. So ranks that make sets in different orders
+ * get along if they submit all before they wait. HALAY_ERR_DUPLICATE: this rank has asked for the same ranks before,
+ * and that is under way. May be called in a callback. Nothing is logged that the request says.
+ */
+HALAY_API enum halay_status halay_process_set_create_async(struct halay_context *ctx, const int *ranks, size_t count,
+                                                           int timeout_ms, struct halay_request **request);
+/*
  * Remove a set, its members together as above. Nothing may be in flight in it on any of them (otherwise
  * HALAY_ERR_MISMATCH or HALAY_ERR_ARGUMENT on all, and it stays). Afterwards only queries work: submissions get
  * HALAY_ERR_ARGUMENT; tensors that are registered in it are unregistered as usual. Its number is not used again.
@@ -217,6 +226,9 @@ HALAY_API enum halay_status halay_process_set_create(struct halay_context *ctx, 
  * member has joined.
  */
 HALAY_API enum halay_status halay_process_set_remove(struct halay_process_set *set);
+/* The same without the wait, as of halay_process_set_create_async. Submissions in it are refused meanwhile. */
+HALAY_API enum halay_status halay_process_set_remove_async(struct halay_process_set *set, int timeout_ms,
+                                                           struct halay_request **request);
 
 /* The set of that number; NULL: there is none, or it has been removed. */
 HALAY_API struct halay_process_set *halay_process_set_find(struct halay_context *ctx, int number);
@@ -507,6 +519,7 @@ struct halay_result {
     size_t shape[HALAY_DIMENSIONS_MAX];
     const size_t *rows; /* all-gather, all-to-all: rows from each rank (size), until the request is freed; else NULL */
     int last_joined;    /* join: the rank that joined last; else -1 */
+    struct halay_process_set *set; /* halay_process_set_create_async: what was made, unless it is gone; else NULL */
 };
 
 /* The result of a request that has ended: its status. *result is written if that is HALAY_OK, and if out was too small:

@@ -161,14 +161,17 @@ static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor
     struct halay_request *request;
 
     enum halay_status status = halay_may_block(ctx, "a call that blocks");
-    if (status == HALAY_OK)
-        status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request);
     if (status != HALAY_OK)
         return status;
-    status = halay_wait(request, -1);
-    if (rows_from && request->has_rows)
-        memcpy(rows_from, request->rows, (size_t)ctx->size * sizeof *rows_from);
-    halay_request_free(request);
+    halay_call_begin(ctx);
+    status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request);
+    if (status == HALAY_OK) {
+        status = halay_wait(request, -1);
+        if (rows_from && status != HALAY_ERR_CLOSED && request->has_rows)
+            memcpy(rows_from, request->rows, (size_t)ctx->size * sizeof *rows_from);
+        halay_request_free(request);
+    }
+    halay_call_end(ctx);
     return status;
 }
 
@@ -227,13 +230,16 @@ enum halay_status halay_join(struct halay_context *ctx, int *last_joined)
     struct halay_request *request;
 
     enum halay_status status = halay_may_block(ctx, "halay_join");
-    if (status == HALAY_OK)
-        status = halay_join_async(ctx, &request);
     if (status != HALAY_OK)
         return status;
-    status = halay_wait(request, -1);
-    if (status == HALAY_OK && last_joined && halay_request_result(request, &result) == HALAY_OK)
-        *last_joined = result.last_joined;
-    halay_request_free(request);
+    halay_call_begin(ctx);
+    status = halay_join_async(ctx, &request);
+    if (status == HALAY_OK) {
+        status = halay_wait(request, -1);
+        if (status == HALAY_OK && last_joined && halay_request_result(request, &result) == HALAY_OK)
+            *last_joined = result.last_joined;
+        halay_request_free(request);
+    }
+    halay_call_end(ctx);
     return status;
 }

@@ -9,8 +9,7 @@
 
 static int can_be_taken_back(const struct halay_request *request)
 {
-    return !halay_collective_is_point(request->signature.collective) && request->signature.collective != HALAY_JOIN &&
-           request->signature.collective != HALAY_CHANGE_SETS;
+    return !halay_collective_is_point(request->signature.collective) && request->signature.collective != HALAY_JOIN;
 }
 
 enum halay_status halay_cancel(struct halay_request *request)

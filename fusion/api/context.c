@@ -137,6 +137,7 @@ void halay_fini(struct halay_context *ctx)
 {
     if (!ctx || halay_is_child(ctx) || halay_may_block(ctx, "halay_fini") != HALAY_OK)
         return;
+    halay_calls_end(ctx);
     halay_memories_keep(ctx);
     if (ctx->driven.negotiation.messenger) /* otherwise an elastic job has continued without this rank */
         halay_context_close(ctx);

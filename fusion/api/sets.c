@@ -4,7 +4,7 @@
  *
  * What ranks meet by is a name: that of the ranks when a set is made, of the number when it is removed. So sets of
  * different ranks may be in the making at the same time. For the same ranks one call at a time is under way on a rank,
- * and others wait for their turn: the n-th meets the n-th.
+ * and others that block wait for their turn: the n-th meets the n-th.
  */
 #include "fusion/api/sets.h"
 #include "base/error_text.h"
@@ -70,10 +70,11 @@ void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
         ranks[r] = set->ranks ? set->ranks[r] : r;
 }
 
-/* Another thread asks for the same: until that has ended. */
-static void wait_for_turn(struct halay_context *ctx, const char *name)
+/* Another thread asks for the same: until that has ended. HALAY_ERR_CLOSED: it won't any more. */
+static enum halay_status wait_for_turn(struct halay_context *ctx, const char *name)
 {
     size_t length = strlen(name);
+    enum halay_status status = HALAY_OK;
 
     pthread_mutex_lock(&ctx->lock);
     const struct halay_entry *entry =
@@ -83,35 +84,63 @@ static void wait_for_turn(struct halay_context *ctx, const char *name)
         atomic_fetch_add_explicit(&request->references, 1, memory_order_relaxed); /* in flight: the engine has one */
     pthread_mutex_unlock(&ctx->lock);
     if (request)
-        halay_wait(request, -1);
+        status = halay_wait(request, -1);
     halay_request_free(request);
+    return status;
 }
 
-/* Ask for the change together with the others that it concerns; blocks. Logs what went wrong. *number (NULL: not
- * wanted): of the first set made. */
-static enum halay_status ask(struct halay_context *ctx, const char *name, const size_t *words, size_t count,
-                             int timeout_ms, int *number)
-{
-    struct halay_tensor_info info = {
-        .struct_size = sizeof info, .name = name, .collective = HALAY_CHANGE_SETS, .shape = { count }, .splits = words
-    };
-    struct halay_request *request;
+/* What is asked for together with the others that it concerns. */
+struct change {
+    char name[HALAY_NAME_MAX + 1];
+    size_t *words; /* owned */
+    size_t count;
+    int timeout_ms;
+};
 
-    enum halay_status status = halay_may_block(ctx, "a change of process sets");
-    if (status != HALAY_OK)
-        return status;
-    while ((status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request)) == HALAY_ERR_DUPLICATE)
-        wait_for_turn(ctx, name);
-    if (status != HALAY_OK)
-        return status;
-    status = halay_wait(request, timeout_ms);
+static enum halay_status submit(struct halay_context *ctx, const struct change *change,
+                                enum halay_attendance attendance, struct halay_request **request)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = change->name,
+                                      .collective = HALAY_CHANGE_SETS,
+                                      .shape = { change->count },
+                                      .splits = change->words,
+                                      .timeout_ms = change->timeout_ms };
+
+    return halay_submit_info(ctx, &info, NULL, NULL, attendance, request);
+}
+
+/* Ask, and wait for the end; logs what went wrong. request (NULL: not wanted): the caller frees it, whatever came. */
+static enum halay_status ask(struct halay_context *ctx, const struct change *change, int timeout_ms,
+                             struct halay_request **out)
+{
+    struct halay_request *request = NULL;
+    enum halay_status status;
+
+    while ((status = submit(ctx, change, HALAY_WILL_WAIT, &request)) == HALAY_ERR_DUPLICATE)
+        if ((status = wait_for_turn(ctx, change->name)) == HALAY_ERR_CLOSED)
+            break;
+    if (status == HALAY_OK)
+        status = halay_wait(request, timeout_ms);
     if (status == HALAY_ERR_TIMEOUT)
         halay_error(ctx->log, "process sets: not all ranks have asked for them within %g s", timeout_ms / 1e3);
     else if (*halay_request_text(request))
         halay_error(ctx->log, "%s", halay_request_text(request));
-    if (status == HALAY_OK && number)
-        *number = request->set_number;
-    halay_request_free(request);
+    if (out)
+        *out = request;
+    else
+        halay_request_free(request);
+    return status;
+}
+
+/* The same without the wait. */
+static enum halay_status ask_async(struct halay_context *ctx, const struct change *change,
+                                   struct halay_request **request)
+{
+    enum halay_status status = submit(ctx, change, HALAY_MAY_WAIT, request);
+
+    if (status == HALAY_ERR_DUPLICATE)
+        return halay_refuses(status, "%s: this rank has asked for that, and it is under way", change->name);
     return status;
 }
 
@@ -176,17 +205,18 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
         return status;
     for (size_t i = 0; i < count; i++)
         most += 1 + lists[i].count;
-    size_t *words = malloc((most + more) * sizeof *words);
-    if (!words)
+    struct change change = { .name = HALAY_CHANGE_SETS_NAME, .words = malloc((most + more) * sizeof *change.words) };
+    if (!change.words)
         return HALAY_ERR_NO_MEMORY;
-    words[at++] = HALAY_SET_MAKE;
+    change.words[at++] = HALAY_SET_MAKE;
     for (size_t i = 0; i < count; i++)
-        at += say_list(&lists[i], words + at);
+        at += say_list(&lists[i], change.words + at);
     if (text)
-        halay_set_words_parse(text, words + at, &more);
-    sort_ranks(words, at + more);
-    status = ask(ctx, HALAY_CHANGE_SETS_NAME, words, at + more, timeout_ms, NULL);
-    free(words);
+        halay_set_words_parse(text, change.words + at, &more);
+    change.count = at + more;
+    sort_ranks(change.words, change.count);
+    status = ask(ctx, &change, timeout_ms, NULL);
+    free(change.words);
     return status;
 }
 
@@ -244,42 +274,72 @@ static void name_members(const size_t *ranks, size_t count, char *name, size_t s
     snprintf(name + at, size - at, "]");
 }
 
-/* words: as set_words.h has them, ascending. */
-static enum halay_status form(struct halay_context *ctx, const size_t *words, int *number)
+/* What forming this set asks for; says what is wrong. On success change->words is the caller's to free. */
+static enum halay_status say_form(struct halay_context *ctx, const int *ranks, size_t count, struct change *change)
 {
-    char name[HALAY_NAME_MAX + 1], why[160];
+    struct halay_rank_list list = { ranks, count };
+    char why[160];
 
-    if (members_fault(ctx, words + 2, words[1], why, sizeof why)) {
+    enum halay_status status = fault_of(ctx, &list, 1, 0);
+    if (status != HALAY_OK)
+        return status;
+    size_t *words = malloc((count + 2) * sizeof *words);
+    if (!words)
+        return HALAY_ERR_NO_MEMORY;
+    words[0] = HALAY_SET_FORM;
+    sort_ranks(words, 1 + say_list(&list, words + 1));
+    if (members_fault(ctx, words + 2, count, why, sizeof why)) {
         halay_error(ctx->log, "process sets: %s", why);
+        free(words);
         return HALAY_ERR_ARGUMENT;
     }
-    name_members(words + 2, words[1], name, sizeof name);
-    return ask(ctx, name, words, words[1] + 2, -1, number);
+    name_members(words + 2, count, change->name, sizeof change->name);
+    change->words = words;
+    change->count = count + 2;
+    return HALAY_OK;
+}
+
+enum halay_status halay_process_set_create_async(struct halay_context *ctx, const int *ranks, size_t count,
+                                                 int timeout_ms, struct halay_request **request)
+{
+    struct change change = { .timeout_ms = timeout_ms };
+
+    if (!ctx || !request || timeout_ms < 0)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_create_async: %s",
+                             !ctx       ? "no context"
+                             : !request ? "no place for the request"
+                                        : "timeout_ms is negative: 0 stands for no time-out");
+    if (halay_is_child(ctx))
+        return halay_refuse_child();
+    enum halay_status status = say_form(ctx, ranks, count, &change);
+    if (status == HALAY_OK)
+        status = ask_async(ctx, &change, request);
+    free(change.words);
+    return halay_returns(status);
 }
 
 enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
                                            struct halay_process_set **set)
 {
-    struct halay_rank_list list = { ranks, count };
-    int number;
+    struct change change = { .words = NULL };
+    struct halay_request *request = NULL;
 
     if (!ctx || !set)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_create: no %s",
                              ctx ? "place for the set" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    enum halay_status status = fault_of(ctx, &list, 1, 0);
-    if (status != HALAY_OK)
-        return halay_returns(status);
-    size_t *words = malloc((count + 2) * sizeof *words);
-    if (!words)
-        return halay_returns(HALAY_ERR_NO_MEMORY);
-    words[0] = HALAY_SET_FORM;
-    sort_ranks(words, 1 + say_list(&list, words + 1));
-    status = form(ctx, words, &number);
-    free(words);
+    if (halay_may_block(ctx, "halay_process_set_create") != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
+    halay_call_begin(ctx);
+    enum halay_status status = say_form(ctx, ranks, count, &change);
     if (status == HALAY_OK)
-        *set = halay_process_set_find(ctx, number);
+        status = ask(ctx, &change, -1, &request);
+    if (status == HALAY_OK)
+        *set = halay_process_set_find(ctx, request->set_number);
+    halay_request_free(request);
+    free(change.words);
+    halay_call_end(ctx);
     return halay_returns(status);
 }
 
@@ -290,24 +350,6 @@ static int has_requests_locked(const struct halay_process_set *set)
             if (((const struct halay_entry *)node)->request)
                 return 1;
     return 0;
-}
-
-/* Together with the other members. */
-static enum halay_status remove_together(struct halay_process_set *set, int is_busy)
-{
-    size_t count = (size_t)set->size + 2, *words = malloc(count * sizeof *words);
-    char name[40];
-
-    if (!words)
-        return HALAY_ERR_NO_MEMORY;
-    words[0] = is_busy ? HALAY_SET_BUSY : HALAY_SET_REMOVE;
-    words[1] = (size_t)set->number;
-    for (int r = 0; r < set->size; r++)
-        words[2 + r] = (size_t)set->ranks[r];
-    snprintf(name, sizeof name, HALAY_CHANGE_SETS_NAME " %d", set->number);
-    enum halay_status status = ask(set->ctx, name, words, count, -1, NULL);
-    free(words);
-    return status;
 }
 
 /* Why it is not removed; NULL: it can be, and counts as about to be unless it is busy. */
@@ -325,26 +367,86 @@ static const char *begin_removal_locked(struct halay_process_set *set, int *is_b
     return NULL;
 }
 
+/* What removing this set asks for; says what is wrong. On success change->words is the caller's to free, and the set
+ * counts as about to be removed until the request has ended. */
+static enum halay_status say_removal(struct halay_process_set *set, struct change *change)
+{
+    struct halay_context *ctx = set->ctx;
+    size_t *words = malloc(((size_t)set->size + 2) * sizeof *words);
+    int is_busy = 0;
+
+    if (!words)
+        return HALAY_ERR_NO_MEMORY;
+    pthread_mutex_lock(&ctx->lock);
+    const char *why = begin_removal_locked(set, &is_busy);
+    pthread_mutex_unlock(&ctx->lock);
+    if (why) {
+        halay_error(ctx->log, "process sets: %d is not removed, %s", set->number, why);
+        free(words);
+        return HALAY_ERR_ARGUMENT;
+    }
+    words[0] = is_busy ? HALAY_SET_BUSY : HALAY_SET_REMOVE;
+    words[1] = (size_t)set->number;
+    for (int r = 0; r < set->size; r++)
+        words[2 + r] = (size_t)set->ranks[r];
+    snprintf(change->name, sizeof change->name, HALAY_CHANGE_SETS_NAME " without %d", set->number);
+    change->words = words;
+    change->count = (size_t)set->size + 2;
+    return HALAY_OK;
+}
+
+/* It was not asked for. */
+static void reopen(struct halay_process_set *set)
+{
+    pthread_mutex_lock(&set->ctx->lock);
+    if (set->state == HALAY_SET_CLOSING)
+        set->state = HALAY_SET_OPEN;
+    pthread_mutex_unlock(&set->ctx->lock);
+}
+
+enum halay_status halay_process_set_remove_async(struct halay_process_set *set, int timeout_ms,
+                                                 struct halay_request **request)
+{
+    struct change change = { .timeout_ms = timeout_ms };
+
+    if (!set || !request || timeout_ms < 0)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_remove_async: %s",
+                             !set       ? "no set"
+                             : !request ? "no place for the request"
+                                        : "timeout_ms is negative: 0 stands for no time-out");
+    if (halay_is_child(set->ctx))
+        return halay_refuse_child();
+    enum halay_status status = say_removal(set, &change);
+    if (status == HALAY_OK) {
+        status = ask_async(set->ctx, &change, request);
+        if (status != HALAY_OK)
+            reopen(set);
+    }
+    free(change.words);
+    return halay_returns(status);
+}
+
 enum halay_status halay_process_set_remove(struct halay_process_set *set)
 {
-    int is_busy = 0;
+    struct change change = { .words = NULL };
+    struct halay_request *request = NULL;
 
     if (!set)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_remove: no set");
     struct halay_context *ctx = set->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    pthread_mutex_lock(&ctx->lock);
-    const char *why = begin_removal_locked(set, &is_busy);
-    pthread_mutex_unlock(&ctx->lock);
-    if (why) {
-        halay_error(ctx->log, "process sets: %d is not removed, %s", set->number, why);
-        return halay_returns(HALAY_ERR_ARGUMENT);
+    if (halay_may_block(ctx, "halay_process_set_remove") != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
+    halay_call_begin(ctx);
+    enum halay_status status = say_removal(set, &change);
+    if (status == HALAY_OK) {
+        status = ask(ctx, &change, -1, &request);
+        if (!request)
+            reopen(set);
     }
-    enum halay_status status = remove_together(set, is_busy);
-    pthread_mutex_lock(&ctx->lock);
-    if (status != HALAY_OK && set->state == HALAY_SET_CLOSING)
-        set->state = HALAY_SET_OPEN;
-    pthread_mutex_unlock(&ctx->lock);
+    halay_request_free(request);
+    free(change.words);
+    halay_call_end(ctx);
     return halay_returns(status);
 }

@@ -11,6 +11,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
+
+#define LOOK_AGAIN_US 50
 
 enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
 {
@@ -23,6 +26,29 @@ enum halay_status halay_may_block(struct halay_context *ctx, const char *what)
 enum halay_status halay_refuse_child(void)
 {
     return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
+}
+
+void halay_call_begin(struct halay_context *ctx)
+{
+    if (ctx)
+        atomic_fetch_add_explicit(&ctx->waiting.calls, 1, memory_order_relaxed);
+}
+
+void halay_call_end(struct halay_context *ctx)
+{
+    if (ctx)
+        atomic_fetch_sub_explicit(&ctx->waiting.calls, 1, memory_order_release);
+}
+
+void halay_calls_end(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    atomic_store_explicit(&ctx->waiting.is_ending, 1, memory_order_relaxed);
+    pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    pthread_mutex_unlock(&ctx->lock);
+    halay_driver_wake(ctx);
+    while (atomic_load_explicit(&ctx->waiting.calls, memory_order_acquire)) /* one may be in a callback */
+        usleep(LOOK_AGAIN_US);
 }
 
 static enum halay_status status_of(struct halay_request *request)
@@ -81,6 +107,7 @@ struct awaited {
     size_t count;
     size_t at;           /* all: those before have ended; any: the one that has */
     uint64_t deliveries; /* any: looked at after so many */
+    int (*done)(void *arg);
 };
 
 static enum halay_status set_awaited(struct awaited *a, struct halay_request *const *requests, size_t count,
@@ -122,9 +149,15 @@ static int has_any_ended(void *arg)
     return a->at < a->count;
 }
 
+static int is_over_or_ending(void *arg)
+{
+    struct awaited *a = arg;
+
+    return a->done(a) || atomic_load_explicit(&a->ctx->waiting.is_ending, memory_order_relaxed);
+}
+
 /* waited: one of them, for the stall report. */
-static enum halay_status wait_until(struct awaited *a, int (*done)(void *arg), struct halay_request *waited,
-                                    int timeout_ms, const char *what)
+static enum halay_status wait_until(struct awaited *a, struct halay_request *waited, int timeout_ms, const char *what)
 {
     struct halay_context *ctx = a->ctx;
     struct halay_record record = { .kind = 0 };
@@ -134,14 +167,14 @@ static enum halay_status wait_until(struct awaited *a, int (*done)(void *arg), s
     atomic_store_explicit(&ctx->waiting.waited, waited, memory_order_relaxed);
     if (halay_recording(&ctx->observers.recorder))
         halay_record_waits(ctx, waited, &record);
-    int is_over = halay_driver_wait(ctx, done, a, halay_deadline_us(timeout_ms));
+    int is_over = halay_driver_wait(ctx, is_over_or_ending, a, halay_deadline_us(timeout_ms));
     if (record.kind)
         halay_record_waited(ctx, &record);
     if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == waited)
         atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
     if (is_over)
-        return HALAY_OK;
-    const char *text = done == has_any_ended ? "no request has ended" : "not all requests have ended";
+        return a->done(a) ? HALAY_OK : halay_refuses(HALAY_ERR_CLOSED, "this rank is in halay_fini");
+    const char *text = a->done == has_any_ended ? "no request has ended" : "not all requests have ended";
     return halay_refuses(HALAY_ERR_TIMEOUT, "%s after %d ms", a->count == 1 ? "the request has not ended" : text,
                          timeout_ms);
 }
@@ -161,11 +194,15 @@ static enum halay_status wait_all(struct halay_request *const *requests, size_t 
     enum halay_status status = set_awaited(&a, requests, count, what);
     if (status != HALAY_OK || !a.ctx)
         return status;
+    halay_call_begin(a.ctx);
+    a.done = have_all_ended;
     int is_over = have_all_ended(&a);
     note_waiter(a.ctx, is_over);
     if (!is_over)
-        status = wait_until(&a, have_all_ended, requests[a.at], timeout_ms, what);
-    return status == HALAY_OK ? first_error(&a) : status;
+        status = wait_until(&a, requests[a.at], timeout_ms, what);
+    status = status == HALAY_OK ? first_error(&a) : status;
+    halay_call_end(a.ctx);
+    return status;
 }
 
 enum halay_status halay_wait(struct halay_request *request, int timeout_ms)
@@ -189,15 +226,19 @@ enum halay_status halay_wait_any(struct halay_request *const *requests, size_t c
         return status;
     if (!a.ctx || !index)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_wait_any: no %s", a.ctx ? "place for the index" : "request");
+    halay_call_begin(a.ctx);
+    a.done = has_any_ended;
     int is_over = has_any_ended(&a);
     note_waiter(a.ctx, is_over);
     for (size_t i = 0; !is_over && i < count; i++)
         if (requests[i]) {
-            status = wait_until(&a, has_any_ended, requests[i], timeout_ms, "halay_wait_any");
+            status = wait_until(&a, requests[i], timeout_ms, "halay_wait_any");
             break;
         }
     *index = status == HALAY_OK ? a.at : count;
-    return status == HALAY_OK ? say_status(requests[a.at]) : status;
+    status = status == HALAY_OK ? say_status(requests[a.at]) : status;
+    halay_call_end(a.ctx);
+    return status;
 }
 
 int halay_completion_fd(struct halay_context *ctx)

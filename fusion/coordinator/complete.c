@@ -19,8 +19,10 @@
 
 int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_roll *roll)
 {
-    if (roll->present + roll->outsiders == c->options.size || !c->joined_count || !roll->present)
-        return roll->present + roll->outsiders == c->options.size;
+    int is_all = roll->present + roll->outsiders >= c->options.size; /* above it: fill_in has counted outsiders, too */
+
+    if (is_all || !c->joined_count || !roll->present)
+        return is_all;
     for (int r = 0; r < c->options.size; r++)
         if (halay_roll_lacks(roll, r) && !c->joined[r])
             return 0;

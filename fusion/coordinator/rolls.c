@@ -66,7 +66,9 @@ void halay_coordinator_free_rolls(struct halay_coordinator *c)
 void halay_coordinator_subject(const struct halay_coordinator *c, const struct halay_roll *roll, char *text,
                                size_t size)
 {
-    if (c->options.number)
+    if (roll->is_change)
+        snprintf(text, size, "%.*s", (int)roll->node.length, roll->node.name);
+    else if (c->options.number)
         snprintf(text, size, "tensor '%.*s' of process set %d", (int)roll->node.length, roll->node.name,
                  c->options.number);
     else

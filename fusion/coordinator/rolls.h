@@ -15,7 +15,7 @@ void halay_coordinator_rest_roll(struct halay_coordinator *c, struct halay_roll 
 void halay_coordinator_release_roll(struct halay_coordinator *c, struct halay_roll *roll);
 void halay_coordinator_free_rolls(struct halay_coordinator *c);
 
-/* "tensor 'x'", for people, with the process set if it is not that of all ranks. */
+/* "tensor 'x'", for people, with the process set if it is not that of all ranks; "process sets [0,1]" of a change. */
 enum { HALAY_SUBJECT_MAX = HALAY_NAME_MAX + 40 };
 void halay_coordinator_subject(const struct halay_coordinator *c, const struct halay_roll *roll, char *text,
                                size_t size);

@@ -55,8 +55,7 @@ static void describe_tensor(const struct halay_coordinator *c, const struct hala
     char here[256], missing[256], subject[HALAY_SUBJECT_MAX];
 
     halay_coordinator_subject(c, roll, subject, sizeof subject);
-    int used = snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - roll->since_us) / 1e6,
-                        roll->is_change ? "a change of process sets" : subject);
+    int used = snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - roll->since_us) / 1e6, subject);
     size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
 
     if (roll->present + roll->outsiders == c->options.size) {

@@ -79,6 +79,13 @@ static enum halay_status tell(struct halay_coordinator *c, const struct halay_ro
                                                         .text_length = strlen(verdict->text) });
 }
 
+/* Is it still to come? */
+static int is_missing(const struct halay_coordinator *c, const struct halay_roll *roll, int rank)
+{
+    return halay_roll_lacks(roll, rank) && !(roll->withdrawal->is_held && roll->withdrawal->put[rank]) &&
+           !c->joined[rank];
+}
+
 static int has_come(const struct halay_roll *roll, int rank)
 {
     return roll->state[rank] || (roll->withdrawal->is_held && roll->withdrawal->put[rank]);
@@ -92,11 +99,11 @@ static void print_missing(const struct halay_coordinator *c, const struct halay_
 
     text[0] = 0;
     for (int r = 0; r < c->options.size; r++)
-        count += !has_come(roll, r) && !c->joined[r];
+        count += is_missing(c, roll, r);
     if (count)
         used = (size_t)snprintf(text, size, "; not submitted by rank%s", count > 1 ? "s" : "");
     for (int r = 0, said = 0; r < c->options.size && used + 24 < size; r++)
-        if (!has_come(roll, r) && !c->joined[r])
+        if (is_missing(c, roll, r))
             used +=
                 (size_t)snprintf(text + used, size - used, "%s%d", said++ ? ", " : " ", halay_coordinator_rank(c, r));
     if (used + 24 >= size)
@@ -148,7 +155,7 @@ static enum halay_status end_round(struct halay_coordinator *c, struct halay_rol
         if (has_come(roll, r))
             status = tell(c, roll, r, &w->verdicts[w->count - 1]);
         else
-            w->owed[r] += !c->joined[r];
+            w->owed[r] += is_missing(c, roll, r);
     w->is_held = 0;
     halay_coordinator_void_roll(c, roll); /* stays: it has a withdrawal */
     release(c, roll);
@@ -187,8 +194,7 @@ enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int ra
     uint64_t hash = halay_table_hash(item->name, item->name_length);
     struct halay_roll *roll = (struct halay_roll *)halay_table_find(&c->names, item->name, item->name_length, hash);
 
-    if (!roll || !roll->state[rank] || roll->is_join || roll->is_change || halay_roll_is_held(roll) ||
-        has_begun(c, roll))
+    if (!roll || !roll->state[rank] || roll->is_join || halay_roll_is_held(roll) || has_begun(c, roll))
         return HALAY_OK;
     struct halay_withdrawal *w = get_withdrawal(c, roll);
     if (!w)

@@ -14,6 +14,7 @@
 #include "base/error_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"
+#include "fusion/values/set_words.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,16 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     ctx->driven.execution.ended_last = &request->next;
 }
 
+/* A process set that was about to be removed, and is not. */
+static void keep_set_locked(struct halay_context *ctx, const struct halay_request *r)
+{
+    if (r->final == HALAY_OK || r->words.at[0] != HALAY_SET_REMOVE)
+        return;
+    for (struct halay_process_set *set = ctx->all.next; set; set = set->next)
+        if ((uint64_t)set->number == r->words.at[1] && set->state == HALAY_SET_CLOSING)
+            set->state = HALAY_SET_OPEN;
+}
+
 static void call_back(struct halay_context *ctx, const struct halay_request *r)
 {
     int is_muted = halay_error_mute(0);
@@ -150,6 +161,8 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     for (struct halay_request *r = first; r; r = r->next, count++) {
         if (r->signature.collective == HALAY_JOIN)
             ctx->queue.is_joined = 0;
+        if (r->signature.collective == HALAY_CHANGE_SETS)
+            keep_set_locked(ctx, r);
         r->entry->request = NULL;
         halay_entry_release_locked(r->entry);
         r->entry = NULL;

@@ -9,7 +9,9 @@
 #include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/rank/requests.h"
+#include "fusion/rank/sets.h"
 #include "fusion/state/entry.h"
+#include "fusion/values/set_words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +80,17 @@ void halay_result_end(struct halay_request *r)
     halay_request_end(r, HALAY_ERR_ARGUMENT, text);
 }
 
+/* The process set that was made; NULL: none was, or it has been removed. */
+static struct halay_process_set *set_made(struct halay_request *r)
+{
+    if (r->signature.collective != HALAY_CHANGE_SETS || r->words.at[0] != HALAY_SET_FORM)
+        return NULL;
+    pthread_mutex_lock(&r->ctx->lock);
+    struct halay_process_set *set = halay_process_set_by_number(r->ctx, r->set_number);
+    pthread_mutex_unlock(&r->ctx->lock);
+    return set;
+}
+
 enum halay_status halay_request_result(const struct halay_request *request, struct halay_result *result)
 {
     struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
@@ -95,7 +108,8 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
                                 .bytes = has_own_size ? r->result_bytes : r->bytes,
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,
-                                .last_joined = s->collective == HALAY_JOIN ? r->last_joined : -1 };
+                                .last_joined = s->collective == HALAY_JOIN ? r->last_joined : -1,
+                                .set = set_made(r) };
     for (int d = 0; d < s->dimensions; d++)
         all.shape[d] = (size_t)s->shape[d];
     if (has_own_size)

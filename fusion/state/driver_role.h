@@ -54,6 +54,10 @@ struct halay_waiting {
     /* What a program's thread waits for, for the stall report, or NULL; relaxed: it is looked into under lock only, and
      * a request in halay_wait stays where it is. Of several waiting threads the last one to begin. */
     struct halay_request *_Atomic waited;
+    _Atomic int is_ending; /* halay_fini: waits are over; stored under lock, waiters read it (relaxed) */
+    /* Calls that wait, of the program's threads: the context stays until they have returned. Subtracted with release,
+     * for the acquire in halay_calls_end. */
+    _Atomic int calls;
     _Atomic int flush_wanted; /* a waiter waits for something not running; relaxed: the wake orders it */
     _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
                             (relaxed: whoever becomes a waiter leaves news) */
