@@ -124,6 +124,7 @@ class Result(ctypes.Structure):
         ("shape", c_size_t * DIMENSIONS_MAX),
         ("rows", POINTER(c_size_t)),
         ("last_joined", c_int),
+        ("set", c_void_p),
     ]
 
 
@@ -174,8 +175,8 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_cross_size", c_int, [c_void_p]),
     ("halay_is_homogeneous", c_int, [c_void_p]),
     ("halay_context_status", c_int, [c_void_p, c_char_p, c_size_t]),
-    ("halay_process_set_create", c_int, [c_void_p, POINTER(c_int), c_size_t, POINTER(c_void_p)]),
-    ("halay_process_set_remove", c_int, [c_void_p]),
+    ("halay_process_set_create_async", c_int, [c_void_p, POINTER(c_int), c_size_t, c_int, POINTER(c_void_p)]),
+    ("halay_process_set_remove_async", c_int, [c_void_p, c_int, POINTER(c_void_p)]),
     ("halay_process_set_find", c_void_p, [c_void_p, c_int]),
     ("halay_process_set_numbers", c_size_t, [c_void_p, POINTER(c_int), c_size_t]),
     ("halay_process_set_number", c_int, [c_void_p]),

@@ -15,7 +15,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Option
 from . import buffers
 from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, UniqueId, held, last_error, lib
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
-from .errors import ClosedError, HalayError, UnsupportedError, error
+from .errors import ClosedError, DuplicateError, HalayError, UnsupportedError, error
 from .rendezvous import Rendezvous
 from .request import Finish, Request, Tensor, _unread
 from .start import begin
@@ -63,6 +63,21 @@ def _dtype(given: Union[DType, str, int]) -> DType:
         raise ValueError(f"there is no element type {given!r}: there are {names}") from None
 
 
+def _milliseconds(timeout: Optional[float]) -> int:
+    """A time-out in seconds as the library takes it; 0 stands for none."""
+    return 0 if timeout is None else max(1, int(min(timeout * 1000 + 0.999, _MILLISECONDS_MAX)))
+
+
+def _wait_or_cancel(request: Request) -> Any:
+    """Wait, and take it back if that is interrupted."""
+    try:
+        return request.wait()
+    except BaseException:
+        if not request.poll():
+            request.cancel()
+        raise
+
+
 def _check_id(given: bytes) -> bytes:
     """An id as halay.unique_id() makes it."""
     if not isinstance(given, (bytes, bytearray)):
@@ -99,11 +114,19 @@ class ProcessSet:
         """Whether this process is a member."""
         return self.rank >= 0
 
-    def remove(self) -> None:
-        """Remove it, as halay_process_set_remove says: nothing may be in flight in it."""
-        status = self._ctx._call(lib.halay_process_set_remove, self._p)
-        if status:
-            raise last_error(status, "remove a process set")
+    def remove(self, timeout: Optional[float] = None) -> None:
+        """
+        Remove it, together with the other members: nothing may be in flight in it. timeout: seconds after which it is
+        given up on all of them, with TimeoutError of halay's, and the set stays.
+        """
+        ctx = self._ctx
+        place = ctypes.c_void_p()
+        with ctx._lock:
+            ctx._open()
+            status = held.halay_process_set_remove_async(self._p, _milliseconds(timeout), ctypes.byref(place))
+            if status:
+                raise last_error(status, f"remove process set {self.number}")
+        _wait_or_cancel(Request(ctx, place.value, None, None, None, None))  # type: ignore[arg-type]
 
 
 class _Memory:
@@ -364,8 +387,7 @@ class Context:
         info.root, info.priority = _int32("root", root), _int32("priority", priority)
         info.prescale, info.postscale = prescale, postscale
         info.wire = _number("wire type", _wires, wire)
-        if timeout is not None:
-            info.timeout_ms = max(1, int(min(timeout * 1000 + 0.999, _MILLISECONDS_MAX)))
+        info.timeout_ms = _milliseconds(timeout)
         if process_set is not None:
             info.set = process_set._p
         return info, name
@@ -578,17 +600,37 @@ class Context:
 
     # ---- process sets ----
 
-    def process_set(self, ranks: Sequence[int]) -> ProcessSet:
+    def process_set_async(self, ranks: Sequence[int], timeout: Optional[float] = None) -> Request:
         """
-        Make a set of these ranks, which call it, and others don't. Blocks until all of them have called, Ctrl-C or not:
-        ranks that are in several sets make them in the same order, or wait for each other forever.
+        Make a set of these ranks, which call it, and others don't. The result is a ProcessSet, when all of them have
+        called. DuplicateError: this rank has asked for the same ranks before, and that is under way.
+
+        timeout: seconds after which it is given up on all of them, with TimeoutError of halay's, which names those that
+        were missing; cancel() does so, too.
         """
         array = (ctypes.c_int * len(ranks))(*(_int32("a rank", rank) for rank in ranks))
         place = ctypes.c_void_p()
-        status = self._call(lib.halay_process_set_create, self._p, array, len(ranks), ctypes.byref(place))
-        if status:
-            raise last_error(status, f"make a process set of ranks {list(ranks)}")
-        return ProcessSet(self, place.value or 0)
+        with self._lock:
+            status = held.halay_process_set_create_async(
+                self._open(), array, len(ranks), _milliseconds(timeout), ctypes.byref(place)
+            )
+            if status:
+                raise last_error(status, f"make a process set of ranks {list(ranks)}")
+            return Request(self, place.value, None, None, None, _finish_set)  # type: ignore[arg-type]
+
+    def process_set(self, ranks: Sequence[int], timeout: Optional[float] = None) -> ProcessSet:
+        """
+        The same; waits, and returns the set. Ctrl-C gives it up on all of them. Ranks that are in several sets make
+        them in the same order, or wait for each other until the time is over.
+        """
+        while True:
+            try:
+                request = self.process_set_async(ranks, timeout)
+            except DuplicateError:  # another thread makes one of these ranks
+                time.sleep(0.001)
+            else:
+                made: ProcessSet = _wait_or_cancel(request)
+                return made
 
     def process_sets(self) -> List[ProcessSet]:
         """All process sets that there are; the first has all ranks."""
@@ -698,6 +740,10 @@ def _finisher(data: Any, out: Any, size: int) -> Finish:
         return made
 
     return finish
+
+
+def _finish_set(request: Request, status: int, said: Result) -> Any:
+    return ProcessSet(request._ctx, said.set) if status == _OK and said.set else None
 
 
 def _finish_join(request: Request, status: int, said: Result) -> Any:

@@ -2,8 +2,8 @@
 """
 How programs end and are interrupted. ends.py WHAT, on two ranks:
 
-interrupt: Ctrl-C in a wait is heard, and the request goes on. start: Ctrl-C in a start, and another start. fork: a
-child has no context, and ends as it likes.
+interrupt: Ctrl-C in a wait is heard, and the request goes on. start: Ctrl-C in a start, and another start. sets:
+Ctrl-C while a process set is made, and a close. fork: a child has no context, and ends as it likes.
 flight: the program ends with things in flight. raise: it ends with an exception. late: ... with arrays and requests
 that live longer than the modules. thread: ... while another thread waits. outlived: memory of the context's lives on.
 forgotten: nobody closes the context.
@@ -16,6 +16,7 @@ import sys
 import threading
 
 import numpy
+from checks import raises
 
 import halay
 
@@ -66,6 +67,51 @@ def start():
         with halay.Context(unique_id=bytes(made), rank=ctx.rank, size=2) as other:
             assert (other.rank, other.size) == (ctx.rank, 2)
             assert (other.allreduce(numpy.ones(3)) == 2).all()
+
+
+def sets():
+    """One that the other rank does not make."""
+    with halay.Context() as ctx:
+        if ctx.rank == 0:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                ctx.process_set([0, 1])
+                raise SystemExit("the set was made")
+            except KeyboardInterrupt:
+                pass
+        ctx.barrier()
+        if ctx.rank == 1:
+            raises(halay.CanceledError, lambda: ctx.process_set([0, 1]), "[0,1]", "rank 0")
+        made = ctx.process_set([1, 0])
+        assert (ctx.allreduce(numpy.ones(2), process_set=made) == 2).all()
+        if ctx.rank == 0:
+            raises(halay.TimeoutError, lambda: made.remove(0.05), "rank 1")
+        ctx.barrier()
+        if ctx.rank == 1:
+            raises(halay.TimeoutError, made.remove, "rank 0")
+        made.remove()
+        # In orders that differ: all are asked for before one is waited for, or a time-out says who waits for what.
+        one, other = ([0], [0, 1]) if ctx.rank == 0 else ([0, 1], [1])
+        requests = [ctx.process_set_async(ranks) for ranks in (one, other)]
+        assert [made.wait().ranks for made in requests] == [tuple(one), tuple(other)]
+        ended = []
+
+        def make():
+            try:
+                ctx.process_set([0, 1])
+            except halay.HalayError as failure:
+                ended.append(failure)
+
+        if ctx.rank == 0:
+            thread = threading.Thread(target=make)
+            thread.start()
+            while ctx.counters()["in_flight"] == 0:
+                pass
+        ctx.barrier("asked")
+        ctx.barrier("both wait")
+    if ctx.rank == 0:
+        thread.join()
+        assert len(ended) == 1 and isinstance(ended[0], (halay.ClosedError, halay.PeerError)), ended
 
 
 def fork():
@@ -176,5 +222,5 @@ def forgotten():
         gc.collect()
 
 
-{"interrupt": interrupt, "start": start, "fork": fork, "flight": flight, "raise": raise_, "late": late,
+{"interrupt": interrupt, "start": start, "sets": sets, "fork": fork, "flight": flight, "raise": raise_, "late": late,
  "thread": thread, "outlived": outlived, "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip

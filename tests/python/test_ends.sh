@@ -19,7 +19,7 @@ ends() {
     echo "$1: as it should"
 }
 
-for what in interrupt start fork flight late thread outlived forgotten; do
+for what in interrupt start sets fork flight late thread outlived forgotten; do
     ends $what 0
 done
 ends raise 1

@@ -48,11 +48,11 @@ class Engine:
         self._groups: Dict[Tuple[int, ...], int] = {}
         self._users = 0
 
-    def process_set(self, ranks: Sequence[int]) -> Optional[ProcessSet]:
+    def process_set(self, ranks: Sequence[int], timeout_ms: int) -> Optional[ProcessSet]:
         """The set of these ranks, made by its members; None stands for all. Groups of the same ranks share it."""
         key = tuple(sorted(ranks))
         if key not in self._sets:
-            self._sets[key] = self.context.process_set(key)
+            self._sets[key] = self.context.process_set(key, timeout_ms / 1000 or None)
         return self._sets[key]
 
     def number(self, ranks: Sequence[int]) -> int:
@@ -96,9 +96,11 @@ def engine_for(opts: Any) -> Tuple[Engine, List[int], Any]:
         return world, list(range(opts.group_size)), None
     if world is not None:
         try:
-            return world, ranks, world.process_set(ranks)
+            return world, ranks, world.process_set(ranks, milliseconds(opts.timeout))
         except UnsupportedError:
             pass  # a rank can be in 26 sets; all members are told alike
+        except HalayError as failure:
+            raise DistBackendError(f"halay: {failure}") from failure
     own = Engine(opts.store, opts.group_rank, opts.group_size, milliseconds(opts.timeout))
     return own, list(range(opts.group_size)), None
 
