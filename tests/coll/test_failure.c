@@ -70,33 +70,50 @@ static void be_victim(struct rank *r, struct halay_group *group, float *data, fl
     }
 }
 
-static float given(int rank, size_t i)
+/* What the ranks give, and its sum: made once, since it is compared with after each run. */
+static float given[RANKS][COUNT], sum[COUNT];
+
+static void make_values(void)
 {
-    return (float)(rank * 1000 + (int)(i % 997) + 1);
+    for (size_t i = 0; i < COUNT; i++)
+        for (int r = 0; r < RANKS; r++) {
+            given[r][i] = (float)(r * 1000 + (int)(i % 997) + 1);
+            sum[i] += given[r][i];
+        }
 }
 
-/* Right for what the operation of `algorithm` does over given()? */
+static int is_same(const float *a, const float *b, size_t count)
+{
+    return !memcmp(a, b, count * sizeof *a); /* all are integers above 0: equal ones have the same bits */
+}
+
+/* Right for what the operation of `algorithm` does over given? */
 static int is_right(const struct halay_algorithm *algorithm, int rank, const float *data, const float *all)
 {
-    for (size_t i = 0; i < COUNT; i++) {
-        float sum = 0;
-        for (int r = 0; r < RANKS; r++)
-            sum += given(r, i);
-        if (algorithm->operation == HALAY_COLL_ALLREDUCE && data[i] != sum)
-            return 0;
-        if (algorithm->operation == HALAY_COLL_REDUCE && rank == 0 && all[i] != sum)
-            return 0;
-        if (algorithm->operation == HALAY_COLL_REDUCE_SCATTER && (int)(i / PART) == rank && all[i % PART] != sum)
-            return 0;
-        if (algorithm->operation == HALAY_COLL_ALLTOALL &&
-            all[i] != given((int)(i / PART), (size_t)rank * PART + i % PART))
-            return 0;
-        if (algorithm->operation == HALAY_COLL_BROADCAST && data[i] != given(VICTIM, i))
-            return 0;
-        if (algorithm->operation == HALAY_COLL_ALLGATHER && all[i] != given((int)(i / PART), i % PART))
-            return 0;
+    const size_t own = (size_t)rank * PART;
+
+    switch (algorithm->operation) {
+    case HALAY_COLL_ALLREDUCE:
+        return is_same(data, sum, COUNT);
+    case HALAY_COLL_REDUCE:
+        return rank != 0 || is_same(all, sum, COUNT);
+    case HALAY_COLL_REDUCE_SCATTER:
+        return is_same(all, sum + own, PART);
+    case HALAY_COLL_BROADCAST:
+        return is_same(data, given[VICTIM], COUNT);
+    case HALAY_COLL_ALLTOALL:
+        for (size_t r = 0; r < RANKS; r++)
+            if (!is_same(all + r * PART, given[r] + own, PART))
+                return 0;
+        return 1;
+    case HALAY_COLL_ALLGATHER:
+        for (size_t r = 0; r < RANKS; r++)
+            if (!is_same(all + r * PART, given[r], PART))
+                return 0;
+        return 1;
+    default:
+        return 1;
     }
-    return 1;
 }
 
 static void *run_rank(void *arg)
@@ -112,8 +129,7 @@ static void *run_rank(void *arg)
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &data) == HALAY_OK);
     REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &all) == HALAY_OK);
-    for (size_t i = 0; i < COUNT; i++)
-        ((float *)data)[i] = given(r->rank, i);
+    memcpy(data, given[r->rank], sizeof given[r->rank]);
     REQUIRE(halay_group_set_algorithm(group, halay_coll_kind_name(r->algorithm->operation), r->algorithm->name) ==
             HALAY_OK);
     r->status = halay_group_barrier(group);
@@ -272,6 +288,7 @@ int main(void)
     static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
     static const unsigned caps[] = { HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, HALAY_TRANSPORT_SLEEPS, 0 };
 
+    make_values();
     for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
             for (int w = 0; w < WHATS; w++)

@@ -25,7 +25,11 @@ enum {
     RANKS_MAX = 16,
     MEMBERS_MAX = 4,
     SETS_MAX = 8,
-    SETS_MADE = 3
+    SETS_MADE = 3,
+    MESSAGES = 60,
+    MESSAGE_MOST = 300000,
+    MESSAGE_SHIFT = 37,
+    KEYS = 3
 };
 
 enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
@@ -62,6 +66,7 @@ struct program {
     int joined[RANKS_MAX], has_joined; /* ranks that have, in this step; any has */
     size_t tensor_count;
     struct tensor_case tensors[TENSORS];
+    unsigned char pattern[MESSAGE_MOST + MESSAGES * MESSAGE_SHIFT]; /* what messages hold */
     struct {
         struct program *program;
         struct random random;
@@ -617,8 +622,6 @@ static void play_step(struct program *p, struct random *common, struct random *o
 
 /* ---- sends and receives ---- */
 
-enum { MESSAGES = 60, KEYS = 3 };
-
 struct message {
     int from, to, key;
     size_t count;
@@ -627,17 +630,26 @@ struct message {
     struct halay_request *request;
 };
 
-static unsigned char byte_at(size_t message, size_t i)
+/* Made once: each message is another window of it. */
+static void make_pattern(struct program *p)
 {
-    return (unsigned char)(message * 37 + i * 11 + i / 251);
+    for (size_t i = 0; i < sizeof p->pattern; i++)
+        p->pattern[i] = (unsigned char)(i * 11 + i / 251);
+}
+
+static const unsigned char *bytes_of(const struct program *p, size_t message)
+{
+    return p->pattern + message * MESSAGE_SHIFT;
 }
 
 static void submit_message(struct program *p, struct message *m, size_t number)
 {
     int sends = m->from == p->rank;
 
-    for (size_t i = 0; i < m->count; i++)
-        m->data[i] = sends ? byte_at(number, i) : 0;
+    if (sends)
+        memcpy(m->data, bytes_of(p, number), m->count);
+    else
+        memset(m->data, 0, m->count);
     enum halay_status status =
         sends ? halay_send_async(p->ctx, NULL, m->data, m->count, HALAY_U8, m->to, m->key, &m->request)
               : halay_receive_async(p->ctx, NULL, m->data, m->count, HALAY_U8, m->from, m->key, &m->request);
@@ -646,13 +658,9 @@ static void submit_message(struct program *p, struct message *m, size_t number)
 
 static void end_message(struct program *p, struct message *m, size_t number)
 {
-    size_t wrong = 0;
-
     CHECK(halay_wait(m->request, 60000) == HALAY_OK, "%s", halay_request_text(m->request));
-    for (size_t i = 0; i < m->count; i++)
-        wrong += m->data[i] != byte_at(number, i);
-    CHECK(!wrong && guards_hold(m->data, m->count), "message %zu from %d to %d: %zu wrong", number, m->from, m->to,
-          wrong);
+    CHECK(!memcmp(m->data, bytes_of(p, number), m->count) && guards_hold(m->data, m->count),
+          "message %zu of %zu bytes from %d to %d", number, m->count, m->from, m->to);
     halay_request_free(m->request);
     buffer_free(p, m->data, m->is_shared);
 }
@@ -661,7 +669,7 @@ static void end_message(struct program *p, struct message *m, size_t number)
  * receives each in their order, mixed at random. */
 static void play_messages(struct program *p, struct random *common, struct random *own)
 {
-    static const size_t counts[] = { 0, 1, 7, 4096, 40000, 300000 };
+    static const size_t counts[] = { 0, 1, 7, 4096, 40000, MESSAGE_MOST };
     struct message messages[MESSAGES] = { { 0 } };
     size_t at[2] = { 0, 0 };
 
@@ -718,6 +726,7 @@ int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_a
     p->size = halay_size(ctx);
     struct random own = { seed * 31 + (uint64_t)p->rank + 1 };
     p->tensor_count = random_below(&common, 4) ? TENSORS_FEW : TENSORS;
+    make_pattern(p);
     make_sets(p, &common);
     make_tensors(p, &common, &own);
     for (p->step = 0; p->step < steps; p->step++) {
@@ -798,8 +807,11 @@ static void run_bits(struct bits *b, uint64_t seed, int step, struct random *own
         halay_request_free(b->requests[b->order[i]]);
     }
     for (size_t t = 0; t < TENSORS_FEW; t++)
-        for (size_t i = 0; i < b->info[t].shape[0] * sizeof(float); i++)
-            b->hash = (b->hash ^ ((unsigned char *)b->data[t])[i]) * 1099511628211u;
+        for (size_t i = 0; i < b->info[t].shape[0]; i++) {
+            uint32_t word;
+            memcpy(&word, &b->data[t][i], sizeof word);
+            b->hash = (b->hash ^ word) * 1099511628211u;
+        }
 }
 
 uint64_t program_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_seed, int alone)

@@ -174,18 +174,38 @@ static void arguments(struct rank_run *run)
     CHECK(strstr(text, run->size == 1 ? "aborted: no reason given" : "aborted: rrr") != NULL, "'%s'", text);
 }
 
+struct job {
+    void (*body)(struct rank_run *run);
+    int size;
+    uint64_t delay;
+    pthread_t thread;
+};
+
+static void *run_job(void *arg)
+{
+    const struct job *job = arg;
+    _Atomic int over = 0;
+
+    ranks_run(job->size, job->delay, &(struct rank_run){ .body = job->body, .arg = &over, .expected = "" }, NULL, NULL);
+    return NULL;
+}
+
 int main(void)
 {
     static void (*const bodies[])(struct rank_run * run) = { while_waiting, in_callback, while_idle, in_data, several };
+    enum { SIZE_MOST = 4, DELAYS = 2, JOBS = (SIZE_MOST - 1) * DELAYS };
+    struct job jobs[JOBS];
 
     for (int size = 1; size <= 2; size++)
         ranks_run(size, 0, &(struct rank_run){ .body = arguments, .expected = "aborted" }, NULL, NULL);
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
-        for (int size = 2; size <= 4; size++)
-            for (uint64_t delay = 0; delay < 2; delay++) {
-                _Atomic int over = 0;
-                ranks_run(size, delay, &(struct rank_run){ .body = bodies[i], .arg = &over, .expected = "" }, NULL,
-                          NULL);
-            }
+    /* Side by side: to leave after a failure takes half a second. */
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        for (int k = 0; k < JOBS; k++) {
+            jobs[k] = (struct job){ .body = bodies[i], .size = 2 + k / DELAYS, .delay = (uint64_t)(k % DELAYS) };
+            REQUIRE(!pthread_create(&jobs[k].thread, NULL, run_job, &jobs[k]));
+        }
+        for (int k = 0; k < JOBS; k++)
+            pthread_join(jobs[k].thread, NULL);
+    }
     return test_end();
 }

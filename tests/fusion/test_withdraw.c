@@ -122,12 +122,9 @@ static void at_random(struct rank_run *run)
 
 static void run_at_random(int size, uint64_t seed, enum halay_deterministic mode)
 {
-    static struct history history;
+    struct history history = { .seed = seed, .mode = mode };
     size_t withdrawn = 0;
 
-    memset(&history, 0, sizeof history);
-    history.seed = seed;
-    history.mode = mode;
     ranks_run(size, seed % 3 ? seed : 0,
               &(struct rank_run){ .body = at_random, .arg = &history, .configure = configure, .expected = "" }, NULL,
               NULL);
@@ -351,6 +348,40 @@ static void arguments(struct rank_run *run)
     CHECK(strstr(halay_error_text(), "timeout_ms is negative") != NULL);
 }
 
+struct random_job {
+    int size;
+    uint64_t seed;
+    enum halay_deterministic mode;
+    pthread_t thread;
+};
+
+static void *run_random_job(void *arg)
+{
+    const struct random_job *job = arg;
+
+    run_at_random(job->size, job->seed, job->mode);
+    return NULL;
+}
+
+/* Side by side: they wait more than they compute. */
+static void run_random_jobs(uint64_t seed)
+{
+    struct random_job jobs[] = {
+        { .size = 2, .seed = seed },
+        { .size = 3, .seed = seed + 1 },
+        { .size = 4, .seed = seed + 2 },
+        { .size = 2, .seed = seed + 3 },
+        { .size = 2, .seed = seed, .mode = HALAY_DETERMINISTIC_RUN },
+        { .size = 3, .seed = seed, .mode = HALAY_DETERMINISTIC_RANKS },
+    };
+    enum { JOBS = sizeof jobs / sizeof *jobs };
+
+    for (int i = 0; i < JOBS; i++)
+        REQUIRE(!pthread_create(&jobs[i].thread, NULL, run_random_job, &jobs[i]));
+    for (int i = 0; i < JOBS; i++)
+        pthread_join(jobs[i].thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -365,9 +396,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int size = cases[i].least; size <= cases[i].most; size++)
             ranks_run(size, i % 2, &(struct rank_run){ .body = cases[i].body, .expected = "" }, cases[i].prepare, NULL);
-    for (uint64_t i = 0; i < 4; i++)
-        run_at_random(2 + (int)(i % 3), seed + i, HALAY_DETERMINISTIC_OFF);
-    run_at_random(2, seed, HALAY_DETERMINISTIC_RUN);
-    run_at_random(3, seed, HALAY_DETERMINISTIC_RANKS);
+    run_random_jobs(seed);
     return test_end();
 }
