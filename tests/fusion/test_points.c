@@ -62,7 +62,7 @@ static void body_ring(struct rank_run *run)
 static void body_order(struct rank_run *run)
 {
     struct halay_request *requests[2 * MANY], *named;
-    float data[2 * MANY], x = -1;
+    float data[2 * MANY], x = run->rank ? -1 : 7;
     int peer = run->rank ^ 1;
 
     if (peer >= run->size || run->rank > 1)
@@ -78,7 +78,6 @@ static void body_order(struct rank_run *run)
                       : halay_send_async(run->ctx, NULL, &data[k], 1, HALAY_F32, 1, k < MANY, &requests[k]);
         REQUIRE(status == HALAY_OK);
     }
-    x = run->rank ? x : 7;
     if (!run->rank)
         REQUIRE(halay_send_async(run->ctx, "named", &x, 1, HALAY_F32, 1, 0, &named) == HALAY_OK);
     for (int i = 2 * MANY; i-- > 0;)

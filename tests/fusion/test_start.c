@@ -384,7 +384,7 @@ static void check_launcher(void)
 
 /* ---- what does not ---- */
 
-/* Two ranks, of which one's call fails_at fails; 0: none. They wait for each other as long as a busy machine may need. */
+/* Two ranks, of which one's call fails_at fails; 0: none. */
 struct pair_start {
     struct rank_start ranks[2];
     char folder[32];
@@ -401,7 +401,7 @@ static void *run_pair(void *arg)
 
 static void start_pair(struct pair_start *pair, int fails_at)
 {
-    static const char *const patient[] = { "HALAY_START_TIMEOUT=4", NULL };
+    static const char *const patient[] = { "HALAY_START_TIMEOUT=4", NULL }; /* all pairs start at once */
 
     folder_make(pair->folder);
     prepare(pair->ranks, 2, pair->folder);
@@ -418,8 +418,8 @@ static void end_pair(struct pair_start *pair)
     folder_remove(pair->folder);
 }
 
-/* Each call of rank 1's fails once, in pairs side by side, for rank 0 learns of it by waiting in vain. Rank 0 ends, too:
- * alarm says so. If it had all it needed, its start may succeed. */
+/* Each call of rank 1's fails once, in pairs side by side, as each rank 0 waits in vain. Rank 0 ends, too: alarm says
+ * so. If it had all it needed, its start may succeed. */
 static void check_failures(void)
 {
     enum { CALLS_LEAST = 10 };
