@@ -85,9 +85,8 @@ int halay_ring_get(const struct halay_ring *ring, uint64_t number, struct halay_
 
 const char *halay_record_operation(const struct halay_record *record)
 {
-    static const char *const names[] = {
-        "allreduce", "broadcast", "allgather", "reduce-scatter", "alltoall", "barrier"
-    };
+    static const char *const names[] = { "allreduce", "broadcast", "allgather", "reduce-scatter", "alltoall", "barrier",
+                                         "reduce",    "gather",    "scatter",   "send",           "receive" };
 
     return record->operation < sizeof names / sizeof *names ? names[record->operation] : "?";
 }

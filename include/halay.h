@@ -189,7 +189,7 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
  *
  * Within a set its members are numbered 0, 1, ... in ascending order of their ranks, whatever order they were given in.
  * All that goes by rank goes by these numbers (rows and splits, parts of a reduce-scatter, results), and averages
- * divide by the number of members; only the root of a broadcast is a rank of the job. A rank that submits a tensor in a
+ * divide by the number of members; only a root is a rank of the job. A rank that submits a tensor in a
  * set of which it is not a member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: a rank that has joined takes
  * part in its sets as well. Under HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
  *
@@ -276,7 +276,9 @@ enum halay_collective {
     HALAY_REDUCE_SCATTER = 3,
     HALAY_ALLTOALL = 4,
     HALAY_BARRIER = 5,
-    /* 6 to 8 are kept for reduce, gather and scatter. */
+    HALAY_REDUCE = 6,
+    HALAY_GATHER = 7,
+    HALAY_SCATTER = 8,
     HALAY_SEND = 9,
     HALAY_RECEIVE = 10,
     HALAY_COLLECTIVE_COUNT
@@ -306,18 +308,24 @@ struct halay_member {
  *     all-gather      rows of this rank           rows of all ranks                one rank's rows behind the other's
  *     reduce-scatter  rows                        this rank's part of them         every element reduced over all ranks
  *     all-to-all      rows for each rank          rows from each rank              in order of rank
+ *     reduce          NULL: out                   root: as large as in             every element reduced, at the root
+ *     gather          rows of this rank           root: rows of all ranks          one rank's rows behind the other's
+ *     scatter         root: rows for each rank    rows from the root               the root's rows, dealt out
  *     barrier         ignored, as is all but the name                              ends when all have submitted it
  *     send            data                        ignored                          to peer
  *     receive         ignored                     data                             from peer
  *
- * A row is what one index of the first dimension has. How many an all-gather or an all-to-all gives may differ between
- * ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as every rank gives
- * what it gave the last time, nothing has to be negotiated.
+ * A row is what one index of the first dimension has. How many an all-gather, all-to-all, gather or scatter gives may
+ * differ between ranks, and from one submission to the next; the other dimensions are equal everywhere. As long as
+ * every rank gives what it gave the last time, nothing has to be negotiated.
  *
- * Results whose size is not known before all ranks have submitted (all-gather, all-to-all) go to out if they fit in
- * out_bytes; if they don't, the request of that rank alone ends with HALAY_ERR_ARGUMENT and a text that says how many
- * bytes there are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with
- * it. halay_request_result says where the result lies and how large it is.
+ * Results whose size is not known before all ranks have submitted (of these four) go to out if they fit in out_bytes;
+ * if they don't, the request of that rank alone ends with HALAY_ERR_ARGUMENT and a text that says how many bytes there
+ * are. With out NULL (reduce-scatter too) they go into memory that belongs to the request and is freed with it.
+ * halay_request_result says where the result lies and how large it is.
+ *
+ * Of a reduce, gather and scatter all ranks name the same root. What the table has for the root alone the others need
+ * not have: their out of a reduce or gather, and their in, splits and first dimension of a scatter, are ignored.
  *
  * A send meets a receive of its peer, and only these two ranks take part. They meet by name; with name NULL by tag, and
  * then the n-th send meets the n-th receive of that tag. Sends and receives are no others' of that name or tag, nor of
@@ -328,9 +336,10 @@ struct halay_member {
  * HALAY_DETERMINISTIC. A rank that has joined submits none. timeout_ms and halay_cancel do not apply to them. The name
  * has 200 bytes at most.
  *
- * A reduce-scatter's rows are dealt out by splits, or else as halay_scatter_rows does it. in and out may be the same in
- * an all-reduce; in a reduce-scatter out may be where this rank's part begins in in; in an all-gather in may lie within
- * out (nothing of it is copied if it is where this rank's rows go); otherwise they don't overlap.
+ * The rows of a reduce-scatter or scatter are dealt out by splits, or else as halay_scatter_rows does. in and out may
+ * be the same in an all-reduce or reduce; in a reduce-scatter or scatter out may be where this rank's part begins in
+ * in; in an all-gather or gather in may lie within out (nothing of it is copied if it is where this rank's rows go);
+ * otherwise they don't overlap.
  */
 struct halay_tensor_info {
     size_t struct_size;
@@ -342,18 +351,19 @@ struct halay_tensor_info {
     const void *in;
     void *out;
     enum halay_reduction
-        reduction; /* all-reduce and reduce-scatter; adasum: all-reduce only, of each tensor by itself */
-    int root;      /* broadcast only: a rank of the job, in a process set too */
+        reduction; /* all-reduce, reduce-scatter, reduce; adasum: all-reduce only, of each tensor by itself */
+    int root;      /* broadcast, reduce, gather, scatter: a rank of the job, in a process set too */
     /*
-     * All-reduce and reduce-scatter: each rank's elements are multiplied by prescale before the reduction, the result
-     * by postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are
+     * Where something is reduced: each rank's elements are multiplied by prescale before the reduction, the result by
+     * postscale after it; 0 stands for 1. Any reduction, all types but bool: f16, bf16 and f32 in f32 (halves are
      * rounded once each time), integers in f64, cut towards zero and kept within their type. Finite numbers, equal on
      * all ranks.
      */
     double prescale, postscale;
-    size_t out_bytes; /* room at out; all-gather and all-to-all only */
-    /* All-to-all: rows for each rank, copied, their sum at most shape[0]; NULL: as many for each. Reduce-scatter: rows
-     * of each rank's part, equal on all ranks, copied, their sum shape[0]; NULL: as halay_scatter_rows has it. */
+    size_t out_bytes; /* room at out; all-gather, all-to-all, gather and scatter only */
+    /* Copied. All-to-all: rows for each rank, their sum at most shape[0]; NULL: as many for each. Scatter: the root's
+     * rows for each rank; reduce-scatter: rows of each rank's part, equal on all ranks; of both their sum is shape[0];
+     * NULL: as halay_scatter_rows has it. */
     const size_t *splits;
     /*
      * All-reduce: several tensors as one, a group. What is said of members replaces in, out, dtype, dimensions and
@@ -383,8 +393,8 @@ struct halay_tensor_info {
     int64_t tag;
 };
 
-/* Rows of the part that a rank gets of a reduce-scatter: rows / size, the first rows % size ranks one more. *first
- * (NULL: not wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
+/* Rows of the part that a rank gets of a reduce-scatter or scatter: rows / size, the first rows % size ranks one more.
+ * *first (NULL: not wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
 HALAY_API size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first);
 
 /* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under
@@ -451,6 +461,21 @@ HALAY_API enum halay_status halay_alltoall_async(struct halay_context *ctx, cons
                                                  enum halay_dtype dtype, void *out, size_t out_rows,
                                                  struct halay_request **request);
 
+/*
+ * To and from the root. Of a reduce and a gather out is looked at on the root only; so are in, splits and rows of a
+ * scatter. splits NULL: as halay_scatter_rows has it. Otherwise as above.
+ */
+HALAY_API enum halay_status halay_reduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                               size_t count, enum halay_dtype dtype, enum halay_reduction reduction,
+                                               int root, struct halay_request **request);
+HALAY_API enum halay_status halay_gather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                               size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                               int root, struct halay_request **request);
+HALAY_API enum halay_status halay_scatter_async(struct halay_context *ctx, const char *name, const void *in,
+                                                const size_t *splits, size_t rows, size_t columns,
+                                                enum halay_dtype dtype, void *out, size_t out_rows, int root,
+                                                struct halay_request **request);
+
 /* To and from one rank: count elements of in, or to out. name NULL: by tag (struct halay_tensor_info). */
 HALAY_API enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in, size_t count,
                                              enum halay_dtype dtype, int peer, int64_t tag,
@@ -513,12 +538,14 @@ HALAY_API const char *halay_request_text(const struct halay_request *request);
 /* What came out. Set struct_size to sizeof; one of another version is as in halay_counters_read. */
 struct halay_result {
     size_t struct_size;
-    void *data; /* out, or memory of the request's: valid until it is freed */
+    void *data; /* out, or memory of the request's: valid until it is freed; reduce: NULL but at the root */
     size_t bytes;
     int dimensions;
     size_t shape[HALAY_DIMENSIONS_MAX];
-    const size_t *rows; /* all-gather, all-to-all: rows from each rank (size), until the request is freed; else NULL */
-    int last_joined;    /* join: the rank that joined last; else -1 */
+    /* All-gather, all-to-all, scatter: rows from each rank (size), until the request is freed; gather: the same, of the
+     * root's result, on all ranks; else NULL. */
+    const size_t *rows;
+    int last_joined;               /* join: the rank that joined last; else -1 */
     struct halay_process_set *set; /* halay_process_set_create_async: what was made, unless it is gone; else NULL */
 };
 
@@ -544,6 +571,17 @@ HALAY_API enum halay_status halay_allgather(struct halay_context *ctx, const cha
 HALAY_API enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in,
                                            const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
                                            void *out, size_t out_rows, size_t *rows_from);
+HALAY_API enum halay_status halay_reduce(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                         size_t count, enum halay_dtype dtype, enum halay_reduction reduction,
+                                         int root);
+/* rows_from: as of halay_allgather, on all ranks. */
+HALAY_API enum halay_status halay_gather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                         size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, int root,
+                                         size_t *rows_from);
+/* *got (NULL: not wanted): rows of this rank's part, written as rows_from is. */
+HALAY_API enum halay_status halay_scatter(struct halay_context *ctx, const char *name, const void *in,
+                                          const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
+                                          void *out, size_t out_rows, int root, size_t *got);
 HALAY_API enum halay_status halay_send(struct halay_context *ctx, const char *name, const void *in, size_t count,
                                        enum halay_dtype dtype, int peer, int64_t tag);
 HALAY_API enum halay_status halay_receive(struct halay_context *ctx, const char *name, void *out, size_t count,

@@ -176,7 +176,8 @@ HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, cons
                                                  enum halay_dtype dtype);
 
 /* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without
- * gaps. A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r. Over shared memory
+ * gaps. A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r, but of what it
+ * keeps one of both may be 0: that is not copied, as it lies where it belongs. Over shared memory
  * a difference is always found (HALAY_ERR_FORMAT on a rank that sees it: the group is closed), by messages only if two
  * that meet have different lengths: otherwise a rank waits forever. HALAY_CHECK finds it in any case. In place
  * in_counts and out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start

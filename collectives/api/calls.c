@@ -100,7 +100,7 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
     uintptr_t p = (uintptr_t)a, q = (uintptr_t)b;
 
-    return p < q + b_bytes && q < p + a_bytes;
+    return a_bytes && b_bytes && p < q + b_bytes && q < p + a_bytes;
 }
 
 static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dtype, enum halay_reduction op)
@@ -405,7 +405,8 @@ static enum halay_status check_exchange(const struct halay_coll *c, const void *
 
     for (int r = 0; r <= c->t->size; r++)
         is_even &= c->in_starts[r] == c->starts[r];
-    if (c->in_starts[rank + 1] - c->in_starts[rank] != c->starts[rank + 1] - c->starts[rank])
+    size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = c->starts[rank + 1] - c->starts[rank];
+    if (gives != gets && gives && gets)
         return refuse(c->group, "in_counts and out_counts disagree about what this rank keeps");
     if (in == out)
         return is_even ? HALAY_OK : refuse(c->group, "in place in_counts and out_counts must be the same");

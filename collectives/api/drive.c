@@ -126,7 +126,7 @@ static void complete_alone(struct halay_coll *c)
     struct halay_cursor in = { 0 }, out = { 0 };
     size_t most = sizeof block / (c->element ? c->element : 1), count = c->t->size == 1 ? c->in.count : 0;
 
-    if (count && coll_is_in_place(c))
+    if (count && (coll_is_in_place(c) || !c->out.count)) /* an all-to-all may keep what it has where it is */
         count = 0;
     for (size_t at = 0, n; at < count; at += n) {
         n = count - at < most ? count - at : most;

@@ -126,7 +126,7 @@ static void post(struct halay_coll *c)
     if (!item->is_own) {
         coll_recv(c, peer, tag, landing(c, item), item->out.length * c->element, &item->recv);
         coll_send(c, peer, tag, from, item->in.length * c->element, &item->send);
-    } else if (!is_in_place(c)) {
+    } else if (!is_in_place(c) && item->in.length && item->out.length) {
         memcpy(landing(c, item), from, item->in.length * c->element);
     }
     s->posted++;

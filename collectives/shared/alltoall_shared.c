@@ -167,11 +167,17 @@ static void fill_cells(struct halay_coll *c)
 
 /* ---- take ---- */
 
+/* What this rank keeps, and has to copy. */
+static size_t own_length(const struct halay_coll *c)
+{
+    return part_of(c->starts, c->t->rank).length ? part_of(c->in_starts, c->t->rank).length : 0;
+}
+
 static void take_own(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct halay_span in = part_of(c->in_starts, c->t->rank), out = part_of(c->starts, c->t->rank);
-    size_t left = in.length - s->own, length = left < s->chunk ? left : s->chunk;
+    size_t left = own_length(c) - s->own, length = left < s->chunk ? left : s->chunk;
     const unsigned char *from = coll_in(c) + (in.start + s->own) * c->element;
     unsigned char *to = coll_out(c) + (out.start + s->own) * c->element;
 
@@ -221,7 +227,7 @@ static enum halay_status progress(struct halay_coll *c)
 
     if (s->is_private && s->filled < s->fills)
         fill_cells(c);
-    if (s->own < part_of(c->in_starts, c->t->rank).length) {
+    if (s->own < own_length(c)) {
         take_own(c);
         return HALAY_IN_PROGRESS;
     }

@@ -32,6 +32,16 @@ static struct halay_tensor_info describe_allreduce(const char *name, const void 
     return info;
 }
 
+static struct halay_tensor_info describe_reduce(const char *name, const void *in, void *out, size_t count,
+                                                enum halay_dtype dtype, enum halay_reduction reduction, int root)
+{
+    struct halay_tensor_info info = describe(name, HALAY_REDUCE, in, out, count, dtype);
+
+    info.reduction = reduction;
+    info.root = root;
+    return info;
+}
+
 static struct halay_tensor_info describe_broadcast(const char *name, void *data, size_t count, enum halay_dtype dtype,
                                                    int root)
 {
@@ -69,6 +79,24 @@ static struct halay_tensor_info describe_alltoall(const char *name, const void *
                                                   size_t columns, enum halay_dtype dtype, void *out, size_t out_rows)
 {
     struct halay_tensor_info info = describe_rows(name, HALAY_ALLTOALL, in, rows, columns, dtype, out, out_rows);
+
+    info.splits = splits;
+    return info;
+}
+
+static struct halay_tensor_info describe_gather(const char *name, const void *in, size_t rows, size_t columns,
+                                                enum halay_dtype dtype, void *out, size_t out_rows, int root)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_GATHER, in, rows, columns, dtype, out, out_rows);
+
+    info.root = root;
+    return info;
+}
+
+static struct halay_tensor_info describe_scatter(const char *name, const void *in, const size_t *splits, size_t rows,
+                                                 size_t columns, enum halay_dtype dtype, void *out, size_t out_rows)
+{
+    struct halay_tensor_info info = describe_rows(name, HALAY_SCATTER, in, rows, columns, dtype, out, out_rows);
 
     info.splits = splits;
     return info;
@@ -131,6 +159,30 @@ enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *na
     return submit_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), request);
 }
 
+enum halay_status halay_reduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                     size_t count, enum halay_dtype dtype, enum halay_reduction reduction, int root,
+                                     struct halay_request **request)
+{
+    return submit_call(ctx, describe_reduce(name, in, out, count, dtype, reduction, root), request);
+}
+
+enum halay_status halay_gather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                     size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, int root,
+                                     struct halay_request **request)
+{
+    return submit_call(ctx, describe_gather(name, in, rows, columns, dtype, out, out_rows, root), request);
+}
+
+enum halay_status halay_scatter_async(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
+                                      size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                      int root, struct halay_request **request)
+{
+    struct halay_tensor_info info = describe_scatter(name, in, splits, rows, columns, dtype, out, out_rows);
+
+    info.root = root;
+    return submit_call(ctx, info, request);
+}
+
 enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in, size_t count,
                                    enum halay_dtype dtype, int peer, int64_t tag, struct halay_request **request)
 {
@@ -155,8 +207,10 @@ enum halay_status halay_join_async(struct halay_context *ctx, struct halay_reque
 
 /* ---- blocking ---- */
 
-/* The wait follows at once and drives: waking the background thread as well would only cost. rows_from may be NULL. */
-static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor_info info, size_t *rows_from)
+/* The wait follows at once and drives: waking the background thread as well would only cost. rows_from and got may be
+ * NULL. */
+static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor_info info, size_t *rows_from,
+                                  size_t *got)
 {
     struct halay_request *request;
 
@@ -167,8 +221,10 @@ static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor
     status = halay_submit_info(ctx, &info, NULL, NULL, HALAY_WILL_WAIT, &request);
     if (status == HALAY_OK) {
         status = halay_wait(request, -1);
-        if (rows_from && status != HALAY_ERR_CLOSED && request->has_rows)
+        if (status != HALAY_ERR_CLOSED && request->has_rows && rows_from)
             memcpy(rows_from, request->rows, (size_t)ctx->size * sizeof *rows_from);
+        if (status != HALAY_ERR_CLOSED && request->has_rows && got)
+            *got = request->result_rows;
         halay_request_free(request);
     }
     halay_call_end(ctx);
@@ -178,50 +234,73 @@ static enum halay_status run_call(struct halay_context *ctx, struct halay_tensor
 enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
                                   enum halay_dtype dtype, enum halay_reduction reduction)
 {
-    return run_call(ctx, describe_allreduce(name, in, out, count, dtype, reduction), NULL);
+    return run_call(ctx, describe_allreduce(name, in, out, count, dtype, reduction), NULL, NULL);
 }
 
 enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
                                   enum halay_dtype dtype, int root)
 {
-    return run_call(ctx, describe_broadcast(name, data, count, dtype, root), NULL);
+    return run_call(ctx, describe_broadcast(name, data, count, dtype, root), NULL, NULL);
 }
 
 enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
                                        size_t rows, size_t columns, enum halay_dtype dtype,
                                        enum halay_reduction reduction)
 {
-    return run_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, reduction), NULL);
+    return run_call(ctx, describe_reduce_scatter(name, in, out, rows, columns, dtype, reduction), NULL, NULL);
 }
 
 enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
                                   size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, size_t *rows_from)
 {
-    return run_call(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), rows_from);
+    return run_call(ctx, describe_rows(name, HALAY_ALLGATHER, in, rows, columns, dtype, out, out_rows), rows_from,
+                    NULL);
 }
 
 enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
                                  size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
                                  size_t *rows_from)
 {
-    return run_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), rows_from);
+    return run_call(ctx, describe_alltoall(name, in, splits, rows, columns, dtype, out, out_rows), rows_from, NULL);
+}
+
+enum halay_status halay_reduce(struct halay_context *ctx, const char *name, const void *in, void *out, size_t count,
+                               enum halay_dtype dtype, enum halay_reduction reduction, int root)
+{
+    return run_call(ctx, describe_reduce(name, in, out, count, dtype, reduction, root), NULL, NULL);
+}
+
+enum halay_status halay_gather(struct halay_context *ctx, const char *name, const void *in, size_t rows, size_t columns,
+                               enum halay_dtype dtype, void *out, size_t out_rows, int root, size_t *rows_from)
+{
+    return run_call(ctx, describe_gather(name, in, rows, columns, dtype, out, out_rows, root), rows_from, NULL);
+}
+
+enum halay_status halay_scatter(struct halay_context *ctx, const char *name, const void *in, const size_t *splits,
+                                size_t rows, size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                int root, size_t *got)
+{
+    struct halay_tensor_info info = describe_scatter(name, in, splits, rows, columns, dtype, out, out_rows);
+
+    info.root = root;
+    return run_call(ctx, info, NULL, got);
 }
 
 enum halay_status halay_send(struct halay_context *ctx, const char *name, const void *in, size_t count,
                              enum halay_dtype dtype, int peer, int64_t tag)
 {
-    return run_call(ctx, describe_point(name, HALAY_SEND, in, NULL, count, dtype, peer, tag), NULL);
+    return run_call(ctx, describe_point(name, HALAY_SEND, in, NULL, count, dtype, peer, tag), NULL, NULL);
 }
 
 enum halay_status halay_receive(struct halay_context *ctx, const char *name, void *out, size_t count,
                                 enum halay_dtype dtype, int peer, int64_t tag)
 {
-    return run_call(ctx, describe_point(name, HALAY_RECEIVE, NULL, out, count, dtype, peer, tag), NULL);
+    return run_call(ctx, describe_point(name, HALAY_RECEIVE, NULL, out, count, dtype, peer, tag), NULL, NULL);
 }
 
 enum halay_status halay_barrier(struct halay_context *ctx, const char *name)
 {
-    return run_call(ctx, describe_barrier(name), NULL);
+    return run_call(ctx, describe_barrier(name), NULL, NULL);
 }
 
 enum halay_status halay_join(struct halay_context *ctx, int *last_joined)

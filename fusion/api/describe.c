@@ -7,6 +7,7 @@
 #include "fusion/values/signature_make.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* How many bytes of UTF-8 follow this first byte; -1: it cannot be a first byte. */
@@ -57,7 +58,7 @@ static int is_name(const char *name, size_t *length)
     return 1;
 }
 
-/* This rank's part of a reduce-scatter. */
+/* This rank's part of a reduce-scatter, or of a scatter at its root. */
 static size_t scattered_rows(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t *first)
 {
     if (!info->splits)
@@ -75,11 +76,18 @@ size_t halay_room_at_out(const struct halay_process_set *set, const struct halay
 
     if (info->members)
         return 0;
-    if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_ALLTOALL)
+    if (halay_collective_is_ragged((int)info->collective))
         return info->out_bytes;
+    if (info->collective == HALAY_REDUCE && !info->out)
+        return 0;
     if (info->collective != HALAY_REDUCE_SCATTER || !bytes)
         return bytes;
     return scattered_rows(set, info, &first) * (bytes / info->shape[0]);
+}
+
+static int may_be_in_place(const struct halay_tensor_info *info)
+{
+    return info->collective == HALAY_ALLREDUCE || info->collective == HALAY_REDUCE;
 }
 
 /* In place as its operation knows it. */
@@ -88,17 +96,31 @@ static int is_in_place(const struct halay_process_set *set, const struct halay_t
     const char *in = info->in, *out = info->out;
     size_t first;
 
-    if (info->collective == HALAY_BROADCAST ||
-        (info->collective == HALAY_ALLREDUCE && (!info->in || info->in == info->out)))
+    if (info->collective == HALAY_BROADCAST || (may_be_in_place(info) && (!info->in || info->in == info->out)))
         return 1;
-    if (info->collective ==
-        HALAY_ALLGATHER) /* where its rows go in out is known once all ranks have announced theirs */
+    /* Where its rows go in out is known once all ranks have announced theirs. */
+    if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
         return out && in >= out && (size_t)(in - out) <= info->out_bytes &&
                bytes <= info->out_bytes - (size_t)(in - out);
-    if (info->collective != HALAY_REDUCE_SCATTER || !bytes)
+    if ((info->collective != HALAY_REDUCE_SCATTER && info->collective != HALAY_SCATTER) || !bytes)
         return 0;
     scattered_rows(set, info, &first);
     return out == in + first * (bytes / info->shape[0]);
+}
+
+/* Do the parts, which halay_signature_make has accepted, leave rows out, or have more? Writes the text. */
+static int has_other_rows(const struct halay_process_set *set, const struct halay_tensor_info *info, char *text,
+                          size_t size)
+{
+    size_t sum = 0;
+
+    if ((info->collective != HALAY_REDUCE_SCATTER && info->collective != HALAY_SCATTER) || !info->splits)
+        return 0;
+    for (int r = 0; r < set->size; r++)
+        sum += info->splits[r];
+    snprintf(text, size, "the splits of rank %d have %zu rows together, its first dimension is %zu", set->ctx->rank,
+             sum, info->shape[0]);
+    return sum != info->shape[0];
 }
 
 /* A fault that only this rank's collective would notice, after the ranks have agreed to run it. NULL: none. */
@@ -109,6 +131,8 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
 
     if (halay_collective_is_empty((int)info->collective) || info->members)
         return NULL; /* members were looked at one by one */
+    if (info->collective == HALAY_REDUCE && bytes && !out && info->root == set->ctx->rank)
+        return "out is NULL";
     room = halay_room_at_out(set, info, bytes);
     if (room && out % element)
         return "out is not aligned to its element";
@@ -118,7 +142,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
         return "in is not aligned to its element";
     if (!out || !bytes || !room || in >= out + room || out >= in + bytes)
         return NULL;
-    return info->collective == HALAY_ALLREDUCE ? "in and out overlap and are not the same" : "in and out overlap";
+    return may_be_in_place(info) ? "in and out overlap and are not the same" : "in and out overlap";
 }
 
 /* Convert a program's description, of any version, to this version's. */
@@ -133,13 +157,30 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
     }
     enum halay_status status =
         halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
-    int is_none = (unsigned)known->collective >= HALAY_COLLECTIVE_COUNT ||
-                  (known->collective > HALAY_BARRIER && known->collective < HALAY_SEND);
-    if (status == HALAY_OK && is_none) {
+    if (status == HALAY_OK && (unsigned)known->collective >= HALAY_COLLECTIVE_COUNT) {
         halay_error(ctx->log, "tensor: %d is no collective", (int)known->collective);
         return HALAY_ERR_ARGUMENT;
     }
     return status;
+}
+
+const struct halay_tensor_info *halay_info_trim(const struct halay_context *ctx, const struct halay_tensor_info *info,
+                                                struct halay_tensor_info *own)
+{
+    if (!halay_collective_has_root((int)info->collective))
+        return info;
+    *own = *info;
+    if (info->collective == HALAY_REDUCE && !info->in)
+        own->in = info->out;
+    if (info->root == ctx->rank)
+        return own;
+    if (info->collective == HALAY_SCATTER) {
+        own->in = own->splits = NULL;
+        own->shape[0] = 0;
+    }
+    if (info->collective == HALAY_REDUCE || info->collective == HALAY_GATHER)
+        own->out = NULL;
+    return own;
 }
 
 /* The process set that the caller means. */
@@ -168,9 +209,10 @@ static const char *set_fault(const struct halay_context *ctx, const struct halay
         return "this rank is no member of its process set";
     if (set->number && info->collective >= HALAY_JOIN)
         return "all ranks do this, no process set by itself";
-    if (info->collective == HALAY_BROADCAST && (info->root < 0 || info->root >= ctx->size))
+    int has_root = halay_collective_has_root((int)info->collective);
+    if (has_root && (info->root < 0 || info->root >= ctx->size))
         return "root is no rank";
-    if (info->collective == HALAY_BROADCAST && halay_process_set_rank_of(set, info->root) < 0)
+    if (has_root && halay_process_set_rank_of(set, info->root) < 0)
         return "root is no member of its process set";
     if (halay_collective_is_point((int)info->collective))
         return peer_fault(ctx, set, info);
@@ -196,6 +238,7 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
 {
     const struct halay_process_set *set = halay_info_set(ctx, info);
     const char *why = "";
+    char rows[120];
 
     if (!is_name(info->name, length)) {
         halay_error(ctx->log, "tensor: the name must be 1 to %d bytes of UTF-8", HALAY_NAME_MAX);
@@ -210,6 +253,10 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         return HALAY_ERR_ARGUMENT;
     }
     enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);
+    if (status == HALAY_OK && has_other_rows(set, info, rows, sizeof rows)) {
+        why = rows;
+        status = HALAY_ERR_ARGUMENT;
+    }
     if (status == HALAY_OK && info->collective == HALAY_ALLREDUCE && info->reduction == HALAY_ADASUM &&
         ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";

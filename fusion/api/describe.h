@@ -11,7 +11,10 @@
 /* Convert a program's description, of any version, to this version's. */
 enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,
                                   struct halay_tensor_info *known);
-/* Check what the caller describes. *count: elements, of a group bytes; *length: of the name. */
+/* Without what is the root's, on a rank that is not, and with the in of a reduce in place: info, or *own. */
+const struct halay_tensor_info *halay_info_trim(const struct halay_context *ctx, const struct halay_tensor_info *info,
+                                                struct halay_tensor_info *own);
+/* Check what the caller describes, trimmed. *count: elements, of a group bytes; *length: of the name. */
 enum halay_status halay_info_check(struct halay_context *ctx, const struct halay_tensor_info *info,
                                    struct halay_signature *signature, size_t *count, size_t *length);
 /* The process set that the caller means. */

@@ -327,7 +327,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                     struct halay_request **request)
 {
     struct halay_signature signature;
-    struct halay_tensor_info point;
+    struct halay_tensor_info point, own;
     char name[HALAY_NAME_MAX + 1];
     size_t count, length, matched = 0;
     const char *why = NULL;
@@ -343,6 +343,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                  HALAY_POINT_NAME_MAX);
         info = &point;
     }
+    info = halay_info_trim(ctx, info, &own);
     enum halay_status status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return halay_returns(status);

@@ -82,7 +82,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
                                  struct halay_tensor **out)
 {
     struct halay_signature signature;
-    struct halay_tensor_info known;
+    struct halay_tensor_info known, own;
     const char *why = NULL;
     size_t count, length;
 
@@ -95,12 +95,15 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
         halay_error(ctx->log, "a send or receive is not registered: submit it by name or tag");
         status = HALAY_ERR_UNSUPPORTED;
     }
-    if (status == HALAY_OK)
-        status = halay_info_check(ctx, &known, &signature, &count, &length);
+    const struct halay_tensor_info *trimmed = &known;
+    if (status == HALAY_OK) {
+        trimmed = halay_info_trim(ctx, &known, &own);
+        status = halay_info_check(ctx, trimmed, &signature, &count, &length);
+    }
     if (status != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor || tensor_describe(ctx, &known, &signature, count, tensor) != HALAY_OK) {
+    if (!tensor || tensor_describe(ctx, trimmed, &signature, count, tensor) != HALAY_OK) {
         tensor_free(tensor);
         return halay_returns(HALAY_ERR_NO_MEMORY);
     }
@@ -146,8 +149,10 @@ static int depends_on_ranks(const struct halay_context *ctx, const struct halay_
 {
     const struct halay_signature *s = &tensor->signature;
 
+    if (s->collective == HALAY_BROADCAST)
+        return s->root >= ctx->size;
     return s->collective == HALAY_REDUCE_SCATTER || s->collective == HALAY_ALLTOALL ||
-           (s->collective == HALAY_BROADCAST && s->root >= ctx->size);
+           halay_collective_has_root(s->collective);
 }
 
 static int by_order(const void *a, const void *b)

@@ -12,9 +12,8 @@
 #include "fusion/state/entry.h"
 #include <string.h>
 
-/* Where this rank's rows are taken from. first: elements of those before them in out. */
-static enum halay_status copy_own_rows(struct halay_context *ctx, struct halay_bucket *b, size_t first, const char *out,
-                                       const void **in)
+enum halay_status halay_allgather_own_rows(struct halay_context *ctx, struct halay_bucket *b, size_t first,
+                                           const char *out, const void **in)
 {
     const struct halay_request *r = b->requests[0];
     const char *rows = r->in, *place = out + first * halay_dtype_size((enum halay_dtype)r->signature.dtype);
@@ -44,7 +43,7 @@ enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bu
         ctx->driven.execution.counts[i] = r->rows[i] * row;
     for (int i = 0; i < b->set->rank; i++)
         first += ctx->driven.execution.counts[i];
-    status = copy_own_rows(ctx, b, first, out, &in);
+    status = halay_allgather_own_rows(ctx, b, first, out, &in);
     if (status != HALAY_OK)
         return status;
     return halay_group_allgatherv_start(b->set->group, in, out, ctx->driven.execution.counts,

@@ -4,11 +4,10 @@
  * else as even as can be, the first ranks one more.
  *
  *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
- *
- * prescale needs a copy of the rows: what is given is only read.
  */
 #include "fusion/rank/op_reduce_scatter.h"
 #include "collectives/reduce/scale.h"
+#include "fusion/rank/op_reduce.h"
 #include "fusion/rank/result.h"
 #include "fusion/state/entry.h"
 
@@ -26,19 +25,15 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     const struct halay_signature *s = &r->signature;
     enum halay_dtype dtype = (enum halay_dtype)s->dtype;
     size_t row = halay_signature_row(s);
-    const void *in = r->in;
+    const void *in;
     void *out;
 
     enum halay_status status = halay_result_place(r, scattered_rows(b, b->set->rank), &out);
     if (status != HALAY_OK || !r->bytes)
         return status;
-    if (s->prescale != 1) {
-        status = halay_bucket_scratch(ctx, b, r->bytes);
-        if (status != HALAY_OK)
-            return status;
-        halay_scale(b->scratch, r->in, r->count, dtype, s->prescale);
-        in = b->scratch;
-    }
+    status = halay_reduce_input(ctx, b, &in);
+    if (status != HALAY_OK)
+        return status;
     for (int i = 0; i < b->set->size; i++)
         ctx->driven.execution.counts[i] = scattered_rows(b, i) * row;
     return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->driven.execution.counts, dtype,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results: of all-gather, reduce-scatter and all-to-all, and the public questions about them.
+ * Results: of operations that go by rows, and the public questions about them.
  *
  * The ranks agree with a rank whose out is too small as with any other, and it takes part: its result goes into memory
  * of the request, and only its own request ends with an error.
@@ -15,17 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
-{
-    if (size < 1 || rank < 0 || rank >= size)
-        return 0;
-    size_t each = rows / (size_t)size, more = rows % (size_t)size, r = (size_t)rank;
-
-    if (first)
-        *first = r * each + (r < more ? r : more);
-    return each + (r < more);
-}
 
 size_t halay_result_row_bytes(const struct halay_request *r)
 {
@@ -63,6 +52,8 @@ enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_req
         rows += r->rows[i];
     }
     r->has_rows = 1;
+    if (r->signature.collective == HALAY_GATHER && r->signature.root != ctx->rank)
+        rows = 0; /* those are the root's */
     return halay_result_place(r, rows, where);
 }
 
@@ -104,8 +95,9 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
         return status;
     const struct halay_signature *s = &r->signature;
     int has_own_size = r->has_rows || s->collective == HALAY_REDUCE_SCATTER;
+    size_t all_bytes = s->collective == HALAY_REDUCE && !r->out ? 0 : r->bytes; /* the root has the result */
     struct halay_result all = { .data = r->held ? r->held : r->out,
-                                .bytes = has_own_size ? r->result_bytes : r->bytes,
+                                .bytes = has_own_size ? r->result_bytes : all_bytes,
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,
                                 .last_joined = s->collective == HALAY_JOIN ? r->last_joined : -1,

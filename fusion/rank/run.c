@@ -11,6 +11,7 @@
 #include "fusion/rank/op_allgather.h"
 #include "fusion/rank/op_allreduce.h"
 #include "fusion/rank/op_alltoall.h"
+#include "fusion/rank/op_reduce.h"
 #include "fusion/rank/op_reduce_scatter.h"
 #include "fusion/rank/result.h"
 #include "fusion/rank/sets.h"
@@ -47,6 +48,12 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
         return halay_reduce_scatter_run(ctx, b);
     case HALAY_ALLTOALL:
         return halay_alltoall_run(ctx, b);
+    case HALAY_REDUCE:
+        return halay_reduce_run(ctx, b);
+    case HALAY_GATHER:
+        return halay_gather_run(ctx, b);
+    case HALAY_SCATTER:
+        return halay_scatter_run(ctx, b);
     case HALAY_BARRIER:
         return HALAY_OK; /* the agreement itself is the barrier */
     case HALAY_CHANGE_SETS:
@@ -70,6 +77,8 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
         halay_record_finished(ctx, &b->record, HALAY_OK);
     if (s->collective == HALAY_REDUCE_SCATTER)
         halay_reduce_scatter_finish(b->requests[0]);
+    if (s->collective == HALAY_REDUCE)
+        halay_reduce_finish(b->requests[0]);
     for (size_t i = 0; i < b->count; i++)
         if (--b->requests[i]->buckets_left)
             continue;

@@ -11,13 +11,19 @@
 
 _Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
-static const char *const collective_names[] = {
-    [HALAY_ALLREDUCE] = "allreduce", [HALAY_BROADCAST] = "broadcast",
-    [HALAY_ALLGATHER] = "allgather", [HALAY_REDUCE_SCATTER] = "reduce-scatter",
-    [HALAY_ALLTOALL] = "alltoall",   [HALAY_BARRIER] = "barrier",
-    [HALAY_SEND] = "send",           [HALAY_RECEIVE] = "receive",
-    [HALAY_JOIN] = "join",           [HALAY_CHANGE_SETS] = "change of process sets"
-};
+static const char *const collective_names[] = { [HALAY_ALLREDUCE] = "allreduce",
+                                                [HALAY_BROADCAST] = "broadcast",
+                                                [HALAY_ALLGATHER] = "allgather",
+                                                [HALAY_REDUCE_SCATTER] = "reduce-scatter",
+                                                [HALAY_ALLTOALL] = "alltoall",
+                                                [HALAY_BARRIER] = "barrier",
+                                                [HALAY_REDUCE] = "reduce",
+                                                [HALAY_GATHER] = "gather",
+                                                [HALAY_SCATTER] = "scatter",
+                                                [HALAY_SEND] = "send",
+                                                [HALAY_RECEIVE] = "receive",
+                                                [HALAY_JOIN] = "join",
+                                                [HALAY_CHANGE_SETS] = "change of process sets" };
 static const char *const wire_names[] = {
     [HALAY_WIRE_AS_IS] = "as is", [HALAY_WIRE_F16] = "f16", [HALAY_WIRE_BF16] = "bf16"
 };
@@ -60,7 +66,7 @@ static int unused_is_neutral(const struct halay_signature *s)
 {
     if (!halay_collective_reduces(s->collective) && (s->reduction != 0 || s->prescale != 1 || s->postscale != 1))
         return 0;
-    if (s->collective != HALAY_BROADCAST && s->root != 0)
+    if (!halay_collective_has_root(s->collective) && s->root != 0)
         return 0;
     if ((halay_collective_is_empty(s->collective) || s->members) && (s->dtype != 0 || s->dimensions != 0))
         return 0;
@@ -73,9 +79,8 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
 {
     int fits;
 
-    if (s->collective >= HALAY_COLLECTIVE_KINDS || !collective_names[s->collective] ||
-        halay_collective_is_point(s->collective) || s->dtype >= HALAY_DTYPE_COUNT ||
-        s->dimensions > HALAY_DIMENSIONS_MAX)
+    if (s->collective >= HALAY_COLLECTIVE_KINDS || halay_collective_is_point(s->collective) ||
+        s->dtype >= HALAY_DTYPE_COUNT || s->dimensions > HALAY_DIMENSIONS_MAX)
         return 0;
     for (int d = s->dimensions; d < HALAY_DIMENSIONS_MAX; d++)
         if (s->shape[d])
@@ -86,8 +91,8 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
     if (!fits || !unused_is_neutral(s) || !words_are_valid(s, size) ||
         (halay_collective_goes_by_rows(s->collective) && !s->dimensions))
         return 0;
-    if (s->collective == HALAY_BROADCAST)
-        return s->root >= 0 && s->root < size;
+    if (halay_collective_has_root(s->collective) && (s->root < 0 || s->root >= size))
+        return 0;
     if (!halay_collective_reduces(s->collective))
         return 1;
     if (s->members) /* the types are known with the words */

@@ -6,8 +6,8 @@
  * Plain values without padding, so that two of them are equal exactly when their bytes are. What an collective does not
  * use (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
  *
- * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of all-gather and
- * all-to-all the number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about
+ * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of most of
+ * them the number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about
  * rows is in words (signature_words.h).
  */
 #ifndef HALAY_SIGNATURE_H
@@ -32,7 +32,7 @@ struct halay_signature {
     uint8_t dtype;      /* enum halay_dtype */
     uint8_t reduction;  /* enum halay_reduction; 0 where nothing is reduced */
     uint8_t dimensions;
-    int32_t root;            /* of a broadcast: the job's number; else 0 */
+    int32_t root;            /* of operations that have one: the job's number; else 0 */
     uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
                                    process sets and of a reduce-scatter with splits the words only; else 0 */
     int32_t priority;
@@ -50,14 +50,19 @@ static inline int halay_collective_is_empty(int collective)
 {
     return collective == HALAY_BARRIER || collective >= HALAY_COLLECTIVE_COUNT;
 }
-/* Operations that reduce; that divide data by rows; whose number of rows may differ between ranks. */
+/* Operations that reduce; that have a root; whose number of rows may differ between ranks; that divide data by rows. */
 static inline int halay_collective_reduces(int collective)
 {
-    return collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE_SCATTER;
+    return collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE_SCATTER || collective == HALAY_REDUCE;
+}
+static inline int halay_collective_has_root(int collective)
+{
+    return collective == HALAY_BROADCAST || (collective >= HALAY_REDUCE && collective <= HALAY_SCATTER);
 }
 static inline int halay_collective_is_ragged(int collective)
 {
-    return collective == HALAY_ALLGATHER || collective == HALAY_ALLTOALL;
+    return collective == HALAY_ALLGATHER || collective == HALAY_ALLTOALL || collective == HALAY_GATHER ||
+           collective == HALAY_SCATTER;
 }
 static inline int halay_collective_goes_by_rows(int collective)
 {

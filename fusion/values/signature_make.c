@@ -30,9 +30,8 @@ static enum halay_status check_splits(const struct halay_tensor_info *info, int 
     return HALAY_OK;
 }
 
-/* Uneven parts of a reduce-scatter: what they are is said in words, equal on all ranks. */
-static enum halay_status check_parts(const struct halay_tensor_info *info, int size, struct halay_signature *made,
-                                     const char **why)
+/* The parts of a reduce-scatter, or of a scatter at its root. Whether they are all rows is looked at by the caller. */
+static enum halay_status check_parts(const struct halay_tensor_info *info, int size, const char **why)
 {
     size_t sum = 0;
 
@@ -41,9 +40,6 @@ static enum halay_status check_parts(const struct halay_tensor_info *info, int s
     for (int r = 0; r < size; r++)
         if (halay_add_overflows(sum, info->splits[r], &sum))
             return fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
-    if (sum != info->shape[0])
-        return fault(HALAY_ERR_ARGUMENT, "the sum of the splits is not the first dimension", why);
-    made->words = (uint32_t)size;
     return HALAY_OK;
 }
 
@@ -96,7 +92,7 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         if (!halay_signature_scales_are_valid(made))
             return fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool", why);
     }
-    if (info->collective == HALAY_BROADCAST)
+    if (halay_collective_has_root(info->collective))
         made->root = info->root;
     if (halay_collective_goes_by_rows(info->collective) && !info->dimensions)
         return fault(HALAY_ERR_ARGUMENT, "a scalar has no first dimension", why);
@@ -106,7 +102,9 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         made->shape[0] = 0;
     }
     if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
-        return check_parts(info, size, made, why);
+        made->words = (uint32_t)size; /* what the parts are is said in words, equal on all ranks */
+    if ((info->collective == HALAY_REDUCE_SCATTER || info->collective == HALAY_SCATTER) && info->splits)
+        return check_parts(info, size, why);
     return info->collective == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
 }
 
@@ -147,7 +145,8 @@ static enum halay_status make_tensor(const struct halay_tensor_info *info, int s
     enum halay_status status = make_operation(info, size, made, why);
     if (status != HALAY_OK)
         return status;
-    int only_gives = halay_collective_goes_by_rows(info->collective) || info->collective == HALAY_SEND;
+    int only_gives = halay_collective_goes_by_rows(info->collective) || info->collective == HALAY_SEND ||
+                     info->collective == HALAY_REDUCE;
     if (elements && !info->out && !only_gives)
         return fault(HALAY_ERR_ARGUMENT, "out is NULL", why);
     if (elements && !info->in && only_gives)

@@ -7,20 +7,31 @@
 #include "fusion/values/members.h"
 #include <string.h>
 
+size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
+{
+    if (size < 1 || rank < 0 || rank >= size)
+        return 0;
+    size_t each = rows / (size_t)size, more = rows % (size_t)size, r = (size_t)rank;
+
+    if (first)
+        *first = r * each + (r < more ? r : more);
+    return each + (r < more);
+}
+
 size_t halay_signature_said_count(const struct halay_signature *s, int size)
 {
-    if (s->collective == HALAY_ALLTOALL)
+    if (s->collective == HALAY_ALLTOALL || s->collective == HALAY_SCATTER)
         return (size_t)size;
     if (s->words)
         return s->words;
-    return s->collective == HALAY_ALLGATHER;
+    return halay_collective_is_ragged(s->collective);
 }
 
 void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words)
 {
     if (info->members && info->collective == HALAY_ALLREDUCE)
         halay_members_say(info, words);
-    if (info->collective == HALAY_ALLGATHER)
+    if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
         words[0] = info->shape[0];
     for (size_t i = 0; info->collective == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
         words[i] = info->splits[i];
@@ -28,6 +39,8 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
         words[r] = info->splits[r];
     for (int r = 0; info->collective == HALAY_ALLTOALL && r < size; r++)
         words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
+    for (int r = 0; info->collective == HALAY_SCATTER && r < size; r++)
+        words[r] = info->splits ? info->splits[r] : halay_scatter_rows(info->shape[0], size, r, NULL);
 }
 
 size_t halay_signature_heard_count(const struct halay_signature *s, int size)

@@ -4,7 +4,9 @@
  *
  *                       what a rank says                what the coordinator answers
  *     all-gather        its rows                        the rows of each rank
+ *     gather            its rows                        the rows of each rank
  *     all-to-all        its rows for each rank          the rows that each rank has for this one
+ *     scatter           the same; all but the root have none for anybody
  *     reduce-scatter    with splits, these: equal on all ranks, as is the answer
  *     join                                              the rank that joined last
  *     a group           what its members are: equal on all ranks, as is the answer

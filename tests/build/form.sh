@@ -14,8 +14,13 @@ exceptions='
 fusion/api/calls.c:halay_reduce_scatter_async
 fusion/api/calls.c:halay_allgather_async
 fusion/api/calls.c:halay_alltoall_async
+fusion/api/calls.c:halay_reduce_async
+fusion/api/calls.c:halay_gather_async
+fusion/api/calls.c:halay_scatter_async
 fusion/api/calls.c:halay_allgather
 fusion/api/calls.c:halay_alltoall
+fusion/api/calls.c:halay_gather
+fusion/api/calls.c:halay_scatter
 '
 
 # Files of the current tree that people write.

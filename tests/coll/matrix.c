@@ -764,6 +764,43 @@ static void alltoall_case(struct run *run, const char *name, enum halay_dtype dt
         fail(run, "all-to-all wrote outside", name, dtype, HALAY_SUM, give, in_place, where);
 }
 
+/* One rank gets or gives all, and what it keeps itself is in its long array already. */
+static void kept_case(struct run *run, const char *name, enum halay_dtype dtype, size_t most, int root, int is_gather,
+                      enum where where)
+{
+    size_t element = halay_dtype_size(dtype), guard = GUARD * element, all = 0, sizes[RANKS_MAX];
+    size_t none[RANKS_MAX] = { 0 }, mine[RANKS_MAX] = { 0 };
+    int is_root = run->rank == root;
+
+    for (int r = 0; r < run->size; r++)
+        all += sizes[r] = split_count(OWN, most, r, root);
+    size_t length = is_root ? all : sizes[run->rank];
+    unsigned char *data = buffer(run, where, 0, length * element + 2 * guard) + guard;
+    fill(run, dtype, PLAIN, most * (size_t)run->size);
+    mine[root] = is_root ? 0 : length;
+    for (size_t r = 0, at = 0; is_root && r < (size_t)run->size; at += sizes[r++])
+        if (!is_gather || (int)r == root)
+            memcpy(data + at * element, run->given[r], sizes[r] * element);
+    if (is_gather && !is_root)
+        memcpy(data, run->given[run->rank], length * element);
+    enum halay_status status = HALAY_OK;
+    if (is_gather)
+        status = halay_group_alltoallv(run->group, is_root ? NULL : data, mine, is_root ? data : NULL,
+                                       is_root ? sizes : none, dtype);
+    else
+        status = halay_group_alltoallv(run->group, is_root ? data : NULL, is_root ? sizes : none, is_root ? NULL : data,
+                                       mine, dtype);
+    if (status != HALAY_OK)
+        fail(run, halay_status_string(status), name, dtype, HALAY_SUM, length, 1, where);
+    int is_wrong = !is_root && memcmp(data, run->given[run->rank], length * element);
+    for (size_t r = 0, at = 0; is_root && r < (size_t)run->size; at += sizes[r++])
+        is_wrong |= memcmp(data + at * element, run->given[r], sizes[r] * element) != 0;
+    if (is_wrong)
+        fail(run, is_gather ? "wrong gather" : "wrong scatter", name, dtype, HALAY_SUM, length, 1, where);
+    if (!guards_hold(data - guard, guard, length * element))
+        fail(run, "gather or scatter wrote outside", name, dtype, HALAY_SUM, length, 1, where);
+}
+
 static void alltoall_all(struct run *run, const struct halay_algorithm *a)
 {
     static const size_t each[] = { 0, 1, 97 };
@@ -779,6 +816,13 @@ static void alltoall_all(struct run *run, const struct halay_algorithm *a)
                     if (t == 0)
                         alltoall_case(run, a->name, types[t], (enum split)split, large, in_place, (enum where)w);
                 }
+    for (int root = 0; root < run->size; root++)
+        for (int w = 0; w < wheres(run); w++)
+            for (int is_gather = 0; is_gather < 2; is_gather++) {
+                kept_case(run, a->name, HALAY_F64, 97, root, is_gather, (enum where)w);
+                if (root == run->size / 2)
+                    kept_case(run, a->name, HALAY_F32, large, root, is_gather, (enum where)w);
+            }
 }
 
 /* ---- lists of pieces ---- */

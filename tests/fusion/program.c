@@ -184,22 +184,42 @@ static double scaled(enum halay_dtype dtype, double v, double factor)
 
 static int is_ragged(const struct halay_tensor_info *info)
 {
-    return info->collective == HALAY_ALLGATHER || info->collective == HALAY_ALLTOALL;
+    return info->collective == HALAY_ALLGATHER || info->collective == HALAY_ALLTOALL ||
+           info->collective == HALAY_GATHER || info->collective == HALAY_SCATTER;
 }
 
-/* Rows that a rank gives to another (all-gather: to all), by number in the set. By name they change every other
- * step. */
+/* Rows that are dealt out to each rank. */
+static int is_dealt(const struct halay_tensor_info *info)
+{
+    return info->collective == HALAY_ALLTOALL || info->collective == HALAY_SCATTER;
+}
+
+/* No array of elements that all ranks have alike. */
+static int is_by_rows(const struct halay_tensor_info *info)
+{
+    return info->collective >= HALAY_ALLGATHER && info->collective != HALAY_REDUCE;
+}
+
+/* The result is the root's alone, and this rank is another. */
+static int has_no_result(const struct program *p, const struct halay_tensor_info *info)
+{
+    return (info->collective == HALAY_REDUCE || info->collective == HALAY_GATHER) && info->root != p->rank;
+}
+
+/* Rows that a rank gives to another (all-gather, gather: whoever it is), by number in the set. By name they change
+ * every other step. */
 static size_t rows_given(const struct program *p, size_t t, int from, int to)
 {
     const struct tensor_case *c = &p->tensors[t];
     size_t step = c->handle ? 0 : (size_t)p->step / 2;
-    struct random r = { p->seed + t * 131 + step * 31 + (size_t)from * 7 +
-                        (c->info.collective == HALAY_ALLTOALL ? (size_t)to : 0) };
+    struct random r = { p->seed + t * 131 + step * 31 + (size_t)from * 7 + (is_dealt(&c->info) ? (size_t)to : 0) };
 
+    if (c->info.collective == HALAY_SCATTER && c->of->ranks[from] != c->info.root)
+        return 0;
     return random_below(&r, ROWS_MAX);
 }
 
-/* Which rank's element, and which, an element of the result of an all-gather or all-to-all is. */
+/* Which rank's element, and which, an element of a ragged result is. */
 static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
 {
     size_t columns = p->tensors[t].info.shape[1];
@@ -208,7 +228,7 @@ static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
     for (size_t n; i >= (n = rows_given(p, t, from, p->tensors[t].of->rank) * columns); from++)
         i -= n;
     *index = i;
-    for (int to = 0; p->tensors[t].info.collective == HALAY_ALLTOALL && to < p->tensors[t].of->rank; to++)
+    for (int to = 0; is_dealt(&p->tensors[t].info) && to < p->tensors[t].of->rank; to++)
         *index += rows_given(p, t, from, to) * columns;
     return from;
 }
@@ -221,12 +241,14 @@ static void set_rows(struct program *p, size_t t)
 
     if (c->info.collective == HALAY_REDUCE_SCATTER)
         c->out_count = halay_scatter_rows(c->info.shape[0], c->of->size, c->of->rank, NULL) * columns;
+    if (c->info.collective == HALAY_REDUCE)
+        c->out_count = has_no_result(p, &c->info) ? 0 : c->count;
     if (!is_ragged(&c->info))
         return;
     for (int r = 0; r < c->of->size; r++) {
         c->splits[r] = rows_given(p, t, c->of->rank, r);
-        given = c->info.collective == HALAY_ALLTOALL ? given + c->splits[r] : c->splits[r];
-        got += rows_given(p, t, r, c->of->rank);
+        given = is_dealt(&c->info) ? given + c->splits[r] : c->splits[r];
+        got += has_no_result(p, &c->info) ? 0 : rows_given(p, t, r, c->of->rank);
     }
     c->info.shape[0] = given;
     c->count = given * columns;
@@ -395,11 +417,12 @@ static struct halay_tensor_info draw_info(struct random *common, struct tensor_c
     info.shape[0] = c->count;
     info.dtype = (enum halay_dtype)random_below(common, random_below(common, 2) ? 1 : HALAY_DTYPE_COUNT);
     info.collective =
-        random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_collective)random_below(common, HALAY_BARRIER + 1);
-    int is_reduced = info.collective == HALAY_ALLREDUCE || info.collective == HALAY_REDUCE_SCATTER;
-    if (info.collective == HALAY_BROADCAST)
+        random_below(common, 3) ? HALAY_ALLREDUCE : (enum halay_collective)random_below(common, HALAY_SCATTER + 1);
+    int is_reduced = info.collective == HALAY_ALLREDUCE || info.collective == HALAY_REDUCE_SCATTER ||
+                     info.collective == HALAY_REDUCE;
+    if (info.collective == HALAY_BROADCAST || info.collective > HALAY_BARRIER)
         info.root = c->of->ranks[random_below(common, (size_t)c->of->size)];
-    else if (is_reduced && !random_below(common, 3))
+    if (is_reduced && !random_below(common, 3))
         info.reduction = (enum halay_reduction)random_below(common, HALAY_ADASUM);
     if (!halay_reduction_takes(info.reduction, info.dtype))
         info.reduction = HALAY_SUM;
@@ -411,7 +434,7 @@ static struct halay_tensor_info draw_info(struct random *common, struct tensor_c
         info.wire = random_below(common, 2) ? HALAY_WIRE_F16 : HALAY_WIRE_BF16;
     info.priority = random_below(common, 4) ? 0 : (int)random_below(common, 3) - 1;
     c->out_count = c->count;
-    if (info.collective >= HALAY_ALLGATHER) {
+    if (is_by_rows(&info)) {
         info.dimensions = 2;
         info.shape[1] = counts[random_below(common, 7)];
         info.shape[0] = random_below(common, 2 * ROWS_MAX);
@@ -430,12 +453,13 @@ static void give_memory(struct program *p, struct random *own, struct tensor_cas
         c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info->shape[1] * element;
     c->is_shared = random_below(own, 2) != 0;
     c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
-    if (info->collective >= HALAY_ALLGATHER || (info->collective == HALAY_ALLREDUCE && !random_below(own, 3)))
+    int may_be_in_place = info->collective == HALAY_ALLREDUCE || info->collective == HALAY_REDUCE;
+    if (is_by_rows(info) || (may_be_in_place && !random_below(own, 3)))
         c->in = buffer(p, c->in_bytes, c->is_shared);
     info->in = c->in == c->out ? NULL : c->in;
-    c->is_held = info->collective >= HALAY_ALLGATHER && !random_below(own, 3);
+    c->is_held = is_by_rows(info) && !random_below(own, 3);
     info->out = c->is_held ? NULL : c->out;
-    info->splits = info->collective == HALAY_ALLTOALL ? c->splits : NULL;
+    info->splits = is_dealt(info) ? c->splits : NULL;
     info->out_bytes = c->out_bytes;
 }
 
@@ -482,26 +506,27 @@ static void submit(struct program *p, struct random *random, struct tensor_case 
 }
 
 /* Of a request that has ended. */
-static void check_request(struct tensor_case *c)
+static void check_request(const struct program *p, struct tensor_case *c)
 {
     struct halay_result result = { .struct_size = sizeof result };
     size_t bytes = c->out_count * halay_dtype_size(c->info.dtype), rows = 0;
+    int has_none = has_no_result(p, &c->info);
 
     CHECK(halay_request_result(c->request, &result) == HALAY_OK);
     if (c->info.collective == HALAY_BARRIER)
         return;
-    CHECK(result.bytes == bytes && (c->is_held || c->info.members || result.data == c->out), "'%s': %zu bytes, not %zu",
-          c->name, result.bytes, bytes);
+    CHECK(result.bytes == bytes && (c->is_held || c->info.members || result.data == (has_none ? NULL : c->out)),
+          "'%s': %zu bytes, not %zu", c->name, result.bytes, bytes);
     CHECK((result.rows != NULL) == is_ragged(&c->info));
     for (int r = 0; result.rows && r < c->of->size; r++)
         rows += result.rows[r];
-    CHECK(!result.rows || rows * c->info.shape[1] == c->out_count);
-    CHECK(c->info.collective < HALAY_ALLGATHER || result.shape[0] * result.shape[1] == c->out_count);
+    CHECK(!result.rows || has_none || rows * c->info.shape[1] == c->out_count);
+    CHECK(!is_by_rows(&c->info) || result.shape[0] * result.shape[1] == c->out_count);
     if (c->is_held && bytes)
         memcpy(c->out, result.data, bytes);
 }
 
-static void complete(struct tensor_case *c)
+static void complete(const struct program *p, struct tensor_case *c)
 {
     if (c->completion == BY_WAIT)
         CHECK(halay_wait(c->request, 60000) == HALAY_OK, "%s", c->name);
@@ -512,7 +537,7 @@ static void complete(struct tensor_case *c)
     CHECK(c->calls == 1 && !c->bad_calls, "%s: called %d times", c->name, c->calls);
     if (c->completion != BY_CALLBACK) {
         CHECK(halay_test(c->request) == HALAY_OK);
-        check_request(c);
+        check_request(p, c);
         halay_request_free(c->request);
     }
 }
@@ -529,7 +554,7 @@ static void *submit_some(void *arg)
     }
     /* In an order of its own: a polled or called one may be looked at before another is waited for. */
     for (size_t i = thread->count; i-- > 0;)
-        complete(&p->tensors[thread->order[i]]);
+        complete(p, &p->tensors[thread->order[i]]);
     return NULL;
 }
 
@@ -554,7 +579,8 @@ static int guards_hold(const unsigned char *data, size_t bytes)
 
 static const char *what(const struct halay_tensor_info *info)
 {
-    static const char *const names[] = { "", "broadcast", "allgather", "", "alltoall", "barrier" };
+    static const char *const names[] = { "",        "broadcast", "allgather", "",       "alltoall",
+                                         "barrier", "",          "gather",    "scatter" };
 
     return *names[info->collective] ? names[info->collective] : halay_reduction_name(info->reduction);
 }

@@ -393,8 +393,11 @@ static int64_t submitted_ns(const struct halay_record *r)
 
 static int is_same_tensor(const struct halay_record *a, const struct halay_record *b)
 {
-    int has_own_rows =
-        !strcmp(halay_record_operation(a), "allgather") || !strcmp(halay_record_operation(a), "alltoall");
+    static const char *const by_rows[] = { "allgather", "alltoall", "gather", "scatter" };
+    int has_own_rows = 0;
+
+    for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++)
+        has_own_rows |= !strcmp(halay_record_operation(a), by_rows[i]);
 
     return a->operation == b->operation && a->dtype == b->dtype && a->op == b->op &&
            (a->bytes == b->bytes || has_own_rows);
