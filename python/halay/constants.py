@@ -75,6 +75,9 @@ class Collective(enum.IntEnum):
     REDUCE_SCATTER = 3
     ALLTOALL = 4
     BARRIER = 5
+    REDUCE = 6
+    GATHER = 7
+    SCATTER = 8
     SEND = 9
     RECEIVE = 10
 

@@ -406,20 +406,14 @@ class Context:
         info, name = self._describe(collective, process_set=process_set, **options)
         if collective == Collective.BARRIER:
             return _Prepared(info, name, None, None, None)
+        if collective in (Collective.REDUCE, Collective.GATHER, Collective.SCATTER):
+            return self._prepare_rooted(info, name, data, out, splits, process_set)
         given = buffers.describe(data, writable=out is data or collective == Collective.BROADCAST)
         _set_shape(info, given)
         keep: List[Any] = [given.owner]
         size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)
         if splits is not None:
-            if collective not in (Collective.REDUCE_SCATTER, Collective.ALLTOALL):
-                raise ValueError("splits are for a reduce-scatter and an all-to-all")
-            if len(splits) != size:
-                raise ValueError(f"{len(splits)} splits for {size} ranks")
-            if min(splits) < 0:
-                raise ValueError(f"splits are {list(splits)}, and rows cannot be fewer than 0")
-            counts = (ctypes.c_size_t * size)(*splits)
-            info.splits = counts
-            keep.append(counts)
+            keep.append(_set_splits(info, splits, size))
         finish: Optional[Finish] = None
         if collective == Collective.BROADCAST:
             out = data
@@ -427,15 +421,47 @@ class Context:
             out = buffers.empty(data, _result_shape(collective, given, splits, size, rank))
         if collective in (Collective.ALLGATHER, Collective.ALLTOALL):
             finish = _finisher(data, out, size)
+        info.in_ = given.address
         placed = given if out is data else buffers.describe(out, writable=True)
-        if placed.dtype != given.dtype:
-            raise ValueError(f"the result is {DType(placed.dtype).name}, and the data are {DType(given.dtype).name}")
-        room = buffers.nbytes(placed)
-        needed = _room_needed(collective, given, splits, size, rank)
-        if room < needed:
-            raise ValueError(f"the result has {needed} bytes, and out has {room}")
-        info.in_, info.out, info.out_bytes = given.address, placed.address, room
+        _set_out(info, given, placed, _room_needed(collective, given, splits, size, rank))
         keep.append(placed.owner)
+        return _Prepared(info, name, keep, out, finish)
+
+    def _prepare_rooted(
+        self,
+        info: TensorInfo,
+        name: str,
+        data: Any,
+        out: Any,
+        splits: Optional[Sequence[int]],
+        process_set: Optional[ProcessSet],
+    ) -> _Prepared:
+        """Describe a reduce, gather or scatter: what is the root's alone is left out on the others."""
+        collective, is_root = info.collective, info.root == self.rank
+        size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)
+        like = out if data is None else data
+        if like is None:
+            raise ValueError("there are neither data nor out to tell the type and the shape of a row")
+        given = buffers.describe(like, writable=is_root and out is data)
+        _set_shape(info, given)
+        keep: List[Any] = [given.owner]
+        if is_root or collective != Collective.SCATTER:
+            if data is None:
+                raise ValueError("there are no data")
+            info.in_ = given.address
+        if splits is not None and is_root:
+            keep.append(_set_splits(info, splits, size))
+        if not is_root and collective != Collective.SCATTER:
+            out = None
+        elif out is None and is_root:
+            out = buffers.empty(like, _result_shape(collective, given, splits, size, rank))
+        if out is not None:
+            placed = given if out is like else buffers.describe(out, writable=True)
+            _set_out(info, given, placed, _room_needed(collective, given, splits, size, rank))
+            keep.append(placed.owner)
+        finish = None
+        if collective != Collective.REDUCE:
+            finish = _finisher(like, out, size, is_root or collective == Collective.SCATTER)
         return _Prepared(info, name, keep, out, finish)
 
     def _prepare_group(self, data: Sequence[Any], out: Optional[Sequence[Any]], **options: Any) -> _Prepared:
@@ -554,6 +580,45 @@ class Context:
     def alltoall(self, data: Any, out: Any = None, **options: Any) -> Any:
         """The same; waits, and returns the result."""
         return self.alltoall_async(data, out, **options).wait()
+
+    def reduce_async(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Request:
+        """
+        Every element reduced over all ranks, for the root, a rank of the job; the others' result is None.
+
+        name, reduction, prescale, postscale, priority, process_set. out: at the root, of the size of data, or data.
+        """
+        return self.submit(Collective.REDUCE, data, out, root=root, **options)
+
+    def reduce(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.reduce_async(data, root, out, **options).wait()
+
+    def gather_async(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Request:
+        """
+        The rows of all ranks, one rank's behind the other's, for the root, a rank of the job; the others' result is
+        None. Each may give another number of rows, which all ranks then know (request.rows).
+
+        name, priority, process_set. out: at the root, as in allgather_async.
+        """
+        return self.submit(Collective.GATHER, data, out, root=root, **options)
+
+    def gather(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.gather_async(data, root, out, **options).wait()
+
+    def scatter_async(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Request:
+        """
+        The root's rows are dealt out; each rank's result is its part. root: a rank of the job.
+
+        data: the rows, at the root. The others pass an array of the same type whose rows have the same shape, of which
+        nothing else is looked at, or None if they have an out. splits: rows for each rank, which the root alone needs;
+        None: rows / size, the first rows % size ranks one more. name, priority, process_set. out as in allgather_async.
+        """
+        return self.submit(Collective.SCATTER, data, out, root=root, **options)
+
+    def scatter(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Any:
+        """The same; waits, and returns the result."""
+        return self.scatter_async(data, root, out, **options).wait()
 
     def barrier_async(self, name: str = "barrier", process_set: Optional[ProcessSet] = None) -> Request:
         """Ends when all ranks have submitted it."""
@@ -690,8 +755,29 @@ def _set_shape(info: TensorInfo, given: buffers.Buffer) -> None:
     info.shape[: len(shape)] = shape
 
 
+def _set_splits(info: TensorInfo, splits: Sequence[int], size: int) -> Any:
+    """Returns what must live as long as info."""
+    if info.collective not in (Collective.REDUCE_SCATTER, Collective.ALLTOALL, Collective.SCATTER):
+        raise ValueError("splits are for a reduce-scatter, an all-to-all and a scatter")
+    if len(splits) != size:
+        raise ValueError(f"{len(splits)} splits for {size} ranks")
+    if min(splits) < 0:
+        raise ValueError(f"splits are {list(splits)}, and rows cannot be fewer than 0")
+    info.splits = counts = (ctypes.c_size_t * size)(*splits)
+    return counts
+
+
+def _set_out(info: TensorInfo, given: buffers.Buffer, placed: buffers.Buffer, needed: int) -> None:
+    if placed.dtype != given.dtype:
+        raise ValueError(f"the result is {DType(placed.dtype).name}, and the data are {DType(given.dtype).name}")
+    room = buffers.nbytes(placed)
+    if room < needed:
+        raise ValueError(f"the result has {needed} bytes, and out has {room}")
+    info.out, info.out_bytes = placed.address, room
+
+
 def _part(rows: int, splits: Optional[Sequence[int]], size: int, rank: int) -> int:
-    """Rows of this rank's part of a reduce-scatter."""
+    """Rows of this rank's part of a reduce-scatter or scatter."""
     return splits[rank] if splits is not None else int(held.halay_scatter_rows(rows, size, rank, None))
 
 
@@ -699,17 +785,17 @@ def _result_shape(
     collective: int, given: buffers.Buffer, splits: Optional[Sequence[int]], size: int, rank: int
 ) -> Tuple[int, ...]:
     """
-    The shape of an array for the result. That of an all-gather or an all-to-all is not known: it is made as if all
-    ranks gave as much as this one, and what comes out is copied if it is more.
+    The shape of an array for the result. That of an all-gather, a gather or an all-to-all is not known: it is made as
+    if all ranks gave as much as this one, and what comes out is copied if it is more.
     """
     shape = tuple(given.shape)
-    if collective in (Collective.ALLREDUCE, Collective.BROADCAST):
+    if collective in (Collective.ALLREDUCE, Collective.BROADCAST, Collective.REDUCE):
         return shape
     if not shape:
         raise ValueError("a scalar has no rows")
-    if collective == Collective.ALLGATHER:
+    if collective in (Collective.ALLGATHER, Collective.GATHER):
         return (shape[0] * size, *shape[1:])
-    if collective == Collective.REDUCE_SCATTER:
+    if collective in (Collective.REDUCE_SCATTER, Collective.SCATTER):
         return (_part(shape[0], splits, size, rank), *shape[1:])
     return shape
 
@@ -718,24 +804,24 @@ def _room_needed(
     collective: int, given: buffers.Buffer, splits: Optional[Sequence[int]], size: int, rank: int
 ) -> int:
     """Bytes that the result has at least, as far as this rank knows."""
-    if collective in (Collective.ALLGATHER, Collective.ALLTOALL):
+    if collective in (Collective.ALLGATHER, Collective.ALLTOALL, Collective.GATHER, Collective.SCATTER):
         return 0
     return buffers.elements(_result_shape(collective, given, splits, size, rank)) * ITEM_SIZES[given.dtype]
 
 
-def _finisher(data: Any, out: Any, size: int) -> Finish:
-    """What makes the result of an operation whose size is known when it has ended."""
+def _finisher(data: Any, out: Any, size: int, has_result: bool = True) -> Finish:
+    """What makes the result of an operation whose size is known when it has ended. Without an out it is new."""
 
     def finish(request: Request, status: int, said: Result) -> Any:
         if status not in (_OK, Status.ARGUMENT) or not said.data and status != _OK:
             return None
         if said.rows:
             request.rows = said.rows[:size]
-        room = buffers.nbytes(buffers.describe(out))
-        shape = (said.shape[0], *out.shape[1:])
-        if said.bytes <= room:
+        if not has_result:
+            return None
+        if out is not None and said.bytes <= buffers.nbytes(buffers.describe(out)):
             return out[: said.shape[0]]
-        made = buffers.empty(data, shape)
+        made = buffers.empty(data, tuple(said.shape[: said.dimensions]))
         ctypes.memmove(buffers.describe(made).address, said.data, said.bytes)
         return made
 

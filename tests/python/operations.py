@@ -109,6 +109,39 @@ def check_moves(ctx):
         assert request.rows == [rank + other for other in range(size)]
 
 
+def check_rooted(ctx):
+    """Reduce, gather and scatter, for each root."""
+    size, rank = ctx.size, ctx.rank
+    for dtype in INTEGERS + FLOATS + ["bool"]:
+        for root in range(size):
+            mine = values(rank, (7, 3), dtype)
+            got = ctx.reduce(mine, root, name="reduced", reduction="max")
+            assert (got is None) == (rank != root)
+            if got is not None:
+                same(got, reduced(size, (7, 3), dtype, "max"), "reduce")
+            same(mine, values(rank, (7, 3), dtype), "reduce: the data")
+            assert ctx.reduce(mine, root, mine, name="reduced", reduction="max") is (mine if rank == root else None)
+            same(mine, reduced(size, (7, 3), dtype, "max") if rank == root else values(rank, (7, 3), dtype), "in place")
+            mine = values(rank, (rank + 1, 3), dtype)
+            request = ctx.gather_async(mine, root, name="gathered")
+            got = request.wait()
+            assert request.rows == [r + 1 for r in range(size)] and (got is None) == (rank != root)
+            if got is not None:
+                same(got, numpy.concatenate([values(r, (r + 1, 3), dtype) for r in range(size)]), "gather")
+            for splits in (None, [(3 * r) % 4 for r in range(size)]):
+                rows = sum(splits) if splits else size + 1
+                parts = splits or [1 + (r == 0) for r in range(size)]
+                whole = values(root, (rows, 3), dtype)
+                first = sum(parts[:rank])
+                given = whole if rank == root else whole[:0]
+                got = ctx.scatter(given, root, name="dealt out", splits=splits if rank == root else None)
+                same(got, whole[first : first + parts[rank]], "scatter")
+                room = numpy.zeros((5, 3), dtype)
+                got = ctx.scatter(whole if rank == root else None, root, room, name="dealt out", splits=splits)
+                assert got.base is room
+                same(got, whole[first : first + parts[rank]], "scatter into room")
+
+
 def check_outs(ctx):
     """Results go where the program wants them, if they fit."""
     size, rank = ctx.size, ctx.rank
@@ -244,6 +277,7 @@ def main():
     with halay.Context() as ctx:
         check_reductions(ctx)
         check_moves(ctx)
+        check_rooted(ctx)
         check_outs(ctx)
         check_options(ctx)
         check_handles(ctx)

@@ -188,11 +188,18 @@ class Collectives:
     def reduce(self, tensors: _Tensors, opts: Any) -> Any:
         _check(tensors)
         tensor, here = tensors[0], self._rank == self._root(opts)
-        data = tensor.clone(memory_format=torch.contiguous_format)
+        data = tensor.contiguous()
         request = self._channel.submit(
-            Collective.ALLREDUCE, data, data, (data.numel(),), _timeout(opts), reduction=_reduction(_kind(opts))
+            Collective.REDUCE,
+            data,
+            data if here else None,
+            (data.numel(),),
+            _timeout(opts),
+            reduction=_reduction(_kind(opts)),
+            root=self._channel.ranks[opts.rootRank],
         )
-        return self._work(request, tensors, "reduce", (lambda: tensor.copy_(data)) if here else None)
+        finish = None if data is tensor or not here else lambda: tensor.copy_(data)
+        return self._work(request, tensors, "reduce", finish)
 
     def reduce_scatter_single(self, output: _Tensor, input: _Tensor, opts: Any = None) -> Any:
         return self._work(*self._reduce_scatter(output, input, opts))
@@ -337,30 +344,33 @@ class Collectives:
         return self._work(request, outputs, "all_to_all", lambda: _deal_out(received, sizes, outputs))
 
     def gather(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any) -> Any:
-        """An all-to-all in which only the root gets rows."""
+        """The tensors may differ in size between ranks."""
         here = self._rank == self._root(opts)
         parts = outputs[0] if here else []
         _check(parts + inputs)
         data = _bytes_of(inputs[0])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in parts]
         whole = torch.empty(sum(sizes), dtype=data.dtype)
-        splits = [0] * self._size
-        splits[opts.rootRank] = data.numel()
-        request = self._channel.submit(
-            Collective.ALLTOALL, data, whole, (data.numel(),), _timeout(opts), splits=self._channel.sizes(splits)
-        )
+        root = self._channel.ranks[opts.rootRank]
+        request = self._channel.submit(Collective.GATHER, data, whole, (data.numel(),), _timeout(opts), root=root)
         return self._work(request, outputs, "gather", lambda: _deal_out(whole, sizes, parts))
 
     def scatter(self, outputs: _Tensors, inputs: List[_Tensors], opts: Any) -> Any:
-        """An all-to-all in which only the root gives rows."""
+        """The tensors may differ in size between ranks."""
         here = self._rank == self._root(opts)
         parts = inputs[0] if here else []
         _check(parts + outputs)
         part = torch.empty_like(_bytes_of(outputs[0]))
-        data = torch.cat([_bytes_of(each) for each in parts]) if here else torch.empty(0, dtype=part.dtype)
-        splits = [part.numel() if here else 0] * self._size
+        data = [_bytes_of(each) for each in parts]
+        rows = torch.cat(data) if here else torch.empty(0, dtype=part.dtype)
         request = self._channel.submit(
-            Collective.ALLTOALL, data, part, (data.numel(),), _timeout(opts), splits=self._channel.sizes(splits)
+            Collective.SCATTER,
+            rows,
+            part,
+            (rows.numel(),),
+            _timeout(opts),
+            root=self._channel.ranks[opts.rootRank],
+            splits=self._channel.sizes([each.numel() for each in data]) if here else None,
         )
         return self._work(request, outputs, "scatter", lambda: _store(outputs[0], part))
 
