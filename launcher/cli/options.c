@@ -19,7 +19,6 @@
 #include <string.h>
 
 enum {
-    RANKS_MAX = 65536,
     RESTARTS_MAX = 1000000,
     PORT_MAX = 65535,
     GRACE_MAX = 24 * 60 * 60,

@@ -5,6 +5,8 @@
 #ifndef HALAY_LAUNCHER_RANK_LIST_H
 #define HALAY_LAUNCHER_RANK_LIST_H
 
+enum { RANKS_MAX = 65536 }; /* of a job */
+
 /* The highest rank of the list; -1: this is no list. */
 int rank_list_last(const char *text);
 int rank_list_has(const char *text, int rank); /* text: a list */

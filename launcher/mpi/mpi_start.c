@@ -133,7 +133,7 @@ static int find_allocation(const struct options *options, struct mpi_making *m)
     if (code)
         return code;
     if (!m->job.ranks && m->named.count)
-        m->job.ranks = (int)hosts_slots(&m->named);
+        m->job.ranks = hosts_ranks(&m->named);
     else if (!m->job.ranks && !a->is_started)
         m->job.ranks = a->ranks;
     if (m->named.count) {

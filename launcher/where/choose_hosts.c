@@ -107,7 +107,7 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
     if (code)
         return code;
     if (!options->ranks)
-        options->ranks = is_named || options->per_host || !a->hosts.count ? (int)hosts_slots(chosen->hosts) : a->ranks;
+        options->ranks = is_named || options->per_host || !a->hosts.count ? hosts_ranks(chosen->hosts) : a->ranks;
     if (!options->ranks) {
         say("how many ranks? give -np N");
         halay_command_line_print_help(&options_line, stderr);

@@ -4,6 +4,7 @@
  * drafts of the same name are merged. Words are cut out of a copy of the text, in place.
  */
 #include "launcher/where/hosts.h"
+#include "launcher/common/rank_list.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -586,6 +587,13 @@ size_t hosts_slots(const struct host_list *list)
     for (size_t i = 0; i < list->count; i++)
         sum += (size_t)list->at[i].slots;
     return sum;
+}
+
+int hosts_ranks(const struct host_list *list)
+{
+    size_t slots = hosts_slots(list);
+
+    return slots < RANKS_MAX ? (int)slots : RANKS_MAX;
 }
 
 /* One more rank for each host that has room, in turn, until `more` are placed or no host has room. Returns how many

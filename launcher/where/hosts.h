@@ -50,6 +50,7 @@ enum halay_status hosts_read(const char *path, int slots, struct host_list *list
 void hosts_fini(struct host_list *list); /* zeroed or filled */
 
 size_t hosts_slots(const struct host_list *list); /* of all hosts */
+int hosts_ranks(const struct host_list *list);    /* as many ranks; RANKS_MAX (rank_list.h) at most */
 
 /* Place the ranks: host_of_rank[r] is an index into the list and never decreases with r. Hosts are filled in order,
  * each up to its slots. If there are more ranks than slots and `oversubscribe`, hosts take one more each in turn, up to

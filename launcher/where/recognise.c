@@ -3,14 +3,13 @@
  * Recognise: an ordered table of marks. The first allocation whose mark is found is read.
  */
 #include "base/config.h"
+#include "launcher/common/rank_list.h"
 #include "launcher/where/recognise_impl.h"
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { RANKS_MAX = 1 << 20 };
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
@@ -237,7 +236,7 @@ enum halay_status recognise(const struct surroundings *surroundings, struct allo
     if (status != HALAY_OK)
         allocation_fini(allocation);
     else if (!allocation->ranks)
-        allocation->ranks = (int)hosts_slots(&allocation->hosts);
+        allocation->ranks = hosts_ranks(&allocation->hosts);
     allocation->kind = kinds[i].kind;
     return status;
 }

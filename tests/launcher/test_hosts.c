@@ -3,6 +3,7 @@
  * Lists of hosts as they are written on a command line and in a file: tables of text and meaning. Every error names
  * what would be right; random texts of the grammar's own characters do no harm; ranks fill hosts in order.
  */
+#include "launcher/common/rank_list.h"
 #include "launcher/where/hosts.h"
 #include "tests/test.h"
 #include <string.h>
@@ -148,11 +149,12 @@ static void check_long(void)
     refuses(text, "is not a user's name");
     /* What a bare host gets. */
     CHECK(hosts_parse("a,b:2", 8, &list, why, sizeof why) == HALAY_OK && !strcmp(describe(&list), "a 8,b 2"));
-    CHECK(hosts_slots(&list) == 10);
+    CHECK(hosts_slots(&list) == 10 && hosts_ranks(&list) == 10);
     hosts_fini(&list);
     /* Many hosts, each twice, in time. */
     CHECK(hosts_parse("n[1-30000],n[1-30000]:2", 1, &list, why, sizeof why) == HALAY_OK, "%s", why);
-    CHECK(list.count == 30000 && hosts_slots(&list) == 90000 && !strcmp(list.at[29999].name, "n30000"));
+    CHECK(list.count == 30000 && hosts_slots(&list) == 90000 && hosts_ranks(&list) == RANKS_MAX &&
+          !strcmp(list.at[29999].name, "n30000"));
     hosts_fini(&list);
 }
 
