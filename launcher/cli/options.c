@@ -152,7 +152,7 @@ static int take_per_host(const struct halay_option *o, const char *value, void *
 static int take_rank_list(const struct halay_option *o, const char *value, void *text, char *why, size_t size)
 {
     (void)o;
-    if (rank_list_last(value) < 0) {
+    if (strcmp(value, "none") && rank_list_last(value) < 0) { /* "none" has no rank */
         snprintf(why, size, "'%s' is no list of ranks like 0,3-5", value);
         return 0;
     }
@@ -227,7 +227,7 @@ static const struct halay_option table[] = {
       TAKEN(cooldown_ms, take_range) },
     { .name = "Output and records" },
     { "--no-prefix", NULL, NULL, "pass the ranks' lines on as they are, without [rank]", FLAG(no_prefix) },
-    { "--show-ranks", NULL, "LIST", "show the output of these ranks only, like 0,3-5",
+    { "--show-ranks", NULL, "LIST", "show the output of these ranks only, like 0,3-5; none: of no rank",
       TAKEN(shown_ranks, take_rank_list) },
     { "--timestamp", NULL, NULL, "begin each line with the time", FLAG(timestamp) },
     { "--output-filename", NULL, "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", TEXT(output_folder) },

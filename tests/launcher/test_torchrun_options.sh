@@ -34,6 +34,9 @@ check "these, on standard output" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] o
 check "and error" test "$(sort "$dir/err" | tr '\n' ,)" = '[0]! err 0,[3]! err 3,[4]! err 4,'
 check "the others' files are whole" test "$(cat "$dir/files/rank.2/stdout" "$dir/files/rank.1/stderr")" = "out 2
 err 1"
+run 0 -np 2 --show-ranks none --output-filename "$dir/files" sh -c 'echo "hidden $RANK"'
+check "nothing is shown" test ! -s "$dir/out" -a ! -s "$dir/err"
+check "it is in the files" grep -qx 'hidden 1' "$dir/files/rank.1/stdout"
 run 4 -np 2 --show-ranks 0 sh -c 'test $RANK = 0 || { echo because >&2; exit 4; }'
 check "a failure is explained all the same" err_has 'halayrun:   | because'
 for bad in '' x 1- 3-1 0,,1 ',' -1; do
