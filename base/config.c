@@ -92,6 +92,8 @@ static const struct row table[] = {
       .type = WORD, FIELD(gpus), .variable.words = gpus_words },
     { ROW("HALAY_OPT_ML", NULL, "/opt/ml", "where a SageMaker container has its input, output and checkpoints"),
       .type = NAME, FIELD(opt_ml) },
+    { ROW("HALAY_SECRET", NULL, "", "what the nodes of halayrun --join know and nobody else, at least 16 characters"),
+      .type = NAME, FIELD(secret) },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
           "seconds that a rank waits for the others at the start"),
       .type = SECONDS, FIELD(start_timeout_ms), .least = 0, .most = DAY },

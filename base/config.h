@@ -38,6 +38,7 @@ struct halay_config {
     long spin_us;              /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
     char *thread_affinity;     /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/observe/placement.h */
     enum halay_gpus gpus;      /* HALAY_GPUS: halayrun's */
+    char *secret;              /* HALAY_SECRET: read where it is used, by halayrun */
     char *opt_ml;              /* HALAY_OPT_ML: read where it is used, by halayrun, sm-entry and halay-tft */
     int start_timeout_ms;      /* HALAY_START_TIMEOUT, given in seconds */
     int peer_timeout_ms;       /* HALAY_PEER_TIMEOUT, given in seconds */

@@ -22,6 +22,7 @@
 #include "launcher/mpi/mpi_start.h"
 #include "launcher/remote/agent.h"
 #include "launcher/remote/frame.h"
+#include "launcher/remote/join.h"
 #include "launcher/remote/ssh.h"
 #include "launcher/where/binding.h"
 #include "launcher/where/choose_hosts.h"
@@ -110,7 +111,11 @@ static void print_place(const struct options *options, const struct place *place
     if (options->folder)
         printf("folder '%s'", options->folder);
     else
-        printf("the same folder");
+        printf(options->joined ? "its own folder" : "the same folder");
+    if (options->joined) {
+        printf(", which joins the job\n");
+        return;
+    }
     printf(", with this environment, by: ");
     if (ssh_words(options, place->host, &words))
         quote_words(&words, stdout);
@@ -346,6 +351,8 @@ int main(int argc, char **argv)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))
         code = sagemaker_run(&log, &here, &options, run);
+    else if (options.join)
+        code = join_run(&log, &options, run);
     else
         code = run(&log, &options, 0);
     options_fini(&options);

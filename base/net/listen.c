@@ -18,7 +18,9 @@ static int open_at(const struct sockaddr_storage *at, socklen_t length)
 
     if (fd < 0)
         return -1;
-    if ((at->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) < 0) ||
+    /* Connections of a job that has just ended may still know its port. */
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) < 0 ||
+        (at->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) < 0) ||
         bind(fd, (const struct sockaddr *)at, length) < 0 || listen(fd, SOMAXCONN) < 0) {
         int error = errno;
         close(fd);

@@ -55,7 +55,7 @@ static void derive_session(const struct store_handshake *h, const unsigned char 
 /* ---- the caller -------------------------------------------------------------------------------------------------- */
 
 /* Up to the proof, and the welcome that it gets. */
-static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key, unsigned char purpose,
+static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key, uint32_t purpose,
                               int64_t deadline_us, struct halay_session *session)
 {
     unsigned char welcome[STORE_MAC_BYTES], right[STORE_MAC_BYTES];
@@ -82,7 +82,7 @@ static enum halay_status call(int fd, struct store_handshake *h, const unsigned 
     return sodium_memcmp(welcome, right, sizeof right) ? HALAY_ERR_AUTH : HALAY_OK;
 }
 
-enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
+enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], uint32_t purpose,
                                        int timeout_ms, struct halay_session *session)
 {
     unsigned char key[HALAY_SECRET_BYTES];
@@ -109,7 +109,8 @@ static enum halay_status accept_hello(struct halay_answer *a, int fd, const unsi
     struct store_handshake *h = &a->handshake;
 
     if (!store_is_hello(h, key)) {
-        if (store_make_refusal(h))
+        a->is_other = store_make_refusal(h);
+        if (a->is_other)
             send_made(fd, h->challenge, STORE_HELLO_BYTES);
         return HALAY_ERR_AUTH;
     }
@@ -168,12 +169,12 @@ enum halay_status halay_answer_progress(struct halay_answer *a, int fd, const un
 }
 
 void halay_answer_take(const struct halay_answer *a, const unsigned char secret[HALAY_SECRET_BYTES],
-                       struct halay_session *session, unsigned char *purpose)
+                       struct halay_session *session, uint32_t *purpose)
 {
     unsigned char key[HALAY_SECRET_BYTES];
 
     derive_launcher_key(secret, key);
     derive_session(&a->handshake, key, session->receives, session->sends, NULL);
     sodium_memzero(key, sizeof key);
-    *purpose = (unsigned char)store_rank(a->handshake.hello);
+    *purpose = store_rank(a->handshake.hello);
 }

@@ -32,7 +32,7 @@ struct halay_session {
  * longer than its timeout. HALAY_ERR_AUTH: the other end has another secret, or does not speak this; HALAY_ERR_VERSION:
  * another version of it; HALAY_ERR_PEER: it has closed the connection without a word; HALAY_ERR_TIMEOUT,
  * HALAY_ERR_SYSTEM. Nothing is logged. */
-enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
+enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], uint32_t purpose,
                                        int timeout_ms, struct halay_session *session);
 
 /* The end that has accepted, step by step. Begins with zeros; nothing is owned. */
@@ -40,6 +40,7 @@ struct halay_answer {
     struct store_handshake handshake;
     size_t have;  /* bytes of the message under way */
     int is_known; /* its hello is correct: it holds the secret, or replays the hello of one that does */
+    int is_other; /* its hello is one of this protocol, with another secret */
     int is_done;
 };
 
@@ -49,6 +50,6 @@ enum halay_status halay_answer_progress(struct halay_answer *answer, int fd,
                                         const unsigned char secret[HALAY_SECRET_BYTES]);
 /* Of a finished one: the keys, and the other end's purpose. */
 void halay_answer_take(const struct halay_answer *answer, const unsigned char secret[HALAY_SECRET_BYTES],
-                       struct halay_session *session, unsigned char *purpose);
+                       struct halay_session *session, uint32_t *purpose);
 
 #endif

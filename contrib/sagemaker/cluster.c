@@ -8,13 +8,11 @@
 #include "contrib/sagemaker/opt_ml.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/join.h"
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SECRET_FILE_LEAST = 16, SECRET_FILE_MAX = 1 << 16 };
 
 /* ---- the hosts --------------------------------------------------------------------------------------------------- */
 
@@ -94,23 +92,6 @@ static enum halay_status find_secret_file(const struct options *options, char pa
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status read_secret_file(const char *path, char *bytes, size_t *count)
-{
-    FILE *file = fopen(path, "re");
-
-    *count = file ? fread(bytes, 1, SECRET_FILE_MAX, file) : 0;
-    int has_failed = !file || ferror(file);
-    if (has_failed)
-        say("secret file '%s': %s", path, strerror(errno));
-    else if (*count < SECRET_FILE_LEAST)
-        say("secret file '%s' has %zu bytes; it takes %d at least that nobody can guess, for example: head -c 32 "
-            "/dev/urandom",
-            path, *count, SECRET_FILE_LEAST);
-    if (file)
-        fclose(file);
-    return has_failed || *count < SECRET_FILE_LEAST ? HALAY_ERR_SYSTEM : HALAY_OK;
-}
-
 /* A line for each; owned; NULL without memory. */
 static char *list_names(const struct sagemaker_cluster *c, size_t *size)
 {
@@ -125,29 +106,24 @@ static char *list_names(const struct sagemaker_cluster *c, size_t *size)
     return NULL;
 }
 
-static enum halay_status derive_secret(const struct options *options, struct sagemaker_cluster *c)
+static int derive_secret(const struct options *options, struct sagemaker_cluster *c)
 {
     static const char what[] = "halayrun --sagemaker 1";
-    size_t names_size = 0, file_size = 0;
-    char *job = sagemaker_describe_job(), *names = list_names(c, &names_size), *file = calloc(1, SECRET_FILE_MAX);
-    enum halay_status status = job && names && file ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    size_t names_size = 0;
+    char *job = sagemaker_describe_job(), *names = list_names(c, &names_size);
+    int code = job && names ? 0 : say_no_memory();
 
-    if (!status)
-        status = find_secret_file(options, c->secret_file);
-    if (!status && *c->secret_file)
-        status = read_secret_file(c->secret_file, file, &file_size);
-    if (!status) {
-        const struct halay_secret_part parts[] = {
-            { what, sizeof what }, { job, strlen(job) }, { names, names_size }, { file, file_size }
-        };
-        status = halay_derive_secret(c->log, parts, sizeof parts / sizeof *parts, c->secret);
+    if (!code && find_secret_file(options, c->secret_file) != HALAY_OK)
+        code = EXIT_FAILURE;
+    if (!code) {
+        const struct halay_secret_part parts[3] = { { what, sizeof what },
+                                                    { job, strlen(job) },
+                                                    { names, names_size } };
+        code = join_derive_secret(c->log, parts, *c->secret_file ? c->secret_file : NULL, c->secret, &c->is_secret);
     }
-    if (file)
-        explicit_bzero(file, SECRET_FILE_MAX);
-    free(file);
     free(names);
     free(job);
-    return status;
+    return code;
 }
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
@@ -155,12 +131,12 @@ static enum halay_status derive_secret(const struct options *options, struct sag
 int sagemaker_cluster_init(struct halay_log *log, const struct surroundings *from, const struct options *options,
                            struct sagemaker_cluster *c)
 {
-    *c = (struct sagemaker_cluster){ .log = log, .port = SAGEMAKER_PORT };
-    if (options->sagemaker_port)
-        c->port = options->sagemaker_port;
+    *c = (struct sagemaker_cluster){ .log = log, .port = JOIN_PORT };
+    if (options->join_port)
+        c->port = options->join_port;
     int code = take_hosts_in_order(from, c);
-    if (!code && derive_secret(options, c) != HALAY_OK)
-        code = 1;
+    if (!code)
+        code = derive_secret(options, c);
     return code;
 }
 
@@ -173,7 +149,7 @@ void sagemaker_cluster_fini(struct sagemaker_cluster *c)
 
 void sagemaker_cluster_warn(const struct sagemaker_cluster *c)
 {
-    if (c->count > 1 && !*c->secret_file)
+    if (c->count > 1 && !c->is_secret)
         say("WARNING: no --secret-file and no channel 'secret': anyone who can read this job's description and reach "
             "its hosts can run programs on them in its name");
 }

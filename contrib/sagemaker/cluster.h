@@ -5,7 +5,7 @@
  *
  * The secret is derived from what the job's hosts know: its name and ARN, its hyperparameters, its hosts. That keeps
  * out other jobs and scanners, but not whoever can read the job's description. A file that only the job's role can read
- * (--secret-file, or the channel "secret") goes into it too; without one each host warns.
+ * (--secret-file, or the channel "secret") or HALAY_SECRET goes into it too; without one each host warns.
  */
 #ifndef HALAY_SAGEMAKER_CLUSTER_H
 #define HALAY_SAGEMAKER_CLUSTER_H
@@ -15,8 +15,6 @@
 #include "launcher/where/recognise.h"
 #include <limits.h>
 
-enum { SAGEMAKER_PORT = 7778 }; /* without --sagemaker-port */
-
 struct sagemaker_cluster {
     struct halay_log *log; /* borrowed */
     struct allocation allocation;
@@ -24,6 +22,7 @@ struct sagemaker_cluster {
     size_t count;
     int port;
     unsigned char secret[HALAY_SECRET_BYTES];
+    int is_secret;              /* a file or HALAY_SECRET went into it */
     char secret_file[PATH_MAX]; /* "": there is none */
     char reason[1024];          /* why init failed, if the log knows less; else "" */
 };

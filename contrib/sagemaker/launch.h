@@ -3,12 +3,12 @@
  * halayrun in a SageMaker job: it is started on every host, and all of them start one job together, without ssh.
  *
  *     algo-1: halayrun --sagemaker ... the job: ranks 0, 1, the store, all output
- *                |  a tunnel (launcher/remote/tunnel.h), in ssh's place
- *     algo-2: halayrun --sagemaker ... listens: the agent of ranks 2, 3
+ *                |  tunnels in ssh's place
+ *     algo-2: halayrun --sagemaker ... the agent of ranks 2, 3
  *
- * Each host reads the same list of hosts, sorts it, and so knows whether it is the first. When the job has ended the
- * first one tells the others how: every host exits with the same code and, if that is not 0, has the first cause in its
- * failure file.
+ * Each host reads the same list of hosts, sorts it, and so knows its place. The rest is halayrun's own start on every
+ * node (launcher/remote/join.h); only the secret is found otherwise (cluster.h), and a host that ends with another code
+ * than 0 has the first cause in its failure file.
  */
 #ifndef HALAY_SAGEMAKER_LAUNCH_H
 #define HALAY_SAGEMAKER_LAUNCH_H
@@ -17,7 +17,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/where/recognise.h"
 
-/* With --sagemaker, --ssh-keys or --call; and in a SageMaker job of several hosts, unless the command line says how
+/* With --sagemaker or --ssh-keys; and in a SageMaker job of several hosts, unless the command line says how
  * they are found or reached. */
 int sagemaker_is_meant(const struct surroundings *surroundings, const struct options *options);
 

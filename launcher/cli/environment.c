@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Environment: a program should find on other hosts what it would find here, but not this host's home, display or
- * devices.
+ * devices. Where halayrun was started on every node (join.h) each has an environment of its own, and only halay's
+ * settings are the same.
  */
 #include "launcher/cli/environment.h"
 #include "base/config.h"
@@ -60,7 +61,7 @@ static int is_passed_on(const struct options *options, const char *variable)
     for (size_t i = 0; i < sizeof kept_here / sizeof *kept_here; i++)
         if (fits(kept_here[i], variable, length))
             return 0;
-    return 1;
+    return !options->joined || fits("HALAY_*", variable, length);
 }
 
 char **passed_on_environment(const struct options *options)

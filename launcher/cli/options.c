@@ -213,6 +213,16 @@ static const struct halay_option table[] = {
       TEXT(remote_halayrun) },
     { "--network-interface", NULL, "NAMES", "listen on this network only, like eth0", SETS("HALAY_NETWORK_INTERFACE") },
     { "--ports", NULL, "FIRST-LAST", "listen on these ports only for other hosts", SETS("HALAY_PORTS") },
+    { .name = "The same command on every node" },
+    { "--join", "--rdzv-endpoint, --rdzv_endpoint, --master-addr, --master_addr", "HOST[:PORT]",
+      "halayrun is started on every node, and they meet at node 0, which has this address; no ssh", TEXT(join) },
+    { "--nnodes", NULL, "N", "of how many nodes; needed on node 0 only", RANKS(nodes) },
+    { "--node-rank", "--node_rank", "N",
+      "which of them this is; default: 0 where --join's address is, the others in order of arrival",
+      HALAY_OPTION_NUMBER, AT(node_rank), .least = 0, .most = RANKS_MAX - 1 },
+    { "--join-port", "--master-port, --master_port, --sagemaker-port", "N",
+      "where node 0 listens, unless --join says it (default 7778)", PORT(join_port) },
+    { "--secret-file", NULL, "FILE", "what only these nodes can read, for the secret between them", TEXT(secret_file) },
     { .name = "Elastic jobs" },
     { "--min-np", NULL, "N", "go on when ranks are lost, with N at least", RANKS(least_ranks) },
     { "--max-np", NULL, "N", "let ranks join as long as there are no more than N", RANKS(most_ranks) },
@@ -280,8 +290,6 @@ static const struct halay_option table[] = {
       TAKEN(mpi_args, take_words) },
     { "--sagemaker", NULL, NULL, "this runs on every host of a SageMaker job: start one job on them, without ssh",
       FLAG(sagemaker) },
-    { "--sagemaker-port", NULL, "N", "port between these hosts (default 7778)", PORT(sagemaker_port) },
-    { "--secret-file", NULL, "FILE", "what only these hosts can read, for the secret between them", TEXT(secret_file) },
     { "--ssh-keys", NULL, "DIR", "write the keys of this SageMaker job's hosts for ssh there, and start nothing",
       TEXT(ssh_keys) },
     { "--opt-ml", NULL, "DIR", "in place of SageMaker's /opt/ml", SETS("HALAY_OPT_ML") },
@@ -295,7 +303,6 @@ static const struct halay_option table[] = {
     { "--check-build", NULL, NULL, "print what is built in", FLAG(check_build) },
     { "--version", NULL, NULL, "print the version", FLAG(version) },
     { "--agent", NULL, NULL, NULL, FLAG(is_agent) },
-    { "--call", NULL, "HOST", NULL, TEXT(call) },
     { .name = NULL },
 };
 
@@ -425,9 +432,11 @@ int options_parse(int argc, char **argv, struct options *options)
 {
     char **next = argv + (argc > 0);
 
-    *options = (struct options){
-        .grace_ms = 5000, .stop_grace_ms = 30000, .elastic_timeout_ms = 600000, .cooldown_ms = { 10000, 300000 }
-    };
+    *options = (struct options){ .node_rank = -1,
+                                 .grace_ms = 5000,
+                                 .stop_grace_ms = 30000,
+                                 .elastic_timeout_ms = 600000,
+                                 .cooldown_ms = { 10000, 300000 } };
     while (*next && **next == '-' && strcmp(*next, "--")) {
         int code = parse_one(options, &next);
         if (code)
@@ -437,13 +446,18 @@ int options_parse(int argc, char **argv, struct options *options)
         next++;
     options->command = next;
     if (options->help || options->list || options->version || options->check_build || options->explain ||
-        options->is_agent || options->call || options->ssh_keys)
+        options->is_agent || options->ssh_keys)
         return 0;
     int code = options_apply_file(options);
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
-    if (!*options->command && !options->sagemaker) {
+    if (!options->join && (options->nodes > 1 || options->node_rank > 0)) {
+        say("several nodes, each with a halayrun: say where they meet, --join HOST[:PORT], which is node 0's address; "
+            "or start one halayrun, with -H");
+        return EXIT_USAGE;
+    }
+    if (!*options->command && !options->sagemaker && !options->join) {
         say("which program? give it behind the options: halayrun -np N program");
         if (!options->given_count)
             halay_command_line_print_help(&options_line, stderr);

@@ -10,6 +10,9 @@
 
 enum { PER_HOST_AUTO = -1 };
 
+struct host_list;
+struct tunnel_pair;
+
 enum binding { BIND_AUTO, BIND_CORES, BIND_NONE };
 
 /* A variable that the ranks' environment gets. */
@@ -44,10 +47,14 @@ struct options {
     int dry_run, check_build, explain, version, help, list; /* say something and end */
     int mpi;                                                /* start by an MPI's launcher */
     const char *mpi_flavour, *mpi_args;                     /* borrowed from given; NULL if not given */
-    int sagemaker, sagemaker_port;                          /* contrib/sagemaker/launch.h; 0: its own */
+    int sagemaker;                                          /* contrib/sagemaker/launch.h */
+    const char *join;                                       /* borrowed from given: node 0's address (join.h); NULL */
+    int join_port, nodes, node_rank;                        /* of it; 0: not given; -1: not given */
+    /* Of a job whose nodes have joined, set by join_lead: all of them, the first is here; and the ways to them. */
+    const struct host_list *joined;
+    const struct tunnel_pair *tunnels;
     const char *ssh_keys;                       /* borrowed from given: write them there; NULL if not given */
     const char *secret_file;                    /* borrowed from given; NULL if not given */
-    const char *call;                           /* likewise: be the connection with this host (tunnel.h) */
     int is_agent;                               /* started by a halayrun on another host: agent.h */
     int oversubscribe;                          /* more ranks than slots */
     const char *hosts, *hostfile;               /* borrowed from given; NULL if not asked for */

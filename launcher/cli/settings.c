@@ -48,6 +48,8 @@ static void print_variable(const struct options *options, const struct halay_con
 
     if (!value || v->is_set_by_launcher)
         return;
+    if (!strcmp(v->name, "HALAY_SECRET"))
+        value = "(not shown)";
     fprintf(out, "#   %s=%s  (environment", name, value);
     print_end(over, out);
 }

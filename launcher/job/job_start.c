@@ -167,6 +167,8 @@ int job_send_plan(struct job *job, struct host_link *link)
 
     if (options->folder) {
         snprintf(folder, sizeof folder, "%s", options->folder);
+    } else if (options->joined) {
+        *folder = 0; /* each node's own */
     } else if (!getcwd(folder, sizeof folder)) {
         say("cannot find the current folder: %s", strerror(errno));
         return 1;
@@ -389,6 +391,8 @@ int job_make_links(struct job *job)
         job->links[link] = (struct host_link){
             .host = place->host, .first = place->first, .count = place->count, .in = -1, .out = -1, .err = -1
         };
+        if (job->setting->options->joined) /* each host of it has one place */
+            job->links[link].tunnels = &job->setting->options->tunnels[i];
         for (int r = place->first; r < place->first + place->count; r++)
             job->ranks[r].link = &job->links[link];
         link++;

@@ -237,11 +237,13 @@ static void agent_take_signals(struct agent *agent)
     struct signalfd_siginfo info;
 
     while (read(agent->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo == SIGCHLD)
+        if (info.ssi_signo == SIGCHLD) {
             agent_reap(agent);
-        else if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP)
-            local_ranks_signal(&agent->local_ranks,
-                               (int)info.ssi_signo); /* this host is shutting down: tell the ranks */
+        } else if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP) {
+            /* This host is shutting down, or somebody there wants to end the job. */
+            say("%s: passed on to the ranks of this host", signal_name((int)info.ssi_signo));
+            local_ranks_signal(&agent->local_ranks, (int)info.ssi_signo);
+        }
 }
 
 static int is_alone(const struct agent *agent)
@@ -367,6 +369,19 @@ static enum halay_status agent_find_master(struct agent *agent)
     return status;
 }
 
+/* 0 if that fails (reported). */
+static int go_to_folder(const char *folder)
+{
+    if (!*folder)
+        return 1;
+    if (chdir(folder) < 0) {
+        say("cannot go to folder '%s': %s; halayrun starts all ranks in the folder it was started in", folder,
+            strerror(errno));
+        return 0;
+    }
+    return setenv("PWD", folder, 1) == 0 || !say_no_memory(); /* the login's PWD names the folder where that started */
+}
+
 /* 0 or an exit code (reported). */
 static int agent_prepare(struct agent *agent)
 {
@@ -382,13 +397,8 @@ static int agent_prepare(struct agent *agent)
         if (setenv(*variable, equals + 1, 1) < 0)
             return say_no_memory();
     }
-    if (chdir(plan->folder) < 0) {
-        say("cannot go to folder '%s': %s; halayrun starts all ranks in the folder it was started in", plan->folder,
-            strerror(errno));
+    if (!go_to_folder(plan->folder))
         return 1;
-    }
-    if (setenv("PWD", plan->folder, 1) < 0) /* the login's PWD names the folder where that started */
-        return say_no_memory();
     int code = start_check_program(NULL, plan->command[0]);
     if (!code)
         code = binding_plan(agent->setting->log, (enum binding)plan->binding, plan->count, &agent->map);

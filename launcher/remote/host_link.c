@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host link: three pipes to an ssh, two buffers, and what its lines on standard error mean.
+ * Host link: three pipes to an ssh, or to what is in its place, two buffers, and what its lines on standard error mean.
  *
  * Whatever the other host's login prints before the agent's greeting is skipped. Errors of ssh and of the agent come on
  * standard error. Once ranks run, these lines are passed on as they come; before that they are kept, and the last one
@@ -14,6 +14,7 @@
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/frame.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,15 +30,47 @@ enum { READ_BYTES = 1 << 16, LINE_BYTES = 4096, GREETING_BYTES = 1 << 16 };
 
 /* ---- ssh --------------------------------------------------------------------------------------------------------- */
 
+/* Of the child: the three streams, and no life without its parent. */
+static void take_streams(pid_t parent, const int ends[3])
+{
+    setpgid(0, 0); /* halayrun passes the terminal's signals on */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(ends[0], STDIN_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0 ||
+        dup2(ends[2], STDERR_FILENO) < 0)
+        _exit(EXIT_SSH);
+}
+
+/* Nothing is executed, so that nothing closes by itself what belongs to others: their pipes would never end. */
+static void close_others(const struct tunnel_pair *kept)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        int fd = atoi(entry->d_name);
+        if (fd > STDERR_FILENO && fd != dirfd(folder) && fd != kept->frames.fd && fd != kept->errors.fd)
+            close(fd);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+/* All signals stay blocked, as they are in the job. */
+__attribute__((noreturn)) static void be_tunnels(const struct tunnel_pair *tunnels, pid_t parent, const int ends[3])
+{
+    prctl(PR_SET_NAME, "halayrun-relay");
+    take_streams(parent, ends);
+    close_others(tunnels);
+    _exit(tunnel_carry(tunnels));
+}
+
 __attribute__((noreturn)) static void be_ssh(char *const *words, pid_t parent, const int ends[3])
 {
     sigset_t none;
 
     sigemptyset(&none);
-    setpgid(0, 0); /* halayrun passes the terminal's signals on */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || dup2(ends[0], STDIN_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0 ||
-        dup2(ends[2], STDERR_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+    take_streams(parent, ends);
+    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
         _exit(EXIT_SSH);
     execvp(words[0], words);
     fprintf(stderr, "cannot run '%s': %s\n", words[0], strerror(errno));
@@ -58,6 +91,8 @@ static void close_pipes(struct host_link *link)
     close_fd(&link->in);
     close_fd(&link->out);
     close_fd(&link->err);
+    if (link->tunnels) /* halayrun's other processes have them open, too */
+        tunnel_shut(link->tunnels);
 }
 
 void link_end_ssh(const struct host_link *link)
@@ -78,12 +113,15 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
                                 .err = -1,
                                 .first = link->first,
                                 .count = link->count,
+                                .tunnels = link->tunnels,
                                 .heard_us = halay_now_us() };
     int failed = 0;
     for (int i = 0; i < 3; i++)
         failed |= pipe2(pipes[i], O_CLOEXEC) < 0;
     if (!failed && (link->ssh = fork()) == 0) {
         const int ends[3] = { pipes[0][0], pipes[1][1], pipes[2][1] };
+        if (link->tunnels)
+            be_tunnels(link->tunnels, parent, ends);
         be_ssh(words, parent, ends);
     }
     failed |= link->ssh < 0 || fcntl(pipes[0][1], F_SETFL, O_NONBLOCK) < 0 ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Host link: halayrun's connection with one other host: the ssh to it, and the frames exchanged with the agent there
- * (frame.h, agent.h).
+ * (frame.h, agent.h). Where that host has joined (join.h) a process that carries its tunnels is in ssh's place.
  *
  *     CALLING -- the agent has greeted --> READY -- link_start --> RUNNING -- ssh has ended --> ENDED
  *
@@ -16,6 +16,7 @@
 
 #include "launcher/common/buffer.h"
 #include "launcher/remote/host_plan.h"
+#include "launcher/remote/tunnel.h"
 #include <poll.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,8 +33,9 @@ struct link_events {
 };
 
 struct host_link {
-    const char *host; /* borrowed: as it was named, with user@ */
-    int first, count; /* its ranks */
+    const char *host;                  /* borrowed: as it was named, with user@ */
+    int first, count;                  /* its ranks */
+    const struct tunnel_pair *tunnels; /* borrowed: in ssh's place; NULL: ssh */
     enum link_state state;
     const struct link_events *events; /* borrowed */
     pid_t ssh;
@@ -47,8 +49,8 @@ struct host_link {
     int is_silent;      /* not heard for SILENCE_MS, or DOUBT_MS */
 };
 
-/* Fork ssh; words: its command line, NULL at the end. 0, or 1 (reported): a system call failed. link->host, first and
- * count are set. */
+/* Fork ssh; words: its command line, NULL at the end; not used if there are tunnels. 0, or 1 (reported): a system call
+ * failed. link->host, first, count and tunnels are set. */
 int link_call(struct host_link *link, char *const *words, const struct link_events *events);
 /* READY to RUNNING: send what to start. 0 if there is no memory. */
 int link_start(struct host_link *link, const struct host_plan *plan);

@@ -18,7 +18,7 @@ struct host_plan {
     int binding;      /* enum binding */
     int grace_ms;     /* for what the ranks leave behind */
     unsigned char secret[HALAY_SECRET_BYTES];
-    char *folder;       /* where the ranks start */
+    char *folder;       /* where the ranks start; "": where the agent was started */
     char *master;       /* master.h: the address; "": this host, or the one where the store is reached */
     char **addresses;   /* of the store, "10.0.0.1:4000", "[fd00::1]:4000"; the first that can be reached is used */
     char **environment; /* "NAME=value", overriding the login's */

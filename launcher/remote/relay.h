@@ -2,7 +2,7 @@
  *
  * Relay: plain streams of this process on one side, encrypted connections (base/secure/cipher.h) on the other.
  *
- *     halayrun --call HOST          the host that listens
+ *     on node 0 (tunnel.h)          on another node (join.h)
  *       standard input   =======>   the agent's standard input
  *       standard output  <=======   its standard output
  *       standard error   <=======   its standard error

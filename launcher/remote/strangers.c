@@ -9,8 +9,10 @@
 #include "launcher/remote/strangers.h"
 #include "base/clock.h"
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -67,6 +69,23 @@ static int is_repeated(const struct strangers *s, const struct halay_answer *ans
     return 0;
 }
 
+/* For the user of a caller with a mistake; scanners make noise enough in logs. */
+static void note_refused(struct strangers *s, size_t i, enum halay_status status)
+{
+    static const char mapped[] = "::ffff:"; /* an address of IPv4, on a port of IPv6 */
+    struct sockaddr_storage from;
+    socklen_t length = sizeof from;
+    char text[HALAY_ADDRESS_TEXT] = "an unknown address";
+
+    if (status != HALAY_ERR_VERSION && !s->at[i].answer.is_other)
+        return;
+    if (getpeername(s->fds[i].fd, (struct sockaddr *)&from, &length) == 0)
+        getnameinfo((struct sockaddr *)&from, length, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+    s->refused = status;
+    snprintf(s->refused_from, sizeof s->refused_from, "%s",
+             strncmp(text, mapped, sizeof mapped - 1) ? text : text + sizeof mapped - 1);
+}
+
 /* Read what has arrived from this stranger. */
 static enum heard hear_stranger(struct strangers *s, size_t i)
 {
@@ -75,8 +94,11 @@ static enum heard hear_stranger(struct strangers *s, size_t i)
 
     if (answer->is_done)
         return PROVEN;
-    if (halay_answer_progress(answer, s->fds[i].fd, s->secret) != HALAY_OK)
+    enum halay_status status = halay_answer_progress(answer, s->fds[i].fd, s->secret);
+    if (status != HALAY_OK) {
+        note_refused(s, i, status);
         return REFUSED;
+    }
     if (answer->is_known && !was_known) {
         if (is_repeated(s, answer))
             return REFUSED;
@@ -123,7 +145,7 @@ static void accept_strangers(struct strangers *s)
 }
 
 /* 0 if nobody has proved the secret. */
-static int take_proven(struct strangers *s, struct tunnel *tunnel, unsigned char *purpose)
+static int take_proven(struct strangers *s, struct tunnel *tunnel, uint32_t *purpose)
 {
     for (size_t i = FIRST; i < s->count;) {
         enum heard heard = UNPROVEN;
@@ -142,7 +164,7 @@ static int take_proven(struct strangers *s, struct tunnel *tunnel, unsigned char
     return 0;
 }
 
-int strangers_next(struct strangers *s, int timeout_ms, struct tunnel *tunnel, unsigned char *purpose)
+int strangers_next(struct strangers *s, int timeout_ms, struct tunnel *tunnel, uint32_t *purpose)
 {
     int left_ms = s->count > FIRST ? halay_deadline_left_ms(s->at[FIRST].deadline_us) : timeout_ms;
 

@@ -6,6 +6,7 @@
 #ifndef HALAY_LAUNCHER_STRANGERS_H
 #define HALAY_LAUNCHER_STRANGERS_H
 
+#include "base/net/address.h"
 #include "launcher/remote/tunnel.h"
 #include <poll.h>
 #include <stdint.h>
@@ -26,6 +27,8 @@ struct strangers {
     /* The last bytes of the newest right hellos: whoever repeats one does not hold the secret. */
     unsigned char hellos[STRANGERS_HELLOS][STRANGERS_MARK];
     size_t heard;
+    enum halay_status refused;             /* why the newest was sent away that speaks this protocol; HALAY_OK: none */
+    char refused_from[HALAY_ADDRESS_TEXT]; /* its address */
 };
 
 /* listener: non-blocking. */
@@ -37,6 +40,6 @@ void strangers_watch(struct strangers *strangers, int fd);
 
 /* Wait, timeout_ms at most, for the next one that proves the secret: 1, its tunnel, whose fd is the caller's to close,
  * and the purpose. 0 if there is none, perhaps before the time is over. */
-int strangers_next(struct strangers *strangers, int timeout_ms, struct tunnel *tunnel, unsigned char *purpose);
+int strangers_next(struct strangers *strangers, int timeout_ms, struct tunnel *tunnel, uint32_t *purpose);
 
 #endif

@@ -11,13 +11,12 @@
 #include "launcher/remote/relay.h"
 #include <errno.h>
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { OPEN_MS = 30000, RESULT_MS = 3000 };
-enum { TRY_MS = 5000, PAUSE_US = 500000, SAY_MS = 30000, REFUSALS = 3 };
+enum { TRY_MS = 5000, PAUSE_US = 500000, SAY_FIRST_MS = 5000, SAY_MS = 30000, REFUSALS = 3 };
 
 /* ---- connect ----------------------------------------------------------------------------------------------------- */
 
@@ -49,11 +48,12 @@ static const char *explain_refusal(enum halay_status status)
 {
     switch (status) {
     case HALAY_ERR_AUTH:
-        return "the program there has another secret: another job, other hyperparameters, or another --secret-file";
+        return "the program there has another secret: another job, or another --secret-file, HALAY_SECRET or "
+               "hyperparameters";
     case HALAY_ERR_VERSION:
-        return "halayrun there has another version: all hosts need the same image";
+        return "halayrun there has another version: all hosts need the same one";
     case HALAY_ERR_PEER:
-        return "the program there closes the connection: it is not halayrun, or too many call it at once";
+        return "the program there closes the connection: it is not halayrun, or it was busy";
     default:
         return "the program there does not answer like halayrun";
     }
@@ -61,7 +61,7 @@ static const char *explain_refusal(enum halay_status status)
 
 /* One attempt. */
 static enum halay_status try_to_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
-                                     unsigned char purpose, struct tunnel *tunnel, char *why, size_t size)
+                                     uint32_t purpose, struct tunnel *tunnel, char *why, size_t size)
 {
     tunnel->fd = connect_to(host, port, TRY_MS, why, size);
     if (tunnel->fd < 0)
@@ -75,24 +75,26 @@ static enum halay_status try_to_open(const char *host, int port, const unsigned 
     return status;
 }
 
-int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], unsigned char purpose,
-                int64_t deadline_us, struct tunnel *tunnel)
+int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], uint32_t purpose,
+                int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size)
 {
-    int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_MS);
-    char why[256];
+    int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_FIRST_MS);
+    char reason[256];
 
     for (int refusals = 0;;) {
-        enum halay_status status = try_to_open(host, port, secret, purpose, tunnel, why, sizeof why);
+        enum halay_status status = try_to_open(host, port, secret, purpose, tunnel, reason, sizeof reason);
         if (status == HALAY_OK)
             return 0;
         refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
         int seconds = (int)((halay_now_us() - began_us) / 1000000);
         if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
-            say("host '%s' cannot be reached after %d s: %s", host, seconds, why);
+            snprintf(why, size, "host '%s' cannot be reached after %d s: %s", host, seconds, reason);
+            say("%s", why);
             return 1;
         }
         if (halay_deadline_passed(say_us)) {
-            say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", host, seconds, why);
+            say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", host, seconds,
+                reason);
             say_us = halay_deadline_us(SAY_MS);
         }
         usleep(PAUSE_US);
@@ -101,21 +103,21 @@ int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SEC
 
 /* ---- in ssh's place ---------------------------------------------------------------------------------------------- */
 
-static int carry_streams(const struct tunnel *frames, const struct tunnel *errors)
+int tunnel_carry(const struct tunnel_pair *pair)
 {
     struct halay_cipher *first = NULL, *second = NULL;
     int code = EXIT_SSH;
 
-    if (halay_cipher_create(&frames->session, &first) != HALAY_OK ||
-        halay_cipher_create(&errors->session, &second) != HALAY_OK) {
+    if (halay_cipher_create(&pair->frames.session, &first) != HALAY_OK ||
+        halay_cipher_create(&pair->errors.session, &second) != HALAY_OK) {
         say_no_memory();
         halay_cipher_destroy(first);
         return EXIT_SSH;
     }
     const struct relay_line lines[RELAY_LINES] = {
-        { .stream = STDIN_FILENO, .socket = frames->fd, .cipher = first, .is_outgoing = 1 },
-        { .stream = STDOUT_FILENO, .socket = frames->fd, .cipher = first, .is_leading = 1 },
-        { .stream = STDERR_FILENO, .socket = errors->fd, .cipher = second, .is_leading = 1, .code = &code }
+        { .stream = STDIN_FILENO, .socket = pair->frames.fd, .cipher = first, .is_outgoing = 1 },
+        { .stream = STDOUT_FILENO, .socket = pair->frames.fd, .cipher = first, .is_leading = 1 },
+        { .stream = STDERR_FILENO, .socket = pair->errors.fd, .cipher = second, .is_leading = 1, .code = &code }
     };
     int complaints = dup(STDERR_FILENO); /* the relay closes the stream at its end */
     enum halay_status status = relay_run(lines, -1);
@@ -130,32 +132,18 @@ static int carry_streams(const struct tunnel *frames, const struct tunnel *error
     return code;
 }
 
-int tunnel_run(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES])
+void tunnel_shut(const struct tunnel_pair *pair)
 {
-    int64_t deadline_us = halay_deadline_us(OPEN_MS);
-    struct tunnel frames, errors;
-
-    signal(SIGPIPE, SIG_IGN);
-    if (tunnel_open(host, port, secret, TUNNEL_AGENT, deadline_us, &frames) ||
-        tunnel_open(host, port, secret, TUNNEL_ERRORS, deadline_us, &errors))
-        return EXIT_SSH;
-    return carry_streams(&frames, &errors);
+    shutdown(pair->frames.fd, SHUT_RDWR);
+    shutdown(pair->errors.fd, SHUT_RDWR);
 }
 
-void tunnel_send_result(struct tunnel *tunnel, int code, const char *text)
+void tunnel_close(struct tunnel_pair *pair)
 {
-    unsigned char bytes[1 + TUNNEL_TEXT_MAX], wire[HALAY_CIPHER_RECORD_MAX];
-    struct halay_cipher *cipher;
-    size_t length = strnlen(text, TUNNEL_TEXT_MAX);
-
-    if (halay_cipher_create(&tunnel->session, &cipher) == HALAY_OK) {
-        bytes[0] = (unsigned char)code;
-        memcpy(bytes + 1, text, length);
-        size_t count = halay_cipher_seal(cipher, bytes, 1 + length, 1, wire);
-        if (halay_socket_send(tunnel->fd, wire, count, halay_deadline_us(RESULT_MS)) == HALAY_OK)
-            shutdown(tunnel->fd, SHUT_WR);
-        halay_cipher_destroy(cipher);
-    }
-    close(tunnel->fd);
-    tunnel->fd = -1;
+    if (pair->frames.fd >= 0)
+        close(pair->frames.fd);
+    if (pair->errors.fd >= 0)
+        close(pair->errors.fd);
+    explicit_bzero(pair, sizeof *pair);
+    pair->frames.fd = pair->errors.fd = -1;
 }

@@ -56,8 +56,7 @@ static int take_hosts(struct chosen_hosts *chosen)
     return 0;
 }
 
-/* This host's, for all: hosts of a job are alike, as a rule. */
-static int automatic_ranks(void)
+int ranks_of_this_host(void)
 {
     struct halay_thread *threads = NULL;
     size_t count = 0;
@@ -70,10 +69,10 @@ static int automatic_ranks(void)
     return cores;
 }
 
-/* --nproc-per-node: 0, or an exit code. */
+/* --nproc-per-node; this host's number for all, which are alike as a rule. 0, or an exit code. */
 static int take_per_host(struct options *options, struct host_list *hosts)
 {
-    int ranks = options->per_host == PER_HOST_AUTO ? automatic_ranks() : options->per_host;
+    int ranks = options->per_host == PER_HOST_AUTO ? ranks_of_this_host() : options->per_host;
 
     if (options->discovery_script) {
         say("option --nproc-per-node: with --host-discovery-script the script says it, or --slots-per-host");
@@ -97,12 +96,14 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
     *chosen = (struct chosen_hosts){ .hosts = &chosen->named };
     int code = options->discovery_script ? elastic_discover(options, &chosen->named)
                                          : layout_read_hosts(options, &chosen->named);
-    const int is_named = options->hosts || options->hostfile || options->discovery_script;
+    const int is_named = options->hosts || options->hostfile || options->discovery_script || options->joined;
+    if (options->joined)
+        chosen->hosts = options->joined;
     if (!code)
         code = ask_allocation(from, !is_named, a);
     if (!code && !is_named && a->hosts.count)
         code = take_hosts(chosen);
-    if (!code && options->per_host)
+    if (!code && options->per_host && !options->joined)
         code = take_per_host(options, chosen->hosts == &chosen->named ? &chosen->named : &a->hosts);
     if (code)
         return code;

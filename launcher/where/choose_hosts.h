@@ -10,7 +10,7 @@
 #include "launcher/where/recognise.h"
 
 struct chosen_hosts {
-    const struct host_list *hosts; /* one of the two below: where ranks may run; empty: here only */
+    const struct host_list *hosts; /* one of the two below, or options->joined: where ranks may run; empty: here only */
     struct host_list named;        /* owned: by -H or --hostfile */
     struct allocation allocation;  /* owned; zeros if there is none or it was ignored */
 };
@@ -19,6 +19,8 @@ struct chosen_hosts {
  * options->ssh, the latter borrowed from *chosen. 0, or an exit code (reported): malformed hosts, an allocation that
  * contradicts itself, no number of ranks. The caller calls chosen_hosts_fini in any case. */
 int choose_hosts(const struct surroundings *from, struct options *options, struct chosen_hosts *chosen);
+/* As many ranks as this host has GPUs, or else cores. */
+int ranks_of_this_host(void);
 void chosen_hosts_fini(struct chosen_hosts *chosen); /* zeroed or filled */
 
 #endif

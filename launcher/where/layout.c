@@ -54,19 +54,21 @@ int layout_read_hosts(const struct options *options, struct host_list *hosts)
     return EXIT_USAGE;
 }
 
-static int place_ranks(struct halay_log *log, const struct host_list *hosts, const char *this_host,
-                       const int *host_of_rank, int ranks, struct layout *layout)
+static int place_ranks(struct halay_log *log, const struct options *options, const struct host_list *hosts,
+                       const char *this_host, const int *host_of_rank, struct layout *layout)
 {
     layout->at = calloc(hosts->count ? hosts->count : 1, sizeof *layout->at);
     if (!layout->at)
         return say_no_memory();
-    for (int rank = 0; rank < ranks; rank++) {
+    for (int rank = 0; rank < options->ranks; rank++) {
         if (rank && host_of_rank[rank] == host_of_rank[rank - 1]) {
             layout->at[layout->count - 1].count++;
             continue;
         }
         const char *name = hosts->count ? hosts->at[host_of_rank[rank]].name : "localhost";
-        int is_ours = !hosts->count || (this_host && !strcmp(name, this_host)) || layout_is_here(log, name);
+        int is_ours = options->joined
+                          ? host_of_rank[rank] == 0
+                          : !hosts->count || (this_host && !strcmp(name, this_host)) || layout_is_here(log, name);
         layout->at[layout->count++] = (struct place){ name, rank, 1, is_ours };
     }
     for (size_t i = 0; i < layout->count; i++)
@@ -90,8 +92,12 @@ int layout_make(struct halay_log *log, const struct options *options, const stru
         code = EXIT_USAGE;
     }
     if (!code)
-        code = place_ranks(log, hosts, this_host, host_of_rank, options->ranks, layout);
+        code = place_ranks(log, options, hosts, this_host, host_of_rank, layout);
     free(host_of_rank);
+    if (!code && options->joined && layout->count < hosts->count) {
+        say("option -np: %d ranks leave host '%s' without one", options->ranks, hosts->at[layout->count].name);
+        code = EXIT_USAGE;
+    }
     if (code)
         layout_fini(layout);
     return code;

@@ -20,7 +20,7 @@ struct end {
     int fd;
     const unsigned char *secret;
     struct halay_session session;
-    unsigned char purpose;
+    uint32_t purpose;
     enum halay_status status;
 };
 

@@ -279,7 +279,7 @@ bad_file 'stal_check: {enabled: 1}' "line 1: unknown section 'stal-check'; did y
 bad_file 'autotune:\n  enabld: 1' "line 2: unknown key 'enabld'; did you mean 'enabled'?"
 bad_file 'grace: x' "line 1: grace: 'x' is not a number of seconds from 0 to 86400"
 bad_file 'help: true' "line 1: help belongs on the command line"
-bad_file 'call: host' "line 1: call belongs on the command line"
+bad_file 'node-rank: 1' "line 1: node-rank belongs on the command line"
 bad_file 'np: [1, 2]' "line 1: np takes one value, no list"
 bad_file 'np: 1\nnp: 2' "line 2, column 1: key 'np' is given twice"
 bad_file 'cycle_time_ms: 1\ncycle-time-ms: 2' "line 2: key 'cycle-time-ms' is given twice"

@@ -62,9 +62,10 @@ static void check_variable(const struct halay_config_variable *v)
     snprintf(wanted, sizeof wanted, ".BR %s \" (%s)\"", v->name, v->default_text);
     CHECK(strstr(environment, wanted), "%s", wanted);
     CHECK(!v->horovod || strstr(environment, v->horovod), "%s", v->horovod);
-    /* halayrun's ranks always meet in its store; an option would give all of them one node's name; the Python package
-     * reads the last. */
-    if (!strcmp(v->name, "HALAY_BOOTSTRAP") || !strcmp(v->name, "HALAY_NODE") || !strcmp(v->name, "HALAY_LIBRARY"))
+    /* halayrun's ranks always meet in its store; an option would give all of them one node's name, and would show the
+     * secret to all users of the machine; the Python package reads the last. */
+    if (!strcmp(v->name, "HALAY_BOOTSTRAP") || !strcmp(v->name, "HALAY_NODE") || !strcmp(v->name, "HALAY_SECRET") ||
+        !strcmp(v->name, "HALAY_LIBRARY"))
         return;
     CHECK(flag, "%s has no option", v->name);
     if (!flag)

@@ -91,7 +91,7 @@ check "a rank's own halayrun has no part in it" test "$(grep -c 'met 2' "$dir/ou
 HALAY_OPT_ML=$dir/1 run 0 --dry-run true
 check "a dry run waits for nobody" out_has 'HALAY_RANK=3'
 HALAY_OPT_ML=$dir/2 run 0 --dry-run true
-check "on the other host neither" out_has "listens on port"
+check "on the other host neither" out_has "calls '$host1'"
 
 # --- failures --------------------------------------------------------------------------------------------------------
 fails() {
@@ -202,23 +202,23 @@ rm -f "$dir/pids"
 # --- on the way ------------------------------------------------------------------------------------------------------
 # However small this environment is, more than 1000 bytes go to the other host.
 padding=$(printf '%2000s' '' | tr ' ' x)
-# between HOW...: the first host reaches the second one through the meddler, and what passes is in $dir/wire.
+# between HOW...: the second host reaches the first one through the meddler, and what passes is in $dir/wire.
 meddler=$top_builddir/tests/launcher/meddler
 unmeddle() { kill $meddles; wait $meddles 2>/dev/null; }
 between() {
     local how=$1
     shift
     : >"$dir/said"
-    "$meddler" $how $host2 $((port + 1)) $port "$dir/wire" "$@" >"$dir/said" &
+    "$meddler" $how $host1 $((port + 1)) $port "$dir/wire" "$@" >"$dir/said" &
     meddles=$!
     wait_for grep -q passes "$dir/said"
     both "$two"
-    on 2
     HALAY_OPT_ML=$dir/1 TOKEN=only-for-ranks PADDING=$padding \
-        "$halayrun" --sagemaker --sagemaker-port $((port + 1)) -x TOKEN -x PADDING \
+        "$halayrun" --sagemaker --sagemaker-port $port -x TOKEN -x PADDING \
         sh -c 'cat; echo "rank $HALAY_RANK says ${TOKEN%-ranks}"; echo "and complains" >&2' >"$dir/out1" 2>"$dir/err1" \
         </dev/null &
     pid1=$!
+    on 2 --sagemaker-port $((port + 1))
 }
 between pass
 ends 0
@@ -239,22 +239,22 @@ refused() {
     check "$*: so does the other" test $? = $want
     unmeddle
 }
-refused 1 flip a 150
-check "it is said" grep -q 'altered on their way' "$dir/err2"
-refused 1 flip a 1000
-refused 1 cut a 1000
 refused 1 flip a -150
+check "it is said" grep -q 'altered on their way' "$dir/err2"
+refused 1 flip a -1000
+refused 1 cut a -1000
+refused 1 flip a 150
 check "it is said" grep -q 'altered on their way' "$dir/err1"
-refused 1 cut a -200
-between flip e -150
+refused 1 cut a 200
+between flip e 150
 wait $pid1
 wait $pid2
 check "complaints that were changed are none" grep -q 'altered on their way' "$dir/err1"
 unmeddle
-between flip r 130
+between flip t -175
 wait $pid1
 wait $pid2
-check "a result that was changed is none" grep -q "'$host1', is lost" "$dir/2/output/failure"
+check "an end that was changed is none" grep -q "'$host1', is lost" "$dir/2/output/failure"
 unmeddle
 
 # --- keys for ssh ----------------------------------------------------------------------------------------------------
@@ -281,42 +281,43 @@ check "no such folder" err_has "cannot write '$dir/nowhere/id_ed25519'"
 
 # --- a flood ---------------------------------------------------------------------------------------------------------
 # Silent ones, nonsense, and right hellos that were recorded on the way, more at once than there is room for, from
-# before the first host calls until its ranks have ended.
-listens() { (exec 3<>"/dev/tcp/$host2/$port") 2>/dev/null; }
+# before the second host calls until its ranks have ended.
+listens() { (exec 3<>"/dev/tcp/$host1/$port") 2>/dev/null; }
 both "$two"
-on 2
+on 1 "$probe" meet
 check "it listens" wait_for listens
 : >"$dir/said"
-"$meddler" flood $host2 $port "$dir/wire.hello" >"$dir/said" &
+"$meddler" flood $host1 $port "$dir/wire.hello" >"$dir/said" &
 meddles=$!
 wait_for grep -q floods "$dir/said"
-on 1 --start-timeout 30 "$probe" meet
+on 2 --start-timeout 30
 ends 0
 unmeddle
 check "all four meet in a flood" test "$(grep -c 'met 4' "$dir/out1")" = 4
 
 # --- strangers, and the wrong secret ---------------------------------------------------------------------------------
 both "$two"
-on 2
+on 1 true
 check "it listens" wait_for listens
-exec 4<>"/dev/tcp/$host2/$port" # says nothing
+exec 4<>"/dev/tcp/$host1/$port" # says nothing
 # More of them than the patience for one each would leave time for, some with half a word.
 silent=
 for i in $(seq 50); do
-    exec {fd}<>"/dev/tcp/$host2/$port"
+    exec {fd}<>"/dev/tcp/$host1/$port"
     test $((i % 3)) != 0 || printf 'half' >&$fd
     silent="$silent $fd"
 done
-printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/$host2/$port"
-host 1 $host1 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
-on 1 --start-timeout 5 true
+printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/$host1/$port"
+host 2 $host2 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
+on 2 --start-timeout 5
 wait $last
 check "another job's host is let go" test $? = 1
-check "and told" grep -q 'has another secret' "$dir/err1"
+check "and told" grep -q 'has another secret' "$dir/err2"
+check "the first host says so, too" grep -qE 'a caller from 127[0-9.]* is refused: it has another secret' "$dir/err1"
 exec 4<&-
 for fd in $silent; do exec {fd}<&-; done
-host 1 $host1 "$two"
-on 1 true
+host 2 $host2 "$two"
+on 2
 ends 0
 for n in 1 2; do check "host $n says that there is no secret" grep -q "WARNING: no --secret-file" "$dir/err$n"; done
 echo "sixteen bytes of a secret" >"$dir/key"
@@ -330,31 +331,31 @@ on 2
 on 1 "$probe" meet
 ends 0
 check "nor with a channel" eval '! grep -q WARNING "$dir/err1" "$dir/err2"'
-rm -r "$dir/1/input/data/secret"
-on 2 --start-timeout 10
+rm -r "$dir/2/input/data/secret"
 on 1 --start-timeout 10 true
+on 2 --start-timeout 10
 wait $last
 check "the description alone is not enough" test $? = 1
-check "and that is said" grep -q 'has another secret' "$dir/err1"
-kill $pid2
-wait $pid2
-mkdir -p "$dir/1/input/data/secret"
+check "and that is said" grep -q 'has another secret' "$dir/err2"
+kill $pid1
+wait $pid1
+rm "$dir/1/input/data/secret/any.name"
 touch "$dir/1/input/data/secret/empty"
 HALAY_OPT_ML=$dir/1 run 1 --sagemaker true
 check "no secret" err_has "has 0 bytes; it takes 16 at least"
 touch "$dir/1/input/data/secret/another"
 HALAY_OPT_ML=$dir/1 run 1 --sagemaker true
 check "which one?" err_has "holds 2 files"
-rm -r "$dir/1/input/data/secret" "$dir/2/input/data/secret"
+rm -r "$dir/1/input/data/secret"
 both "$two"
-on 2 --start-timeout 0.3
-wait $last
-check "nobody calls" test $? = 1
-check "it says so" grep -q "'$host1' did not connect" "$dir/2/output/failure"
 on 1 --start-timeout 0.3 true
 wait $last
+check "nobody calls" test $? = 1
+check "it says so" grep -q "1 of 2 nodes came within 0.3 s: '$host1'" "$dir/1/output/failure"
+on 2 --start-timeout 0.3
+wait $last
 check "nobody listens" test $? = 1
-check "the reason" grep -q "host '$host2' cannot be reached after" "$dir/err1"
+check "the reason" grep -q "host '$host1' cannot be reached after" "$dir/2/output/failure"
 HALAY_OPT_ML=$dir/none run 2 --sagemaker true
 check "no container" err_has 'this is not a SageMaker container'
 HALAY_OPT_ML=$dir/1 run 2 --sagemaker -H a:1 true

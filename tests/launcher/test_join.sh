@@ -1,0 +1,212 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# halayrun --join: a halayrun for each node, all on this machine, which is why --node-rank has to say who is node 0.
+# (tests/lab/test_lab_join.sh has hosts of their own, and the same command line on each.)
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+# A port of this test's own, outside of the range from which the system gives ports away.
+port=$((15000 + $$ % 15000)) meet=127.0.0.1:$((15000 + $$ % 15000))
+export HALAY_SECRET="sixteen characters or more"
+
+# node NAME ARGS...: halayrun there; its process is $pid_NAME, its output in $dir/out.NAME and err.NAME.
+node() {
+    local name=$1
+    shift
+    mkdir -p "$dir/$name"
+    (cd "$dir/$name" && exec env --default-signal=INT "$halayrun" --join $meet "$@") \
+        >"$dir/out.$name" 2>"$dir/err.$name" </dev/null &
+    eval pid_$name=$!
+}
+# ends NAME CODE
+ends() {
+    local code
+    eval "wait \$pid_$1"
+    code=$?
+    check "node $1 ends with $2, not $code: $(tail -3 "$dir/err.$1")" test $code = $2
+}
+says() { check "node $1 says '$2': $(tail -4 "$dir/err.$1")" grep -qF -e "$2" "$dir/err.$1"; }
+hears() { wait_for grep -qF -e "$2" "$dir/err.$1"; }
+case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
+case $probe in /*) ;; *) probe=$PWD/$probe ;; esac
+
+# --- the job ---------------------------------------------------------------------------------------------------------
+# The second one comes before node 0, and none but node 0 knows the program.
+node b
+hears b "waiting for host '127.0.0.1'"
+says b "start halayrun on every host of the job"
+VARIABLE=a node a --nnodes 3 --node-rank 0 --nproc-per-node 2 sh -c \
+    'echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE ${PWD##*/}'
+check "two are here" hears a "2 of 3 nodes are here; still waiting for 1"
+VARIABLE=c node c --nproc-per-node 1
+ends a 0
+ends b 0
+ends c 0
+printf '[%s]\n' '0] 0/5 0/2 0/3 a' '1] 1/5 1/2 0/3 a' '2] 2/5 0/2 1/3 b' '3] 3/5 1/2 1/3 b' '4] 4/5 0/1 2/3 c' |
+    sed 's/]$//' >"$dir/want"
+check "ranks in order of arrival, each in its node's folder" eval 'sort "$dir/out.a" | diff - "$dir/want"'
+check "node 0 has all output" test ! -s "$dir/out.b" -a ! -s "$dir/out.c"
+says b "this is node 1 of 3: '127.0.0.1', node 0, has the output of its ranks"
+check "they are told how many are here" grep -q 'still waiting for 1' "$dir/err.b"
+
+node b --node-rank 2
+node c --node-rank 1
+node a --nnodes 3 --node-rank 0 -np 4 "$probe" meet
+ends a 0
+check "all four meet" test "$(grep -c 'met 4' "$dir/out.a")" = 4
+ends b 0
+ends c 0
+says b 'this is node 2 of 3'
+# What is a node's own, and what is node 0's.
+MINE=b GIVEN=b HALAY_SPIN_US=1 node b --nproc-per-node 1 another program
+MINE=a GIVEN=a node a --nnodes 2 --node-rank 0 --nproc-per-node 1 -x GIVEN --spin-us 7 sh -c \
+    'echo $MINE $GIVEN $HALAY_SPIN_US ${HALAY_SECRET-none}; test -n "$MASTER_PORT" && echo $MASTER_ADDR:$MASTER_PORT'
+ends a 0
+ends b 0
+check "the environment" test "$(grep -v : "$dir/out.a" | sort | tr '\n' ,)" = "[0] a a 7 none,[1] b a 7 none,"
+check "one master" test "$(grep : "$dir/out.a" | cut -c5- | sort -u | wc -l)" = 1
+says a "was started for another command, 'another program': that of node 0 counts"
+# torchrun's words.
+node b --nnodes 2 --node_rank 1 --nproc_per_node 1 "$probe" meet
+(unset HALAY_SECRET
+    "$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 \
+        --secret-file <(echo "another secret") true >"$dir/out" 2>"$dir/err")
+check "a secret that is too short" err_has "it takes 16 at least"
+"$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 "$probe" meet \
+    >"$dir/out" 2>"$dir/err" </dev/null
+check "torchrun's options: $(cat "$dir/err")" test "$(grep -c 'met 2' "$dir/out")" = 2
+ends b 0
+check "nothing but that" test ! -s "$dir/err" -o "$(grep -vc 'still waiting for' "$dir/err")" = 0
+run 0 --nnodes 1 --node-rank 0 --join $meet -np 2 "$probe" meet
+check "one node" test "$(grep -c 'met 2' "$dir/out")" = 2
+run 0 --nnodes 1 --nproc-per-node 2 "$probe" meet
+check "one node needs no address" test "$(grep -c 'met 2' "$dir/out")" = 2
+
+# --- its end ---------------------------------------------------------------------------------------------------------
+node b
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 sh -c \
+    'test $RANK = 0 || { echo because >&2; exit 7; }; exec sleep 1000'
+ends a 7
+ends b 7
+says b 'rank 1 (pid'
+says b '  | because'
+running() { # on two nodes, a rank each
+    rm -f "$dir/pids"
+    node b
+    node a --nnodes 2 --node-rank 0 --nproc-per-node 1 sh -c 'echo $$ >>"$0"; echo runs; exec sleep 1000' \
+        "$dir/pids"
+    wait_for has_lines 2 "$dir/out.a"
+    check "both run" has_lines 2 "$dir/pids"
+}
+running
+kill -9 $pid_b
+ends b 137
+ends a 1
+check "node 0 names it" grep -qE "host '[^']* \(node 1\)' \(rank 1\) is lost" "$dir/err.a"
+check "no rank is left" wait_for all_gone
+running
+kill -9 $pid_a
+ends a 137
+ends b 1
+says b "node 0, '127.0.0.1', is lost"
+check "no rank is left" wait_for all_gone
+running
+kill -INT $pid_a
+ends a 130
+ends b 130
+check "no rank is left" wait_for all_gone
+running
+kill -INT $pid_b
+ends b 130
+ends a 130
+check "node 0 says where it came from" grep -qE "host '.* \(node 1\)': SIGINT: passed on to the ranks" "$dir/err.a"
+check "and what became of it" grep -qE "rank 1 \(pid [0-9]* on host .* was killed by SIGINT" "$dir/err.a"
+check "no rank is left" wait_for all_gone
+running
+node c
+ends c 2
+says c 'node 0 refuses this node: the job of all its 2 nodes has begun'
+says a 'is refused: the job of all its 2 nodes has begun'
+kill -TERM $pid_a
+ends a 143
+ends b 143
+rm -f "$dir/pids"
+node b
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 no-such-program
+ends a 127
+ends b 127
+
+# --- who may not come ------------------------------------------------------------------------------------------------
+node a --nnodes 3 --node-rank 0 --nproc-per-node 1 --start-timeout 60 "$probe" meet
+check "it waits" hears a '1 of 3 nodes is here; still waiting for 2'
+HALAY_SECRET="another one of them" node b --start-timeout 60
+ends b 1
+says b 'has another secret: another job, or another --secret-file, HALAY_SECRET'
+says a 'a caller from 127.0.0.1 is refused: it has another secret'
+node b --node-rank 3
+ends b 2
+says b 'node 0 refuses this node: node rank 3 is none of 1 to 2'
+says a 'is refused: node rank 3 is none of 1 to 2'
+node b --nnodes 2 --node-rank 1
+ends b 2
+says b 'it was started for 2 nodes, and node 0 for 3'
+node c --node-rank 2
+check "two are here" hears a '2 of 3 nodes are here; still waiting for 1'
+node b --node-rank 2
+ends b 2
+says b "node rank 2 is taken by '"
+says a "is refused: node rank 2 is taken by '"
+kill -9 $pid_c # one that came and went
+ends c 137
+check "its end is seen" hears a 'is gone again'
+node c --node-rank 2
+node b --node-rank 1
+ends a 0
+ends b 0
+ends c 0
+check "all three meet" test "$(grep -c 'met 3' "$dir/out.a")" = 3
+node b
+node a --nnodes 3 --node-rank 0 --start-timeout 1.5 true
+ends a 1
+check "it says who came: $(cat "$dir/err.a")" grep -qE "2 of 3 nodes came within 1.5 s: '[^']*', '[^']*'" "$dir/err.a"
+ends b 1
+says b '2 of 3 nodes came within 1.5 s'
+node b --start-timeout 0.2
+ends b 1
+says b "host '127.0.0.1' cannot be reached after"
+node a --nnodes 2 --node-rank 0 true
+check "it waits" hears a 'still waiting for 1'
+kill -INT $pid_a
+ends a 130
+(unset HALAY_SECRET
+    "$halayrun" --join $meet --nnodes 2 --node-rank 0 --start-timeout 0.1 true >"$dir/out" 2>"$dir/err")
+check "that there is no secret is said" err_has 'WARNING: neither --secret-file nor HALAY_SECRET'
+
+# --- the command line ------------------------------------------------------------------------------------------------
+run 2 --nnodes 2 true
+check "where?" err_has 'say where they meet'
+run 2 --node-rank 1 true
+check "of what?" err_has 'say where they meet'
+run 2 --join $meet --node-rank 0 true
+check "of how many?" err_has 'of how many nodes? give --nnodes N'
+run 2 --join $meet --nnodes 2
+check "which program?" err_has 'which program? node 0 says it'
+run 2 --join $meet --nnodes 2 --node-rank 2 true
+check "which one?" err_has '--node-rank 2: 2 nodes have numbers from 0 to 1'
+run 2 --join 127.0.0.1:x --nnodes 2 true
+check "no port" err_has "option --join: '127.0.0.1:x' is not HOST or HOST:PORT"
+run 2 --join $meet --nnodes 2 -H a:1 true
+check "either" err_has 'needs none of -H'
+run 2 --join $meet --nnodes 2 --max-restarts 1 true
+check "no restart" err_has 'not with --min-np, --max-np, --max-restarts'
+run 2 --join $meet --nnodes 2 --node-rank 0 -np 1 --dry-run true
+check "a node without a rank" err_has 'option -np: 1 ranks on 2 nodes leave some without a rank'
+run 0 --join $meet --nnodes 2 --nproc-per-node 2 --dry-run true
+check "this is node 0, since the address is here" out_has "# 2 ranks on host 'node 1', in its own folder, which joins"
+check "all ranks" out_has 'HALAY_RANK=3'
+run 0 --join $meet --dry-run
+check "a follower" out_has "this node joins the job of '127.0.0.1', port $port"
+HALAY_SECRET=short run 2 --join $meet --nnodes 2 true
+check "a short secret" err_has 'HALAY_SECRET has 5 characters; it takes 16 at least'
+run 0 --dry-run --verbose -np 1 true
+check "a secret is not shown" eval 'out_has "HALAY_SECRET=(not shown)" && ! out_has sixteen'
