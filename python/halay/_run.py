@@ -64,6 +64,24 @@ def _collect(folder: str, count: int) -> List[Any]:
     return results
 
 
+def _launch(words: List[str], call: bytes, where: Optional[str], count: int) -> List[Any]:
+    """Run halayrun with these words and the ranks' module; what passes between lies in a temporary folder in where."""
+    import shutil
+    import subprocess
+    import tempfile
+
+    made = tempfile.mkdtemp(prefix="halay-run-", dir=where)
+    try:
+        with open(os.path.join(made, _FUNCTION), "wb") as file:
+            file.write(call)
+        code = subprocess.call([_find_halayrun(), *words, "-m", "halay._run", made])
+        if code:
+            raise RuntimeError(f"halayrun has ended with exit code {code}")
+        return _collect(made, count)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
 def run(
     func: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -103,10 +121,6 @@ def run(
     current directory, which the hosts must share. RuntimeError: a rank has failed; what it wrote to standard error says
     why. disable_cache and use_gloo change nothing.
     """
-    import shutil
-    import subprocess
-    import tempfile
-
     num_proc = _renamed(num_proc, np, "np num_proc")
     min_num_proc = _renamed(min_num_proc, min_np, "min_np min_num_proc")
     max_num_proc = _renamed(max_num_proc, max_np, "max_np max_num_proc")
@@ -124,17 +138,9 @@ def run(
         "--mpi-args": mpi_args, "--network-interface": interface,
     })  # fmt: skip
     has_others = hosts is not None or hostfile is not None or host_discovery_script is not None
-    made = tempfile.mkdtemp(prefix="halay-run-", dir=folder or (os.getcwd() if has_others else None))
-    try:
-        with open(os.path.join(made, _FUNCTION), "wb") as file:
-            file.write(_dumps((func, tuple(args), dict(kwargs or {}))))
-        command = [_find_halayrun(), *options, executable or sys.executable, "-m", "halay._run", made]
-        code = subprocess.call(command)
-        if code:
-            raise RuntimeError(f"halayrun has ended with exit code {code}")
-        return _collect(made, min_num_proc or num_proc)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    call = _dumps((func, tuple(args), dict(kwargs or {})))
+    where = folder or (os.getcwd() if has_others else None)
+    return _launch([*options, executable or sys.executable], call, where, min_num_proc or num_proc)
 
 
 def _main() -> None:
