@@ -121,6 +121,36 @@ def layouts():
     assert torch.allclose(model.weight.grad, torch.full_like(model.weight, 36 * (SIZE + 1) / 2))
 
 
+def zeros():
+    """zero_grad() leaves gradients where they are, also one that the program has put elsewhere, or that has a parameter
+    which the optimizer got later; an optimizer's own zero_grad() is called."""
+    class Own(torch.optim.SGD):
+        calls = 0
+
+        def zero_grad(self, *args, **kwargs):
+            Own.calls += 1
+            super().zero_grad(*args, **kwargs)
+
+    for kind in (torch.optim.SGD, Own):
+        model, later = network(), torch.nn.Parameter(torch.ones(2))
+        optimizer = hvd.DistributedOptimizer(kind(model.parameters(), lr=0.1), model.named_parameters())
+        params = list(model.parameters())
+        for step in range(5):
+            loss_of(model, batches(1)[0][RANK]).backward()
+            if step == 3:
+                optimizer.add_param_group({"params": [later]})
+            later.grad = torch.ones(2)
+            optimizer.step()
+            assert all(p.grad.abs().sum() > 0 for p in params)
+            if step == 1:
+                params[0].grad = params[0].grad.clone()
+            before = [p.grad for p in params]
+            optimizer.zero_grad(set_to_none=False)
+            assert all(p.grad is grad and not p.grad.any() for p, grad in zip(params, before))
+            assert later.grad.any() == (step < 3)
+    assert Own.calls == 5
+
+
 def sparse():
     for as_dense in (False, True):
         embedding = torch.nn.Embedding(5, 2, sparse=True)
@@ -209,6 +239,6 @@ def misuse():
         optimizer.step()
 
 
-for test in (weights, narrow, uneven, layouts, sparse, state, adasum, misuse):
+for test in (weights, narrow, uneven, layouts, zeros, sparse, state, adasum, misuse):
     test()
 hvd.shutdown()

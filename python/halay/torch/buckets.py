@@ -38,13 +38,14 @@ class Exchange(NamedTuple):
 class Member:
     """A parameter in a bucket."""
 
-    __slots__ = ("param", "name", "left", "view")
+    __slots__ = ("param", "name", "left", "view", "bucket")
 
     def __init__(self, param: torch.nn.Parameter, name: str) -> None:
         self.param = param
         self.name = name
         self.left = 0  # backward passes until its gradient is ready
         self.view: Optional[torch.Tensor] = None
+        self.bucket: Optional["Bucket"] = None
 
 
 def _stays_as_it_is(compression: Any, dtype: torch.dtype) -> bool:
@@ -66,6 +67,8 @@ class Bucket:
 
     def __init__(self, members: Sequence[Member], exchange: Exchange) -> None:
         self.members = list(members)
+        for member in self.members:
+            member.bucket = self
         self.exchange = exchange
         self.missing = len(self.members)
         self._waits: List[Callable[[], None]] = []
@@ -91,6 +94,9 @@ class Bucket:
 
     def start(self) -> None:
         """Exchange the gradients that there are; a missing one counts as 0."""
+        if self.is_in_place():
+            self._start_flat(self._dense)
+            return
         dense = []
         for member in self.members:
             grad = member.param.grad
@@ -102,6 +108,20 @@ class Bucket:
                 dense.append(member)
         if dense:
             self._start_flat(dense)
+
+    def is_in_place(self) -> bool:
+        """Whether the gradients of all members are where they are exchanged. This is so from the second step on, if the
+        program leaves them there; to look is cheaper than anything else that is done with each of a thousand."""
+        if self._generation != _job.generation() or len(self._dense) != len(self.members):
+            return False
+        for member in self.members:
+            if member.param.grad is not member.view:
+                return False
+        return True
+
+    def zero(self) -> None:
+        """All gradients are 0. They are in place, and not under way."""
+        self._flat.zero_()
 
     def finish(self) -> None:
         """Wait until every gradient is the reduced one. The first error is raised when all have ended."""
@@ -164,19 +184,20 @@ class Bucket:
         exchange = self.exchange
         if self._generation != _job.generation() or self._dense != dense:
             self._lay_out(dense)
+        elsewhere = []
         for member in dense:
             if member.param.grad is not member.view:
                 self._collect(member)
+                if member.param.grad is not member.view:
+                    elsewhere.append(member)
         name = dense[0].name if len(dense) == 1 else "%s+%d" % (dense[0].name, len(dense) - 1)
         handle = ops.start_flat(self._flat, name, exchange.op, exchange.prescale, exchange.postscale,
                                 _WIRES[exchange.compression], exchange.process_set)
 
         def wait() -> None:
             ops.synchronize(handle)
-            for member in dense:
-                grad = member.param.grad
-                if grad is not member.view:
-                    self._give_back(member, grad)
+            for member in elsewhere:
+                self._give_back(member, member.param.grad)
         self._waits.append(wait)
 
     @staticmethod

@@ -88,7 +88,7 @@ class _Hooked:
 
     param_groups: List[Dict[str, Any]]
 
-    def _watch(self, names: Dict[torch.Tensor, str], passes: int, arrived: Callable[[Member], None]) -> None:
+    def _watch(self, names: Dict[torch.Tensor, str], passes: int) -> None:
         self._parameter_names = names
         self.backward_passes_per_step = passes
         self._members = []
@@ -101,15 +101,20 @@ class _Hooked:
                     self._members.append(member)
                     # The node that adds to p.grad; it must be kept, or its hook goes with it.
                     node = p.expand_as(p).grad_fn.next_functions[0][0]
-                    node.register_hook(self._hook(member, arrived))
+                    node.register_hook(self._hook(member))
                     self._accumulators.append(node)
 
     @staticmethod
-    def _hook(member: Member, arrived: Callable[[Member], None]) -> Callable[..., None]:
+    def _hook(member: Member) -> Callable[..., None]:
+        # Called for each gradient of each pass, so it calls nothing.
         def hook(*_: Any) -> None:
             left = member.left = member.left - 1
-            if left == 0:
-                arrived(member)
+            bucket = member.bucket
+            if left == 0 and bucket is not None:
+                missing = bucket.missing = bucket.missing - 1
+                if missing == 0:
+                    assert not member.param.grad.requires_grad
+                    bucket.start()
             elif left < 0:
                 raise AssertionError(_TOO_MANY_PASSES)
         return hook
@@ -137,19 +142,10 @@ class _DistributedOptimizer(_Hooked):
         self.backward_passes_per_step = passes
         if not exchange.process_set.included() or not (_job.size() > 1 or _job.is_elastic()):
             return
-        bucket_of: Dict[Member, Bucket] = {}
-
-        def arrived(member: Member) -> None:
-            bucket = bucket_of[member]
-            bucket.missing -= 1
-            if bucket.missing == 0:
-                assert not member.param.grad.requires_grad
-                bucket.start()
-        self._watch(names, passes, arrived)
+        self._watch(names, passes)
         if self._members:
             self._buckets = deal(self._members, exchange) if groups is None else \
                 _deal_groups(self._members, groups, exchange)
-        bucket_of.update((member, bucket) for bucket in self._buckets for member in bucket.members)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._synchronized = False
@@ -199,7 +195,18 @@ class _DistributedOptimizer(_Hooked):
             raise AssertionError(_ZERO_TOO_EARLY)
         if self._buckets and not set_to_none:
             set_to_none = False
+            if self._can_zero_buckets():
+                for bucket in self._buckets:
+                    bucket.zero()
+                return
         super().zero_grad(**({} if set_to_none is None else {'set_to_none': set_to_none}))
+
+
+    def _can_zero_buckets(self) -> bool:
+        """Whether that is all that the optimizer's own zero_grad would do."""
+        return (super().zero_grad.__func__ is torch.optim.Optimizer.zero_grad
+                and len(self._members) == sum(len(group['params']) for group in self.param_groups)
+                and all(bucket.is_in_place() for bucket in self._buckets))
 
 
 class _DistributedAdasumOptimizer(_Hooked):
@@ -208,7 +215,7 @@ class _DistributedAdasumOptimizer(_Hooked):
     def _begin(self, names: Dict[torch.Tensor, str], passes: int, compression: Any) -> None:
         self.op = Adasum
         self._compression = compression
-        self._watch(names, passes, lambda member: None)
+        self._watch(names, passes)
 
     def synchronize(self) -> None:
         """Nothing: there are no gradients to wait for."""
