@@ -4,7 +4,8 @@ Builds the wheel and the source distribution: what pip calls (PEP 517), and tool
 
 The wheel holds the package, libhalay and the programs as the build made them. Nothing in it depends on another library
 than the C library's: sodium, jansson, yaml and zlib are linked statically, and hwloc, oneDNN, BLAS and MPI are left
-out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH).
+out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). Where one of the four has no static library the shared
+one is linked, and the wheel's tag says that it is for this machine only.
 """
 
 import base64
@@ -14,6 +15,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import zipfile
@@ -23,6 +25,11 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 PROGRAMS = ["launcher/halayrun", "halay-tft", "perf/halay-perf"]
 STATIC = {"SODIUM": "sodium", "JANSSON": "jansson", "YAML": "yaml", "ZLIB": "z"}
 NOTICES = ["libsodium-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev"]  # packages, for their licences
+TOOLS = ["cc", "make", "pkg-config", "objdump", "strip"]
+ADVICE = """\
+To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansson, libyaml and zlib. On Debian:
+    apt-get install gcc make pkg-config binutils libsodium-dev libjansson-dev libyaml-dev zlib1g-dev
+A wheel of halay needs none of them."""
 CONFIGURE = ["--enable-static", "--with-pic", "--without-hwloc", "--without-onednn", "--without-blas", "--without-mpi"]
 CONFIGURE += ["--without-mpich", "--without-simgrid"]
 METADATA = """\
@@ -57,7 +64,21 @@ def metadata() -> str:
 
 
 def run(*words: str, cwd: str) -> None:
-    subprocess.run(words, cwd=cwd, check=True)
+    """Run a step of the build; if it fails, pip shows what it said, and then this."""
+    if subprocess.run(words, cwd=cwd).returncode:
+        raise SystemExit(f"halay: '{words[0]}' failed, as said above.\n{ADVICE}")
+
+
+def check_tools() -> None:
+    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    if missing:
+        raise SystemExit(f"halay: there is no {', '.join(missing)} in PATH.\n{ADVICE}")
+
+
+def has_static(library: str) -> bool:
+    name = f"lib{library}.a"  # which the compiler prints as it is if there is no such file
+    said = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
+    return said.strip() != name
 
 
 def make(build: str, *words: str) -> None:
@@ -69,7 +90,7 @@ def configure(build: str) -> None:
     if not os.path.exists(os.path.join(SOURCE, "configure")):
         run("./autogen.sh", cwd=SOURCE)
     if not os.path.exists(os.path.join(build, "Makefile")):
-        libraries = [f"{name}_LIBS=-l:lib{library}.a" for name, library in STATIC.items()]
+        libraries = [f"{name}_LIBS=-l:lib{lib}.a" for name, lib in STATIC.items() if has_static(lib)]
         run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *libraries, cwd=build)
 
 
@@ -89,12 +110,20 @@ def libc_version(paths: List[str]) -> Tuple[int, int]:
     return newest
 
 
-def check_libraries(paths: List[str]) -> None:
-    allowed = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux[-\w]*)\.so")
-    for path in paths:
-        others = [name for name in needs(path) if not allowed.match(name)]
-        if others:
-            raise RuntimeError(f"'{path}' is linked with {', '.join(others)}, which other machines may not have")
+def foreign(paths: List[str]) -> List[str]:
+    """The libraries that these files are linked with beside the C library's."""
+    own = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux[-\w]*)\.so")
+    return sorted({name for path in paths for name in needs(path) if not own.match(name)})
+
+
+def tag_of(paths: List[str]) -> str:
+    """Which machines these files run on; prints why, if it is this one only."""
+    others = foreign(paths)
+    if others:
+        print(f"halay: a wheel for this machine only, since it is linked with {', '.join(others)}", file=sys.stderr)
+        return f"py3-none-linux_{platform.machine()}"
+    major, minor = libc_version(paths)
+    return f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
 
 
 class Wheel:
@@ -149,23 +178,14 @@ def add_info(wheel: Wheel, info: str, tag: str) -> None:
             wheel.add_file(f"{info}/licenses/{package}", path)
 
 
-def build_wheel(
-    wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None, metadata_directory: Optional[str] = None
-) -> str:
-    """Write the wheel into that folder and return its name. The setting build-dir names a folder to compile in."""
+def write_wheel(folder: str, library: str, programs: List[str]) -> str:
+    """Write the wheel with these files into the folder; return its name."""
     with tempfile.TemporaryDirectory() as scratch:
-        build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
-        os.makedirs(build, exist_ok=True)
-        configure(build)
-        make(build, "libhalay.la")
-        library = stripped(os.path.realpath(os.path.join(build, ".libs/libhalay.so")), scratch)
-        make(build, "LDFLAGS=-static", *PROGRAMS)  # could also make libhalay.la anew, without a shared library
-        programs = [stripped(os.path.join(build, program), scratch) for program in PROGRAMS]
-        check_libraries([library, *programs])
-        libc = libc_version([library, *programs])
-        tag = f"py3-none-manylinux_{libc[0]}_{libc[1]}_{platform.machine()}"
+        library = stripped(os.path.realpath(library), scratch)
+        programs = [stripped(program, scratch) for program in programs]
+        tag = tag_of([library, *programs])
         name, info = f"halay-{version()}-{tag}.whl", f"halay-{version()}.dist-info"
-        wheel = Wheel(os.path.join(wheel_directory, name))
+        wheel = Wheel(os.path.join(folder, name))
         add_package(wheel)
         wheel.add_file("halay/lib/libhalay.so.1", library, 0o755)
         for program in programs:
@@ -173,6 +193,21 @@ def build_wheel(
         add_info(wheel, info, tag)
         wheel.close(info)
     return name
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None, metadata_directory: Optional[str] = None
+) -> str:
+    """Write the wheel into that folder and return its name. The setting build-dir names a folder to compile in."""
+    check_tools()
+    with tempfile.TemporaryDirectory() as scratch:
+        build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
+        os.makedirs(build, exist_ok=True)
+        configure(build)
+        make(build, "libhalay.la")
+        library = shutil.copy(os.path.join(build, ".libs/libhalay.so"), scratch)
+        make(build, "LDFLAGS=-static", *PROGRAMS)  # could also make libhalay.la anew, without a shared library
+        return write_wheel(wheel_directory, library, [os.path.join(build, program) for program in PROGRAMS])
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:

@@ -5,10 +5,11 @@
 # ready for one.
 . "${top_srcdir:?}/tests/build/build.sh"
 tree=$scratch/tree
-mkdir -p "$tree/tools" "$tree/packaging/rpm" "$tree/.ci"
+mkdir -p "$tree/tools" "$tree/packaging/rpm" "$tree/packaging/conda" "$tree/.ci"
 cd "$top_srcdir"
 cp CHANGELOG.md CITATION.cff README.md configure.ac "$tree"
 cp packaging/rpm/halay.spec "$tree/packaging/rpm"
+cp packaging/conda/recipe.yaml "$tree/packaging/conda"
 cp tools/release "$tree/tools"
 mkdir "$tree/include" && cp include/halay_types.h "$tree/include"
 [ ! -e debian ] || cp -R debian "$tree"
@@ -45,6 +46,7 @@ spoil CITATION.cff "^version: .*" 'version: 9.8.7'
 spoil README.md ": version $version," ': version 9.8.7,'
 spoil README.md "^| last release | $version" '| last release | 9.8.7' 'README.md,table names version'
 spoil debian/changelog "(.*-" '(9.8.7-'
+spoil packaging/conda/recipe.yaml '^  version: ".*' '  version: "9.8.7"'
 spoil packaging/rpm/halay.spec "^Version:.*" 'Version: 9.8.7'
 spoil packaging/rpm/halay.spec "^\(\* .*\) - .*" '\1 - 9.8.7-1' 'halay.spec,%changelog names version'
 spoil CITATION.cff '^version: .*' '' "CITATION.cff names version ''"
@@ -78,6 +80,7 @@ echo 'date-released: 2027-03-01' >>CITATION.cff
 sed -i -e 's/^| last release | [0-9.]*/| last release | 1.2.3/' -e "s/: version $version,/: version 1.2.3,/" README.md
 sed -i -e 's/^Version:.*/Version: 1.2.3/' -e 's/^\* .*/* Mon Mar 1 2027 Somebody <s@example.org> - 1.2.3-1/' \
     packaging/rpm/halay.spec
+sed -i 's/^  version: ".*/  version: "1.2.3"/' packaging/conda/recipe.yaml
 printf '%s\n\n' 'halay (1.2.3-1) unstable; urgency=medium' '  * New.' \
     ' -- S <s@example.org>  Mon, 01 Mar 2027 10:00:00 +0000' >debian/changelog
 expect 1 'changes that are not committed' 1.2.3

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: tests/python/wheel.sh [WHEEL]
+# usage: tests/python/wheel.sh [WHEEL | SDIST]
 # The wheel in a bare virtual environment, without a compiler in PATH: its size, what it is linked with, how long it
 # takes to install and to import, its programs, a job of two ranks, and what auditwheel says, if that is installed.
-# Without WHEEL, tools/wheel builds one. Not among the tests of `make check`: the build takes minutes.
+# Without WHEEL, tools/wheel builds one, and with SDIST pip does: without a compiler that has to fail with a clear text.
+# Not among the tests of `make check`, since the build takes minutes; test_wheel.sh looks at a wheel of what is built.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 scratch=$(mktemp -d)
@@ -23,6 +24,20 @@ if [ $# = 0 ]; then
     "$top/tools/wheel" "$scratch/dist"
     set -- "$scratch"/dist/*.whl
 fi
+case $1 in
+*.tar.gz)
+    sdist=$(realpath "$1")
+    python3 -m venv "$scratch/builder"
+    pip=$scratch/builder/bin/pip
+    mkdir "$scratch/tools"
+    for tool in env sh uname cat ldd; do ln -s "$(command -v $tool)" "$scratch/tools/"; done
+    check "no install without a compiler" eval \
+        '! PATH=$scratch/tools "$pip" install --no-index "$sdist" >"$scratch/pip" 2>&1'
+    check "and a clear text" grep -q 'there is no cc, make, .* in PATH' "$scratch/pip"
+    check "pip wheel" "$pip" wheel --no-index --no-deps -w "$scratch/dist" "$sdist"
+    set -- "$scratch"/dist/*.whl
+    ;;
+esac
 wheel=$(realpath "$1")
 check "3 MB at most" test "$(stat -c %s "$wheel")" -le 3000000
 

@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A wheel of what this build made: its files, its record, its tag, its programs, its package installed beside nothing
+# else. (wheel.sh tries one that is built to be given away.)
+. "$top_srcdir/tests/python/lib.sh"
+need zipfile
+command -v objdump >/dev/null 2>&1 || skip "no objdump"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+unset HALAY_LIBRARY PYTHONPATH
+
+programs=
+for program in launcher/halayrun .libs/halay-tft perf/.libs/halay-perf; do
+    built=$top_builddir/$program
+    [ -f "$built" ] || built=$top_builddir/$(echo "$program" | sed 's|\.libs/||')
+    programs="$programs $built"
+done
+# shellcheck disable=SC2086 # several words
+PYTHONPATH=$top_srcdir/packaging/python "$python" -c '
+import sys, halay_build
+print(halay_build.write_wheel(*sys.argv[1:3], sys.argv[3:]))
+' "$scratch" "$top_builddir/.libs/libhalay.so.1" $programs >"$scratch/name" 2>"$scratch/said"
+"$python" - "$scratch/$(cat "$scratch/name")" "$top_srcdir" "$scratch" <<'END'
+import base64, configparser, email, hashlib, os, re, sys, zipfile
+
+path, tree, scratch = sys.argv[1:]
+version = re.search(r"AC_INIT\(\[halay\], \[([^]]*)\]", open(f"{tree}/configure.ac").read())[1]
+info, scripts = f"halay-{version}.dist-info", f"halay-{version}.data/scripts"
+wheel = zipfile.ZipFile(path)
+names = set(wheel.namelist())
+
+package = set()
+for folder, _, files in os.walk(f"{tree}/python/halay"):
+    if "__pycache__" not in folder:
+        package |= {os.path.relpath(f"{folder}/{name}", f"{tree}/python") for name in files}
+programs = {f"{scripts}/{name}" for name in ("halayrun", "halay-tft", "halay-perf")}
+about = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+expected = package | programs | about | {"halay/lib/libhalay.so.1"}
+assert "halay/py.typed" in expected
+others = {name for name in names - expected if not name.startswith(f"{info}/licenses/")}
+assert expected <= names and not others, (expected - names, others)
+
+recorded = {}
+for line in wheel.read(f"{info}/RECORD").decode().splitlines():
+    name, digest, size = line.rsplit(",", 2)
+    recorded[name] = digest, size
+assert set(recorded) == names and recorded.pop(f"{info}/RECORD") == ("", ""), set(recorded) ^ names
+for name, (digest, size) in recorded.items():
+    data = wheel.read(name)
+    sha = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    assert (digest, size) == (f"sha256={sha}", str(len(data))), name
+
+for name in programs | {"halay/lib/libhalay.so.1"}:
+    assert wheel.read(name)[:4] == b"\x7fELF", f"{name} is no program"
+    assert wheel.getinfo(name).external_attr >> 16 == 0o100755, name
+tag = re.fullmatch(rf"halay-{re.escape(version)}-(py3-none-\w+)\.whl", os.path.basename(path))[1]
+said = open(f"{scratch}/said").read()
+# One that is linked with shared libraries says so, and is for this machine only.
+assert ("manylinux" in tag) == ("for this machine only" not in said), (tag, said)
+assert email.message_from_bytes(wheel.read(f"{info}/WHEEL"))["Tag"] == tag
+metadata = email.message_from_bytes(wheel.read(f"{info}/METADATA"))
+assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("halay", version, ">=3.9"), metadata
+points = configparser.ConfigParser()
+points.read_string(wheel.read(f"{info}/entry_points.txt").decode())
+assert points["torch.distributed.backends"]["halay"] == "halay.distributed:register"
+wheel.extractall(f"{scratch}/site")
+END
+cd "$scratch"
+# -I: neither the tree's package nor the user's.
+"$python" -I -c '
+import sys
+sys.path.insert(0, "site")
+import halay
+from importlib import metadata
+assert metadata.version("halay") == halay.__version__
+with halay.Context() as ctx:
+    assert ctx.size == 1
+assert "site/halay/lib/libhalay.so.1" in open("/proc/self/maps").read(), "another library was loaded"
+'
+echo "the wheel of this build is whole"
