@@ -59,6 +59,24 @@ done
 check "report" "$tft" report --run "$scratch/plain" --data "$scratch/plain.htd" -o "$scratch/page.html"
 grep -qF "no better than naive: the forecast" "$scratch/page.html" || wrong "the page has no warning"
 
+# Left to training, which tries all four. It knows its choice when it resumes, and so does what reads the run.
+schema auto ', per: auto, relative_to: auto'
+check "train auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \
+    --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
+    --threads 1
+grep -c "^tried 'per: .*' 'relative_to: .*': validation loss [0-9.]*$" "$scratch/said" | grep -qx 4 ||
+    wrong "not four were tried"
+grep -q "^chosen: 'per: window' 'relative_to: season': validation loss" "$scratch/said" ||
+    wrong "chosen was $(grep chosen "$scratch/said")"
+check "evaluate auto" "$tft" evaluate --checkpoint "$scratch/auto" --data "$scratch/auto.htd" --stride 24
+cmp -s "$scratch/said" "$scratch/both.scores" || wrong "auto has other scores than its choice: $(cat "$scratch/said")"
+check "resume auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \
+    --dropout 0 --max-steps 62 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
+    --threads 1 --resume
+grep -q '^going on after step 60' "$scratch/said" && ! grep -q '^tried' "$scratch/said" ||
+    wrong "it did not resume: $(cat "$scratch/said")"
+check "predict auto" "$tft" predict --checkpoint "$scratch/auto" "$scratch/A_load.csv" -o "$scratch/a.csv"
+
 # A load of a thousand times the size, which training has not seen.
 awk -F, 'NR == 1 || NR < 500 { print NR == 1 ? $0 : $1 "," 1000 * $2 }' "$scratch/A_load.csv" >"$scratch/B_load.csv"
 check "predict another entity" "$tft" predict --checkpoint "$scratch/both" "$scratch/B_load.csv" -o "$scratch/b.csv"

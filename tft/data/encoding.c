@@ -53,12 +53,11 @@ static enum halay_status take_names(struct halay_log *log, const char *where, co
 static enum halay_status take_scalers(struct halay_log *log, const char *where, const struct tft_input *input,
                                       const json_t *list, size_t number, struct tft_encoding *e)
 {
-    const size_t expected[] = {
-        [TFT_PER_ENTITY] = e->entity_count, [TFT_PER_ALL] = 1, [TFT_PER_WINDOW] = e->entity_count + 1
-    };
-    size_t pairs = json_array_size(list) / 2;
+    size_t pairs = json_array_size(list) / 2, expected = input->per == TFT_PER_ALL ? 1 : e->entity_count;
 
-    if (json_array_size(list) % 2 || pairs != expected[input->per])
+    /* Where training chose `per: entity` there are those of `per: auto`. */
+    if (json_array_size(list) % 2 || pairs < expected || pairs > expected + (input->per != TFT_PER_ALL) ||
+        (pairs == expected && (input->per == TFT_PER_WINDOW || input->per == TFT_PER_AUTO)))
         return damaged(log, where, "an input has the wrong number of scalers");
     for (size_t i = 0; i <= e->entity_count; i++) {
         size_t at = input->per == TFT_PER_ALL ? 0 : i;

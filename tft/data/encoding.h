@@ -5,7 +5,7 @@
  *
  *     {"origin": moment, "weight": mean, "entities": [id, ...],
  *      "scalers": {input: [shift, scale], or for each entity [shift, scale, shift, scale, ...]},
- *                  under `per: window` another pair, of all entities together, for those not seen
+ *                  under `per: window` and `auto` another pair, of all entities together, for those not seen
  *      "categories": {input: [name, ...]}}
  */
 #ifndef HALAY_TFT_ENCODING_H

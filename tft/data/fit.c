@@ -227,7 +227,7 @@ static enum halay_status fit_input(struct fitter *f, size_t input, size_t first,
     return HALAY_OK;
 }
 
-/* Under `per: window` an entity without a value has the scaler of all. */
+/* Under `per: window` and `auto` an entity without a value has the scaler of all. */
 static int is_fitted_alone(const struct fitter *f, size_t input)
 {
     const struct tft_input *x = &f->schema->inputs[input];
@@ -235,7 +235,7 @@ static int is_fitted_alone(const struct fitter *f, size_t input)
 
     if (x->scale == TFT_SCALE_NONE || x->per == TFT_PER_ALL)
         return 0;
-    if (x->per == TFT_PER_WINDOW)
+    if (x->per != TFT_PER_ENTITY)
         look(f, input, &fit);
     return x->per == TFT_PER_ENTITY || fit.n;
 }
@@ -358,7 +358,7 @@ static json_t *scaler_list(const struct fitter *f, size_t input)
 
     for (size_t e = first; list && e < last; e++) {
         const struct tft_scaler *s = &f->scalers[e * f->schema->input_count + input];
-        if (e < count && !is_seen(f, e)) /* under `per: window` only */
+        if (e < count && !is_seen(f, e)) /* not under `per: entity` */
             continue;
         if (json_array_append_new(list, json_real(s->shift)) || json_array_append_new(list, json_real(s->scale))) {
             json_decref(list);

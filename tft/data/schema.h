@@ -34,11 +34,16 @@ enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE 
 enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
 enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_MINMAX, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
 /* Whose values an input is scaled by. */
-enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW };
+enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW, TFT_PER_AUTO };
+/* What a target is forecast relative to. */
+enum tft_relation { TFT_RELATIVE_NONE, TFT_RELATIVE_SEASON, TFT_RELATIVE_AUTO };
 enum tft_transform { TFT_TRANSFORM_NONE, TFT_TRANSFORM_LOG, TFT_TRANSFORM_LOG1P };
 enum tft_duplicates { TFT_DUPLICATES_MEAN, TFT_DUPLICATES_FIRST, TFT_DUPLICATES_LAST, TFT_DUPLICATES_ERROR };
 enum tft_resampling { TFT_RESAMPLE_NONE, TFT_RESAMPLE_MEAN, TFT_RESAMPLE_SUM, TFT_RESAMPLE_LAST };
 enum tft_split { TFT_TRAIN, TFT_VALID, TFT_TEST, TFT_SPLIT_COUNT };
+
+/* A choice of both. */
+enum { TFT_LEVELS_CHOSEN = 1, TFT_LEVELS_WINDOW = 2, TFT_LEVELS_SEASON = 4 };
 
 /* Which entity a row belongs to. */
 enum tft_id_kind {
@@ -87,7 +92,7 @@ struct tft_input {
     const char *constant_text; /* and of a category, borrowed */
     enum tft_scale scale;
     enum tft_scale_by per;
-    int is_relative; /* a target: the model forecasts its difference from the value a season before */
+    enum tft_relation relative; /* to the value a season before; of a target */
 };
 
 struct tft_schema {
@@ -137,6 +142,15 @@ void tft_schema_fini(struct tft_schema *schema);
 
 /* First moment of a split's targets (the previous split's end), INT64_MIN for the first. */
 int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split);
+
+/* What targets leave to training: the sum of TFT_LEVELS_WINDOW (`per: auto`) and TFT_LEVELS_SEASON (`relative_to:
+ * auto`); 0: nothing. */
+int tft_schema_open_levels(const struct tft_schema *schema);
+/* Choose for all of them, TFT_LEVELS_CHOSEN + what is chosen, in the struct and in the document. HALAY_ERR_NO_MEMORY
+ * is not logged. */
+enum halay_status tft_schema_choose(struct tft_schema *schema, int levels);
+/* What the document of a trained schema chose of it; 0: nothing. */
+int tft_schema_levels_of(const struct tft_schema *schema, const json_t *trained);
 
 /* A moment as text, as the schema counts time; size at least 32. */
 void tft_schema_print_time(const struct tft_schema *schema, int64_t time, char *text, size_t size);

@@ -99,20 +99,21 @@ static enum halay_status read_fill(const struct tft_where *w, const json_t *obje
 static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
-    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY;
+    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, relative = TFT_RELATIVE_NONE;
     enum halay_status status =
         tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"), &scale);
 
     if (!status)
-        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window"), &per);
+        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window", "auto"), &per);
     if (!status)
-        status = tft_read_word(w, object, "relative_to", TFT_WORDS("none", "season"), &input->is_relative);
+        status = tft_read_word(w, object, "relative_to", TFT_WORDS("none", "season", "auto"), &relative);
     if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a category");
     if (!status && input->role == TFT_INPUT_WEIGHT && scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
     input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
     input->per = (enum tft_scale_by)per;
+    input->relative = (enum tft_relation)relative;
     return status;
 }
 
@@ -194,7 +195,9 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
         return tft_where_wrong(w, "per", "all for a static input (an entity has one value only)");
     if (input->per == TFT_PER_WINDOW && (!real_column || input->scale == TFT_SCALE_NONE))
         return tft_where_wrong(w, "per", "entity or all: a window scales real columns that have a 'scale' already");
-    if (input->is_relative && input->role != TFT_INPUT_TARGET)
+    if (input->per == TFT_PER_AUTO && (input->role != TFT_INPUT_TARGET || input->scale == TFT_SCALE_NONE))
+        return tft_where_wrong(w, "per", "entity, all or window: training chooses for targets that have a 'scale'");
+    if (input->relative && input->role != TFT_INPUT_TARGET)
         return tft_where_wrong(w, "relative_to", "left out: it is for targets");
     /* It would see beyond the training span. */
     if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
@@ -357,7 +360,7 @@ static enum halay_status check_all(const struct tft_where *w, struct tft_schema 
         known += input->role == TFT_INPUT_KNOWN;
     }
     for (size_t o = 0; o < s->target_count; o++)
-        if (s->inputs[s->targets[o]].is_relative && s->seasons[0] > s->encoder) {
+        if (s->inputs[s->targets[o]].relative == TFT_RELATIVE_SEASON && s->seasons[0] > s->encoder) {
             halay_error(w->log,
                         "%s: input '%s', key 'relative_to': a season is %zu steps and the window's encoder %zu; it "
                         "must hold a whole one",

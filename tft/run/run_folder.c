@@ -107,11 +107,24 @@ static enum halay_status warn_of_machine(struct halay_log *log, const char *wher
     return HALAY_OK;
 }
 
+/* What the data's schema leaves to training is as the run chose. */
+static enum halay_status choose_like(struct halay_log *log, const json_t *trained, struct tft_data *data)
+{
+    int levels = tft_schema_levels_of(&data->schema, trained);
+    enum halay_status status = levels ? tft_schema_choose(&data->schema, levels) : HALAY_OK;
+
+    if (status)
+        halay_error(log, "no memory for the schema");
+    return status;
+}
+
 enum halay_status tft_run_check_resume(struct halay_log *log, const char *where, const json_t *before,
-                                       const struct tft_run_config *config, const struct tft_data *data)
+                                       const struct tft_run_config *config, struct tft_data *data)
 {
     enum halay_status status = tft_run_config_check_resume(log, where, json_object_get(before, "config"), config);
 
+    if (!status)
+        status = choose_like(log, json_object_get(before, "schema"), data);
     if (status)
         return status;
     if (!json_equal(json_object_get(before, "schema"), data->schema.document) ||
@@ -349,15 +362,18 @@ static int same_season(const struct tft_schema *a, const struct tft_schema *b)
     int is_relative = 0;
 
     for (size_t o = 0; o < a->target_count; o++)
-        is_relative |= a->inputs[a->targets[o]].is_relative;
+        is_relative |= a->inputs[a->targets[o]].relative == TFT_RELATIVE_SEASON;
     return !is_relative || a->seasons[0] == b->seasons[0];
 }
 
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *r, const char *path,
-                                     const struct tft_data *data)
+                                     struct tft_data *data)
 {
+    enum halay_status status = choose_like(log, r->schema.document, data);
     static const char *const sections[] = { "inputs", "window", "every" };
 
+    if (status)
+        return status;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const json_t *trained = json_object_get(r->schema.document, sections[i]);
         const json_t *given = json_object_get(data->schema.document, sections[i]);

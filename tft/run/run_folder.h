@@ -30,9 +30,10 @@ struct tft_run {
 /* What run.json holds: a new reference; NULL if there is no memory (logged). */
 json_t *tft_run_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_schema *schema,
                          const struct tft_encoding *encoding);
-/* Can the run that `before` describes (where: for messages) resume with this configuration and these data? */
+/* Can the run that `before` describes (where: for messages) resume with this configuration and these data? What their
+ * schema leaves to training is chosen as the run did, here and in tft_run_check_data. */
 enum halay_status tft_run_check_resume(struct halay_log *log, const char *where, const json_t *before,
-                                       const struct tft_run_config *config, const struct tft_data *data);
+                                       const struct tft_run_config *config, struct tft_data *data);
 
 /* Begin a run's folder, which is made if need be. One that holds a model already is refused unless the run resumes. */
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes);
@@ -48,6 +49,6 @@ void tft_run_fini(struct tft_run *run);
 
 /* Were these data prepared by the run's schema and scalers? Logs what differs. */
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *run, const char *path,
-                                     const struct tft_data *data);
+                                     struct tft_data *data);
 
 #endif

@@ -71,7 +71,7 @@ static void scale_target(const struct rows *r, size_t o, struct tft_batch *batch
         level = level_of(r, r->data->real_count - O + o);
     for (size_t h = 0; h < D; h++) {
         size_t at = (b * D + h) * O + o;
-        batch->offsets[at] = input->is_relative ? season_before(r, o, h) : level.mean;
+        batch->offsets[at] = input->relative == TFT_RELATIVE_SEASON ? season_before(r, o, h) : level.mean;
         batch->targets[at] = (batch->targets[at] - batch->offsets[at]) / level.spread;
     }
     batch->units[b * O + o] = level.spread;
@@ -85,7 +85,8 @@ void tft_window_scale(const struct tft_data *d, const struct tft_window *w, stru
     struct level levels[TFT_INPUTS_MAX];
 
     for (size_t o = 0; o < d->schema.target_count; o++)
-        if (is_scaled(&d->schema.inputs[d->schema.targets[o]]) || d->schema.inputs[d->schema.targets[o]].is_relative)
+        if (is_scaled(&d->schema.inputs[d->schema.targets[o]]) ||
+            d->schema.inputs[d->schema.targets[o]].relative == TFT_RELATIVE_SEASON)
             scale_target(&r, o, batch, b);
     for (size_t k = 0; k < columns; k++) /* before any column changes: a lag goes by its input's */
         if (is_scaled(&d->schema.inputs[d->reals[k]]))

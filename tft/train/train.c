@@ -71,7 +71,7 @@ static int record_validation(struct tft_trainer *t, double loss)
     return best;
 }
 
-static enum halay_status validate(struct tft_trainer *t, struct tft_forecast_scores *result)
+enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecast_scores *result)
 {
     struct tft_forecaster f = { .log = t->log,
                                 .ctx = t->ctx,
@@ -124,7 +124,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
     if (!status)
         status = tft_trainer_gather_average(t);
     if (!status && has_valid)
-        status = validate(t, &result);
+        status = tft_trainer_validate(t, &result);
     if (status == HALAY_ERR_CANCELED) { /* it stays due, as the checkpoint before it says */
         t->interrupted = 1;
         return HALAY_OK;
@@ -326,7 +326,7 @@ static int goes_on(const struct tft_trainer *t)
 }
 
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
-                            const struct tft_data *data, const struct tft_train_options *options)
+                            struct tft_data *data, const struct tft_train_options *options)
 {
     struct tft_trainer t = {
         .log = log, .ctx = ctx, .config = config, .data = data, .options = options, .locks = { -1, -1 }
@@ -350,7 +350,9 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     if (options->watches_continue)
         tft_interrupt_watch_also(SIGCONT);
     while (!status && goes_on(&t)) {
-        status = t.stop ? evaluate_now(&t) : run_epoch(&t);
+        status = t.state.step ? HALAY_OK : tft_trainer_choose_levels(&t);
+        if (!status && !t.interrupted)
+            status = t.stop ? evaluate_now(&t) : run_epoch(&t);
         status = tft_trainer_recover(&t, status);
     }
     if (!status && t.rank == 0)

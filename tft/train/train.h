@@ -20,6 +20,6 @@
  * SIGINT and SIGUSR1 (on any rank) end it after the step, with a checkpoint: that is HALAY_OK.
  */
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
-                            const struct tft_data *data, const struct tft_train_options *options);
+                            struct tft_data *data, const struct tft_train_options *options);
 
 #endif

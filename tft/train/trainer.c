@@ -166,6 +166,13 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
 
 /* ---- the state to begin with; rank 0 ---- */
 
+enum halay_status tft_trainer_describe(struct tft_trainer *t)
+{
+    json_decref(t->run);
+    t->run = tft_run_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
+    return t->run ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
 static enum halay_status init_from(struct tft_trainer *t)
 {
     const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, t->table };
@@ -199,8 +206,11 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
     enum halay_status status = tft_checkpoints_state(&t->checkpoints, manifest, &run, &t->state);
 
     snprintf(where, sizeof where, "checkpoint in '%.200s'", t->checkpoints.folder);
+    t->state.levels = tft_schema_levels_of(&t->data->schema, json_object_get(run, "schema"));
     if (!status)
         status = tft_run_check_resume(t->log, where, run, t->config, t->data);
+    if (!status)
+        status = tft_trainer_describe(t);
     if (!status)
         status = check_windows(t, where);
     if (!status)
@@ -256,10 +266,9 @@ static enum halay_status begin_state(struct tft_trainer *t)
     if (t->options->finds_rate)
         return t->config->init_from[0] ? init_from(t) : HALAY_OK;
 
-    t->run = tft_run_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
-    if (!t->run)
-        return HALAY_ERR_NO_MEMORY;
-    status = tft_trainer_lock_folders(t);
+    status = tft_trainer_describe(t);
+    if (!status)
+        status = tft_trainer_lock_folders(t);
     if (!status && t->options->resume)
         status = tft_checkpoints_find(&t->checkpoints, &t->manifest);
     if (!status)
@@ -314,6 +323,8 @@ static enum halay_status share_state(struct tft_trainer *t)
 {
     enum halay_status status = broadcast(t, "state", &t->state, sizeof t->state);
 
+    if (!status)
+        status = tft_trainer_set_levels(t, t->state.levels);
     if (!status)
         status = broadcast(t, "parameters", t->params, t->table->reals * sizeof *t->params);
     if (status)

@@ -8,6 +8,7 @@
 #include "tft/data/windows.h"
 #include "tft/run/checkpoints.h"
 #include "tft/run/run_length.h"
+#include "tft/score/forecast_scores.h"
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
 #include "tft/train/progress.h"
@@ -20,7 +21,7 @@ struct tft_trainer {
     struct halay_log *log; /* borrowed, as the next five */
     struct halay_context *ctx;
     const struct tft_run_config *config;
-    const struct tft_data *data;
+    struct tft_data *data;
     const struct tft_train_options *options;
     int rank, ranks;
     json_t *run;                        /* owned: the run's description; rank 0 */
@@ -79,6 +80,17 @@ enum halay_status tft_trainer_join(struct tft_trainer *trainer, enum halay_statu
 enum halay_status tft_trainer_commit(struct tft_trainer *trainer);
 /* After a failure: HALAY_OK if a rank was lost and training can continue from the state. */
 enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_status failure);
+
+/* Rank 0: the run's description, of what is chosen now. */
+enum halay_status tft_trainer_describe(struct tft_trainer *trainer);
+/* Before the first step: choose by validation what the schema's targets leave to training (`auto`): a short training
+ * for each possibility, from the same parameters. All ranks call it. Does nothing where nothing is left open. */
+enum halay_status tft_trainer_choose_levels(struct tft_trainer *trainer);
+/* Set what was chosen (state.levels), if it is not 0. */
+enum halay_status tft_trainer_set_levels(struct tft_trainer *trainer, int levels);
+/* The validation windows' scores, to be ended by tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not
+ * finite. */
+enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_forecast_scores *result);
 
 /* Rank 0: lock the folders against other processes. */
 enum halay_status tft_trainer_lock_folders(struct tft_trainer *trainer);

@@ -70,11 +70,10 @@ static enum halay_status take_checkpoints(struct tft_trainer *t)
 
 static enum halay_status take_files(struct tft_trainer *t)
 {
-    t->run = tft_run_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
-    if (!t->run)
-        return HALAY_ERR_NO_MEMORY;
     t->saved = 1; /* whatever happens now, existing files stay */
-    enum halay_status status = tft_trainer_lock_folders(t);
+    enum halay_status status = tft_trainer_describe(t);
+    if (!status)
+        status = tft_trainer_lock_folders(t);
     if (!status)
         status = take_checkpoints(t);
     if (!status)
@@ -87,8 +86,10 @@ static enum halay_status take_files(struct tft_trainer *t)
 /* The state is that of a commit; the ranks may have changed. */
 static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status = tft_trainer_set_levels(t, t->state.levels);
 
+    if (status)
+        return status;
     t->rank = halay_rank(t->ctx);
     t->ranks = halay_size(t->ctx);
     tft_trainer_set_adam(t);
