@@ -449,7 +449,7 @@ class Context:
             if data is None:
                 raise ValueError("there are no data")
             info.in_ = given.address
-        if splits is not None and is_root:
+        if splits is not None:
             keep.append(_set_splits(info, splits, size))
         if not is_root and collective != Collective.SCATTER:
             out = None

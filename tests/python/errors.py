@@ -32,6 +32,8 @@ def check_mismatches(ctx):
         ("reduction", lambda: ctx.allreduce(zeros(3), name="reduction", reduction="min" if odd else "max"),
          ("min", "max")),
         ("root", lambda: ctx.broadcast(zeros(3), int(odd), name="root"), ("0", "1")),
+        ("reduce's root", lambda: ctx.reduce(zeros(3), int(odd), name="reduce's root"), ("0", "1")),
+        ("gather", lambda: ctx.gather(zeros((2, 3 + odd)), name="gather"), ("3", "4")),
         ("operation", collective, ("broadcast", "allreduce")),
         ("prescale", lambda: ctx.allreduce(zeros(3), name="prescale", prescale=2.5 + odd), ("2.5", "3.5")),
         ("columns", lambda: ctx.allgather(zeros((2, 3 + odd)), name="columns"), ("3", "4")),
@@ -65,6 +67,11 @@ def check_own(ctx):
         raises(ValueError, lambda: ctx.alltoall(numpy.ones(2), splits=[1], name="c"), "1 splits")
         raises(ValueError, lambda: ctx.alltoall(numpy.ones(2), splits=[-1] * ctx.size, name="c"), "fewer than 0")
         raises(ValueError, lambda: ctx.allreduce(numpy.ones(2), splits=[1] * ctx.size, name="c"), "reduce-scatter")
+        raises(ValueError, lambda: ctx.gather(numpy.ones(2), 1, splits=[1] * ctx.size, name="c"), "a scatter")
+        raises(ValueError, lambda: ctx.scatter(None, 1, name="c"), "neither data nor out")
+        raises(ValueError, lambda: ctx.scatter(None, 0, numpy.ones(2), name="c"), "no data")
+        few = [2] + [0] * (ctx.size - 1)
+        raises(halay.ArgumentError, lambda: ctx.scatter(numpy.ones(3), splits=few, name="c"), "rank 0", "2 rows", "3")
         raises(ValueError, lambda: ctx.broadcast(numpy.ones(2), 1 << 32, name="root"), "root is 4294967296")
         raises(ValueError, lambda: ctx.process_set([0, 1 << 32]), "a rank is 4294967296")
         raises(ValueError, lambda: ctx.allgather(numpy.float64(1), name="d"), "rows")
