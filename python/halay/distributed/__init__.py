@@ -13,6 +13,7 @@ docs/guides/pytorch.md says what there is and what differs from gloo.
 import torch
 import torch.distributed as dist
 
+from ._compile import keep_out
 from ._compress import compress_hook
 from ._group import create
 
@@ -30,3 +31,4 @@ def register() -> None:
 
 
 register()
+keep_out()

@@ -39,6 +39,11 @@ def _dtype(tensor: torch.Tensor) -> int:
     return DTYPES[tensor.dtype]
 
 
+def _address(tensor: torch.Tensor) -> int:
+    """Where its data lie. The result of a functional collective waits for them first, and has no address of its own."""
+    return tensor.data_ptr() or (tensor.trigger_wait().data_ptr() if hasattr(tensor, "trigger_wait") else 0)
+
+
 class Engine:
     """A context, counted by the groups that use it."""
 
@@ -143,9 +148,9 @@ class Channel:
         if data is not None:
             info.dtype = _dtype(data)
         if source is not None:
-            info.in_ = source.data_ptr()
+            info.in_ = _address(source)
         if target is not None:
-            info.out = target.data_ptr()
+            info.out = _address(target)
             info.out_bytes = target.numel() * target.element_size()
         info.timeout_ms = timeout_ms or self.timeout_ms
         for name, value in values.items():
@@ -161,7 +166,7 @@ class Channel:
         info.collective, info.set = collective, self._set
         info.dtype, info.dimensions = _dtype(data), 1
         info.shape[0] = data.numel()
-        info.in_ = info.out = data.data_ptr()
+        info.in_ = info.out = _address(data)
         info.peer, info.tag = self.ranks[peer], self._number * TAGS + tag
         return self._submit(info, data)
 
@@ -188,13 +193,13 @@ class Channel:
             raise DistBackendError(f"halay: {failure}") from failure
         if status != Status.OK:
             raise DistBackendError(f"halay: {last_error(status, 'submit')}")
-        return Request(ctx, made.value, None, keep, None, None)
+        return Request(ctx, made.value or 0, None, keep, None, None)
 
     def submit_group(self, tensors: Sequence[torch.Tensor], timeout_ms: int, reduction: int) -> Request:
         """Submit an all-reduce of several contiguous tensors, in place, as one."""
         members = (Member * len(tensors))()
         for member, tensor in zip(members, tensors):
-            member.in_ = member.out = tensor.data_ptr()
+            member.in_ = member.out = _address(tensor)
             member.dtype, member.dimensions = _dtype(tensor), 1
             member.shape[0] = tensor.numel()
         info = TensorInfo()

@@ -12,19 +12,21 @@ let the Python half die under it. So C++ gets a Work of torch's own that wraps o
 
 import math
 import sys
+import types
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
+from torch import Tensor as _Tensor
 
 from ..constants import Collective, Reduction
+from ..request import Request
 from ._engine import DTYPES, Channel
-from ._work import DistBackendError, Request, Together, Work, milliseconds
+from ._work import DistBackendError, Together, Work, milliseconds
 
 _c10d = torch._C._distributed_c10d
-_Tensor = torch.Tensor
-_Tensors = List[torch.Tensor]
+_Tensors = List[_Tensor]
 
 _kinds = getattr(dist.ReduceOp, "RedOpType", dist.ReduceOp)
 REDUCTIONS: Dict[Any, Reduction] = {
@@ -87,7 +89,7 @@ def _deal_out(whole: _Tensor, sizes: Sequence[int], parts: Sequence[_Tensor]) ->
 
 def _called_from_python() -> bool:
     """Whether torch's Python code called the collective that called the method that asks."""
-    frame = sys._getframe(2)
+    frame: Optional[types.FrameType] = sys._getframe(2)
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") == _C10D_MODULE
@@ -403,7 +405,7 @@ class Collectives:
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """A barrier of its own time-out. The error names all ranks that did not come, whatever wait_all_ranks says."""
-        limit = milliseconds(timeout) if isinstance(timeout, timedelta) else _timeout(timeout)
+        limit = max(1, milliseconds(timeout)) if isinstance(timeout, timedelta) else _timeout(timeout)
         Work(self._channel.submit(Collective.BARRIER, None, None, (), limit), [], "monitored_barrier").wait()
 
     # ---- the group ----
@@ -457,7 +459,7 @@ class Collectives:
     alltoall_base = all_to_all_single
 
 
-_Backend = getattr(_c10d, "Backend", object)
+_Backend: Any = getattr(_c10d, "Backend", object)
 PYTHON_BACKENDS = hasattr(_Backend, "all_gather_single")
 
 
@@ -491,6 +493,11 @@ class Group(Collectives, dist.ProcessGroup):
             self._register_backend(torch.device("cpu"), kind, DeviceGroup(channel, opts))
 
     def getGroupName(self) -> str:
+        return self._group_name
+
+    @property
+    def group_name(self) -> str:
+        """Before torch 2.6 the property of C++ does not ask getGroupName."""
         return self._group_name
 
     def setGroupName(self, name: str) -> None:

@@ -13,9 +13,10 @@ import torch
 import torch.distributed as dist
 
 from ..errors import HalayError
+from ..errors import TimeoutError as HalayTimeoutError
 from ..request import Request
 
-_c10d = torch._C._distributed_c10d
+_WorkOfTorch: Any = torch._C._distributed_c10d.Work
 DistBackendError = getattr(dist, "DistBackendError", RuntimeError)  # since torch 2.0
 
 
@@ -26,7 +27,7 @@ def milliseconds(timeout: Optional[timedelta]) -> int:
     return max(0, int(timeout.total_seconds() * 1000))
 
 
-class Work(_c10d.Work):
+class Work(_WorkOfTorch):
     """
     What the collectives return.
 
@@ -60,7 +61,9 @@ class Work(_c10d.Work):
                 return
             error = request.error()
             if error is not None:
-                self._error = DistBackendError(f"halay: {self._what}: {error}")
+                # Programs look for the word.
+                late = "its timeout is over: " if isinstance(error, HalayTimeoutError) else ""
+                self._error = DistBackendError(f"halay: {self._what}: {late}{error}")
                 self._error.__cause__ = error
             elif self._finish is not None:
                 try:
@@ -140,7 +143,7 @@ def _unwrap(future: Any) -> Any:
     return work._outputs
 
 
-class Together(_c10d.Work):
+class Together(_WorkOfTorch):
     """Several works as one. finish: what is left to do when all have ended."""
 
     def __init__(self, works: List[Work], outputs: Any, finish: Optional[Callable[[], Any]] = None) -> None:
