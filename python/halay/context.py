@@ -206,7 +206,7 @@ class Context:
         options.bootstrap = bootstrap.encode() if bootstrap else None
         options.transport = transport.encode() if transport else None
         options.join_average = join_average.encode() if join_average else None
-        self._log = LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) if log else LOG()
+        self._log = _writer(log) if log else LOG(0)
         options.log = self._log
         lists = [(ctypes.c_int * len(ranks))(*ranks) for ranks in process_sets]
         sets = (RankList * len(lists))(*(RankList(ranks, len(ranks)) for ranks in lists))
@@ -500,7 +500,8 @@ class Context:
     def _prepare_message(self, collective: int, data: Any, peer: int, tag: int, **options: Any) -> _Prepared:
         """Describe a send or a receive."""
         name = options.get("name")
-        info, _ = self._describe(collective, **{"name": "", **options})
+        options["name"] = name or ""
+        info, _ = self._describe(collective, **options)
         if name is None:
             info.name = None
         placed = buffers.describe(data, writable=collective == Collective.RECEIVE)
@@ -747,6 +748,11 @@ class Context:
         status = self._call(lib.halay_timeline_stop, self._p)
         if status:
             raise last_error(status, "stop the timeline")
+
+
+def _writer(log: Callable[[int, str], object]) -> Any:
+    """The library's log, as it calls it."""
+    return LOG(lambda _, level, line: log(level, line.decode(errors="replace")))
 
 
 def _set_shape(info: TensorInfo, given: buffers.Buffer) -> None:

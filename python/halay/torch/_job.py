@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from halay import ArgumentError, Context, DuplicateError, HalayError
+from halay import ArgumentError, Context, DType, DuplicateError, HalayError
 from halay import ProcessSet as EngineSet
 from halay import buffers, elastic
 
@@ -237,7 +237,7 @@ def result(request: Any) -> Tuple[torch.Tensor, List[int]]:
 
 def alloc(count: int, dtype: torch.dtype) -> torch.Tensor:
     """A tensor of one dimension in memory that the ranks of this host reduce in place."""
-    return context().alloc(count, TYPES[dtype], kind="torch")
+    return context().alloc(count, DType(TYPES[dtype]), kind="torch")
 
 
 def join() -> int:

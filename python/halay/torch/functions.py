@@ -37,7 +37,7 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
     params: a state_dict(), named_parameters(), parameters() or a list of tensors. What is no tensor is left alone.
     """
     if isinstance(params, dict):
-        pairs = sorted(params.items())
+        pairs: List[Any] = sorted(params.items())
     elif isinstance(params, Iterable) and not isinstance(params, (torch.Tensor, str, bytes)):
         pairs = [p if isinstance(p, tuple) else (None, p) for p in params]
     else:

@@ -262,7 +262,7 @@ def _derive(optimizer: torch.optim.Optimizer, kind: type) -> Any:
     """The same optimizer as one of this kind. It shares options and state with the given one; a step that a scheduler
     has wrapped is left out, as it would call the given one's."""
     plain = type(optimizer)
-    made = object.__new__(type(plain.__name__, (kind, plain), {'__module__': __name__}))
+    made: Any = object.__new__(type(plain.__name__, (kind, plain), {'__module__': __name__}))
     made.__dict__.update((name, value) for name, value in vars(optimizer).items() if name not in ('step', 'zero_grad'))
     return made
 
