@@ -54,6 +54,11 @@ int halay_error_mute(int is_muted)
     return before;
 }
 
+int halay_error_is_muted(void)
+{
+    return last.is_muted;
+}
+
 const char *halay_error_noted(void)
 {
     return last.text;

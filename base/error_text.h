@@ -26,6 +26,9 @@ enum halay_status halay_refuses(enum halay_status status, const char *format, ..
 /* From now on nothing is noted (or something is again). Returns what was so before. */
 int halay_error_mute(int is_muted);
 
+/* Whether it is so now. */
+int halay_error_is_muted(void);
+
 /* This thread's text; never NULL. */
 const char *halay_error_noted(void);
 

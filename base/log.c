@@ -53,6 +53,9 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
         snprintf(log->last_error, sizeof log->last_error, "%.511s", text);
         pthread_mutex_unlock(&log->lock);
     }
+    if (level == HALAY_LOG_ERROR && !halay_error_is_muted() &&
+        (level = halay_log_told_level(log)) > log->level) /* the call that runs returns it */
+        return;
     if (log->rank >= 0)
         snprintf(line, sizeof line, "halay[%d] %s: %s", log->rank, level_names[level], text);
     else
@@ -82,6 +85,11 @@ void halay_error_somewhere(struct halay_log *log, const char *format, ...)
     halay_log_vwrite(log ? log : &nobodys, HALAY_LOG_ERROR, format, args);
     va_end(args);
     halay_log_fini(&nobodys);
+}
+
+enum halay_log_level halay_log_told_level(struct halay_log *log)
+{
+    return log && atomic_load_explicit(&log->is_told, memory_order_relaxed) ? HALAY_LOG_INFO : HALAY_LOG_ERROR;
 }
 
 void halay_log_last_error(struct halay_log *log, char *text, size_t size)

@@ -13,6 +13,7 @@
 #include "halay_types.h"
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 
 struct halay_log {
     enum halay_log_level level; /* lines above it are dropped; set once before use */
@@ -20,6 +21,9 @@ struct halay_log {
     /* Where a finished line (without newline) goes; NULL: standard error. Called with no lock held, from any thread. */
     void (*write)(void *arg, enum halay_log_level level, const char *line);
     void *arg; /* borrowed for as long as the log lives */
+    /* The program shows the texts of errors itself: what a call returns, or a request ends with, is logged at level
+     * info. Relaxed: set once, lines of that moment may be of either kind. */
+    _Atomic int is_told;
     pthread_mutex_t lock;
     char last_error[512]; /* text of the newest error, "" if none; guarded by lock */
 };
@@ -34,6 +38,9 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
 
 /* An error where there may be no log, since what has one is missing: without it the line goes to standard error. */
 void halay_error_somewhere(struct halay_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The level of what requests end with, and the log says besides. */
+enum halay_log_level halay_log_told_level(struct halay_log *log);
 
 /* Copies the newest error's text, "" if none. */
 void halay_log_last_error(struct halay_log *log, char *text, size_t size);

@@ -87,6 +87,10 @@ struct halay_options {
      * and the number of ranks; otherwise as with a rendezvous, which is NULL then. NULL: don't. */
     const struct halay_unique_id *unique_id;
     int rank, size; /* with unique_id */
+    /* Nonzero: the program shows the texts of errors itself (halay_error_text, halay_request_text), as a binding does
+     * that raises exceptions. Once started, what calls return and requests end with is in the log at level info; what
+     * ends the job is there as always. */
+    int reports_errors;
 };
 
 /*

@@ -101,8 +101,10 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
         if (status == HALAY_OK)
             status = start_engine(world, &how, out);
     } while (heritage.log && halay_elastic_may_retry(status));
-    if (status == HALAY_OK)
+    if (status == HALAY_OK) {
         halay_world_finish_start((*out)->world);
+        atomic_store_explicit(&(*out)->log->is_told, how.reports_errors != 0, memory_order_relaxed);
+    }
     if (heritage.log && status == HALAY_OK)
         status = halay_elastic_init(*out, &how, &heritage);
     else

@@ -189,19 +189,25 @@ struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct
     return info->set ? info->set : &ctx->all;
 }
 
-static const char *peer_fault(const struct halay_context *ctx, const struct halay_process_set *set,
-                              const struct halay_tensor_info *info)
+enum { FAULT_MAX = 120 };
+
+/* Why this rank, the root or the peer, cannot be; NULL: it can. */
+static const char *rank_fault(const struct halay_process_set *set, const char *what, int rank, char *text)
 {
-    if (info->peer < 0 || info->peer >= ctx->size)
-        return "peer is no rank";
-    if (info->peer == ctx->rank)
-        return "peer is this rank itself";
-    return halay_process_set_rank_of(set, info->peer) < 0 ? "peer is no member of its process set" : NULL;
+    int size = set->ctx->size;
+
+    if (rank < 0 || rank >= size)
+        snprintf(text, FAULT_MAX, "%s %d is no rank: the job has %d, from 0 on", what, rank, size);
+    else if (halay_process_set_rank_of(set, rank) < 0)
+        snprintf(text, FAULT_MAX, "%s %d is no member of its process set", what, rank);
+    else
+        return NULL;
+    return text;
 }
 
-/* Why this cannot be done in this process set. */
+/* Why this cannot be done in this process set. text: room for one that is printed. */
 static const char *set_fault(const struct halay_context *ctx, const struct halay_process_set *set,
-                             const struct halay_tensor_info *info)
+                             const struct halay_tensor_info *info, char *text)
 {
     if (set->ctx != ctx)
         return "its process set is of another context";
@@ -209,13 +215,10 @@ static const char *set_fault(const struct halay_context *ctx, const struct halay
         return "this rank is no member of its process set";
     if (set->number && info->collective >= HALAY_JOIN)
         return "all ranks do this, no process set by itself";
-    int has_root = halay_collective_has_root((int)info->collective);
-    if (has_root && (info->root < 0 || info->root >= ctx->size))
-        return "root is no rank";
-    if (has_root && halay_process_set_rank_of(set, info->root) < 0)
-        return "root is no member of its process set";
+    if (halay_collective_has_root((int)info->collective))
+        return rank_fault(set, "root", info->root, text);
     if (halay_collective_is_point((int)info->collective))
-        return peer_fault(ctx, set, info);
+        return info->peer == ctx->rank ? "peer is this rank itself" : rank_fault(set, "peer", info->peer, text);
     return NULL;
 }
 
@@ -238,13 +241,13 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
 {
     const struct halay_process_set *set = halay_info_set(ctx, info);
     const char *why = "";
-    char rows[120];
+    char text[FAULT_MAX];
 
     if (!is_name(info->name, length)) {
         halay_error(ctx->log, "tensor: the name must be 1 to %d bytes of UTF-8", HALAY_NAME_MAX);
         return HALAY_ERR_ARGUMENT;
     }
-    if ((why = set_fault(ctx, set, info))) {
+    if ((why = set_fault(ctx, set, info, text))) {
         halay_info_say_fault(ctx, set, info->name, why);
         return HALAY_ERR_ARGUMENT;
     }
@@ -253,14 +256,20 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         return HALAY_ERR_ARGUMENT;
     }
     enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);
-    if (status == HALAY_OK && has_other_rows(set, info, rows, sizeof rows)) {
-        why = rows;
+    if (status == HALAY_OK && has_other_rows(set, info, text, sizeof text)) {
+        why = text;
         status = HALAY_ERR_ARGUMENT;
     }
     if (status == HALAY_OK && info->collective == HALAY_ALLREDUCE && info->reduction == HALAY_ADASUM &&
         ctx->world->config.deterministic == HALAY_DETERMINISTIC_RANKS) {
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
         status = HALAY_ERR_UNSUPPORTED;
+    }
+    if (status == HALAY_ERR_UNSUPPORTED && halay_collective_reduces(info->collective) &&
+        !halay_reduction_takes(info->reduction, info->dtype)) {
+        snprintf(text, sizeof text, "the reduction %s does not take the type %s", halay_reduction_name(info->reduction),
+                 halay_dtype_name(info->dtype));
+        why = text;
     }
     if (status == HALAY_OK && (why = buffer_fault(set, info, *count)))
         status = HALAY_ERR_ARGUMENT;

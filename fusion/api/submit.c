@@ -322,6 +322,15 @@ static struct halay_process_set *names_of(struct halay_context *ctx, const struc
     return halay_collective_is_point((int)info->collective) ? &ctx->points : halay_info_set(ctx, info);
 }
 
+/* Why this is not what the name may be submitted as; NULL: it is. Names of sends and receives are not their set's. */
+static const char *refusal_locked(const struct halay_entry *entry, const struct halay_tensor_info *info,
+                                  const struct halay_signature *signature)
+{
+    if (entry->tensor && !halay_signature_equal(&entry->tensor->signature, signature))
+        return "it is registered with another operation, type, shape, reduction or root";
+    return halay_collective_is_point((int)info->collective) && info->set ? halay_set_refusal_locked(info->set) : NULL;
+}
+
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, enum halay_attendance attendance,
                                     struct halay_request **request)
@@ -358,10 +367,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     status = check_open_locked(ctx);
     if (status == HALAY_OK && !(entry = halay_entry_get_locked(names_of(ctx, info), info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
-    if (status == HALAY_OK && entry->tensor && !halay_signature_equal(&entry->tensor->signature, &signature)) {
-        why = "it is registered with another operation, type, shape, reduction or root";
+    if (status == HALAY_OK && (why = refusal_locked(entry, info, &signature)))
         status = HALAY_ERR_ARGUMENT;
-    }
     if (status == HALAY_OK) {
         status = submit_locked(ctx, entry, &s, request, &why);
         if (status != HALAY_OK)

@@ -68,6 +68,7 @@ class Options(ctypes.Structure):
         ("unique_id", POINTER(UniqueId)),
         ("rank", c_int),
         ("size", c_int),
+        ("reports_errors", c_int),
     ]
 
 

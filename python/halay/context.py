@@ -24,6 +24,10 @@ from .watcher import Watcher
 # How long close() waits for threads that are in a call that does not end: no longer than for the other ranks.
 CLOSE_SECONDS = 5.0
 
+_OPTIONS = (
+    "name", "reduction", "root", "prescale", "postscale", "wire", "priority", "splits", "process_set", "timeout"
+)  # fmt: skip
+
 _OK = int(Status.OK)
 _IN_PROGRESS = int(Status.IN_PROGRESS)
 _info_size = ctypes.sizeof(TensorInfo)
@@ -89,6 +93,8 @@ def _check_id(given: bytes) -> bytes:
 
 def _int32(what: str, value: int) -> int:
     """The value, if it fits in C's int: ctypes would cut it without a word."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{what} is an int, not {type(value).__qualname__}")
     if not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{what} is {value}, which is out of range")
     return value
@@ -173,7 +179,7 @@ class Context:
     ranks meet over a key-value store of the program's own, whatever started this process. unique_id: they meet by the
     id that one of them has made (halay.unique_id), each with its own rank, of size ranks.
     log: is called with a level (0: error, 1: warning, 2: info, 3: debug) and a line, from any thread; lines go to
-    standard error without it.
+    standard error without it. What is raised after the start is logged at level info, what ends the job as an error.
 
     Operations may be called from any thread. Each has a name, by which the ranks match what they submit; without one
     they are numbered, and all ranks must call them in the same order. The data may be NumPy arrays, PyTorch tensors in
@@ -202,7 +208,7 @@ class Context:
         self._watcher: Optional[Watcher] = None
         self._at_close: List[Callable[[], object]] = []
         self._unnamed = itertools.count()
-        options = Options(struct_size=ctypes.sizeof(Options))
+        options = Options(struct_size=ctypes.sizeof(Options), reports_errors=1)
         options.bootstrap = bootstrap.encode() if bootstrap else None
         options.transport = transport.encode() if transport else None
         options.join_average = join_average.encode() if join_average else None
@@ -379,8 +385,12 @@ class Context:
         priority: int = 0,
         process_set: Optional[ProcessSet] = None,
         timeout: Optional[float] = None,
+        **unknown: Any,
     ) -> Tuple[TensorInfo, str]:
         """What does not depend on the data."""
+        if unknown:
+            what = Collective(collective).name.lower()
+            raise TypeError(f"{what}: there is no option '{next(iter(unknown))}': there are {', '.join(_OPTIONS)}")
         name = self._name(collective, name)
         info = TensorInfo(_info_size, _encode(name), collective)
         info.reduction = _number("reduction", _reductions, reduction)

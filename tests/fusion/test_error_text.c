@@ -193,6 +193,34 @@ static void check_init(void)
     expect("halay_init: no place for the context");
 }
 
+/* A program that shows texts itself has no line at level error of what a call returns. */
+static void count_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)line;
+    *(int *)arg += level == HALAY_LOG_ERROR;
+}
+
+static void check_reports(void)
+{
+    for (int reports = 0; reports < 2; reports++) {
+        int lines = 0;
+        struct halay_options options = { .struct_size = sizeof options,
+                                         .bootstrap = "self",
+                                         .log = count_line,
+                                         .log_arg = &lines,
+                                         .reports_errors = reports };
+        struct halay_context *ctx;
+        float x = 0;
+        REQUIRE(halay_init(&options, &ctx) == HALAY_OK);
+        CHECK(halay_broadcast(ctx, "x", &x, 1, HALAY_F32, 7) == HALAY_ERR_ARGUMENT);
+        expect("tensor 'x': root 7 is no rank: the job has 1, from 0 on");
+        CHECK(halay_allreduce(ctx, "x", &x, &x, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
+        expect("tensor 'x': the reduction average does not take the type i32");
+        CHECK(lines == (reports ? 0 : 2), "%d lines", lines);
+        halay_fini(ctx);
+    }
+}
+
 int main(void)
 {
     static const struct {
@@ -203,6 +231,7 @@ int main(void)
 
     check_init();
     check_group();
+    check_reports();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int size = cases[i].least; size <= 3; size++)
             ranks_run(size, (uint64_t)size - 1,

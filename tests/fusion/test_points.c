@@ -120,6 +120,9 @@ static void body_sets(struct rank_run *run)
     REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &second) == HALAY_OK);
     CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && inside == 1 && outside == 2);
     CHECK(halay_process_set_remove(set) == HALAY_OK);
+    info.set = set;
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &first) == HALAY_ERR_ARGUMENT);
+    CHECK(strstr(halay_error_text(), "its process set has been removed") != NULL, "'%s'", halay_error_text());
 }
 
 /* ---- what is refused ---- */

@@ -350,8 +350,8 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
     } else if (size > 2) {
         info.collective = HALAY_BROADCAST;
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root is no member of its process set",
-                 size - 2, size - 1);
+        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root %d is no member of its process set",
+                 size - 2, size - 1, info.root);
         expect(run, want);
     }
 }

@@ -61,8 +61,12 @@ def check_own(ctx):
         raises(ValueError, lambda: ctx.alloc(3, "float32"), "'float32'", "f32")
         raises(ValueError, lambda: ctx.alloc(3, "bf16"), "torch")
         raises(ValueError, lambda: ctx.alloc(3, kind="cupy"), "'cupy'", "numpy")
-        raises(halay.ArgumentError, lambda: ctx.broadcast(numpy.ones(2), 99, name="root"), "root is no rank")
-        raises(halay.UnsupportedError, lambda: ctx.allreduce(numpy.ones(2, "int32"), name="a", reduction="average"))
+        raises(halay.ArgumentError, lambda: ctx.broadcast(numpy.ones(2), 99, name="root"), "root 99 is no rank",
+               f"has {ctx.size}")
+        raises(halay.UnsupportedError, lambda: ctx.allreduce(numpy.ones(2, "int32"), name="a", reduction="average"),
+               "average", "i32")
+        raises(TypeError, lambda: ctx.allreduce(numpy.ones(2), op="sum"), "allreduce", "'op'", "reduction")
+        raises(TypeError, lambda: ctx.broadcast(numpy.ones(2), "0"), "root", "str")
         raises(ValueError, lambda: ctx.allreduce(numpy.ones(2), name="b", reduction="mean"), "'mean'", "average")
         raises(ValueError, lambda: ctx.alltoall(numpy.ones(2), splits=[1], name="c"), "1 splits")
         raises(ValueError, lambda: ctx.alltoall(numpy.ones(2), splits=[-1] * ctx.size, name="c"), "fewer than 0")

@@ -9,6 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 
 for size in 2 3; do
     job "$size" errors.py 2>"$dir/err" || { cat "$dir/err"; exit 1; }
+    ! grep "error: tensor" "$dir/err" || { echo "an error that was raised is in the log, too"; exit 1; }
     mkdir "$dir/$size"
     job "$size" errors.py met "$dir/$size" 2>"$dir/err" || { cat "$dir/err"; exit 1; }
     status=0

@@ -49,15 +49,21 @@ class Handle:
         return finish()
 
 
+def _check_handle(handle: Any) -> Handle:
+    if not isinstance(handle, Handle):
+        raise ValueError("a handle is what an asynchronous call returns, not %r" % (handle,))
+    return handle
+
+
 def poll(handle: Handle) -> bool:
     """Whether it has ended, well or not: synchronize() would not block."""
-    return handle.poll()
+    return _check_handle(handle).poll()
 
 
 def synchronize(handle: Handle) -> Any:
     """Wait for an asynchronous call and return its result: a tensor, a list of them, or a tuple. None: it was waited
     for before. HorovodInternalError: it failed; the text names the tensor and the ranks."""
-    return handle.wait()
+    return _check_handle(handle).wait()
 
 
 def _choose_op(op: Optional[int], average: Optional[bool]) -> int:
@@ -104,6 +110,8 @@ def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[tor
         raise ValueError("%s: there is no reduction %r" % (for_what, op))
     if op == Adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
+    if op == Average and any(t.dtype == torch.bool for t in tensors):
+        raise ValueError("%s: bool has no average; Max is \"or\" and Min is \"and\"" % for_what)
     if op == Average and any(not t.dtype.is_floating_point for t in tensors):
         op, postscale = Sum, postscale / process_set.size()
     return dict(reduction=_REDUCTIONS[op], prescale=prescale, postscale=postscale)
