@@ -380,6 +380,7 @@ static void body_different(struct rank_run *run)
                                       .out = out,
                                       .out_bytes = sizeof out };
     static const char *const names[] = { "reduce", "gather", "scatter" };
+    static const size_t none[RANKS_MAX] = { 0 };
     int odd = run->rank == run->size - 1, last = run->size - 1;
     char want[120];
 
@@ -400,8 +401,7 @@ static void body_different(struct rank_run *run)
                 snprintf(want, sizeof want, "tensor 'm': rank %d has type i32, rank 0 has f32", last);
             } else {
                 info.collective = odd ? HALAY_ALLTOALL : info.collective;
-                info.splits = (const size_t[RANKS_MAX]){ 0 };
-                info.splits = odd ? info.splits : NULL;
+                info.splits = odd ? none : NULL;
                 snprintf(want, sizeof want, "tensor 'm': rank %d has collective alltoall, rank 0 has %s", last,
                          names[kind]);
             }
