@@ -187,7 +187,10 @@ def killed():
         ctx.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
     request = ctx.allreduce_async(numpy.ones(2), name="during")
-    ctx.barrier()
+    try:
+        ctx.barrier()
+    except halay.PeerError:  # the death may overtake its end
+        pass
     failure = raises(halay.PeerError, request.wait, f"rank {victim}")
     assert victim in failure.ranks and failure.tensor == "during", (failure.ranks, failure.tensor)
     raises(halay.PeerError, lambda: ctx.allreduce(numpy.ones(2), name="after"), f"rank {victim}")
