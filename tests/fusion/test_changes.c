@@ -209,7 +209,7 @@ static void body_stall(struct rank_run *run)
 /* ---- halay_fini while other threads are in calls ---- */
 
 static struct {
-    _Atomic int rank_0_has_left;
+    _Atomic int ended; /* calls of rank 0 */
     enum halay_status status[3];
 } leaving;
 
@@ -219,6 +219,7 @@ static void *make_set(void *arg)
     struct halay_process_set *set;
 
     leaving.status[0] = halay_process_set_create(((struct rank_run *)arg)->ctx, ranks, 2, &set);
+    leaving.ended++;
     return NULL;
 }
 
@@ -228,6 +229,7 @@ static void *reduce(void *arg)
 
     leaving.status[1] =
         halay_allreduce(((struct rank_run *)arg)->ctx, "of rank 0 alone", &x, &x, 1, HALAY_F32, HALAY_SUM);
+    leaving.ended++;
     return NULL;
 }
 
@@ -237,6 +239,7 @@ static void *make_same_set(void *arg)
     struct halay_process_set *set;
 
     leaving.status[2] = halay_process_set_create(((struct rank_run *)arg)->ctx, ranks, 2, &set); /* waits its turn */
+    leaving.ended++;
     return NULL;
 }
 
@@ -247,8 +250,8 @@ static void body_leaving(struct rank_run *run)
     pthread_t threads[3];
 
     if (run->rank) {
-        while (!leaving.rank_0_has_left)
-            sched_yield();
+        while (leaving.ended < 3) /* and leaves then: halay_fini of rank 0 waits for it */
+            poll(NULL, 0, 1);
         return;
     }
     for (int i = 0; i < 3; i++)
@@ -259,7 +262,6 @@ static void body_leaving(struct rank_run *run)
     poll(NULL, 0, 20); /* so that all of them wait, as a rule */
     halay_fini(run->ctx);
     run->ctx = NULL;
-    leaving.rank_0_has_left = 1;
     for (int i = 0; i < 3; i++) {
         pthread_join(threads[i], NULL);
         CHECK(leaving.status[i] == HALAY_ERR_CLOSED, "%d: %d", i, leaving.status[i]);
@@ -277,7 +279,7 @@ int main(void)
     ranks_run(3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .sink = note_stall }, NULL,
               NULL);
     for (int i = 0; i < 10; i++) {
-        leaving.rank_0_has_left = 0;
+        leaving.ended = 0;
         ranks_run(2, 0, &(struct rank_run){ .body = body_leaving, .expected = "" }, NULL, NULL);
     }
     return test_end();
