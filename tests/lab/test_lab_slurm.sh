@@ -89,6 +89,16 @@ if test -e "$build/.libs/libhalay-mpi.so" && on_1 srun --mpi=list 2>&1 | grep -q
 else
     echo "skipped: this SLURM has no PMIx, or halay no MPI"
 fi
+library=$build/.libs/libhalay.so.1
+if ldd "$library" | grep -q libasan; then
+    echo "skipped: an interpreter cannot load a sanitizer's library"
+elif ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+    echo "skipped: no /usr/bin/python3 has torch"
+else
+    on_1 env HALAY_LIBRARY="$library" PYTHONPATH="$(realpath "$top_srcdir")/python" srun -N 2 -n 2 /usr/bin/python3 \
+        "$(realpath "$top_srcdir")/tests/python/torch_start.py" "$scratch/job/store" >"$dir/out" 2>"$dir/err"
+    check "srun starts ranks of torch.distributed" test "$(grep -c 'of 2 met' "$dir/out")" = 2
+fi
 on_1 srun -n 2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "tasks that cannot meet are refused" \
     test "$(grep -c 'one of 2 (SLURM_STEP_NUM_TASKS=2, SLURM_PROCID=[01])' "$dir/err")" = 2

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # torch.distributed over halay: every collective, in groups too, works and futures, errors, a training by DDP beside
-# gloo's; and without halayrun a rank that dies and one that gives up.
+# gloo's; and without halayrun a rank that dies, one that gives up, and a start by each MPI's mpirun.
 . "$top_srcdir/tests/python/lib.sh"
 need torch
 store=$(mktemp -d)
@@ -12,3 +12,11 @@ for size in 1 2 3; do
     echo "$size ranks: as torch has it"
 done
 "$python" "$top_srcdir/tests/python/torch_death.py"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+for mpirun in mpirun.openmpi mpirun.mpich; do
+    if command -v "$mpirun" >/dev/null 2>&1; then
+        "$mpirun" -np 2 "$python" "$top_srcdir/tests/python/torch_start.py" "$store/$mpirun"
+    else
+        echo "skipped: no $mpirun"
+    fi
+done
