@@ -297,6 +297,10 @@ preset "every 1M, window 36 + 12; train < 2027-05-31 00:00:00, valid < 2029-01-3
 if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
     series "%Y-%m-%d %H:%M:%S" 3600 1000
     preset "every 1h, window 168 + 24; train < 2014-02-03 08:00:00"
+    series "%Y-%m-%d %H:%M:%S" 900 4000
+    preset "every 15min, window 672 + 96"
+    grep -q "^minute .* known" "$scratch/said" && grep -q "^hour .* known" "$scratch/said" ||
+        wrong "the preset of quarters of an hour has no minute: $(cat "$scratch/said")"
     series "%Y-%m-%d" 86400 300
     preset "every 1d, window 84 + 28"
     series "%Y-%m-%d" 86401 300

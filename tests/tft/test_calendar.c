@@ -238,6 +238,14 @@ static void values(void)
     CHECK(tft_calendar_value(TFT_CALENDAR_DAY_OF_MONTH, &d) == 31 &&
           tft_calendar_value(TFT_CALENDAR_DAY_OF_YEAR, &d) == 365);
     CHECK(tft_calendar_value(TFT_CALENDAR_WEEK, &d) == 52 && tft_calendar_value(TFT_CALENDAR_MONTH, &d) == 12);
+    CHECK(tft_calendar_value(TFT_CALENDAR_MINUTE, &d) == 30 && tft_calendar_value(TFT_CALENDAR_QUARTER, &d) == 4 &&
+          tft_calendar_value(TFT_CALENDAR_IS_WEEKEND, &d) == 1);
+    tft_time_to_date(tft_time_from_date(2018, 1, 1, 0, 15, 0), &d); /* a Monday */
+    CHECK(tft_calendar_value(TFT_CALENDAR_QUARTER, &d) == 1 && tft_calendar_value(TFT_CALENDAR_IS_WEEKEND, &d) == 0);
+    for (int month = 1; month <= 12; month++) {
+        tft_time_to_date(tft_time_from_date(2018, month, 1, 0, 0, 0), &d);
+        CHECK(tft_calendar_value(TFT_CALENDAR_QUARTER, &d) == (month - 1) / 3 + 1);
+    }
     tft_calendar_range(TFT_CALENDAR_MONTH, &first, &count);
     CHECK(first == 1 && count == 12);
 }

@@ -12,8 +12,8 @@
 
 enum { DAY_SECONDS = 86400 };
 
-const char *const tft_calendar_names[] = { "none",  "hour",  "day_of_week", "day_of_month", "day_of_year", "week",
-                                           "month", "steps", NULL };
+const char *const tft_calendar_names[] = { "none", "minute", "hour",    "day_of_week", "day_of_month", "day_of_year",
+                                           "week", "month",  "quarter", "is_weekend",  "steps",        NULL };
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -89,10 +89,11 @@ void tft_time_to_date(int64_t time, struct tft_date *date)
 void tft_calendar_range(enum tft_calendar calendar, int *first, int *count)
 {
     static const int ranges[][2] = {
-        [TFT_CALENDAR_HOUR] = { 0, 24 },         [TFT_CALENDAR_DAY_OF_WEEK] = { 0, 7 },
-        [TFT_CALENDAR_DAY_OF_MONTH] = { 1, 31 }, [TFT_CALENDAR_DAY_OF_YEAR] = { 1, 366 },
-        [TFT_CALENDAR_WEEK] = { 1, 53 },         [TFT_CALENDAR_MONTH] = { 1, 12 },
-        [TFT_CALENDAR_STEPS] = { 0, 0 },
+        [TFT_CALENDAR_MINUTE] = { 0, 60 },       [TFT_CALENDAR_QUARTER] = { 1, 4 },
+        [TFT_CALENDAR_IS_WEEKEND] = { 0, 2 },    [TFT_CALENDAR_HOUR] = { 0, 24 },
+        [TFT_CALENDAR_DAY_OF_WEEK] = { 0, 7 },   [TFT_CALENDAR_DAY_OF_MONTH] = { 1, 31 },
+        [TFT_CALENDAR_DAY_OF_YEAR] = { 1, 366 }, [TFT_CALENDAR_WEEK] = { 1, 53 },
+        [TFT_CALENDAR_MONTH] = { 1, 12 },        [TFT_CALENDAR_STEPS] = { 0, 0 },
     };
 
     *first = ranges[calendar][0];
@@ -102,6 +103,8 @@ void tft_calendar_range(enum tft_calendar calendar, int *first, int *count)
 int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date)
 {
     switch (calendar) {
+    case TFT_CALENDAR_MINUTE:
+        return date->minute;
     case TFT_CALENDAR_HOUR:
         return date->hour;
     case TFT_CALENDAR_DAY_OF_WEEK:
@@ -114,6 +117,10 @@ int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date)
         return date->week;
     case TFT_CALENDAR_MONTH:
         return date->month;
+    case TFT_CALENDAR_QUARTER:
+        return (date->month + 2) / 3;
+    case TFT_CALENDAR_IS_WEEKEND:
+        return date->day_of_week >= 5;
     default:
         return 0;
     }

@@ -25,13 +25,16 @@ struct tft_date {
 /* Calendar inputs. */
 enum tft_calendar {
     TFT_CALENDAR_NONE,
+    TFT_CALENDAR_MINUTE, /* of the hour */
     TFT_CALENDAR_HOUR,
     TFT_CALENDAR_DAY_OF_WEEK,
     TFT_CALENDAR_DAY_OF_MONTH,
     TFT_CALENDAR_DAY_OF_YEAR,
     TFT_CALENDAR_WEEK,
     TFT_CALENDAR_MONTH,
-    TFT_CALENDAR_STEPS, /* since the data set's first moment */
+    TFT_CALENDAR_QUARTER,
+    TFT_CALENDAR_IS_WEEKEND, /* 1 on Saturday and Sunday */
+    TFT_CALENDAR_STEPS,      /* since the data set's first moment */
 };
 
 /* Names by number ("none" first), ended by NULL. */

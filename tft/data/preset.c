@@ -185,7 +185,7 @@ static enum halay_status find_step(struct scan *s)
 /* What the window and the calendar are for steps of some length. */
 struct habit {
     size_t encoder, horizon;
-    const char *calendar[4]; /* inputs, ended by NULL */
+    const char *calendar[5]; /* inputs, ended by NULL */
 };
 
 static struct habit habit_of(const struct scan *s)
@@ -205,6 +205,8 @@ static struct habit habit_of(const struct scan *s)
     if (count >= DAY)
         return (struct habit){ 84, 28, { "day_of_week", "day_of_month", "month" } };
     size_t day = (size_t)(DAY / count) < 168 ? (size_t)(DAY / count) : 168;
+    if (count % HOUR)
+        return (struct habit){ 7 * day, day, { "minute", "hour", "day_of_week", "month" } };
     return (struct habit){ 7 * day, day, { "hour", "day_of_week", "month" } };
 }
 
