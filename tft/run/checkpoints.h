@@ -39,7 +39,7 @@ struct tft_training_state {
     struct tft_run_length length;
     int32_t judged, in_vain, halvings;
     int32_t pending; /* this step's evaluation is still due */
-    int32_t levels;  /* what training chose (tft/train/levels.h); 0: nothing yet, or there is no choice. The schema of
+    int32_t levels;  /* what training chose (tft_schema_choose); 0: nothing yet, or there is no choice. The schema of
                         the run's description says it too, so that no file needs it here. */
 };
 

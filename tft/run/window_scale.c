@@ -60,15 +60,13 @@ static float season_before(const struct rows *r, size_t o, size_t h)
     return r->values[(length - 1) * d->real_count + last];
 }
 
-static void scale_target(const struct rows *r, size_t o, struct tft_batch *batch, size_t b)
+/* level: of its column; {0, 1} where that is not scaled. */
+static void scale_target(const struct rows *r, size_t o, struct level level, struct tft_batch *batch, size_t b)
 {
     const struct tft_schema *s = &r->data->schema;
     const struct tft_input *input = &s->inputs[s->targets[o]];
     size_t O = s->target_count, D = s->horizon;
-    struct level level = { 0, 1 };
 
-    if (is_scaled(input))
-        level = level_of(r, r->data->real_count - O + o);
     for (size_t h = 0; h < D; h++) {
         size_t at = (b * D + h) * O + o;
         batch->offsets[at] = input->relative == TFT_RELATIVE_SEASON ? season_before(r, o, h) : level.mean;
@@ -79,18 +77,21 @@ static void scale_target(const struct rows *r, size_t o, struct tft_batch *batch
 
 void tft_window_scale(const struct tft_data *d, const struct tft_window *w, struct tft_batch *batch, size_t b)
 {
-    size_t columns = d->real_count, steps = w->length + d->schema.horizon;
+    size_t columns = d->real_count, steps = w->length + d->schema.horizon, O = d->schema.target_count;
     size_t end = (b + 1) * (d->schema.encoder + d->schema.horizon);
     struct rows r = { d, w, batch->reals + (end - steps) * columns };
     struct level levels[TFT_INPUTS_MAX];
 
-    for (size_t o = 0; o < d->schema.target_count; o++)
-        if (is_scaled(&d->schema.inputs[d->schema.targets[o]]) ||
-            d->schema.inputs[d->schema.targets[o]].relative == TFT_RELATIVE_SEASON)
-            scale_target(&r, o, batch, b);
-    for (size_t k = 0; k < columns; k++) /* before any column changes: a lag goes by its input's */
+    for (size_t k = 0; k < columns; k++) { /* before any column changes: a lag goes by its input's */
+        levels[k] = (struct level){ 0, 1 };
         if (is_scaled(&d->schema.inputs[d->reals[k]]))
             levels[k] = level_of(&r, base_column(d, d->reals[k]));
+    }
+    for (size_t o = 0; o < O; o++) {
+        const struct tft_input *target = &d->schema.inputs[d->schema.targets[o]];
+        if (is_scaled(target) || target->relative == TFT_RELATIVE_SEASON)
+            scale_target(&r, o, levels[columns - O + o], batch, b);
+    }
     for (size_t k = 0; k < columns; k++)
         for (size_t t = 0; is_scaled(&d->schema.inputs[d->reals[k]]) && t < steps; t++)
             r.values[t * columns + k] = (r.values[t * columns + k] - levels[k].mean) / levels[k].spread;
