@@ -127,7 +127,7 @@ static void selection_forward(struct tft_workspace *w, const struct pass *pass, 
     selection_inputs(w, vsn, row, inputs);
     vsn_forward(&own, vsn, state, (struct vsn_rows){ inputs, context, row, rows }, w->selected + row * H, w->scratch);
     if (w->alike)
-        shared_rows_spread(w, R, H, w->selected + row * H);
+        shared_rows_spread(w, row, R, H, w->selected + row * H);
 }
 
 static void selections_forward(struct tft_workspace *w, const struct pass *pass)

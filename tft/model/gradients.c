@@ -330,6 +330,11 @@ enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_
     return (enum halay_status)atomic_load(&workers->failure);
 }
 
+const struct tft_workspace *tft_workers_workspace(const struct tft_workers *workers, int thread)
+{
+    return workers->workspaces[thread];
+}
+
 /* Spare blocks for n granules: see the top. */
 static size_t spares_for(size_t n, size_t threads)
 {

@@ -72,6 +72,8 @@ struct tft_forward {
     int with_loss;
 };
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward);
+/* A thread's workspace, which holds the granule that `take` was called for: for tft_workspace_weights. */
+const struct tft_workspace *tft_workers_workspace(const struct tft_workers *workers, int thread);
 
 /* Seconds of all threads in each part, since creation. (TFT_PART_COUNT) */
 void tft_workers_seconds(const struct tft_workers *workers, double *seconds);

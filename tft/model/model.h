@@ -110,4 +110,16 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
                        double *loss);
 
+/* Where to copy what a forecast weighed; NULL: not wanted. The variables of a selection are in its order
+ * (tft_config_choice); a variable that is alone weighs 1. What the padding before a shorter history weighs means
+ * nothing, and no attention goes there. */
+struct tft_weights {
+    real *statics;   /* (B, static variables) sums to 1 */
+    real *history;   /* (B, E, variables of the past) each step sums to 1 */
+    real *future;    /* (B, D, known variables) likewise */
+    real *attention; /* (B, heads, D, E + D) of each step of the horizon to each step of the window; sums to 1 */
+};
+/* After tft_model_predict, until the workspace's next use. */
+void tft_workspace_weights(const struct tft_workspace *workspace, const struct tft_weights *weights);
+
 #endif

@@ -142,10 +142,10 @@ void selection_inputs(const struct tft_workspace *workspace, const struct vsn *v
 size_t shared_rows_slots(size_t rows);
 int shared_rows_statics(const struct tft_workspace *workspace);
 /* Brings the distinct ones of rows [row, row + R) of a selection's inputs to the front, in their order, and returns how
- * many they are; places then has where each row went. */
+ * many they are; places[row + r] is then where row + r went, counted from row. */
 size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
-/* rows (R, H): from the ones in front to all R. */
-void shared_rows_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows);
+/* rows (R, H), the window's from row on: from the ones in front to all R. */
+void shared_rows_spread(const struct tft_workspace *workspace, size_t row, size_t R, size_t H, real *rows);
 
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);

@@ -105,14 +105,16 @@ size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn
             move(&rows, r, count);
             taken[slot] = ++count;
         }
-        workspace->places[r] = taken[slot] - 1;
+        workspace->places[row + r] = taken[slot] - 1;
     }
     return count;
 }
 
-void shared_rows_spread(const struct tft_workspace *workspace, size_t R, size_t H, real *rows)
+void shared_rows_spread(const struct tft_workspace *workspace, size_t row, size_t R, size_t H, real *rows)
 {
+    const size_t *places = workspace->places + row;
+
     for (size_t r = R; r-- > 0;)
-        if (workspace->places[r] != r)
-            memcpy(rows + r * H, rows + workspace->places[r] * H, H * sizeof *rows);
+        if (places[r] != r)
+            memcpy(rows + r * H, rows + places[r] * H, H * sizeof *rows);
 }
