@@ -5,6 +5,7 @@
 #include "tests/test.h"
 #include "tft/run/learning_rate.h"
 #include "tft/run/run_length.h"
+#include "tft/score/intervals.h"
 #include "tft/score/scores.h"
 #include "tft/train/sampler.h"
 #include <math.h>
@@ -64,10 +65,30 @@ static void sums(void)
     CHECK(near(at(j, "mase", NULL), (1.0 / 2 + 4.0 / 2 + 4.0 / 4) / 4));
     CHECK(near(at(j, "wql", NULL), (at(j, "q_risk", "p10") + at(j, "q_risk", "p50") + at(j, "q_risk", "p90")) / 3));
     CHECK(near(at(j, "coverage_p10_p90", NULL), 0.75) && near(at(j, "crossing", NULL), 0.25));
+    /* the outer interval: widths 4, 4, 9, 20, and the 40 lies 1 above the third */
+    CHECK(near(at(j, "width", NULL), (4 + 4 + 9 + 20) / 4.0));
+    CHECK(near(at(j, "interval_score", NULL), (4 + 4 + 9 + 20 + 2 / 0.2 * 1) / 4), "%g", at(j, "interval_score", NULL));
+    CHECK(near(at(j, "wis", NULL), (9 / 2.0 + 0.1 * (4 + 4 + 9 + 20 + 10)) / 1.5 / 4), "%g", at(j, "wis", NULL));
+    CHECK(near(at(j, "crps", NULL), 2 * (0.3 * 2.4 + 0.4 * 4.5 + 0.3 * 2.3) / 4), "%g", at(j, "crps", NULL));
+    CHECK(near(at(j, "reliability", "p10"), 0) && near(at(j, "reliability", "p50"), 0.5) &&
+          near(at(j, "reliability", "p90"), 0.75));
+    CHECK(near(at(j, "pit", "p0_p10"), 0) && near(at(j, "pit", "p10_p50"), 0.5 / 0.4) &&
+          near(at(j, "pit", "p50_p90"), 0.25 / 0.4) && near(at(j, "pit", "p90_p100"), 0.25 / 0.1));
     CHECK(near(at(json_object_get(json_object_get(j, "by_entity"), "b"), "q_risk", "p50"), 4.0 / 70));
     CHECK(json_array_size(json_object_get(j, "by_horizon")) == 2);
     json_decref(j);
     tft_scores_fini(&s);
+}
+
+/* Quantiles that are no intervals have no interval's scores; parts of [0, 1] still add up to a CRPS. */
+static void lopsided(void)
+{
+    static const double quantiles[] = { 0.25, 0.5, 0.9 }, even[] = { 0.1, 0.9 }, losses[] = { 1, 2, 4 };
+
+    CHECK(isnan(tft_interval_score(quantiles, 3, losses)) && isnan(tft_weighted_interval_score(quantiles, 3, losses)));
+    CHECK(near(tft_crps(quantiles, 3, losses), 2 * (0.375 * 1 + 0.325 * 2 + 0.3 * 4)));
+    CHECK(tft_interval_partner(quantiles, 3, 1) == TFT_NO_PARTNER && tft_interval_partner(even, 2, 1) == 0);
+    CHECK(near(tft_weighted_interval_score(even, 2, losses), 3));
 }
 
 static int is_null(const json_t *object, const char *key)
@@ -334,6 +355,7 @@ int main(void)
 {
     losses();
     sums();
+    lopsided();
     nothing();
     zeros();
     schedule();

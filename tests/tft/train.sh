@@ -71,12 +71,17 @@ check "find a learning rate" train --find-learning-rate --threads 2
 grep -qE '^learning_rate: [0-9.]+e-0[1-5]$' "$scratch/said" || wrong "no learning rate: $(tail -n 3 "$scratch/said")"
 
 check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 \
-    --json "$scratch/scores.json"
-for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 crossing naive \
-    by_entity by_horizon; do
+    --json "$scratch/scores.json" --csv "$scratch/scores.csv"
+for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 width \
+    interval_score wis crps reliability pit crossing naive by_entity by_horizon; do
     grep -q "^ \"$key\":" "$scratch/scores.json" || wrong "evaluate --json has no key '$key'"
 done
 grep -q '^ "windows": 732,' "$scratch/scores.json" || wrong "evaluate has not 732 windows"
+# The same as a table: all, 24 horizons, 4 entities.
+[ "$(wc -l <"$scratch/scores.csv")" -eq 30 ] || wrong "evaluate --csv has not 30 lines"
+for row in 'target,scope,name,values,q_risk_p10,.*,pit_p90_p100,crossing$' ',horizon,24,732,' ',entity,PJME,4391,'; do
+    grep -q "^$row" "$scratch/scores.csv" || wrong "evaluate --csv lacks '$row': $(head -n 1 "$scratch/scores.csv")"
+done
 # Who forecasts quantiles out of order is told what prevents it, and nobody else.
 crossing=$(sed -n 's/^ "crossing": \([^,]*\),*$/\1/p' "$scratch/scores.json")
 hints=$(grep -c "'crossing: forbid' in training prevents it" "$scratch/said" || :)
@@ -105,7 +110,7 @@ check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scrat
 tail -n 1 "$scratch/page.html" | grep -q '</html>' || wrong "the page has no end"
 if grep -qE '<script|src=|href=|https?://' "$scratch/page.html"; then wrong "the page needs something from elsewhere"; \
     fi
-[ "$(grep -c '<svg' "$scratch/page.html")" -ge 8 ] || wrong "the page has not all its charts"
+[ "$(grep -c '<svg' "$scratch/page.html")" -ge 12 ] || wrong "the page has not all its charts"
 check "report without data" "$tft" report --run "$run" -o "$scratch/small.html"
 
 # To PyTorch and back: the same forecasts and the same bits, and training goes on from there.

@@ -10,7 +10,7 @@
 #include "tft/score/score_output.h"
 
 struct request {
-    const char *checkpoint, *data, *json;
+    const char *checkpoint, *data, *json, *csv;
     struct tft_window_choice windows;
 };
 
@@ -24,6 +24,8 @@ static const struct halay_option option_rows[] = {
       SETS(windows.stride), .least = 1, .most = TFT_STEPS_MAX },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
       SETS(json) },
+    { "--csv", NULL, "FILE", "write the scores of all values, by horizon and by entity as a table", HALAY_OPTION_TEXT,
+      SETS(csv) },
     { .name = NULL },
 };
 
@@ -41,13 +43,15 @@ static const struct halay_command_line command_line = {
 static enum halay_status evaluate(struct halay_log *log, const struct request *r)
 {
     struct tft_inference s = { 0 };
-    struct tft_output out = { 0 };
+    struct tft_output out = { 0 }, csv = { 0 };
     json_t *result = NULL;
     enum halay_status status = tft_inference_init(log, r->checkpoint, r->data, &s);
 
     tft_interrupt_watch(); /* or another rank's death would leave this one waiting */
     if (!status && s.rank == 0)
         status = tft_score_output_open(log, r->json, &out);
+    if (!status && s.rank == 0)
+        status = tft_score_output_open(log, r->csv, &csv);
     if (!status)
         status = tft_inference_evaluate(&s, r->windows.split,
                                         r->windows.stride ? r->windows.stride : s.data.schema.stride, &result);
@@ -55,7 +59,10 @@ static enum halay_status evaluate(struct halay_log *log, const struct request *r
         halay_error(log, "interrupted by a signal; there are no scores");
     if (!status && s.rank == 0)
         status = tft_score_output_write(log, &s.run.config.quantiles, &out, result);
+    if (!status && csv.file)
+        status = tft_score_output_csv(&csv, result);
     tft_output_abort(&out);
+    tft_output_abort(&csv);
     json_decref(result);
     tft_inference_fini(&s);
     return status;

@@ -5,6 +5,7 @@
  */
 #include "tft/report/report.h"
 #include "tft/report/chart.h"
+#include "tft/report/interval_page.h"
 #include "tft/score/naive.h"
 #include <math.h>
 #include <stdlib.h>
@@ -384,6 +385,7 @@ void tft_report_write(FILE *f, const struct tft_report *r)
     write_forecasts(f, r);
     write_losses(f, r);
     if (r->scores) {
+        write_each(f, r, tft_interval_page_write);
         write_each(f, r, write_horizons);
         write_each(f, r, write_entities);
     }

@@ -27,8 +27,7 @@ enum halay_status tft_forecast_file_format(struct halay_log *log, const char *fo
     return HALAY_OK;
 }
 
-/* A field of a CSV row, quoted where it must be. */
-static void write_field(FILE *file, const char *text)
+void tft_write_field(FILE *file, const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {
         fputs(text, file);
@@ -77,9 +76,9 @@ static void write_json(const struct tft_forecast_file *f, const struct row *r)
 
 static void write_csv(const struct tft_forecast_file *f, const struct row *r)
 {
-    write_field(f->file, r->entity);
+    tft_write_field(f->file, r->entity);
     fprintf(f->file, ",%s,%s,%zu,", r->origin, r->time, r->horizon);
-    write_field(f->file, r->target);
+    tft_write_field(f->file, r->target);
     for (size_t i = 0; i < f->quantiles->count; i++)
         fprintf(f->file, ",%.9g", r->p[i]);
     if (f->backtest && r->actual)

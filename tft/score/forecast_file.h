@@ -24,6 +24,9 @@ struct tft_forecast_file {
  * there is no such format. */
 enum halay_status tft_forecast_file_format(struct halay_log *log, const char *format, const char *name, int *json);
 
+/* Write a field of a CSV row, quoted where it must be. */
+void tft_write_field(FILE *file, const char *text);
+
 /* Neither looks at the stream's errors: its owner does, at the end. */
 void tft_forecast_file_header(const struct tft_forecast_file *file);
 /* A tft_forecast_take that writes a window's forecast; arg is a struct tft_forecast_file. */

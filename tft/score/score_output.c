@@ -3,8 +3,10 @@
  * Scores as a table for people and as JSON for programs.
  */
 #include "tft/score/score_output.h"
+#include "tft/score/forecast_file.h"
 #include "tft/score/naive.h"
 #include "tft/score/scores.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +44,8 @@ static void print_row(const char *name, const json_t *q_risk, const json_t *medi
 /* Is it a score that is one number? */
 static int has_row(const char *key)
 {
-    static const char *const keys[] = { "mae", "rmse", "smape", "mase", "wql", "crossing", NULL };
+    static const char *const keys[] = { "mae", "rmse", "smape",    "mase", "wql", "width", "interval_score",
+                                        "wis", "crps", "crossing", NULL };
     size_t i = 0;
 
     while (keys[i] && strcmp(keys[i], key))
@@ -50,11 +53,48 @@ static int has_row(const char *key)
     return keys[i] || !strncmp(key, "coverage", 8);
 }
 
+/* Between which values a score lies over the horizons, or the entities. */
+static void print_range(const char *over, const json_t *list, const char *key)
+{
+    double low = INFINITY, high = -INFINITY;
+    size_t n = json_is_array(list) ? json_array_size(list) : 0;
+    const char *name;
+    json_t *of;
+
+    for (size_t i = 0; i < n; i++) {
+        low = fmin(low, number(json_array_get(list, i), key, NULL));
+        high = fmax(high, number(json_array_get(list, i), key, NULL));
+    }
+    json_object_foreach((json_t *)list, name, of) {
+        low = fmin(low, number(of, key, NULL));
+        high = fmax(high, number(of, key, NULL));
+        n++;
+    }
+    if (n > 1)
+        printf("   by %s %.3g to %.3g", over, low, high);
+}
+
+static void print_score(const json_t *r, const char *key, const json_t *value)
+{
+    const char *why = strcmp(key, "mase") ? NULL : json_string_value(json_object_get(r, "no_mase"));
+
+    if (!json_is_number(value)) {
+        printf("%-28s %8s%s%s\n", key, "-", why ? "   " : "", why ? why : "");
+        return;
+    }
+    printf("%-28s %8.4g", key, json_number_value(value));
+    if (!strncmp(key, "coverage", 8)) {
+        print_range("horizon", json_object_get(r, "by_horizon"), key);
+        print_range("entity", json_object_get(r, "by_entity"), key);
+    }
+    printf("\n");
+}
+
 /* The scores of one target, or the means of several. */
 static void print_scores(const json_t *r, const char *median)
 {
     const json_t *q_risk = json_object_get(r, "q_risk"), *naive = json_object_get(r, "naive");
-    const char *key, *why = json_string_value(json_object_get(r, "no_mase"));
+    const char *key;
     json_t *value;
 
     printf("%-28s", "q-risk");
@@ -75,12 +115,10 @@ static void print_scores(const json_t *r, const char *median)
     }
     if (*warning)
         printf("%s\n", warning);
+    print_row("values up to the quantile", json_object_get(r, "reliability"), NULL, median);
     json_object_foreach((json_t *)r, key, value) {
-        if (has_row(key) && json_is_number(value))
-            printf("%-28s %8.4g\n", key, json_number_value(value));
-        else if (has_row(key))
-            printf("%-28s %8s%s%s\n", key, "-", why && !strcmp(key, "mase") ? "   " : "",
-                   why && !strcmp(key, "mase") ? why : "");
+        if (has_row(key))
+            print_score(r, key, value);
     }
     if (number(r, "crossing", NULL) > CROSSING_OFTEN)
         printf(
@@ -113,10 +151,78 @@ static void print_table(const json_t *r, const struct tft_list *quantiles)
     }
 }
 
-enum halay_status tft_score_output_open(struct halay_log *log, const char *path, struct tft_output *json)
+enum halay_status tft_score_output_open(struct halay_log *log, const char *path, struct tft_output *out)
 {
-    *json = (struct tft_output){ 0 };
-    return path ? tft_output_open(log, path, json) : HALAY_OK;
+    *out = (struct tft_output){ 0 };
+    return path ? tft_output_open(log, path, out) : HALAY_OK;
+}
+
+/* ---- CSV ---- */
+
+/* A row's cells: the numbers under the keys of `like`, which are those of one horizon; of NULL: their
+ * names. */
+static void write_cells(FILE *file, const json_t *like, const json_t *of)
+{
+    const char *key, *inner;
+    json_t *value, *part;
+
+    json_object_foreach((json_t *)like, key, value) {
+        const json_t *mine = json_object_get(of, key);
+        if (!strcmp(key, "horizon"))
+            continue;
+        if (!json_is_object(value) && !of)
+            fprintf(file, ",%s", key);
+        else if (!json_is_object(value))
+            fprintf(file, json_is_number(mine) ? ",%.9g" : ",", json_number_value(mine));
+        json_object_foreach(json_is_object(value) ? value : NULL, inner, part) {
+            const json_t *number_of = json_object_get(mine, inner);
+            if (!of)
+                fprintf(file, ",%s_%s", key, inner);
+            else
+                fprintf(file, json_is_number(number_of) ? ",%.9g" : ",", json_number_value(number_of));
+        }
+    }
+    fputc('\n', file);
+}
+
+static void write_rows(FILE *file, const char *target, const json_t *scores, const json_t *like)
+{
+    const json_t *horizons = json_object_get(scores, "by_horizon"), *entities = json_object_get(scores, "by_entity");
+    const char *id;
+    json_t *of;
+
+    tft_write_field(file, target);
+    fputs(",all,", file);
+    write_cells(file, like, scores);
+    for (size_t h = 0; h < json_array_size(horizons); h++) {
+        tft_write_field(file, target);
+        fprintf(file, ",horizon,%zu", h + 1);
+        write_cells(file, like, json_array_get(horizons, h));
+    }
+    json_object_foreach((json_t *)entities, id, of) {
+        tft_write_field(file, target);
+        fputs(",entity,", file);
+        tft_write_field(file, id);
+        write_cells(file, like, of);
+    }
+}
+
+enum halay_status tft_score_output_csv(struct tft_output *csv, const json_t *result)
+{
+    const json_t *targets = json_object_get(result, "targets"), *first = result;
+    const char *name;
+    json_t *scores;
+
+    if (targets)
+        first = json_object_iter_value(json_object_iter((json_t *)targets));
+    const json_t *like = json_array_get(json_object_get(first, "by_horizon"), 0);
+    fputs("target,scope,name", csv->file);
+    write_cells(csv->file, like, NULL);
+    if (!targets)
+        write_rows(csv->file, "", result, like);
+    json_object_foreach((json_t *)targets, name, scores)
+        write_rows(csv->file, name, scores, like);
+    return tft_output_commit(csv);
 }
 
 enum halay_status tft_score_output_write(struct halay_log *log, const struct tft_list *quantiles,

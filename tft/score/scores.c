@@ -6,6 +6,7 @@
  * References: TFT paper equation 26; Hyndman and Koehler 2006 for the scaled error.
  */
 #include "tft/score/scores.h"
+#include "tft/score/intervals.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,13 +61,17 @@ static void add_to_sums(const struct tft_scores *s, struct tft_sums *sums, doubl
                         double naive_error)
 {
     double error = fabs(y - p[s->median]), both = fabs(y) + fabs(p[s->median]);
+    size_t above = 0;
     int crossed = 0;
 
     for (size_t q = 0; q < s->quantile_count; q++) {
         sums->quantile_loss[q] += tft_quantile_loss(y, p[q], s->quantiles[q]);
         crossed |= q && p[q] < p[q - 1];
+        above += y > p[q];
     }
     sums->n++;
+    sums->above[above]++;
+    sums->width += p[s->quantile_count - 1] - p[0];
     sums->absolute += error;
     sums->squared += error * error;
     sums->size += fabs(y);
@@ -172,17 +177,71 @@ static json_t *per_value(double sum, size_t n)
     return n ? json_real(sum / (double)n) : json_null();
 }
 
+/* The share of values that are not above each quantile (put in order): {"p10": ...}. */
+static json_t *reliability_json(const struct tft_scores *s, const struct tft_sums *sums)
+{
+    json_t *object = json_object();
+    size_t n = 0;
+
+    for (size_t q = 0; q < s->quantile_count; q++) {
+        char name[32];
+        n += sums->above[q];
+        tft_quantile_name(s->quantiles[q], name, sizeof name);
+        json_object_set_new(object, name, per_value((double)n, sums->n));
+    }
+    return object;
+}
+
+/* The histogram of y's place in its forecast distribution: of each part between two quantiles, and of the two outside,
+ * the share of values there divided by the share that the quantiles promise. {"p0_p10": ..., "p10_p50": ...} */
+static json_t *pit_json(const struct tft_scores *s, const struct tft_sums *sums)
+{
+    json_t *object = json_object();
+
+    for (size_t q = 0; q <= s->quantile_count; q++) {
+        double low = q ? s->quantiles[q - 1] : 0, high = q < s->quantile_count ? s->quantiles[q] : 1;
+        char from[32], to[32], name[80];
+        tft_quantile_name(low, from, sizeof from);
+        tft_quantile_name(high, to, sizeof to);
+        snprintf(name, sizeof name, "%s_%s", from, to);
+        json_object_set_new(object, name, per_value((double)sums->above[q] / (high - low), sums->n));
+    }
+    return object;
+}
+
+/* A score per value of the sums of quantile losses; null where there is none. */
+static json_t *of_losses(const struct tft_scores *s, const struct tft_sums *sums,
+                         double (*score)(const double *quantiles, size_t count, const double *losses))
+{
+    double sum = score(s->quantiles, s->quantile_count, sums->quantile_loss);
+
+    return isnan(sum) ? json_null() : per_value(sum, sums->n);
+}
+
+static void put_intervals(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
+{
+    char low[32], high[32], name[80];
+
+    tft_quantile_name(s->quantiles[0], low, sizeof low);
+    tft_quantile_name(s->quantiles[s->quantile_count - 1], high, sizeof high);
+    snprintf(name, sizeof name, "coverage_%s_%s", low, high);
+    json_object_set_new(object, name, per_value((double)sums->covered, sums->n));
+    json_object_set_new(object, "width", per_value(sums->width, sums->n));
+    json_object_set_new(object, "interval_score", of_losses(s, sums, tft_interval_score));
+    json_object_set_new(object, "wis", of_losses(s, sums, tft_weighted_interval_score));
+    json_object_set_new(object, "crps", of_losses(s, sums, tft_crps));
+    json_object_set_new(object, "reliability", reliability_json(s, sums));
+    json_object_set_new(object, "pit", pit_json(s, sums));
+    json_object_set_new(object, "crossing", per_value((double)sums->crossed, sums->n));
+}
+
 /* Add the scores of some sums to an object. */
 static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
 {
     double wql = 0;
-    char low[32], high[32], name[80];
 
     for (size_t q = 0; q < s->quantile_count; q++)
         wql += tft_sums_q_risk(sums, q) / (double)s->quantile_count;
-    tft_quantile_name(s->quantiles[0], low, sizeof low);
-    tft_quantile_name(s->quantiles[s->quantile_count - 1], high, sizeof high);
-    snprintf(name, sizeof name, "coverage_%s_%s", low, high);
     json_object_set_new(object, "values", json_integer((json_int_t)sums->n));
     json_object_set_new(object, "q_risk", tft_scores_q_risk_json(s, sums));
     json_object_set_new(object, "mae", per_value(sums->absolute, sums->n));
@@ -190,8 +249,7 @@ static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, 
     json_object_set_new(object, "smape", per_value(sums->symmetric, sums->n));
     json_object_set_new(object, "mase", per_value(sums->scaled, sums->scaled_n));
     json_object_set_new(object, "wql", per_value(wql, sums->size > 0));
-    json_object_set_new(object, name, per_value((double)sums->covered, sums->n));
-    json_object_set_new(object, "crossing", per_value((double)sums->crossed, sums->n));
+    put_intervals(s, sums, object);
 }
 
 json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
@@ -264,7 +322,8 @@ static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
 
 json_t *tft_scores_mean_json(json_t *const *of, size_t n)
 {
-    static const char *const with_unit[] = { "mae", "rmse", "by_entity", "by_horizon", "naive", "no_mase", NULL };
+    static const char *const with_unit[] = { "mae",       "rmse",       "width", "interval_score", "wis", "crps",
+                                             "by_entity", "by_horizon", "naive", "no_mase",        NULL };
     json_t *mean = json_object();
     const char *key;
     json_t *value;

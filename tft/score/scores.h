@@ -23,7 +23,9 @@ struct tft_sums {
     double symmetric;         /* 2 |y - p| / (|y| + |p|) */
     double scaled;            /* |y - p| / the entity's naive error in training, of scaled_n values that have one */
     size_t scaled_n;
-    size_t covered, crossed; /* y between the outer quantiles; quantiles out of order */
+    double width;                              /* between the outer quantiles */
+    size_t covered, crossed;                   /* y between the outer quantiles; quantiles out of order */
+    size_t above[TFT_SCORE_QUANTILES_MAX + 1]; /* y above so many of the quantiles */
 };
 
 struct tft_scores {
