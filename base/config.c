@@ -79,7 +79,7 @@ static const struct row table[] = {
     { ROW("HALAY_PROCESS_SETS", NULL, "",
           "process sets made at the start, the same on all ranks: 0,1;2-5 is two of them"),
       .type = NAME, FIELD(process_sets) },
-    { ROW("HALAY_SEGMENT_BYTES", NULL, "0", "address space of a rank's shared segment; 0: as much as there is memory"),
+    { ROW("HALAY_SEGMENT_BYTES", NULL, "0", "address space of a rank's shared segment; 0: memory plus 8 GiB"),
       .type = SIZE, FIELD(segment_bytes) },
     { ROW("HALAY_SPIN_US", NULL, "-1", "microseconds that a wait spins before it sleeps; -1: by the cores there are"),
       .type = LONG, FIELD(spin_us), .least = -1, .most = 1000000 },

@@ -34,7 +34,7 @@ struct halay_config {
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
     char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/values/set_words.h reads it; NULL: none */
-    size_t segment_bytes;      /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: as much as RAM */
+    size_t segment_bytes;      /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: RAM and 8 GiB */
     long spin_us;              /* HALAY_SPIN_US: how long a wait spins before it sleeps; -1: automatic */
     char *thread_affinity;     /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/observe/placement.h */
     enum halay_gpus gpus;      /* HALAY_GPUS: halayrun's */

@@ -78,9 +78,9 @@ HALAY_API enum halay_status halay_group_open_communicator(const void *comm, enum
 
 /*
  * A group of some ranks of another one: ranks (count of them, all different) are the parent's numbers, and get the
- * numbers 0, 1, ... in the order of the list. A rank may be in any number of them up to 26 at a time; groups may
- * overlap ({0,1}, {1,2}, {2,0}), and all of them may have collectives under way at once: whoever waits for one drives
- * the others too.
+ * numbers 0, 1, ... in the order of the list. A rank may be in 250 of them at a time (26 where its shared
+ * segment or MPI's tags have no room for more); groups may overlap ({0,1}, {1,2}, {2,0}), and all of them may have
+ * collectives under way at once: whoever waits for one drives the others too.
  *
  * The members call it with the same list. Other ranks need not; one that does gets *group = NULL at once.
  * Blocks until all members have come. Members of several groups make them in the same order (or make {0,1}, {1,2},

@@ -36,7 +36,7 @@ struct proposal {
     uint64_t members; /* hash of the list */
     int32_t status;
     int32_t waiting; /* ids that will be free once others have closed their groups */
-    uint32_t taken;
+    struct halay_id_set taken;
     uint32_t releases[HALAY_GROUPS_MAX];
 };
 
@@ -143,12 +143,12 @@ static void receive_from(struct halay_group_making *a, int peer, uint32_t what, 
 /* What the leader makes of all proposals. */
 static void decide(struct halay_group_making *a)
 {
-    uint32_t taken = 0;
+    struct halay_id_set taken = { { 0 } };
     int waiting = 0;
     enum halay_status status = HALAY_OK;
 
     for (int r = 0; r < a->t->size; r++) {
-        taken |= a->proposals[r].taken;
+        halay_id_set_add(&taken, &a->proposals[r].taken);
         waiting += a->proposals[r].waiting;
         if (status == HALAY_OK)
             status = (enum halay_status)a->proposals[r].status;
@@ -156,7 +156,7 @@ static void decide(struct halay_group_making *a)
     for (int r = 1; r < a->t->size; r++)
         if (status == HALAY_OK && a->proposals[r].members != a->proposals[0].members)
             status = HALAY_ERR_ARGUMENT;
-    a->decision.id = halay_group_ids_choose(taken, a->world->ids.last);
+    a->decision.id = halay_group_ids_choose(&a->world->ids, &taken);
     if (status == HALAY_OK && a->decision.id < 0)
         status = waiting && !halay_deadline_passed(a->deadline_us) ? HALAY_IN_PROGRESS : HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
@@ -229,7 +229,7 @@ static enum halay_status take_decision(struct halay_group_making *a)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
         halay_error(a->world->log, "no more groups: each rank can be in %d at a time, those that failed counted",
-                    HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST);
+                    halay_group_ids_most(&a->world->ids));
     else if (a->mine == HALAY_OK)
         halay_error(a->world->log, "no new group: %s, says another member", halay_status_string(status));
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
@@ -242,7 +242,7 @@ static void settle_id(struct halay_group *group, const struct halay_group_making
     struct halay_group_end *end = group->end;
 
     group->id = a->decision.id;
-    ids->taken |= 1u << group->id;
+    halay_id_set_put(&ids->taken, group->id, 1);
     ids->last = group->id;
     end->id = group->id;
     for (int r = 0; r < a->t->size; r++) {

@@ -6,7 +6,7 @@
 #include "collectives/group/area.h"
 #include <stdlib.h>
 
-_Static_assert(HALAY_GROUPS_MAX <= 32, "a bit for each id");
+_Static_assert(HALAY_GROUPS_MAX % 64 == 0, "a bit for each id, in words");
 
 enum halay_status halay_group_ids_take(struct halay_group_ids *ids, struct halay_log *log, int *id)
 {
@@ -18,14 +18,25 @@ enum halay_status halay_group_ids_take(struct halay_group_ids *ids, struct halay
     return HALAY_OK;
 }
 
-int halay_group_ids_choose(uint32_t taken, int last)
+void halay_group_ids_limit(struct halay_group_ids *ids, int limit)
 {
-    enum { COUNT = HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST };
-    int after = last < HALAY_SUBSET_FIRST ? 0 : last - HALAY_SUBSET_FIRST + 1;
+    if (limit && (!ids->limit || limit < ids->limit))
+        ids->limit = limit;
+}
 
-    for (int i = 0; i < COUNT; i++) {
-        int id = HALAY_SUBSET_FIRST + (after + i) % COUNT;
-        if (!(taken >> id & 1))
+int halay_group_ids_most(const struct halay_group_ids *ids)
+{
+    return (ids->limit ? ids->limit : HALAY_GROUPS_MAX) - HALAY_SUBSET_FIRST;
+}
+
+int halay_group_ids_choose(const struct halay_group_ids *ids, const struct halay_id_set *taken)
+{
+    int count = halay_group_ids_most(ids);
+    int after = ids->last < HALAY_SUBSET_FIRST ? 0 : ids->last - HALAY_SUBSET_FIRST + 1;
+
+    for (int i = 0; i < count; i++) {
+        int id = HALAY_SUBSET_FIRST + (after + i) % count;
+        if (!halay_id_set_has(taken, id))
             return id;
     }
     return -1;
@@ -146,7 +157,7 @@ static void release_id(struct halay_group_ids *ids, struct halay_transport *shar
         shared->ops->clear(shared, id * HALAY_CHANNELS, HALAY_CHANNELS);
         atomic_store_explicit(&area->releases, ids->releases[id], memory_order_release);
     }
-    ids->taken &= ~(1u << id);
+    halay_id_set_put(&ids->taken, id, 0);
 }
 
 void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared)

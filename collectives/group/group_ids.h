@@ -27,6 +27,29 @@
 
 struct halay_area; /* area.h */
 
+/* A bit for each id. */
+struct halay_id_set {
+    uint64_t words[HALAY_GROUPS_MAX / 64];
+};
+
+static inline int halay_id_set_has(const struct halay_id_set *set, int id)
+{
+    return (int)(set->words[id / 64] >> id % 64 & 1);
+}
+
+static inline void halay_id_set_put(struct halay_id_set *set, int id, int has)
+{
+    uint64_t bit = UINT64_C(1) << id % 64;
+
+    set->words[id / 64] = has ? set->words[id / 64] | bit : set->words[id / 64] & ~bit;
+}
+
+static inline void halay_id_set_add(struct halay_id_set *set, const struct halay_id_set *more)
+{
+    for (int i = 0; i < HALAY_GROUPS_MAX / 64; i++)
+        set->words[i] |= more->words[i];
+}
+
 /* One member that shares memory with this rank: its area of channel 0, and its releases then. */
 struct halay_group_witness {
     struct halay_area *area; /* borrowed from the transport */
@@ -59,9 +82,10 @@ struct halay_group_end {
 };
 
 struct halay_group_ids {
-    int made;       /* groups of all ranks so far */
-    int last;       /* the newest id that was agreed on */
-    uint32_t taken; /* bit i: id i is in use, or never to be used again; ids of some ranks' groups only */
+    int made;                            /* groups of all ranks so far */
+    int last;                            /* the newest id that was agreed on */
+    int limit;                           /* ids from here on are not used, on any rank; 0: all are */
+    struct halay_id_set taken;           /* in use, or never to be used again; ids of some ranks' groups only */
     uint32_t releases[HALAY_GROUPS_MAX]; /* [id]: how often this rank has given it up */
     struct halay_group_end *ends;        /* owned */
 };
@@ -69,8 +93,14 @@ struct halay_group_ids {
 /* The id of a group of all ranks. HALAY_ERR_UNSUPPORTED: there have been HALAY_WORLD_GROUPS. */
 enum halay_status halay_group_ids_take(struct halay_group_ids *ids, struct halay_log *log, int *id);
 
-/* The next id after `last` that `taken` does not have; -1 if there is none. */
-int halay_group_ids_choose(uint32_t taken, int last);
+/* No more ids than a transport carries; 0: no limit. */
+void halay_group_ids_limit(struct halay_group_ids *ids, int limit);
+
+/* How many groups of some ranks a rank can be in at a time. */
+int halay_group_ids_most(const struct halay_group_ids *ids);
+
+/* The next id after ids->last that `taken` does not have; -1 if there is none. */
+int halay_group_ids_choose(const struct halay_group_ids *ids, const struct halay_id_set *taken);
 
 /* For a group of at most so many members, without any yet. */
 enum halay_status halay_group_end_create(int members, struct halay_group_end **out);

@@ -337,9 +337,10 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
                                   const char *what, int *wanted)
 {
     struct said {
-        int32_t status, wants;
+        int32_t status, wants, groups;
         char transport[TRANSPORT_BYTES]; /* ranks that try different ones would lose step */
-    } said = { .status = (int32_t)mine, .wants = *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
+    } said = { .status = (int32_t)mine, .wants = *wanted != 0, .groups = world->ids.limit },
+      *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
@@ -350,6 +351,7 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
         result = mine;
     for (int r = 0; r < world->size && result == HALAY_OK; r++) {
         *wanted |= all[r].wants;
+        halay_group_ids_limit(&world->ids, all[r].groups);
         if (all[r].status == HALAY_OK)
             continue;
         result = (enum halay_status)all[r].status;
@@ -480,7 +482,8 @@ static size_t segment_bytes(const struct halay_world *world)
 {
     if (world->config.segment_bytes)
         return world->config.segment_bytes;
-    return world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
+    return HALAY_AREA_COUNT * HALAY_AREA_BYTES +
+           (world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT);
 }
 
 /* An elastic job's process has its segment whether its first generation shares memory or not: a later one may. Laid out
@@ -514,6 +517,8 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
     if (world->cross_size == world->size && world->size > 1)
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
+    if (status == HALAY_OK)
+        halay_group_ids_limit(&world->ids, (*out)->groups);
     return is_broken_boot(status) ? status : agree_on(world, status, level, "shm");
 }
 
@@ -534,9 +539,11 @@ static enum halay_status open_module(struct halay_world *world, int which, enum 
         status = agree_on(world, status, level, module_names[which]);
     if (status != HALAY_OK && t)
         t->ops->close(t);
-    if (status == HALAY_OK)
-        world->data = t;
-    return status;
+    if (status != HALAY_OK)
+        return status;
+    world->data = t;
+    halay_group_ids_limit(&world->ids, t->groups);
+    return HALAY_OK;
 }
 
 static enum halay_status open_other(struct halay_world *world)

@@ -14,16 +14,16 @@
  * Tags have 30 bits:
  *     29..22 group    21..18 channel    17..0 the algorithm's own (lane, phase, ...)
  *
- * Groups, of which each rank has HALAY_GROUPS_MAX:
+ * Groups, of which each rank has HALAY_GROUPS_MAX, or as many as its transports carry:
  *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
  *     4         the engine's messages (fusion/rank/messenger.c)
  *     5         agreement on a group of some ranks (group_subset.c)
  *     6 ..      of some ranks. Two groups with one id share no rank; an id is used again when all is quiet.
  *
  * Shared memory (transports with HALAY_TRANSPORT_SHARED). Every rank owns one segment that all ranks of the transport
- * have mapped. It holds HALAY_AREA_COUNT areas of HALAY_AREA_BYTES each, zero at the start, and a heap. Areas belong to
- * (group, channel) pairs; what lies in them is the business of collectives/. A store into an area that another rank may
- * be sleeping for is followed by notify.
+ * have mapped. It holds HALAY_AREA_COUNT areas of HALAY_AREA_BYTES each (fewer if it carries fewer groups), zero at the
+ * start, and a heap. Areas belong to (group, channel) pairs; what lies in them is the business of collectives/. A store
+ * into an area that another rank may be sleeping for is followed by notify.
  */
 #ifndef HALAY_TRANSPORT_H
 #define HALAY_TRANSPORT_H
@@ -34,7 +34,8 @@
 #include <stdint.h>
 
 enum {
-    HALAY_GROUPS_MAX = 32,
+    HALAY_GROUPS_MAX = 256,
+    HALAY_GROUPS_FEW = 32, /* what a transport without room for all of them carries at least */
     HALAY_WORLD_GROUPS = 4,
     HALAY_CONTROL_GROUP = HALAY_WORLD_GROUPS,
     HALAY_AGREEMENT_GROUP,
@@ -105,6 +106,7 @@ struct halay_transport {
     unsigned caps;
     int rank;
     int size;
+    int groups;          /* ids below this one can be used; 0: all HALAY_GROUPS_MAX. The same on all its ranks */
     int failed_peer;     /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
     unsigned char *lost; /* owned, [rank]: nonzero: so did this one, or it is of no use any more either; driver only */
     struct halay_log *log; /* borrowed until close */

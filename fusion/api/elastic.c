@@ -288,7 +288,7 @@ static void renew(struct halay_context *ctx)
     ctx->driven.negotiation.express = (struct halay_express){ 0 };
     ctx->driven.execution.sets_made = ctx->driven.execution.is_changing = ctx->driven.execution.making_number = 0;
     ctx->driven.execution.free_buckets = NULL;
-    ctx->driven.execution.running_count = 0;
+    ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
     ctx->driven.checked_us = ctx->driven.negotiation.suspected_us = ctx->driven.negotiation.look_us = 0;
     ctx->driven.negotiation.suspect = -1;
     ctx->driven.negotiation.is_draining = ctx->driven.negotiation.said_bye = ctx->driven.negotiation.is_done =

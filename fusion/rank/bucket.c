@@ -123,6 +123,7 @@ static void line_up(struct halay_bucket *b)
     b->number = ++set->collectives;
     *set->waiting_last = b;
     set->waiting_last = &b->next;
+    set->ctx->driven.execution.waiting_count++;
 }
 
 /* A group runs as one bucket a type, in order of type. b is the first. */
@@ -224,10 +225,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
 
 int halay_buckets_are_pending(const struct halay_context *ctx)
 {
-    for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
-        if (set->running || set->waiting)
-            return 1;
-    return 0;
+    return ctx->driven.execution.running_count || ctx->driven.execution.waiting_count;
 }
 
 static void abandon_set(struct halay_process_set *set)
@@ -249,7 +247,7 @@ void halay_buckets_abandon(struct halay_context *ctx)
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         abandon_set(set);
     halay_process_sets_abandon(ctx);
-    ctx->driven.execution.running_count = 0;
+    ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
     halay_tally_idle(&ctx->observers.tally);
 }
 

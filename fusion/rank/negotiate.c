@@ -172,7 +172,7 @@ static void tell_flush(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
         !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
-    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+    for (struct halay_process_set *set = &ctx->all; set && ctx->driven.execution.running_count; set = set->next)
         if (set->running && (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
             halay_tell(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }

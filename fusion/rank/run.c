@@ -116,6 +116,7 @@ static void start_first(struct halay_process_set *set)
     enum halay_status status;
 
     set->waiting = b->next;
+    ctx->driven.execution.waiting_count--;
     if (!set->waiting)
         set->waiting_last = &set->waiting;
     b->next = NULL;
@@ -183,8 +184,8 @@ size_t halay_buckets_progress(struct halay_context *ctx)
 {
     size_t did = 0;
 
-    /* What is given out in a set whose group is still being made here waits for it. */
-    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+    /* What is given out in a set whose group is still being made here waits for it. There may be many sets. */
+    for (struct halay_process_set *set = &ctx->all; set && halay_buckets_are_pending(ctx); set = set->next)
         if (set->group && (set->running || set->waiting))
             did += progress_set(set);
     if (ctx->driven.negotiation.is_draining && !halay_buckets_are_pending(ctx))

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NUMBER_MAX = UINT16_MAX, MEMBERSHIPS_MAX = HALAY_GROUPS_MAX - HALAY_SUBSET_FIRST };
+enum { NUMBER_MAX = UINT16_MAX };
 
 /* ---- all of them ---- */
 
@@ -166,6 +166,7 @@ static int sets_in(const uint64_t *words, size_t count)
 static int memberships_fault(struct halay_context *ctx, const uint64_t *words, size_t count, char *text, size_t size)
 {
     int made = ctx->driven.execution.sets_made + sets_in(words, count);
+    int most = halay_group_ids_most(&ctx->world->ids);
 
     for (int rank = 0; rank < ctx->size; rank++) {
         int in = 0;
@@ -174,8 +175,8 @@ static int memberships_fault(struct halay_context *ctx, const uint64_t *words, s
         for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
             for (size_t i = 0; i < words[at]; i++)
                 in += words[at + 1 + i] == (uint64_t)rank;
-        if (in > MEMBERSHIPS_MAX)
-            return snprintf(text, size, "process sets: rank %d would be in more than %d", rank, MEMBERSHIPS_MAX);
+        if (in > most)
+            return snprintf(text, size, "process sets: rank %d would be in more than %d", rank, most);
     }
     if (made > NUMBER_MAX)
         return snprintf(text, size, "process sets: no more in this job, there have been %d",

@@ -14,6 +14,7 @@ struct halay_request;
 struct halay_execution {
     struct halay_bucket *free_buckets;
     size_t running_count;                      /* buckets under way, in all sets */
+    size_t waiting_count;                      /* and lined up behind them */
     size_t *counts;                            /* owned: [2 size], scratch: elements to and from each rank */
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
     int sets_made;                             /* process sets so far; the same on all ranks */

@@ -7,17 +7,18 @@
 #include "tests/test.h"
 #include <string.h>
 
-static void check_bound(long tag_ub, int comms)
+static void check_bound(long tag_ub, int comms, int groups)
 {
     struct halay_mpi_tags plan;
     enum halay_status status = halay_mpi_tags_plan(tag_ub, &plan);
     unsigned char *seen = calloc(1, (size_t)1 << HALAY_MPI_TAG_BITS);
 
     REQUIRE(seen);
-    CHECK(status == HALAY_OK && plan.comms == comms && plan.goodbye <= tag_ub, "bound %ld", tag_ub);
-    for (int group = 0; group < HALAY_GROUPS_MAX; group++)
+    CHECK(status == HALAY_OK && plan.comms == comms && plan.groups == groups && plan.goodbye <= tag_ub, "bound %ld",
+          tag_ub);
+    for (int group = 0; group < groups; group++)
         for (int channel = 0; channel < HALAY_CHANNELS; channel++)
-            for (uint32_t own = 0; own < 1u << HALAY_TAG_BITS; own += own < 16 || own > (1u << 18) - 16 ? 1 : 997) {
+            for (uint32_t own = 0; own < 1u << HALAY_TAG_BITS; own += own < 16 || own > (1u << 18) - 16 ? 1 : 9973) {
                 int comm = -1, tag = -1;
                 uint32_t ours = halay_tag(group, channel, own);
                 if (halay_mpi_tags_map(&plan, ours, &comm, &tag) != HALAY_OK || comm < 0 || comm >= plan.comms ||
@@ -32,7 +33,7 @@ static void check_bound(long tag_ub, int comms)
     int comm, tag;
     CHECK(halay_mpi_tags_map(&plan, (uint32_t)1 << 30, &comm, &tag) == HALAY_ERR_ARGUMENT);
     if (!plan.is_direct)
-        CHECK(halay_mpi_tags_map(&plan, halay_tag(HALAY_GROUPS_MAX, 0, 0), &comm, &tag) == HALAY_ERR_ARGUMENT);
+        CHECK(halay_mpi_tags_map(&plan, (uint32_t)groups << 22, &comm, &tag) == HALAY_ERR_ARGUMENT);
 
 out_free:
     free(seen);
@@ -42,13 +43,14 @@ int main(void)
 {
     struct halay_mpi_tags plan;
 
-    check_bound(0x7fffffff, 1); /* Open MPI */
-    check_bound(0x40000000, 1);
-    check_bound(0x3fffffff, 1);
-    check_bound((1L << 28) - 1, 1); /* MPICH */
-    check_bound((1L << 24) - 1, 8);
-    check_bound((1L << 20) - 1, 128);
-    check_bound((1L << 19) - 1, 256);
+    check_bound(0x7fffffff, 1, 256); /* Open MPI */
+    check_bound(0x40000000, 1, 256);
+    check_bound(0x3fffffff, 1, 256);
+    check_bound((1L << 28) - 1, 4, 256); /* MPICH */
+    check_bound((1L << 24) - 1, 64, 256);
+    check_bound((1L << 23) - 1, 64, 128); /* Open MPI over UCX */
+    check_bound((1L << 20) - 1, 128, 32);
+    check_bound((1L << 19) - 1, 256, 32);
     CHECK(halay_mpi_tags_plan((1L << 18) - 1, &plan) == HALAY_ERR_UNSUPPORTED);
     CHECK(halay_mpi_tags_plan(32767, &plan) == HALAY_ERR_UNSUPPORTED);
     return test_end();

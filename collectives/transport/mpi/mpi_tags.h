@@ -4,12 +4,14 @@
  * others).
  *
  *     room for 30 bits:   MPI's tag is ours; one communicator
- *     less:               groups and channels that exist need 5 and 3 bits, with the algorithm's own 18 that is 26;
+ *     less:               groups and channels that exist need 8 and 3 bits, with the algorithm's own 18 that is 29;
  *                         what of these doesn't fit below chooses one of several communicators
  *
- *         25 .. 21  20 .. 18  17 ............. 0
+ *         28 .. 21  20 .. 18  17 ............. 0
  *         group     channel   the algorithm's own
- *         <-- communicator --><------ tag ------>      (2^18 granted: 256 communicators)
+ *         <-- communicator --><------ tag ------>      (2^18 granted: 256 communicators, HALAY_GROUPS_FEW groups)
+ *
+ * Communicators take time at the start and memory. So groups are fewer where all would need more than COMMS_FOR_ALL.
  *
  * One more tag, just above these, is for goodbyes.
  */
@@ -18,13 +20,14 @@
 
 #include "collectives/transport/transport.h"
 
-enum { HALAY_MPI_COMMS_MAX = HALAY_AREA_COUNT, HALAY_MPI_TAG_BITS = 26 };
+enum { HALAY_MPI_COMMS_FOR_ALL = 64, HALAY_MPI_COMMS_MAX = HALAY_GROUPS_FEW * HALAY_CHANNELS, HALAY_MPI_TAG_BITS = 29 };
 _Static_assert(1 << (HALAY_MPI_TAG_BITS - HALAY_TAG_BITS) == HALAY_AREA_COUNT, "bits for all groups and channels");
 
 struct halay_mpi_tags {
     int is_direct;
     int bits;    /* of MPI's tag */
     int comms;   /* how many communicators */
+    int groups;  /* those with lower ids can be sent for */
     int goodbye; /* the tag of goodbyes */
 };
 
@@ -39,12 +42,12 @@ static inline enum halay_status halay_mpi_tags_plan(long tag_ub, struct halay_mp
         return HALAY_ERR_UNSUPPORTED;
     if (bits > HALAY_MPI_TAG_BITS && bits < 30)
         bits = HALAY_MPI_TAG_BITS;
-    *plan = (struct halay_mpi_tags){
-        .is_direct = bits == 30,
-        .bits = bits,
-        .comms = bits < HALAY_MPI_TAG_BITS ? 1 << (HALAY_MPI_TAG_BITS - bits) : 1,
-        .goodbye = 1 << bits,
-    };
+    *plan = (struct halay_mpi_tags){ .is_direct = bits == 30, .bits = bits, .comms = 1, .goodbye = 1 << bits };
+    plan->groups = HALAY_GROUPS_MAX;
+    if (bits < HALAY_MPI_TAG_BITS)
+        plan->comms = 1 << (HALAY_MPI_TAG_BITS - bits);
+    for (; plan->comms > HALAY_MPI_COMMS_FOR_ALL && plan->groups > HALAY_GROUPS_FEW; plan->groups /= 2)
+        plan->comms /= 2;
     return HALAY_OK;
 }
 
@@ -59,7 +62,7 @@ static inline enum halay_status halay_mpi_tags_map(const struct halay_mpi_tags *
         *mpi_tag = (int)tag;
         return tag >> 30 ? HALAY_ERR_ARGUMENT : HALAY_OK;
     }
-    if (group >= HALAY_GROUPS_MAX || channel >= HALAY_CHANNELS)
+    if (group >= (uint32_t)plan->groups || channel >= HALAY_CHANNELS)
         return HALAY_ERR_ARGUMENT;
     uint32_t packed = group << 21 | channel << 18 | own;
     *comm = (int)(packed >> plan->bits);

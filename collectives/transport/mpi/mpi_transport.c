@@ -469,6 +469,7 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
         return status;
     }
     halay_mpi_count_open(1);
+    self->parts.t.groups = self->tags.groups;
     *out = &self->parts.t;
     return HALAY_OK;
 }

@@ -456,6 +456,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     self->base.size = self->map.size;
     if (status == HALAY_OK)
         status = shm_init(self, options->numa_node);
+    self->base.groups = self->map.layout.groups;
     if (status != HALAY_OK) {
         shm_destroy(self);
         return status;

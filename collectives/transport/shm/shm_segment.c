@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define HEAP_WITH_ALL ((size_t)1 << 30) /* no areas for all groups unless so much is left */
+
 _Static_assert(sizeof(struct halay_shm_header) <= HALAY_PAGE, "the header has a page");
 
 /* Every rank has a ring from every other, so many ranks get small ones. */
@@ -17,17 +19,20 @@ static size_t fifo_bytes_for(int size)
     return size <= 64 ? (size_t)1 << 18 : (size_t)1 << 16;
 }
 
-static void layout_fixed_part(int size, struct halay_shm_layout *layout)
+static void layout_fixed_part(int size, int groups, struct halay_shm_layout *layout)
 {
+    layout->groups = groups;
     layout->fifo_bytes = fifo_bytes_for(size);
     layout->areas = HALAY_PAGE + (size_t)size * (sizeof(struct halay_shm_fifo) + layout->fifo_bytes);
     layout->areas = halay_round_up(layout->areas, HALAY_PAGE);
-    layout->heap = halay_round_up(layout->areas + HALAY_AREA_COUNT * HALAY_AREA_BYTES, HALAY_HUGE_PAGE);
+    layout->heap = halay_round_up(layout->areas + (size_t)groups * HALAY_CHANNELS * HALAY_AREA_BYTES, HALAY_HUGE_PAGE);
 }
 
 void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout)
 {
-    layout_fixed_part(size, layout);
+    layout_fixed_part(size, HALAY_GROUPS_MAX, layout);
+    if (bytes < layout->heap + HEAP_WITH_ALL)
+        layout_fixed_part(size, HALAY_GROUPS_FEW, layout);
     layout->bytes = bytes / HALAY_PAGE * HALAY_PAGE;
 }
 
@@ -35,7 +40,7 @@ size_t halay_shm_least_bytes(int size)
 {
     struct halay_shm_layout layout;
 
-    layout_fixed_part(size, &layout);
+    layout_fixed_part(size, HALAY_GROUPS_FEW, &layout);
     return layout.heap + ((size_t)1 << 20);
 }
 

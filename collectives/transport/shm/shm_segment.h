@@ -4,7 +4,7 @@
  *
  *     0            4096                  areas                        heap                    bytes
  *     +------------+---------------------+----------------------------+-----------------------+
- *     | header     | fifos: [sender]     | areas: HALAY_AREA_COUNT    | what alloc gives      |
+ *     | header     | fifos: [sender]     | areas: [group][channel]    | what alloc gives      |
  *     +------------+---------------------+----------------------------+-----------------------+
  *
  * It is as large as the machine's memory and takes only what is touched (fifos, areas) or allocated (heap, where memory
@@ -47,6 +47,7 @@ enum { HALAY_SHM_LEFT = 1, HALAY_SHM_LEFT_FOR = 2 };
 /* Where things lie; equal on all ranks, follows from size and bytes. */
 struct halay_shm_layout {
     size_t fifo_bytes; /* of one fifo's data */
+    int groups;        /* HALAY_GROUPS_MAX, or HALAY_GROUPS_FEW in a segment that is too small */
     size_t areas, heap, bytes;
 };
 
