@@ -292,6 +292,129 @@ static void offsets(void)
     tft_data_fini(&d);
 }
 
+/* Hours by a clock that is put forward and back: the grid has every hour that was, known inputs are the clock's. */
+static void zoned_hours(void)
+{
+    static const char schema[] =
+        "id: {column: id}\ntime: {column: t}\nzone: Europe/Berlin\nevery: 1h\n"
+        "inputs:\n  y: {column: y, role: target, scale: none}\n  hour: {calendar: hour, role: known, scale: none}\n"
+        "  steps: {calendar: steps, role: known, scale: none}\n"
+        "  day: {fourier: {period: 24h, terms: 1}, role: known}\n" WINDOW
+        "split: {train: \"< 2020-10-25 02:00\", test: "
+        "\"< 2020-10-25 04:00\"}\n";
+    char text[40];
+    struct tft_data d;
+
+    /* 02:00 never was; an offset says which. */
+    REQUIRE(!prepare(schema,
+                     "id,t,y\na,2020-03-29 01:00,1\na,2020-03-29 02:00,2\na,2020-03-29 03:00,3\n"
+                     "a,2020-03-29 02:00Z,4\na,2020-03-29 05:00,5\n",
+                     &d));
+    SAME(targets(&d, 0), "1 3 4 5");
+    SAME(reals(&d, 0, "hour"), "1 3 4 5");
+    SAME(reals(&d, 0, "steps"), "0 1 2 3");
+    SAME(reals(&d, 0, "day_cos1"), "0.9659 0.7071 0.5 0.2588");
+    CHECK(d.entities[0].start == tft_time_from_date(2020, 3, 29, 0, 0, 0) && d.summary.rows_skipped == 1 &&
+          d.summary.rows_repeated == 0 && d.summary.rows_read == 5);
+    tft_schema_print_time(&d.schema, d.entities[0].start + 3600, text, sizeof text);
+    SAME(text, "2020-03-29 03:00:00+02:00");
+    tft_data_fini(&d);
+
+    /* The second row of a repeated hour is of its second pass, whatever lies between; b has it once. A bound is the
+     * first. */
+    REQUIRE(!prepare(schema,
+                     "id,t,y\nb,2020-10-25 01:00,7\nb,2020-10-25 02:00,8\na,2020-10-25 01:00,1\n"
+                     "a,2020-10-25 03:00,4\na,2020-10-25 02:00,2\na,2020-10-25 02:00,3\n",
+                     &d));
+    SAME(targets(&d, 0), "1 2 3 4");
+    SAME(reals(&d, 0, "hour"), "1 2 2 3");
+    SAME(targets(&d, 1), "7 8");
+    CHECK(d.summary.rows_repeated == 3 && d.summary.rows_duplicated == 0);
+    CHECK(d.schema.split_end[TFT_TRAIN] == tft_time_from_date(2020, 10, 25, 0, 0, 0) &&
+          d.schema.split_end[TFT_TEST] == tft_time_from_date(2020, 10, 25, 3, 0, 0));
+    const char *file = in_scratch("zoned.htd");
+    CHECK(!tft_htd_write(&test_log, file, &d));
+    tft_data_fini(&d);
+    REQUIRE(!tft_htd_open(&test_log, file, &d));
+    CHECK(d.schema.is_in_utc && d.summary.rows_repeated == 3 && d.schema.zone &&
+          tft_zone_offset(d.schema.zone, 0) == 3600);
+    tft_data_fini(&d);
+    /* Three of them, or two that say which. */
+    CHECK(prepare(schema, "id,t,y\na,2020-10-25 02:00,1\na,2020-10-25 02:00,2\na,2020-10-25 02:00,3\n", &d) &&
+          error_says("'a' has a second row for 2020-10-25 02:00:00+01:00"));
+    CHECK(prepare(schema, "id,t,y\na,2020-10-25 02:00+02:00,1\na,2020-10-25 02:00+02:00,2\n", &d) &&
+          error_says("'a' has a second row for 2020-10-25 02:00:00+02:00"));
+}
+
+/* Rows of value 1 of the entity a: `count`, each `seconds` after the one before. */
+static const char *ones(int64_t first, int64_t seconds, int count, const char *behind)
+{
+    static char rows[32768];
+    char time[32];
+
+    snprintf(rows, sizeof rows, "id,t,y\n");
+    for (int i = 0; i < count; i++) {
+        tft_time_print(first + i * seconds, time, sizeof time);
+        snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "a,%s%s,1\n", time, behind);
+    }
+    return rows;
+}
+
+/* Days begin and end by the clock, with 23 or 25 hours; daily rows are days, not hours of UTC. */
+static void zoned_days(void)
+{
+#define ZONED_SUMS(every)                                                                                \
+    "id: {column: id}\ntime: {column: t}\nzone: Europe/Berlin\nresample: {every: " every ", how: sum}\n" \
+    "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n"
+    struct tft_data d;
+
+    /* Quarters of hours from the 27th 23:00 on; of the 2nd the last one is missing. */
+    REQUIRE(!prepare(ZONED_SUMS("1d"), ones(tft_time_from_date(2020, 3, 27, 22, 0, 0), 900, 6 * 96 - 1, "Z"), &d));
+    SAME(targets(&d, 0), "96 92 96 96 96");
+    CHECK(d.entities[0].start == tft_time_from_date(2020, 3, 28, 0, 0, 0) && !d.schema.is_in_utc);
+    tft_data_fini(&d);
+    REQUIRE(!prepare(ZONED_SUMS("1d"), ones(tft_time_from_date(2020, 10, 23, 22, 0, 0), 3600, 3 * 24 + 1, "Z"), &d));
+    SAME(targets(&d, 0), "24 25 24");
+    tft_data_fini(&d);
+    /* Weeks of days, one of which has 23 or 25 hours: all are whole. */
+    REQUIRE(!prepare(ZONED_SUMS("1w"), ones(tft_time_from_date(2020, 10, 19, 0, 0, 0), 86400, 14, ""), &d));
+    SAME(targets(&d, 0), "7 7");
+    tft_data_fini(&d);
+    REQUIRE(!prepare(ZONED_SUMS("1w"), ones(tft_time_from_date(2020, 3, 23, 0, 0, 0), 86400, 14, ""), &d));
+    SAME(targets(&d, 0), "7 7");
+    tft_data_fini(&d);
+    /* A day whose midnight was skipped is a day. */
+    REQUIRE(!prepare("id: {column: id}\ntime: {column: t}\nzone: America/Sao_Paulo\nevery: 1d\n"
+                     "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW
+                     "split: {train: \"< 2021-01-01\"}\n",
+                     "id,t,y\na,2018-11-03,1\na,2018-11-04,2\na,2018-11-05,3\na,2018-11-06T02:00Z,4\n", &d));
+    SAME(targets(&d, 0), "1 2 3 4");
+    CHECK(d.summary.rows_skipped == 0);
+    tft_data_fini(&d);
+}
+
+/* How far a day is from a holiday, and waves of any period. */
+static void distances_and_waves(void)
+{
+    static const char schema[] =
+        "id: {column: id}\ntime: {column: t}\nevery: 1d\ninputs:\n  y: {column: y, role: target, scale: none}\n"
+        "  until: {holiday: {\"2020-01-03\": x, \"2020-01-05\": y}, days: until, most: 4, role: known, scale: none}\n"
+        "  since: {holiday: {\"2020-01-03\": x, \"2020-01-05\": y}, days: since, role: known, scale: none}\n"
+        "  year: {fourier: {period: 4 days, terms: 2}, role: known}\n"
+        "  turn: {fourier: {period: 2.5}, role: known}\n" WINDOW "split: {train: \"< 2021-01-01\"}\n";
+    struct tft_data d;
+
+    /* 2020-01-02 is day 18263, three days into a period of four. */
+    REQUIRE(!prepare(schema, ones(tft_time_from_date(2020, 1, 1, 0, 0, 0), 86400, 8, ""), &d));
+    SAME(reals(&d, 0, "until"), "2 1 0 1 0 4 4 4");
+    SAME(reals(&d, 0, "since"), "30 30 0 1 0 1 2 3");
+    SAME(reals(&d, 0, "year_sin1"), "1.225e-16 -1 0 1 1.225e-16 -1 0 1");
+    SAME(reals(&d, 0, "year_cos2"), "1 -1 1 -1 1 -1 1 -1");
+    SAME(reals(&d, 0, "turn_cos1"), "1 -0.809 0.309 0.309 -0.809 1 -0.809 0.309");
+    CHECK(d.schema.input_count == 9);
+    tft_data_fini(&d);
+}
+
 static void trimmed(void)
 {
     static const char schema[] =
@@ -696,6 +819,9 @@ int main(void)
     resampled();
     whole_periods();
     offsets();
+    zoned_hours();
+    zoned_days();
+    distances_and_waves();
     trimmed();
     categories();
     derived();

@@ -29,13 +29,16 @@ static const struct halay_option option_rows[] = {
       SETS(prepare.preset.encoder), .least = 1, .most = TFT_STEPS_MAX },
     { "--horizon", NULL, "N", "with a preset: steps to forecast (likewise)", HALAY_OPTION_NUMBER,
       SETS(prepare.preset.horizon), .least = 1, .most = TFT_STEPS_MAX },
+    { "--zone", NULL, "ZONE", "with a preset: the time zone of the files' clock, like Europe/Berlin", HALAY_OPTION_TEXT,
+      SETS(prepare.preset.zone) },
     { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(prepare.out) },
     { .name = NULL },
 };
 
 static const struct halay_command_line command_line = {
     .command = "halay-tft prepare",
-    .synopsis = "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] FILE... -o DATA.htd",
+    .synopsis = "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] [--zone ZONE] FILE... "
+                "-o DATA.htd",
     .about = "Reads CSV files by a schema, sorts, merges, fills and scales their rows, and writes one file that the "
              "other commands map. Prints what happened to the rows.",
     .table = option_rows,
@@ -56,7 +59,7 @@ static void print_if_any(const char *what, size_t count)
 
 static void print_span(const struct tft_data *d)
 {
-    char first[32], last[32];
+    char first[40], last[40];
     int64_t begin = INT64_MAX, end = INT64_MIN;
 
     for (size_t e = 0; e < d->entity_count; e++) {
@@ -78,6 +81,8 @@ static const char *source_of(const struct tft_input *input)
         return tft_calendar_names[input->calendar];
     case TFT_FROM_HOLIDAYS:
         return "holidays";
+    case TFT_FROM_WAVE:
+        return "fourier";
     default:
         return "id";
     }
@@ -127,6 +132,8 @@ static void print_summary(const struct tft_data *d, const struct tft_table *tabl
         printf("%-26s %zu (%s)\n", "columns ignored", s->columns_ignored, table->ignored);
     print_count("rows read", s->rows_read);
     print_count("rows outside the span", s->rows_outside_span);
+    print_if_any("rows in a repeated hour", s->rows_repeated);
+    print_if_any("rows in a skipped hour", s->rows_skipped);
     print_count("rows doubled, merged", s->rows_duplicated);
     print_if_any("rows resampled, merged", s->rows_resampled);
     print_if_any("rows trimmed", s->rows_trimmed);
@@ -229,8 +236,9 @@ int tft_cmd_prepare(struct halay_log *log, char **argv)
         halay_error(log, "unknown preset '%s'; there is long", r.preset);
         return EXIT_USAGE;
     }
-    if (prepare->schema && (r.preset || prepare->preset.encoder || prepare->preset.horizon)) {
-        halay_error(log, "'--preset', '--encoder' and '--horizon' go without --schema, which has all of that");
+    if (prepare->schema && (r.preset || prepare->preset.encoder || prepare->preset.horizon || prepare->preset.zone)) {
+        halay_error(log,
+                    "'--preset', '--encoder', '--horizon' and '--zone' go without --schema, which has all of that");
         return EXIT_USAGE;
     }
     prepare->files = (const char *const *)r.files.at;

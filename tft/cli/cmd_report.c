@@ -111,7 +111,7 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
     size_t D = data->schema.horizon, median = tft_median_of(q->values, q->count);
     size_t O = data->schema.target_count, o = position % O; /* each shows one of the targets */
     const struct tft_scaler *s = tft_data_target_scaler(data, w->entity, o);
-    char moment[32];
+    char moment[40];
 
     f->history = w->length < HISTORY_MAX ? w->length : HISTORY_MAX;
     f->horizon = D;

@@ -288,7 +288,7 @@ struct reading {
     struct tft_date date;
     int afternoon; /* -1: not given */
     int day_of_year;
-    int has_epoch;
+    int has_epoch, has_offset;
     int64_t epoch, offset; /* seconds */
 };
 
@@ -324,10 +324,10 @@ static const char *read_weekday_name(const char *text)
     return read_name(text, names, &ignored);
 }
 
-/* Z, +hh, +hhmm or +hh:mm. */
+/* Z, +hh, +hhmm, +hh:mm or, of clocks of long ago, +hh:mm:ss. */
 static const char *read_offset(const char *text, int64_t *offset)
 {
-    int hours, minutes = 0, sign = *text == '-' ? -1 : 1;
+    int hours, minutes = 0, seconds = 0, sign = *text == '-' ? -1 : 1;
 
     if (*text == 'Z') {
         *offset = 0;
@@ -341,7 +341,9 @@ static const char *read_offset(const char *text, int64_t *offset)
     const char *after = *text == ':' ? text + 1 : text, *end = read_digits(after, 2, 2, &minutes);
     if (!end && after != text)
         return NULL;
-    *offset = sign * (hours * 3600 + (end ? minutes : 0) * 60);
+    if (end && after != text && *end == ':' && read_digits(end + 1, 2, 2, &seconds))
+        end += 3;
+    *offset = sign * (hours * 3600 + (end ? minutes : 0) * 60 + seconds);
     return end ? end : text;
 }
 
@@ -425,6 +427,7 @@ static const char *read_field(const char *text, char field, struct reading *r)
     case 's':
         return read_epoch(text, r);
     case 'z':
+        r->has_offset = 1;
         return read_offset(text, &r->offset);
     case 'Z':
         return read_zone(text);
@@ -462,8 +465,10 @@ static const char *read_iso(const char *text, struct reading *r)
         if (text && (*text == '.' || *text == ','))
             text = read_field(text + 1, 'f', r);
     }
-    if (text && *text)
+    if (text && *text) {
+        r->has_offset = 1;
         text = read_offset(text, &r->offset);
+    }
     return text;
 }
 
@@ -492,12 +497,22 @@ static enum halay_status settle(const struct reading *r, int64_t *time)
     return HALAY_OK;
 }
 
-enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time)
+enum halay_status tft_time_parse_clock(const char *text, const char *format, int64_t *time, int *is_utc)
 {
     struct reading r = { .date = { .month = 1, .day = 1 }, .afternoon = -1 };
     const char *end = format ? read_fields(text, format, &r) : read_iso(text, &r);
+    enum halay_status status = end && !*end ? settle(&r, time) : HALAY_ERR_FORMAT;
 
-    return end && !*end ? settle(&r, time) : HALAY_ERR_FORMAT;
+    if (!status)
+        *is_utc = r.has_epoch || r.has_offset;
+    return status;
+}
+
+enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time)
+{
+    int is_utc;
+
+    return tft_time_parse_clock(text, format, time, &is_utc);
 }
 
 enum halay_status tft_time_from_parts(const int *parts, size_t count, int64_t *time)
@@ -538,4 +553,16 @@ void tft_time_print(int64_t time, char *text, size_t size)
 
     tft_time_to_date(time, &d);
     snprintf(text, size, "%04d-%02d-%02d %02d:%02d:%02d", d.year, d.month, d.day, d.hour, d.minute, d.second);
+}
+
+void tft_time_print_offset(int64_t utc, int offset, char *text, size_t size)
+{
+    int seconds = offset < 0 ? -offset : offset;
+
+    tft_time_print(utc + offset, text, size);
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%c%02d:%02d", offset < 0 ? '-' : '+', seconds / 3600, seconds / 60 % 60);
+    used = strlen(text);
+    if (seconds % 60)
+        snprintf(text + used, size - used, ":%02d", seconds % 60);
 }

@@ -2,8 +2,9 @@
  *
  * Time: moments, steps from one to the next, texts that mean moments, and what the calendar says of them.
  *
- * A moment is seconds since 1970-01-01 00:00:00 of whatever clock the data were written by (no time zone, no leap
- * seconds); where a table counts in whole numbers instead, a moment is that number. A step is a fixed number of
+ * A moment is seconds since 1970-01-01 00:00:00 of some clock, that of UTC or whichever the data were written by (no
+ * leap seconds; tft/data/zone.h goes from one to the other); where a table counts in whole numbers instead, a moment is
+ * that number. A step is a fixed number of
  * seconds, calendar months, business days (Monday to Friday, the time of day kept) or a whole number. All functions are
  * pure.
  */
@@ -93,6 +94,8 @@ int tft_time_format_is_valid(const char *format);
  * NULL format is ISO 8601: a date, or a date and a time after a blank or T, to minutes, seconds or parts of seconds,
  * with or without Z or an offset at the end. Never logs. */
 enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
+/* The same; *is_utc: the text has an offset, Z, or seconds since 1970, so that the moment is of UTC. */
+enum halay_status tft_time_parse_clock(const char *text, const char *format, int64_t *time, int *is_utc);
 /* A moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
 enum halay_status tft_time_parse_moment(const char *text, int64_t *time);
 /* A whole number, blanks around it allowed. Never logs. */
@@ -101,5 +104,7 @@ enum halay_status tft_time_parse_integer(const char *text, int64_t *value);
 enum halay_status tft_time_from_parts(const int *parts, size_t count, int64_t *time);
 /* "2017-08-01 01:00:00"; size at least 32. */
 void tft_time_print(int64_t time, char *text, size_t size);
+/* "2017-08-01 01:00:00+02:00" of a moment of UTC and an offset in seconds; size at least 40. */
+void tft_time_print_offset(int64_t utc, int offset, char *text, size_t size);
 
 #endif

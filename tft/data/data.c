@@ -310,7 +310,7 @@ static enum halay_status too_large(const struct maker *m, size_t input, size_t r
 {
     const struct tft_series *s = m->view.series;
     const struct tft_schema *schema = &m->d->schema;
-    char moment[32];
+    char moment[40];
 
     tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment, sizeof moment);
     halay_error(
@@ -328,7 +328,7 @@ static enum halay_status code_of_text(struct maker *m, size_t input, double valu
     size_t k = m->table->column_of[input];
     const struct tft_dictionary *texts = &m->table->dictionaries[k];
     size_t number = isnan(value) ? texts->count : (size_t)value;
-    char moment[32];
+    char moment[40];
 
     if (m->codes[k][number] == SIZE_MAX) {
         const char *text = number < texts->count ? texts->texts[number] : NULL;

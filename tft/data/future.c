@@ -118,7 +118,7 @@ static enum halay_status take_series(const struct future *f, struct tft_table *t
         size_t row = s->rows - f->rows + i;
         int64_t moment = tft_period_add(&f->schema->every, s->start, (int64_t)row);
         int64_t from_row = row_of_moment(f, from, moment, i);
-        char text[32];
+        char text[40];
         if (from_row >= 0) {
             status = copy_known(f, to, from, (size_t)from_row, s, row);
             continue;

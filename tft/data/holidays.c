@@ -149,3 +149,22 @@ int tft_holidays_code(const struct tft_holidays *holidays, int64_t time)
 
     return found ? found->code : 0;
 }
+
+int64_t tft_holidays_days(const struct tft_holidays *holidays, int64_t time, enum tft_holiday_days which, int64_t most)
+{
+    int64_t day = tft_time_day(time), distance = most;
+    size_t low = 0, high = holidays->count; /* holidays before low lie before the day */
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (holidays->list[middle].day < day)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < holidays->count && (which == TFT_DAYS_UNTIL || holidays->list[low].day == day))
+        distance = holidays->list[low].day - day;
+    else if (low && which == TFT_DAYS_SINCE)
+        distance = day - holidays->list[low - 1].day;
+    return distance < most ? distance : most;
+}

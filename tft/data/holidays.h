@@ -34,4 +34,8 @@ void tft_holidays_fini(struct tft_holidays *holidays);
 /* The code of the day that holds a moment; 0 if it is no holiday. */
 int tft_holidays_code(const struct tft_holidays *holidays, int64_t time);
 
+enum tft_holiday_days { TFT_DAYS_NONE, TFT_DAYS_UNTIL, TFT_DAYS_SINCE };
+/* Days from a moment's until the next holiday, or since the last one: 0 on a holiday, at most `most`. */
+int64_t tft_holidays_days(const struct tft_holidays *holidays, int64_t time, enum tft_holiday_days which, int64_t most);
+
 #endif

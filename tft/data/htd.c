@@ -27,7 +27,7 @@ static const struct {
     SUMMARY_FIELD(rows_duplicated), SUMMARY_FIELD(rows_resampled),     SUMMARY_FIELD(rows_trimmed),
     SUMMARY_FIELD(rows_missing),    SUMMARY_FIELD(rows_dropped),       SUMMARY_FIELD(filled),
     SUMMARY_FIELD(entities_empty),  SUMMARY_FIELD(entities_untrained), SUMMARY_FIELD(entities_short),
-    SUMMARY_FIELD(columns_ignored),
+    SUMMARY_FIELD(columns_ignored), SUMMARY_FIELD(rows_repeated),      SUMMARY_FIELD(rows_skipped),
 };
 enum { SUMMARY_FIELDS = sizeof summary_fields / sizeof *summary_fields };
 

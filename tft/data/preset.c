@@ -24,7 +24,9 @@ struct scan {
     struct tft_dictionary ids;
     struct moment *moments; /* owned */
     size_t count, size;
-    int counts; /* ds is a whole number */
+    int counts;            /* ds is a whole number */
+    struct tft_zone *zone; /* owned; NULL: none */
+    json_t *zone_document; /* owned: its rules */
     int64_t first, last;
     struct tft_period every;
     char every_text[24];
@@ -61,11 +63,12 @@ static enum halay_status add_moment(struct scan *s, const char *id, int64_t time
 static enum halay_status scan_row(struct scan *s, const char *path, size_t row, const char *id, const char *text)
 {
     int64_t time;
+    int is_utc = 0;
 
     if (!s->count) /* the first row decides */
         s->counts = !tft_time_parse_integer(text, &time);
-    if (!(s->counts ? tft_time_parse_integer(text, &time) : tft_time_parse(text, NULL, &time)))
-        return add_moment(s, id, time);
+    if (!(s->counts ? tft_time_parse_integer(text, &time) : tft_time_parse_clock(text, NULL, &time, &is_utc)))
+        return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time);
     halay_error(s->log, "file '%s', row %zu, column 'ds': '%.64s' is not %s", path, row, text,
                 s->counts ? "a whole number, as the first row's is" : "a time like 2017-08-01 01:00:00");
     return HALAY_ERR_FORMAT;
@@ -268,13 +271,22 @@ static enum halay_status make_schema(const struct scan *s, const struct tft_pres
                                  "time", time, "every", s->every_text, "inputs", make_inputs(&habit), "window",
                                  "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon, "min_encoder",
                                  (json_int_t)(encoder < horizon ? encoder : horizon), "split", split);
-    if (!document) {
+    if (!document || (s->zone && json_object_set(document, "zone", s->zone_document))) {
         halay_error(s->log, "no memory for the schema");
+        json_decref(document);
         return HALAY_ERR_NO_MEMORY;
     }
     status = tft_schema_init(s->log, "preset 'long'", document, schema);
     json_decref(document);
     return status;
+}
+
+static enum halay_status take_zone(struct scan *s, const char *name)
+{
+    static const char where[] = "preset 'long'";
+    enum halay_status status = tft_zone_load(s->log, where, TFT_ZONES_FOLDER, name, &s->zone_document);
+
+    return status ? status : tft_zone_create(s->log, where, s->zone_document, &s->zone);
 }
 
 enum halay_status tft_preset_long(struct halay_log *log, const char *const *paths, size_t path_count,
@@ -284,6 +296,8 @@ enum halay_status tft_preset_long(struct halay_log *log, const char *const *path
     struct tft_paths files = { 0 };
     enum halay_status status = tft_paths_expand(log, paths, path_count, NULL, &files);
 
+    if (!status && preset->zone)
+        status = take_zone(&s, preset->zone);
     for (size_t i = 0; i < files.count && !status; i++)
         status = scan_file(&s, files.list[i]);
     if (!status)
@@ -291,6 +305,8 @@ enum halay_status tft_preset_long(struct halay_log *log, const char *const *path
     if (!status)
         status = make_schema(&s, preset, schema);
     free(s.moments);
+    tft_zone_destroy(s.zone);
+    json_decref(s.zone_document);
     tft_dictionary_fini(&s.ids);
     tft_paths_fini(&files);
     return status;

@@ -14,6 +14,7 @@
 /* Window of a preset, in steps; 0: chosen by the step (24 and 168 for hours). */
 struct tft_preset {
     size_t encoder, horizon;
+    const char *zone; /* of the clock by which times without an offset are written; NULL: not known */
 };
 
 /* The schema of files (or folders of them) in the long form. Nothing is held on error. */

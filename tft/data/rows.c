@@ -271,7 +271,9 @@ static void keep_day(const struct tft_schema *s, struct source *source, const ch
     source->day = tft_time_day(time) * 86400;
 }
 
-static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time)
+/* The time that a row gives, of the clock that it was written by or (*is_utc) of UTC. */
+static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time,
+                                       int *is_utc)
 {
     const struct tft_schema *s = c->schema;
     const char *text = fields[source->times[0]];
@@ -292,7 +294,7 @@ static enum halay_status read_row_time(struct tft_collector *c, struct source *s
     }
     if (same_day(source, text, time))
         return HALAY_OK;
-    if (!tft_time_parse(text, s->time_format, time)) {
+    if (!tft_time_parse_clock(text, s->time_format, time, is_utc)) {
         keep_day(s, source, text, *time);
         return HALAY_OK;
     }
@@ -379,17 +381,37 @@ static enum halay_status take_cells(struct tft_collector *c, const struct source
     return status;
 }
 
-static enum halay_status take_row(struct tft_collector *c, struct source *source, char **fields)
+/* A row's moment; *skipped: there was none. */
+static enum halay_status take_moment(struct tft_collector *c, struct source *source, char **fields, struct tft_row *row,
+                                     int *skipped)
 {
-    const struct tft_schema *s = c->schema;
-    struct tft_row row = { .file = source->number, .line = (uint32_t)tft_csv_row(source->csv) };
-    double values[TFT_INPUTS_MAX];
-    enum halay_status status = s->time_kind == TFT_TIME_NONE ? HALAY_OK : read_row_time(c, source, fields, &row.time);
-    int outside = s->time_kind != TFT_TIME_NONE && s->has_span && (row.time < s->span[0] || row.time > s->span[1]);
+    int64_t time = 0;
+    int is_utc = 0;
+    enum halay_status status =
+        c->schema->time_kind == TFT_TIME_NONE ? HALAY_OK : read_row_time(c, source, fields, &time, &is_utc);
 
     if (status)
         return status;
+    enum tft_passes passes = tft_schema_row_moment(c->schema, time, is_utc, &row->time);
+    row->is_repeated = passes == TFT_PASSED_TWICE;
+    *skipped = passes == TFT_SKIPPED;
+    c->table->summary.rows_repeated += row->is_repeated;
+    c->table->summary.rows_skipped += passes == TFT_SKIPPED;
     c->table->summary.rows_read++;
+    return HALAY_OK;
+}
+
+static enum halay_status take_row(struct tft_collector *c, struct source *source, char **fields)
+{
+    const struct tft_schema *s = c->schema;
+    struct tft_row row = { .file = source->number & INT32_MAX, .line = (uint32_t)tft_csv_row(source->csv) };
+    double values[TFT_INPUTS_MAX];
+    int skipped = 0;
+    enum halay_status status = take_moment(c, source, fields, &row, &skipped);
+    int outside = s->time_kind != TFT_TIME_NONE && s->has_span && (row.time < s->span[0] || row.time > s->span[1]);
+
+    if (status || skipped)
+        return status;
     c->table->summary.rows_outside_span += (size_t)outside;
     if (outside && !s->trim)
         return HALAY_OK;

@@ -17,19 +17,6 @@
 
 const char *const tft_split_names[] = { "train", "valid", "test", NULL };
 
-int tft_schema_counts(const struct tft_schema *schema)
-{
-    return schema->time_kind == TFT_TIME_INTEGER || schema->time_kind == TFT_TIME_NONE;
-}
-
-void tft_schema_print_time(const struct tft_schema *schema, int64_t time, char *text, size_t size)
-{
-    if (tft_schema_counts(schema))
-        snprintf(text, size, "%lld", (long long)time);
-    else
-        tft_time_print(time, text, size);
-}
-
 static enum halay_status check_pattern(const struct tft_where *w, const char *pattern)
 {
     regex_t regex;
@@ -133,6 +120,44 @@ static enum halay_status read_time_section(const struct tft_where *outer, const 
     return HALAY_OK;
 }
 
+/* A name is replaced by the zone's rules, which a run then has on any host. */
+static enum halay_status read_zone(const struct tft_where *w, const json_t *document, struct tft_schema *s)
+{
+    const json_t *zone = json_object_get(document, "zone");
+    json_t *loaded;
+
+    if (!zone)
+        return HALAY_OK;
+    if (tft_schema_counts(s))
+        return tft_where_wrong(w, "zone", "left out where time is a whole number");
+    if (json_is_string(zone)) {
+        enum halay_status status = tft_zone_load(w->log, w->text, TFT_ZONES_FOLDER, json_string_value(zone), &loaded);
+        if (status)
+            return status;
+        if (json_object_set_new((json_t *)document, "zone", loaded)) {
+            halay_error(w->log, "no memory for a time zone");
+            return HALAY_ERR_NO_MEMORY;
+        }
+        zone = loaded;
+    }
+    return tft_zone_create(w->log, w->text, zone, &s->zone);
+}
+
+/* Days begin by the clock, hours are counted alike everywhere. */
+static int is_below_a_day(const struct tft_period *step)
+{
+    return step->kind == TFT_PERIOD_SECONDS && step->count % 86400;
+}
+
+/* Rows that are resampled are in UTC, too, unless they are said to be days. */
+static void choose_clocks(struct tft_schema *s)
+{
+    const struct tft_period *rows = s->resampling ? &s->rows_every : &s->every;
+
+    s->is_in_utc = s->zone && is_below_a_day(&s->every);
+    s->rows_are_in_utc = s->zone && (s->is_in_utc || !rows->count || is_below_a_day(rows));
+}
+
 /* A step, given as a text or as a whole number, that fits how time is counted. */
 static enum halay_status read_step(const struct tft_where *w, const json_t *object, struct tft_schema *s)
 {
@@ -179,6 +204,7 @@ static enum halay_status read_every(const struct tft_where *w, const json_t *doc
         s->every = (struct tft_period){ TFT_PERIOD_INTEGER, 1 };
     if (!s->every.count)
         return tft_where_wrong(w, "every", "given: a step like 30s, 15min, 1h, 1d, 1w, 1M or 1B");
+    choose_clocks(s);
     return HALAY_OK;
 }
 
@@ -208,17 +234,14 @@ static enum halay_status read_season(const struct tft_where *w, const json_t *do
     return HALAY_OK;
 }
 
-/* A moment as the schema counts time. */
+/* A moment of the span. */
 static int read_moment(const struct tft_schema *s, const json_t *value, int64_t *moment)
 {
-    if (tft_schema_counts(s)) {
-        if (json_is_integer(value)) {
-            *moment = json_integer_value(value);
-            return *moment > -((int64_t)1 << 40) && *moment < (int64_t)1 << 40;
-        }
-        return json_is_string(value) && !tft_time_parse_integer(json_string_value(value), moment);
+    if (tft_schema_counts(s) && json_is_integer(value)) {
+        *moment = json_integer_value(value);
+        return *moment > -((int64_t)1 << 40) && *moment < (int64_t)1 << 40;
     }
-    return json_is_string(value) && !tft_time_parse_moment(json_string_value(value), moment);
+    return json_is_string(value) && !tft_schema_read_moment(s, json_string_value(value), 1, moment);
 }
 
 static const char *moment_example(const struct tft_schema *s)
@@ -318,7 +341,7 @@ static enum halay_status read_bound(const struct tft_where *w, const struct tft_
     if (text[0] == '<') {
         text += 1 + inclusive;
         text += strspn(text, " ");
-        if (!(tft_schema_counts(s) ? tft_time_parse_integer(text, end) : tft_time_parse_moment(text, end))) {
+        if (!tft_schema_read_moment(s, text, 0, end)) {
             *end += inclusive;
             return HALAY_OK;
         }
@@ -384,13 +407,23 @@ static enum halay_status read_rows(const struct tft_where *w, const json_t *docu
 static enum halay_status read_all(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     static enum halay_status (*const sections[])(const struct tft_where *, const json_t *, struct tft_schema *) = {
-        read_file_patterns, read_id,     read_time_section,      read_every, read_season, read_span, read_rows,
-        read_csv,           read_window, tft_schema_read_inputs, read_split,
+        read_file_patterns,
+        read_id,
+        read_time_section,
+        read_zone,
+        read_every,
+        read_season,
+        read_span,
+        read_rows,
+        read_csv,
+        read_window,
+        tft_schema_read_inputs,
+        read_split,
     };
     enum halay_status status =
         tft_where_check_keys(w, document,
-                             TFT_WORDS("name", "files", "id", "time", "every", "season", "span", "duplicates", "active",
-                                       "resample", "inputs", "window", "split", "csv"));
+                             TFT_WORDS("name", "files", "id", "time", "zone", "every", "season", "span", "duplicates",
+                                       "active", "resample", "inputs", "window", "split", "csv"));
 
     if (!status)
         status = tft_read_text(w, document, "name", 0, &s->name);
@@ -435,6 +468,7 @@ void tft_schema_fini(struct tft_schema *schema)
 {
     for (size_t i = 0; i < schema->input_count; i++)
         tft_holidays_fini(&schema->inputs[i].holidays);
+    tft_zone_destroy(schema->zone);
     json_decref(schema->document);
     *schema = (struct tft_schema){ 0 };
 }

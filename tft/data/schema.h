@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "tft/data/calendar.h"
 #include "tft/data/holidays.h"
+#include "tft/data/zone.h"
 #include "tft/model/tft.h"
 #include <jansson.h>
 
@@ -28,7 +29,8 @@ enum tft_input_role {
     TFT_INPUT_WEIGHT,
     TFT_INPUT_ROLES
 };
-enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_ID };
+enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_WAVE, TFT_FROM_ID };
+enum { TFT_WAVE_TERMS_MAX = 32, TFT_HOLIDAY_DAYS_MAX = 3650 };
 /* What an input makes of its source's values. */
 enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE };
 enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
@@ -83,7 +85,12 @@ struct tft_input {
     const char *column;           /* borrowed from the document; TFT_FROM_COLUMN */
     enum tft_calendar calendar;   /* TFT_FROM_CALENDAR */
     struct tft_holidays holidays; /* owned; TFT_FROM_HOLIDAYS */
-    const json_t *map;            /* text to text, borrowed; NULL: categories are what the column or id says */
+    enum tft_holiday_days days;   /* instead of whether the day is one */
+    int64_t days_most;
+    double period; /* TFT_FROM_WAVE: seconds of the clock's time, or steps */
+    int period_in_steps;
+    size_t harmonic;   /* waves in a period, from 1 */
+    const json_t *map; /* text to text, borrowed; NULL: categories are what the column or id says */
     enum tft_transform transform;
     int has_missing_number;
     double missing_number; /* this number means no value */
@@ -105,7 +112,12 @@ struct tft_schema {
     enum tft_time_kind time_kind;
     size_t time_column_count;
     const char *time_columns[TFT_TIME_COLUMNS_MAX];
-    const char *time_format;      /* NULL: ISO 8601 */
+    const char *time_format; /* NULL: ISO 8601 */
+    struct tft_zone *zone;   /* owned: of the clock by which the files, and the schema's moments, are written; NULL:
+                                     nothing is known of it */
+    /* Steps below a day are steps of UTC; days and longer ones are the clock's, and so are moments without a zone. */
+    int is_in_utc;                /* moments of series, and split_end */
+    int rows_are_in_utc;          /* moments of rows, before they are resampled, and span */
     struct tft_period every;      /* from row to row of a series, after resampling */
     struct tft_period rows_every; /* before it; count 0: the schema does not say */
     size_t season_count;
@@ -152,9 +164,27 @@ enum halay_status tft_schema_choose(struct tft_schema *schema, int levels);
 /* What the document of a trained schema chose of it; 0: nothing. */
 int tft_schema_levels_of(const struct tft_schema *schema, const json_t *trained);
 
-/* A moment as text, as the schema counts time; size at least 32. */
+/* ---- clocks ---- */
+
+/* A series' moment as text, as the schema counts time, with its offset if it is of UTC; size at least 40. */
 void tft_schema_print_time(const struct tft_schema *schema, int64_t time, char *text, size_t size);
+/* The same of a row that is not resampled yet. */
+void tft_schema_print_row_time(const struct tft_schema *schema, int64_t time, char *text, size_t size);
 /* Does the schema count time in whole numbers? */
 int tft_schema_counts(const struct tft_schema *schema);
+/* What the clock shows at a series' moment, and at a row's. */
+int64_t tft_schema_clock(const struct tft_schema *schema, int64_t time);
+int64_t tft_schema_row_clock(const struct tft_schema *schema, int64_t time);
+
+enum tft_passes { TFT_PASSED_ONCE, TFT_PASSED_TWICE, TFT_SKIPPED };
+/* The moment of a row that has this time, of the clock or (is_utc) of UTC. The clock may pass a time twice: then it is
+ * the first of the two moments. A time that it skips is taken as if it had not been put forward yet. */
+enum tft_passes tft_schema_row_moment(const struct tft_schema *schema, int64_t time, int is_utc, int64_t *moment);
+/* The second moment at which the clock showed what it shows at a row's moment, if there are two. */
+int64_t tft_schema_second_moment(const struct tft_schema *schema, int64_t moment);
+/* A moment of a document, "2013-06-01 01:00" or, with a zone, also "2013-06-01 01:00+02:00", as that of a series or of
+ * a row. HALAY_ERR_FORMAT, not logged. */
+enum halay_status tft_schema_read_moment(const struct tft_schema *schema, const char *text, int of_row,
+                                         int64_t *moment);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * Inputs of a schema: each is read, checked as a whole, and then expanded to what the model sees.
  */
+#include "tft/data/number.h"
 #include "tft/data/paths.h"
 #include "tft/data/schema_impl.h"
 #include <libgen.h>
@@ -22,6 +23,7 @@ _Static_assert(sizeof tft_roles / sizeof *tft_roles == TFT_INPUT_ROLES, "each ro
 struct extras {
     int cyclic, missing_indicator;
     const json_t *lags;
+    size_t terms; /* of a Fourier series */
 };
 
 /* {holiday: {DAY: NAME}}, as an input's key or as its calendar. */
@@ -42,11 +44,80 @@ static enum halay_status read_holidays(const struct tft_where *w, const json_t *
     return tft_holidays_init(w->log, w->text, holidays, &input->holidays);
 }
 
-/* Where an input's values come from: exactly one of column, calendar, holiday, from. */
-static enum halay_status read_source(const struct tft_where *w, const json_t *object, struct tft_input *input)
+/* How far the day is from a holiday. */
+static enum halay_status read_days(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    size_t most = 30;
+    int days = TFT_DAYS_NONE;
+    enum halay_status status = tft_read_word(w, object, "days", TFT_WORDS("none", "until", "since"), &days);
+
+    if (!status)
+        status = tft_read_steps(w, object, "most", TFT_HOLIDAY_DAYS_MAX, &most);
+    if (!status && days && input->source != TFT_FROM_HOLIDAYS)
+        return tft_where_wrong(w, "days", "left out: it is for holidays");
+    if (!status && !days && json_object_get(object, "most"))
+        return tft_where_wrong(w, "most", "left out: it limits 'days'");
+    input->days = (enum tft_holiday_days)days;
+    input->days_most = (int64_t)most;
+    return status;
+}
+
+/* "365.25 days", "24h"; a number is one of steps. */
+static int read_period(const json_t *value, struct tft_input *input)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = { { "s", 1 },     { "min", 60 },     { "h", 3600 },   { "hours", 3600 },
+                  { "d", 86400 }, { "days", 86400 }, { "w", 604800 }, { "weeks", 604800 } };
+    const char *text = json_string_value(value), *unit;
+    char number[32];
+
+    input->period_in_steps = json_is_number(value);
+    input->period = json_number_value(value);
+    if (!text)
+        return input->period >= 2;
+    size_t n = strspn(text, "0123456789.");
+    if (!n || n >= sizeof number)
+        return 0;
+    memcpy(number, text, n);
+    number[n] = 0;
+    unit = text + n + strspn(text + n, " ");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(unit, units[i].name) && tft_number_parse(number, '.', &input->period)) {
+            input->period *= units[i].seconds;
+            return input->period >= 2 && input->period < 1e12;
+        }
+    return 0;
+}
+
+static enum halay_status read_fourier(const struct tft_where *outer, const struct tft_schema *s, const json_t *object,
+                                      struct tft_input *input, size_t *terms)
+{
+    const struct tft_where w = tft_where_inside(outer, "fourier", NULL);
+    const json_t *fourier;
+    enum halay_status status = tft_read_object(outer, object, "fourier", &fourier);
+
+    if (!status)
+        status = tft_where_check_keys(&w, fourier, TFT_WORDS("period", "terms"));
+    if (status)
+        return status;
+    if (!read_period(json_object_get(fourier, "period"), input) || (tft_schema_counts(s) && !input->period_in_steps))
+        return tft_where_wrong(
+            &w, "period",
+            tft_schema_counts(s) ? "a number of steps, at least 2"
+                                 : "a time like \"365.25 days\", \"24h\", \"15min\", or a number of steps, at least 2");
+    input->source = TFT_FROM_WAVE;
+    *terms = 1;
+    return tft_read_steps(&w, fourier, "terms", TFT_WAVE_TERMS_MAX, terms);
+}
+
+/* Where an input's values come from: exactly one of column, calendar, holiday, fourier, from. */
+static enum halay_status read_source(const struct tft_where *w, const struct tft_schema *s, const json_t *object,
+                                     struct tft_input *input, struct extras *x)
 {
     const char *from = NULL;
-    int calendar = 0, has_holidays = holidays_of(object) != NULL;
+    int calendar = 0, has_holidays = holidays_of(object) != NULL, is_wave = json_object_get(object, "fourier") != NULL;
     enum halay_status status = tft_read_text(w, object, "column", 1, &input->column);
 
     if (!status && !json_is_object(json_object_get(object, "calendar")))
@@ -55,16 +126,18 @@ static enum halay_status read_source(const struct tft_where *w, const json_t *ob
         status = tft_read_text(w, object, "from", 0, &from);
     if (status)
         return status;
-    if (!!input->column + !!calendar + has_holidays + !!from != 1 || (from && strcmp(from, "id"))) {
-        halay_error(
-            w->log,
-            "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', 'from: id'",
-            w->text);
+    if (!!input->column + !!calendar + has_holidays + is_wave + !!from != 1 || (from && strcmp(from, "id"))) {
+        halay_error(w->log,
+                    "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', "
+                    "'fourier: {period: 365.25 days, terms: 3}', 'from: id'",
+                    w->text);
         return HALAY_ERR_CONFIG;
     }
     input->calendar = (enum tft_calendar)calendar;
     if (has_holidays)
         return read_holidays(w, object, input);
+    if (is_wave)
+        return read_fourier(w, s, object, input, &x->terms);
     if (from)
         input->source = TFT_FROM_ID;
     else
@@ -159,7 +232,8 @@ static enum halay_status check_lags(const struct tft_where *w, const json_t *lag
 static enum halay_status check_source(const struct tft_where *w, const struct tft_schema *s,
                                       const struct tft_input *input)
 {
-    int of_dates = input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS;
+    int of_dates =
+        input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS || input->source == TFT_FROM_WAVE;
 
     if (input->source == TFT_FROM_ID && !input->is_category)
         return tft_where_wrong(w, "type", "category for the id");
@@ -167,12 +241,14 @@ static enum halay_status check_source(const struct tft_where *w, const struct tf
         return tft_where_wrong(w, "role", "static for the id");
     if (of_dates && input->role != TFT_INPUT_KNOWN)
         return tft_where_wrong(w, "role", "known for a calendar input");
-    if (of_dates && input->calendar != TFT_CALENDAR_STEPS && tft_schema_counts(s)) {
-        halay_error(w->log, "%s: time is a whole number here, so 'steps' is the only calendar input", w->text);
+    if (of_dates && input->calendar != TFT_CALENDAR_STEPS && input->source != TFT_FROM_WAVE && tft_schema_counts(s)) {
+        halay_error(w->log, "%s: time is a whole number here, so the calendar has only 'steps' and 'fourier'", w->text);
         return HALAY_ERR_CONFIG;
     }
     if (input->calendar == TFT_CALENDAR_STEPS && input->is_category)
         return tft_where_wrong(w, "type", "real for steps");
+    if ((input->days || input->source == TFT_FROM_WAVE) && input->is_category)
+        return tft_where_wrong(w, "type", "real for 'days' and 'fourier'");
     if (input->source != TFT_FROM_COLUMN && input->fill != TFT_FILL_NONE)
         return tft_where_wrong(w, "fill", "left out: the values of this input are never missing");
     if (s->id_kind == TFT_ID_HEADER && input->source == TFT_FROM_COLUMN && input->role == TFT_INPUT_STATIC)
@@ -206,7 +282,7 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
         return tft_where_wrong(w, "unknown", "left out: it is for categories");
     if (input->map && !input->is_category)
         return tft_where_wrong(w, "map", "left out: it is for categories");
-    if (input->map && (input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS))
+    if (input->map && input->source != TFT_FROM_COLUMN && input->source != TFT_FROM_ID)
         return tft_where_wrong(w, "map", "left out: it is for columns and the id");
     if ((input->transform || input->has_missing_number) && !real_column)
         return tft_where_wrong(w, input->transform ? "transform" : "missing_number",
@@ -248,11 +324,13 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
     }
     snprintf(input->name, sizeof input->name, "%s", name);
     status = tft_where_check_keys(w, object,
-                                  TFT_WORDS("column", "calendar", "holiday", "from", "role", "type", "fill", "scale",
-                                            "per", "relative_to", "missing_indicator", "lags", "cyclic", "unknown",
-                                            "map", "transform", "missing_number"));
+                                  TFT_WORDS("column", "calendar", "holiday", "days", "most", "fourier", "from", "role",
+                                            "type", "fill", "scale", "per", "relative_to", "missing_indicator", "lags",
+                                            "cyclic", "unknown", "map", "transform", "missing_number"));
     if (!status)
-        status = read_source(w, object, input);
+        status = read_source(w, s, object, input, x);
+    if (!status)
+        status = read_days(w, object, input);
     if (!status)
         status = read_role(w, object, input);
     if (!status)
@@ -305,6 +383,27 @@ static enum halay_status derive(const struct tft_where *w, struct tft_schema *s,
     return HALAY_OK;
 }
 
+/* A sine and a cosine for each term, the first of them in place of the input itself. */
+static enum halay_status expand_wave(const struct tft_where *w, struct tft_schema *s, size_t base, size_t terms)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 1; i < 2 * terms && !status; i++) {
+        char behind[16];
+        snprintf(behind, sizeof behind, "_%s%zu", i % 2 ? "cos" : "sin", i / 2 + 1);
+        status = derive(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, behind);
+        if (status)
+            return status;
+        s->inputs[base + i].base = base + i;
+        s->inputs[base + i].harmonic = i / 2 + 1;
+    }
+    snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 6, "_sin1");
+    s->inputs[base].derivation = TFT_SINE;
+    s->inputs[base].scale = TFT_SCALE_NONE;
+    s->inputs[base].harmonic = 1;
+    return HALAY_OK;
+}
+
 /* The inputs made from the one just added. */
 static enum halay_status expand(const struct tft_where *w, struct tft_schema *s, const struct extras *x)
 {
@@ -321,7 +420,9 @@ static enum halay_status expand(const struct tft_where *w, struct tft_schema *s,
         s->inputs[base].scale = TFT_SCALE_NONE;
         s->inputs[base + 1].base = base + 1;
     }
-    if (x->missing_indicator)
+    if (x->terms)
+        status = expand_wave(w, s, base, x->terms);
+    if (!status && x->missing_indicator)
         status = derive(w, s, base, TFT_WAS_MISSING, 0, "_missing");
     json_array_foreach((json_t *)x->lags, i, lag) {
         char behind[32];

@@ -29,11 +29,6 @@ static enum halay_status no_memory(struct tft_collector *c)
     return HALAY_ERR_NO_MEMORY;
 }
 
-static void print_moment(const struct grid *g, int64_t time, char text[32])
-{
-    tft_schema_print_time(g->c->schema, time, text, 32);
-}
-
 /* ---- order ---- */
 
 static int is_sorted(const struct tft_row *rows, size_t count)
@@ -84,23 +79,67 @@ static enum halay_status order_rows(struct grid *g)
     return HALAY_OK;
 }
 
+/* Where the clock passes a time twice, an entity's first row of that time is of the first moment; others are of the
+ * second one. Were some moved there? */
+static int move_repeated(const struct grid *g, struct tft_rows *e)
+{
+    int moved = 0;
+
+    for (size_t i = 1, first = 0; i < e->count; i++) {
+        struct tft_row *before = &e->rows[g->order[first]], *row = &e->rows[g->order[i]];
+        if (row->time != before->time) {
+            first = i;
+        } else if (row->is_repeated && before->is_repeated) {
+            int is_last = e->last == row->time;
+            row->time = tft_schema_second_moment(g->c->schema, row->time);
+            e->last = is_last ? row->time : e->last;
+            moved = 1;
+        }
+    }
+    return moved;
+}
+
+static enum halay_status settle_repeated(struct grid *g, struct tft_rows *e)
+{
+    if (!g->c->schema->rows_are_in_utc || !move_repeated(g, e))
+        return HALAY_OK;
+    free(g->order);
+    g->order = NULL;
+    return order_rows(g);
+}
+
 /* ---- lay out ---- */
+
+/* A row's moment by the series' clock. */
+static int64_t series_time(const struct grid *g, int64_t time)
+{
+    return g->c->schema->is_in_utc ? time : tft_schema_row_clock(g->c->schema, time);
+}
+
+/* The beginning of the period that holds a row's moment. */
+static int64_t period_of(const struct grid *g, int64_t time)
+{
+    return tft_period_floor(&g->c->schema->every, series_time(g, time));
+}
 
 /* The step from one of the entity's rows to the next; the shortest there is if the schema does not say. */
 static struct tft_period step_of_rows(const struct grid *g)
 {
     const struct tft_row *rows = g->e->rows;
-    int64_t shortest = INT64_MAX;
+    int64_t shortest = INT64_MAX, shown = INT64_MAX;
 
     if (g->c->schema->rows_every.count)
         return g->c->schema->rows_every;
     for (size_t i = 1; i < g->e->count; i++) {
-        int64_t between = rows[g->order[i]].time - rows[g->order[i - 1]].time;
+        int64_t from = rows[g->order[i - 1]].time, to = rows[g->order[i]].time, between = to - from;
         shortest = between && between < shortest ? between : shortest;
+        between = series_time(g, to) - series_time(g, from);
+        shown = between > 0 && between < shown ? between : shown;
     }
     if (shortest == INT64_MAX)
         return g->c->schema->every;
-    return (struct tft_period){ TFT_PERIOD_SECONDS, shortest }; /* or whole numbers, which are added alike */
+    /* A day may have 23 hours, and a clock put back shows less than there was. Whole numbers are added alike. */
+    return (struct tft_period){ TFT_PERIOD_SECONDS, shown != INT64_MAX && shown > shortest ? shown : shortest };
 }
 
 /* The periods that hold the first and the last row. The sum over part of a period is too small, so a first or last
@@ -108,12 +147,12 @@ static struct tft_period step_of_rows(const struct grid *g)
 static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
 {
     const struct tft_period *every = &g->c->schema->every, step = step_of_rows(g);
-    int64_t begin = tft_period_floor(every, *first), end = tft_period_floor(every, *last);
+    int64_t begin = period_of(g, *first), end = period_of(g, *last), next = tft_period_add(every, end, 1);
     int sums = g->c->schema->resampling == TFT_RESAMPLE_SUM;
 
-    *first = sums && tft_period_add(&step, *first, -1) >= begin ? tft_period_add(every, begin, 1) : begin;
-    *last =
-        sums && tft_period_add(&step, *last, 1) < tft_period_add(every, end, 1) ? tft_period_add(every, end, -1) : end;
+    *first =
+        sums && tft_period_add(&step, series_time(g, *first), -1) >= begin ? tft_period_add(every, begin, 1) : begin;
+    *last = sums && tft_period_add(&step, series_time(g, *last), 1) < next ? tft_period_add(every, end, -1) : end;
 }
 
 /* First and last moment of the series, and its number of rows, 0 if nothing is left. */
@@ -147,10 +186,10 @@ static enum halay_status set_size(struct grid *g)
 
 static enum halay_status off_grid(const struct grid *g, const struct tft_row *row)
 {
-    char moment[32], start[32];
+    char moment[40], start[40];
 
-    print_moment(g, row->time, moment);
-    print_moment(g, g->series->start, start);
+    tft_schema_print_row_time(g->c->schema, row->time, moment, sizeof moment);
+    tft_schema_print_time(g->c->schema, g->series->start, start, sizeof start);
     halay_error(g->c->log, "file '%s', row %u: %s is not a whole number of steps after the first moment of '%s', %s",
                 g->c->paths->list[row->file], row->line, moment, g->series->id, start);
     return HALAY_ERR_FORMAT;
@@ -159,9 +198,9 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
 static enum halay_status doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
 {
     const struct tft_paths *paths = g->c->paths;
-    char moment[32];
+    char moment[40];
 
-    print_moment(g, a->time, moment);
+    tft_schema_print_row_time(g->c->schema, a->time, moment, sizeof moment);
     halay_error(g->c->log,
                 "file '%s', row %u: '%s' has a second row for %s (the first: file '%s', row %u); set 'duplicates' to "
                 "choose one",
@@ -261,11 +300,11 @@ static enum halay_status lay_periods(struct grid *g)
 
     for (size_t i = 0; i < g->e->count;) {
         const struct tft_row *row = &g->e->rows[g->order[i]];
-        int64_t period = tft_period_floor(&s->every, row->time);
+        int64_t period = period_of(g, row->time);
         size_t moments = 0, first = i;
         memset(mixes, 0, columns * sizeof *mixes);
-        for (; i < g->e->count && tft_period_floor(&s->every, g->e->rows[g->order[i]].time) == period;
-             i += n, moments++) {
+        /* <: where a clock goes back over midnight, the hour of yesterday that it repeats is today's. */
+        for (; i < g->e->count && period_of(g, g->e->rows[g->order[i]].time) <= period; i += n, moments++) {
             enum halay_status status = same_moment(g, g->order + i, g->e->count - i, &n);
             if (status)
                 return status;
@@ -330,9 +369,10 @@ static enum halay_status lay_out(struct grid *g)
 static enum halay_status cannot_fill(const struct grid *g, const struct tft_input *input, size_t row, const char *why)
 {
     const struct tft_row *line = g->line[row];
-    char moment[32], where[600] = "no row of any file";
+    char moment[40], where[600] = "no row of any file";
 
-    print_moment(g, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment);
+    tft_schema_print_time(g->c->schema, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment,
+                          sizeof moment);
     if (line)
         snprintf(where, sizeof where, "file '%.500s', row %u", g->c->paths->list[line->file], line->line);
     halay_error(g->c->log, "%s: '%s' has no value for input '%s' (column '%s') at %s; %s", where, g->series->id,
@@ -499,6 +539,8 @@ enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, stru
     struct grid g = { .c = c, .e = e, .series = series };
     enum halay_status status = order_rows(&g);
 
+    if (!status)
+        status = settle_repeated(&g, e);
     if (!status)
         status = set_size(&g);
     if (!status && !series->rows)

@@ -17,6 +17,8 @@
 /* What happened on the way. */
 struct tft_table_summary {
     size_t files, rows_read, rows_outside_span, rows_duplicated;
+    size_t rows_repeated;  /* of a time that the clock passes twice */
+    size_t rows_skipped;   /* of one that it skips; left out */
     size_t rows_resampled; /* merged into others: n - 1 of the n rows of a period */
     /* Before the first or after the last measured target, or in a partial first or last period of a sum. */
     size_t rows_trimmed;

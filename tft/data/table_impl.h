@@ -12,7 +12,8 @@
 /* The origin of a row, kept because errors name it. */
 struct tft_row {
     int64_t time;
-    uint32_t file, line;
+    uint32_t file : 31, is_repeated : 1; /* its time is one of two moments, and nothing says of which */
+    uint32_t line;
 };
 
 /* The rows of one entity, in the order in which they were read. */

@@ -18,11 +18,11 @@ enum halay_status tft_view_init(struct halay_log *log, const struct tft_schema *
         v.rows = table->series[e].rows > v.rows ? table->series[e].rows : v.rows;
     for (size_t i = 0; i < schema->input_count; i++)
         dates |= (schema->inputs[i].source == TFT_FROM_CALENDAR && schema->inputs[i].calendar != TFT_CALENDAR_STEPS) ||
-                 schema->inputs[i].source == TFT_FROM_HOLIDAYS;
+                 schema->inputs[i].source == TFT_FROM_HOLIDAYS || schema->inputs[i].source == TFT_FROM_WAVE;
     if (dates) {
         v.dates = malloc((v.rows + 1) * sizeof *v.dates);
-        v.days = malloc((v.rows + 1) * sizeof *v.days);
-        if (!v.dates || !v.days) {
+        v.times = malloc((v.rows + 1) * sizeof *v.times);
+        if (!v.dates || !v.times) {
             halay_error(log, "no memory for the calendar");
             tft_view_fini(&v);
             return HALAY_ERR_NO_MEMORY;
@@ -35,15 +35,16 @@ enum halay_status tft_view_init(struct halay_log *log, const struct tft_schema *
 void tft_view_fini(struct tft_view *view)
 {
     free(view->dates);
-    free(view->days);
+    free(view->times);
     *view = (struct tft_view){ 0 };
 }
 
 /* The date of a moment, given that of an earlier one. */
-static void next_date(int64_t time, int64_t day, int64_t day_before, const struct tft_date *before,
-                      struct tft_date *date)
+static void next_date(int64_t time, int64_t time_before, const struct tft_date *before, struct tft_date *date)
 {
-    if (day != day_before) {
+    int64_t day = tft_time_day(time);
+
+    if (!before || day != tft_time_day(time_before)) {
         tft_time_to_date(time, date);
         return;
     }
@@ -63,10 +64,25 @@ void tft_view_choose(struct tft_view *v, const struct tft_series *series)
     v->steps = regular ? (double)(series->start - v->origin) / (double)every->count
                        : (double)tft_period_between(every, v->origin, series->start);
     for (size_t i = 0; v->dates && i < series->rows; i++) {
-        int64_t time = tft_period_add(every, series->start, (int64_t)i);
-        v->days[i] = tft_time_day(time);
-        next_date(time, v->days[i], i ? v->days[i - 1] : v->days[i] + 1, i ? &v->dates[i - 1] : NULL, &v->dates[i]);
+        v->times[i] = tft_schema_clock(v->schema, tft_period_add(every, series->start, (int64_t)i));
+        next_date(v->times[i], i ? v->times[i - 1] : 0, i ? &v->dates[i - 1] : NULL, &v->dates[i]);
     }
+}
+
+/* A sine or cosine of part of a turn. */
+static double wave(const struct tft_input *input, double turns)
+{
+    double angle = 2 * 3.14159265358979323846 * turns;
+
+    return input->derivation == TFT_SINE ? sin(angle) : cos(angle);
+}
+
+/* How far a row is into its wave's period: of the clock's time since 1970, or of the steps. */
+static double turns_of(const struct tft_view *v, const struct tft_input *input, size_t row)
+{
+    double time = input->period_in_steps ? v->steps + (double)row : (double)v->times[row];
+
+    return (double)input->harmonic * fmod(time, input->period) / input->period;
 }
 
 double tft_view_real(const struct tft_view *v, size_t number, size_t row)
@@ -76,7 +92,10 @@ double tft_view_real(const struct tft_view *v, size_t number, size_t row)
     int first, count;
 
     if (input->source == TFT_FROM_HOLIDAYS)
-        return tft_holidays_code(&input->holidays, v->days[row] * DAY_SECONDS) != 0;
+        return input->days ? (double)tft_holidays_days(&input->holidays, v->times[row], input->days, input->days_most)
+                           : tft_holidays_code(&input->holidays, v->times[row]) != 0;
+    if (input->source == TFT_FROM_WAVE)
+        return wave(input, turns_of(v, input, row));
     if (input->source == TFT_FROM_CALENDAR) {
         if (input->calendar == TFT_CALENDAR_STEPS)
             return v->steps + (double)row;
@@ -84,8 +103,7 @@ double tft_view_real(const struct tft_view *v, size_t number, size_t row)
         if (input->derivation == TFT_PLAIN)
             return value;
         tft_calendar_range(input->calendar, &first, &count);
-        double angle = 2 * 3.14159265358979323846 * (value - first) / count;
-        return input->derivation == TFT_SINE ? sin(angle) : cos(angle);
+        return wave(input, (value - first) / count);
     }
     if (input->derivation == TFT_WAS_MISSING)
         return !v->series->measured[row * columns + column];
@@ -98,7 +116,7 @@ size_t tft_view_code(const struct tft_view *v, size_t number, size_t row)
     int first, count;
 
     if (input->source == TFT_FROM_HOLIDAYS)
-        return (size_t)tft_holidays_code(&input->holidays, v->days[row] * DAY_SECONDS);
+        return (size_t)tft_holidays_code(&input->holidays, v->times[row]);
     tft_calendar_range(input->calendar, &first, &count);
     return (size_t)(tft_calendar_value(input->calendar, &v->dates[row]) - first);
 }

@@ -14,7 +14,7 @@ struct tft_view {
     int64_t origin;                  /* steps are counted from here */
     size_t rows;                     /* of the longest series */
     struct tft_date *dates;          /* owned: (rows) of the series chosen; NULL if no input asks for them */
-    int64_t *days;                   /* owned: (rows) likewise, for holidays */
+    int64_t *times;                  /* owned: (rows) likewise: what the clock shows */
     const struct tft_series *series; /* the one chosen */
     double steps;                    /* from the origin to its first row */
 };

@@ -366,6 +366,15 @@ static int same_season(const struct tft_schema *a, const struct tft_schema *b)
     return !is_relative || a->seasons[0] == b->seasons[0];
 }
 
+/* Rules may differ where tzdata does; the place is the same. */
+static int same_zone(const json_t *a, const json_t *b)
+{
+    const char *x = json_string_value(json_object_get(json_object_get(a, "zone"), "name"));
+    const char *y = json_string_value(json_object_get(json_object_get(b, "zone"), "name"));
+
+    return x && y ? !strcmp(x, y) : x == y;
+}
+
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *r, const char *path,
                                      struct tft_data *data)
 {
@@ -374,6 +383,10 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
 
     if (status)
         return status;
+    if (!same_zone(r->schema.document, data->schema.document)) {
+        halay_error(log, "'%s' was prepared by another schema than the model was trained with: 'zone' differs", path);
+        return HALAY_ERR_FORMAT;
+    }
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const json_t *trained = json_object_get(r->schema.document, sections[i]);
         const json_t *given = json_object_get(data->schema.document, sections[i]);

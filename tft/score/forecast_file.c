@@ -93,7 +93,7 @@ enum halay_status tft_forecast_file_window(void *arg, size_t position, const str
     const struct tft_forecast_file *f = arg;
     const struct tft_data *d = f->data;
     size_t Q = f->quantiles->count, O = d->schema.target_count;
-    char origin[32], time[32];
+    char origin[40], time[40];
     enum halay_status status;
 
     (void)position;

@@ -109,7 +109,7 @@ static enum halay_status move_splits(struct backtest *b, size_t steps)
 {
     struct tft_schema schema;
     json_t *document = json_deep_copy(b->before.document), *split = json_object_get(document, "split");
-    char text[40];
+    char text[48];
     enum halay_status status = HALAY_OK;
 
     for (int i = 0; i < (int)b->options->split && steps; i++) {
@@ -144,7 +144,7 @@ static enum halay_status check_interrupt(struct backtest *b)
 }
 
 struct fit_name {
-    char text[32];
+    char text[40];
 };
 
 static struct fit_name name_of_fit(size_t fit)
@@ -205,7 +205,7 @@ static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *befor
 static enum halay_status describe_fit(struct backtest *b, size_t fit, long long step, size_t windows,
                                       const struct tft_sums *before)
 {
-    char first[32], last[32];
+    char first[40], last[40];
     size_t from = fit * b->per_fit;
 
     tft_schema_print_time(&b->before, moment(b, from * b->stride), first, sizeof first);
@@ -275,7 +275,7 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
 
 static enum halay_status run_fit(struct backtest *b, size_t fit)
 {
-    char *folder = fit_folder(b, fit), from[32];
+    char *folder = fit_folder(b, fit), from[40];
     size_t steps = fit * b->per_fit * b->stride;
     enum halay_status status = folder ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
 

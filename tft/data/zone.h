@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Zone: how far the clocks of a place are from UTC, and when that changes.
+ *
+ * A zone comes from the system's tzdata (files of /usr/share/zoneinfo, RFC 8536) as a document that a schema keeps, so
+ * that a run means the same on a host with other rules or none:
+ *
+ *   {"name": "Europe/Berlin", "offset": 3208, "changes": [-2422054408, 3600, ...],
+ *    "then": "CET-1CEST,M3.5.0,M10.5.0/3"}
+ *
+ * offset: seconds east of UTC before the first change; changes: pairs of a moment and the offset from then on; then:
+ * the rule after the last of them, as POSIX writes TZ; absent: nothing changes any more.
+ *
+ *   UTC           00:00    00:30    01:00    01:30    02:00        the clock goes from 03:00 back to 02:00 at 01:00 UTC
+ *   clock         02:00    02:30    02:00    02:30    03:00        02:00 and 02:30 are two moments each
+ *
+ * In spring the clock skips an hour: what it would have shown is no moment at all.
+ */
+#ifndef HALAY_TFT_ZONE_H
+#define HALAY_TFT_ZONE_H
+
+#include "base/log.h"
+#include <jansson.h>
+#include <stdint.h>
+
+#define TFT_ZONES_FOLDER "/usr/share/zoneinfo"
+
+struct tft_zone;
+
+/* Read a zone of a folder of tzdata; *document is the caller's reference. where: for messages. HALAY_ERR_CONFIG: there
+ * is no such zone (the message names the nearest one), or no tzdata. */
+enum halay_status tft_zone_load(struct halay_log *log, const char *where, const char *folder, const char *name,
+                                json_t **document);
+
+/* Make a zone of a document. HALAY_ERR_CONFIG (logged): it is malformed. */
+enum halay_status tft_zone_create(struct halay_log *log, const char *where, const json_t *document,
+                                  struct tft_zone **zone);
+/* NULL is allowed. */
+void tft_zone_destroy(struct tft_zone *zone);
+
+/* What is added to UTC to have what the clock shows at a moment; seconds. */
+int tft_zone_offset(const struct tft_zone *zone, int64_t utc);
+/* The moments at which the clock shows a time, the earlier first; how many there are: 1, or 2 where the clock was put
+ * back, or 0 where it was put forward. */
+size_t tft_zone_moments(const struct tft_zone *zone, int64_t shown, int64_t utc[2]);
+
+#endif
