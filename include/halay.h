@@ -288,7 +288,7 @@ enum halay_collective {
     HALAY_COLLECTIVE_COUNT
 };
 
-enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255 };
+enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255, HALAY_ANY_RANK = -1 };
 
 /* What f32 travels as. */
 enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 };
@@ -337,8 +337,19 @@ struct halay_member {
  * (HALAY_ERR_DUPLICATE). A send may wait until the peer has submitted the receive. Type and number of elements must be
  * equal: otherwise both end with HALAY_ERR_MISMATCH and the text has both. One whose peer has left (halay_fini) ends
  * with HALAY_ERR_PEER. They are not registered, not fused, and have no part in the order of other operations, nor in
- * HALAY_DETERMINISTIC. A rank that has joined submits none. timeout_ms and halay_cancel do not apply to them. The name
- * has 200 bytes at most.
+ * HALAY_DETERMINISTIC. A rank that has joined submits none. The name has 200 bytes at most.
+ *
+ * A receive whose peer is HALAY_ANY_RANK meets the send of any other rank of its process set, by name or by tag; who
+ * that was is in halay_result.peer. Of several sends that wait any may be the one, of one rank's the oldest. A receive
+ * from one rank goes first, whichever was submitted before. It ends with HALAY_ERR_PEER when all others have left.
+ *
+ * One that is canceled, or whose time is over, and has met nothing ends on this rank alone, with a text that says which
+ * rank was missing; it is as if it had never been submitted: nothing meets it any more, and a counterpart that comes
+ * later waits for the next one, for its own time. A peer that has nothing else to do answers within two seconds; if it
+ * does not answer at all, or data that are under way do not end, the context fails as struct halay_tensor_info says.
+ *
+ * They are in the counters submissions, completions, errors, in_flight and bytes. HALAY_STALL_CHECK_TIME
+ * and HALAY_STALL_SHUTDOWN_TIME apply: the rank that waits reports it.
  *
  * The rows of a reduce-scatter or scatter are dealt out by splits, or else as halay_scatter_rows does. in and out may
  * be the same in an all-reduce or reduce; in a reduce-scatter or scatter out may be where this rank's part begins in
@@ -392,7 +403,8 @@ struct halay_tensor_info {
      * with that status. 0: no time-out; negative: HALAY_ERR_ARGUMENT. The ranks' may differ.
      */
     int timeout_ms;
-    /* Send and receive: the other rank, a rank of the job; and with name NULL what they meet by. */
+    /* Send and receive: the other rank, a rank of the job, of a receive HALAY_ANY_RANK, too; and with name NULL what
+     * they meet by. */
     int peer;
     int64_t tag;
 };
@@ -480,7 +492,8 @@ HALAY_API enum halay_status halay_scatter_async(struct halay_context *ctx, const
                                                 enum halay_dtype dtype, void *out, size_t out_rows, int root,
                                                 struct halay_request **request);
 
-/* To and from one rank: count elements of in, or to out. name NULL: by tag (struct halay_tensor_info). */
+/* To and from one rank, or from HALAY_ANY_RANK: count elements of in, or to out. name NULL: by tag (struct
+ * halay_tensor_info). */
 HALAY_API enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in, size_t count,
                                              enum halay_dtype dtype, int peer, int64_t tag,
                                              struct halay_request **request);
@@ -529,10 +542,10 @@ HALAY_API int halay_completion_fd(struct halay_context *ctx);
  * Withdraw a submission. If not all ranks have made theirs, it ends on all of them with HALAY_ERR_CANCELED, its data
  * untouched, and a text that names this rank and those that were missing; all else goes on. A rank that comes later
  * gets that error for its own submission: the n-th one of a name always belongs to the n-th ones of the others, so all
- * may submit the name again. If it has begun, it ends as if this call had not been made. Either way it ends once, and
- * alike on all ranks. HALAY_OK says that it was asked for (or that the request has ended): wait, or look, how it ends.
- * Never blocks; callbacks may call it. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (a join, a
- * send or receive), HALAY_ERR_NO_MEMORY.
+ * may submit the name again. A send or receive that has met nothing ends on this rank alone (struct halay_tensor_info).
+ * If it has begun, it ends as if this call had not been made. Either way it ends once, and, but for those, alike on all
+ * ranks. HALAY_OK says that it was asked for (or that the request has ended): wait, or look, how it ends. Never blocks;
+ * callbacks may call it. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (a join), HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_cancel(struct halay_request *request);
 
@@ -551,6 +564,7 @@ struct halay_result {
     const size_t *rows;
     int last_joined;               /* join: the rank that joined last; else -1 */
     struct halay_process_set *set; /* halay_process_set_create_async: what was made, unless it is gone; else NULL */
+    int peer;                      /* receive: the rank that sent; else -1 */
 };
 
 /* The result of a request that has ended: its status. *result is written if that is HALAY_OK, and if out was too small:
@@ -621,7 +635,7 @@ struct halay_counters {
     uint64_t cache_hits;       /* submissions told by the number that the ranks had agreed on */
     uint64_t collectives;      /* buckets started, of one tensor or of several */
     uint64_t fused_tensors;    /* tensors that shared their bucket with others */
-    uint64_t bytes;            /* of all tensors in these buckets, this rank's side */
+    uint64_t bytes;            /* of all tensors in these buckets, and of sends and receives; this rank's side */
     uint64_t communication_ns; /* time during which at least one collective was under way */
     uint64_t messages_sent;    /* control messages, data apart */
     uint64_t messages_received;

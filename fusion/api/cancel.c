@@ -7,11 +7,6 @@
 #include "fusion/rank/driver.h"
 #include "fusion/rank/requests.h"
 
-static int can_be_taken_back(const struct halay_request *request)
-{
-    return !halay_collective_is_point(request->signature.collective) && request->signature.collective != HALAY_JOIN;
-}
-
 enum halay_status halay_cancel(struct halay_request *request)
 {
     enum halay_status status = HALAY_OK;
@@ -21,8 +16,8 @@ enum halay_status halay_cancel(struct halay_request *request)
     struct halay_context *ctx = request->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    if (!can_be_taken_back(request))
-        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join, send or receive is not taken back");
+    if (request->signature.collective == HALAY_JOIN)
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join is not taken back");
     pthread_mutex_lock(&ctx->lock);
     if (request->entry) { /* in flight: it cannot end before the driver gets the lock */
         status = halay_queue_push_locked(&ctx->queue,

@@ -98,7 +98,7 @@ static const struct sample {
       0 },
     { VALUE(fused_tensors), "halay_fused_tensors_total", "counter", "Tensors that shared a collective with others.",
       0 },
-    { VALUE(bytes), "halay_bytes_total", "counter", "Bytes of the tensors in these collectives.", 0 },
+    { VALUE(bytes), "halay_bytes_total", "counter", "Bytes of these tensors, of sends and receives.", 0 },
     { VALUE(communication_ns), "halay_communication_seconds_total", "counter", "Time with a collective under way.", 1 },
     { VALUE(messages_sent), "halay_messages_sent_total", "counter", "Control messages sent.", 0 },
     { VALUE(messages_received), "halay_messages_received_total", "counter", "Control messages received.", 0 },

@@ -205,6 +205,18 @@ static const char *rank_fault(const struct halay_process_set *set, const char *w
     return text;
 }
 
+static const char *peer_fault(const struct halay_context *ctx, const struct halay_process_set *set,
+                              const struct halay_tensor_info *info, char *text)
+{
+    if (info->peer == ctx->rank)
+        return "peer is this rank itself";
+    if (info->peer != HALAY_ANY_RANK)
+        return rank_fault(set, "peer", info->peer, text);
+    if (info->collective == HALAY_SEND)
+        return "a send is to one rank";
+    return set->size > 1 ? NULL : "there is no other rank";
+}
+
 /* Why this cannot be done in this process set. text: room for one that is printed. */
 static const char *set_fault(const struct halay_context *ctx, const struct halay_process_set *set,
                              const struct halay_tensor_info *info, char *text)
@@ -217,9 +229,7 @@ static const char *set_fault(const struct halay_context *ctx, const struct halay
         return "all ranks do this, no process set by itself";
     if (halay_collective_has_root((int)info->collective))
         return rank_fault(set, "root", info->root, text);
-    if (halay_collective_is_point((int)info->collective))
-        return info->peer == ctx->rank ? "peer is this rank itself" : rank_fault(set, "peer", info->peer, text);
-    return NULL;
+    return halay_collective_is_point((int)info->collective) ? peer_fault(ctx, set, info, text) : NULL;
 }
 
 void halay_info_say_fault(struct halay_context *ctx, const struct halay_process_set *set, const char *name,

@@ -7,16 +7,15 @@
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/point.h"
 #include "fusion/api/wait.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/names.h"
-#include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/static_bucket.h"
 #include "fusion/rank/tensor.h"
 #include "fusion/values/signature_words.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +30,7 @@ struct submission {
     halay_callback callback;
     void *arg;
     int timeout_ms;
-    size_t name_length; /* of a send or receive: what the caller named, 0: nothing */
+    struct halay_meeting meeting; /* of a send or receive */
 };
 
 /* HALAY_OK if submissions are taken. */
@@ -77,8 +76,11 @@ static enum halay_status take_buffers(const struct halay_tensor *tensor, const s
 }
 
 /* Can it be submitted now? *why: the text of the error, if there is one. */
-static enum halay_status check_entry_locked(const struct halay_entry *entry, int is_change, const char **why)
+static enum halay_status check_entry_locked(const struct halay_entry *entry, const struct submission *s,
+                                            const char **why)
 {
+    int is_change = s->signature->collective == HALAY_CHANGE_SETS;
+
     if (entry->request) {
         *why = is_change ? NULL : "a tensor of that name is in flight already"; /* sets.c: waits, and comes again */
         return HALAY_ERR_DUPLICATE;
@@ -87,7 +89,7 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, int
         *why = "it was registered for other ranks: unregister it, and register it again";
         return HALAY_ERR_ARGUMENT;
     }
-    *why = halay_set_refusal_locked(entry->set);
+    *why = halay_set_refusal_locked(s->meeting.set ? s->meeting.set : entry->set);
     if (!*why)
         return HALAY_OK;
     return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
@@ -114,12 +116,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
     request->static_bucket = tensor ? tensor->static_bucket : NULL;
-    if (halay_collective_is_point(s->signature->collective)) {
-        request->peer = s->info->peer;
-        request->tag = s->info->tag;
-        request->set_number = s->info->set ? s->info->set->number : 0;
-        request->name_length = s->name_length;
-    }
+    request->meeting = s->meeting;
     return HALAY_OK;
 }
 
@@ -127,7 +124,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
 static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_entry *entry,
                                         const struct submission *s, const char **why)
 {
-    enum halay_status status = check_entry_locked(entry, s->signature->collective == HALAY_CHANGE_SETS, why);
+    enum halay_status status = check_entry_locked(entry, s, why);
 
     if (status != HALAY_OK)
         return status;
@@ -200,7 +197,8 @@ static struct submission submission_of(const struct halay_tensor *tensor, halay_
                                 .out_bytes = tensor->out_bytes,
                                 .callback = callback,
                                 .arg = arg,
-                                .timeout_ms = tensor->timeout_ms };
+                                .timeout_ms = tensor->timeout_ms,
+                                .meeting = tensor->meeting };
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
@@ -286,49 +284,12 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     return halay_returns(status);
 }
 
-/* A send or receive as the engine keeps it: under a name of its own, which begins with the caller's. *length: of that.
- * Nonzero: the caller's is none. */
-static int name_point(struct halay_context *ctx, const struct halay_tensor_info *info, struct halay_tensor_info *point,
-                      char *name, size_t size, size_t *length)
+/* Why this is not what the name may be submitted as; NULL: it is. */
+static const char *refusal_locked(const struct halay_entry *entry, const struct halay_signature *signature)
 {
-    const char *way = info->collective == HALAY_SEND ? "to" : "from";
-    int set = info->set ? info->set->number : 0;
-
-    *length = info->name ? strnlen(info->name, HALAY_POINT_NAME_MAX + 1) : 0;
-    if (*length > HALAY_POINT_NAME_MAX || (info->name && !*length))
-        return 1;
-    if (*length)
-        snprintf(name, size, "%s %s %d of set %d", info->name, way, info->peer, set);
-    else
-        snprintf(name, size, "%s %d tag %lld #%llu", way, info->peer, (long long)info->tag,
-                 (unsigned long long)atomic_fetch_add_explicit(&ctx->points_named, 1, memory_order_relaxed));
-    *point = (struct halay_tensor_info){ .struct_size = sizeof *point,
-                                         .name = name,
-                                         .collective = info->collective,
-                                         .dtype = info->dtype,
-                                         .dimensions = info->dimensions,
-                                         .in = info->collective == HALAY_SEND ? info->in : NULL,
-                                         .out = info->collective == HALAY_SEND ? NULL : info->out,
-                                         .set = info->set,
-                                         .peer = info->peer,
-                                         .tag = *length ? 0 : info->tag };
-    memcpy(point->shape, info->shape, sizeof point->shape);
-    return 0;
-}
-
-/* Where names of such are kept. */
-static struct halay_process_set *names_of(struct halay_context *ctx, const struct halay_tensor_info *info)
-{
-    return halay_collective_is_point((int)info->collective) ? &ctx->points : halay_info_set(ctx, info);
-}
-
-/* Why this is not what the name may be submitted as; NULL: it is. Names of sends and receives are not their set's. */
-static const char *refusal_locked(const struct halay_entry *entry, const struct halay_tensor_info *info,
-                                  const struct halay_signature *signature)
-{
-    if (entry->tensor && !halay_signature_equal(&entry->tensor->signature, signature))
-        return "it is registered with another operation, type, shape, reduction or root";
-    return halay_collective_is_point((int)info->collective) && info->set ? halay_set_refusal_locked(info->set) : NULL;
+    return entry->tensor && !halay_signature_equal(&entry->tensor->signature, signature)
+               ? "it is registered with another operation, type, shape, reduction or root"
+               : NULL;
 }
 
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
@@ -336,9 +297,9 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                     struct halay_request **request)
 {
     struct halay_signature signature;
-    struct halay_tensor_info point, own;
-    char name[HALAY_NAME_MAX + 1];
-    size_t count, length, matched = 0;
+    struct halay_point point;
+    struct halay_tensor_info own;
+    size_t count, length;
     const char *why = NULL;
 
     if (!ctx || (!callback && !request))
@@ -346,28 +307,25 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                              ctx ? "callback, and no place for the request" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    if (halay_collective_is_point((int)info->collective)) {
-        if (name_point(ctx, info, &point, name, sizeof name, &matched))
-            return halay_refuses(HALAY_ERR_ARGUMENT, "the name of a send or receive must be 1 to %d bytes, or NULL",
-                                 HALAY_POINT_NAME_MAX);
-        info = &point;
-    }
-    info = halay_info_trim(ctx, info, &own);
-    enum halay_status status = halay_info_check(ctx, info, &signature, &count, &length);
+    enum halay_status status = halay_point_name(ctx, info, &point);
+    if (status != HALAY_OK)
+        return halay_returns(status);
+    info = halay_info_trim(ctx, point.info, &own);
+    status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return halay_returns(status);
     uint64_t hash = halay_table_hash(info->name, length);
     size_t bytes = halay_info_bytes(info, count), out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, bytes);
-    struct submission s = { &signature, info,      count,    bytes, halay_info_input(info),
-                            info->out,  out_bytes, callback, arg,   info->timeout_ms,
-                            matched };
+    struct submission s = { &signature,   info,      count,    bytes, halay_info_input(info),
+                            info->out,    out_bytes, callback, arg,   info->timeout_ms,
+                            point.meeting };
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_entry *entry = NULL;
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && !(entry = halay_entry_get_locked(names_of(ctx, info), info->name, length, hash)))
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(point.names, info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
-    if (status == HALAY_OK && (why = refusal_locked(entry, info, &signature)))
+    if (status == HALAY_OK && (why = refusal_locked(entry, &signature)))
         status = HALAY_ERR_ARGUMENT;
     if (status == HALAY_OK) {
         status = submit_locked(ctx, entry, &s, request, &why);

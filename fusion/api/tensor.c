@@ -6,6 +6,7 @@
 #include "fusion/api/tensor.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/point.h"
 #include "fusion/api/wait.h"
 #include "fusion/rank/names.h"
 #include "fusion/rank/static_bucket.h"
@@ -15,7 +16,7 @@
 
 static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,
                                          const struct halay_signature *signature, size_t count,
-                                         struct halay_tensor *tensor)
+                                         const struct halay_meeting *meeting, struct halay_tensor *tensor)
 {
     const struct halay_process_set *set = halay_info_set(ctx, info);
     size_t bytes = halay_info_bytes(info, count);
@@ -27,7 +28,8 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .in = halay_info_input(info),
                                      .out = info->out,
                                      .out_bytes = halay_room_at_out(set, info, bytes),
-                                     .timeout_ms = info->timeout_ms };
+                                     .timeout_ms = info->timeout_ms,
+                                     .meeting = *meeting };
     if (halay_words_resize(&tensor->words, halay_signature_said_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     halay_signature_say(info, set->size, tensor->words.at);
@@ -62,11 +64,12 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
         *why = "a tensor of that name is registered";
         return HALAY_ERR_DUPLICATE;
     }
-    if (set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(set)))
+    const struct halay_process_set *used = tensor->meeting.set ? tensor->meeting.set : set;
+    if (used->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(used)))
         status = HALAY_ERR_ARGUMENT;
     tensor->entry = entry;
-    tensor->order = ctx->registered + 1;
-    if (status == HALAY_OK && ctx->rank == 0 && !set->number &&
+    tensor->order = tensor->meeting.set ? 0 : ctx->registered + 1; /* a send or receive has no part in it */
+    if (status == HALAY_OK && ctx->rank == 0 && tensor->order && !set->number &&
         ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         status = halay_static_bucket_join_locked(ctx, tensor);
     if (status != HALAY_OK) {
@@ -74,7 +77,7 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
         return status;
     }
     entry->tensor = tensor;
-    ctx->registered++;
+    ctx->registered += tensor->order != 0;
     return HALAY_OK;
 }
 
@@ -83,6 +86,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
 {
     struct halay_signature signature;
     struct halay_tensor_info known, own;
+    struct halay_point point;
     const char *why = NULL;
     size_t count, length;
 
@@ -91,31 +95,29 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (halay_is_child(ctx))
         return halay_refuse_child();
     enum halay_status status = halay_info_read(ctx, info, &known);
-    if (status == HALAY_OK && halay_collective_is_point((int)known.collective)) {
-        halay_error(ctx->log, "a send or receive is not registered: submit it by name or tag");
-        status = HALAY_ERR_UNSUPPORTED;
-    }
+    if (status == HALAY_OK)
+        status = halay_point_name(ctx, &known, &point);
     const struct halay_tensor_info *trimmed = &known;
     if (status == HALAY_OK) {
-        trimmed = halay_info_trim(ctx, &known, &own);
+        trimmed = halay_info_trim(ctx, point.info, &own);
         status = halay_info_check(ctx, trimmed, &signature, &count, &length);
     }
     if (status != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor || tensor_describe(ctx, trimmed, &signature, count, tensor) != HALAY_OK) {
+    if (!tensor || tensor_describe(ctx, trimmed, &signature, count, &point.meeting, tensor) != HALAY_OK) {
         tensor_free(tensor);
         return halay_returns(HALAY_ERR_NO_MEMORY);
     }
     pthread_mutex_lock(&ctx->lock);
-    status = enter_locked(ctx, halay_info_set(ctx, &known), known.name, length, tensor, &why);
+    status = enter_locked(ctx, point.names, trimmed->name, length, tensor, &why);
     pthread_mutex_unlock(&ctx->lock);
     if (status == HALAY_OK)
         *out = tensor;
     else
         tensor_free(tensor);
     if (why)
-        halay_info_say_fault(ctx, halay_info_set(ctx, &known), known.name, why);
+        halay_info_say_fault(ctx, halay_info_set(ctx, &known), trimmed->name, why);
     return halay_returns(status);
 }
 
@@ -205,6 +207,15 @@ void halay_registry_free_all(struct halay_context *ctx)
     *submitted = *taken = (struct halay_events){ 0 };
 }
 
+/* Ranks have other numbers now. */
+static void make_points_stale(struct halay_context *ctx)
+{
+    for (size_t i = 0; i < ctx->points.names.size; i++)
+        for (struct halay_table_node *node = ctx->points.names.chains[i]; node; node = node->next)
+            if (((struct halay_entry *)node)->tensor)
+                ((struct halay_entry *)node)->tensor->is_stale = 1;
+}
+
 enum halay_status halay_registry_renew(struct halay_context *ctx)
 {
     struct halay_tensor **tensors = calloc(ctx->registered + 1, sizeof *tensors);
@@ -213,6 +224,7 @@ enum halay_status halay_registry_renew(struct halay_context *ctx)
 
     if (!tensors)
         return HALAY_ERR_NO_MEMORY;
+    make_points_stale(ctx);
     size_t count = take_registered(ctx, tensors);
     halay_registry_free_all(ctx);
     for (size_t i = 0; i < count; i++) {

@@ -96,6 +96,7 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 {
     if (halay_collective_is_point(r->signature.collective)) {
         begin_point(ctx, r);
+        halay_withdraw_watch(ctx, r);
         return;
     }
     if (ctx->driven.negotiation.coordinator && r->static_bucket && !r->static_bucket->sealed) {
@@ -312,6 +313,20 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
                       : halay_coordinator_receive(set->coordinator, member, item, ctx->driven.now_us);
 }
 
+/* A rank has said something to another, which must hear it; rank 0 passes that on. */
+static enum halay_status take_listen(struct halay_context *ctx, int rank, const struct halay_item *item)
+{
+    if (item->rank == (ctx->driven.negotiation.coordinator ? rank : ctx->rank))
+        return HALAY_ERR_FORMAT;
+    if (!ctx->driven.negotiation.coordinator)
+        return halay_points_listen(ctx, item->rank, item->round);
+    if (item->rank == 0)
+        return halay_points_listen(ctx, rank, item->round);
+    return halay_messenger_append(
+        ctx->driven.negotiation.messenger, item->rank,
+        &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .round = item->round });
+}
+
 enum halay_status halay_negotiate_receive(void *arg, int rank, const struct halay_item *item)
 {
     struct halay_context *ctx = arg;
@@ -320,6 +335,8 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
         return HALAY_OK; /* over; items are only taken off the transport */
     if (item->kind != HALAY_ITEM_READY)
         halay_express_progress(ctx); /* who says this may have seen rounds end */
+    if (item->kind == HALAY_ITEM_LISTEN)
+        return take_listen(ctx, rank, item);
     if (!ctx->driven.negotiation.coordinator)
         return apply_item(ctx, item);
     if (item->kind == HALAY_ITEM_FAIL)

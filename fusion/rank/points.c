@@ -9,72 +9,29 @@
  *       | data ------------------->   |                        under a tag that is the number of the send's offer
  *
  * The key is the process set and the name, or without a name the tag. Both sides see the same offers in the same
- * order, so both come to the same pairs, and to the same words where type or size differ: nothing more is said. A
- * receive that was submitted first costs no trip: the sender has its offer, and data follow its own at once. What meets
- * nobody waits; its peer's offers lie here in the order in which they came.
+ * order, so both come to the same pairs (values/offers.h), and to the same words where type or size differ: nothing
+ * more is said. A receive that was submitted first costs no trip: the sender has its offer, and data follow its own at
+ * once. What meets nobody waits; its peer's offers lie here in the order in which they came.
+ *
+ * A receive from any rank is offered to nobody. It listens to all, and once it finds a send that has met nothing it
+ * becomes a receive from that rank: its offer is made then, and the sender needs to know nothing of this. A receive
+ * from one rank goes first, as that rank may have its offer already.
  *
  * A request ends when its data have moved and its own offer is out: a rank that leaves then leaves nobody waiting.
  * Large data go in fragments, one after the other under one tag.
  *
- * Offers are listened for once this rank has submitted something for the peer, and until the engine ends; looked at
- * only while something is under way. They go over the memory of the node where both ranks are on one, else over what
- * carries the data between nodes.
+ * Offers are listened for once this rank has submitted something for the peer, or has heard from rank 0 that the peer
+ * says something which needs an answer (LISTEN), and until the engine ends; looked at only while something is under
+ * way. They go over the memory of the node where both ranks are on one, else over what carries the data between nodes.
  */
-#include "fusion/rank/points.h"
+#include "fusion/rank/points_impl.h"
 #include "fusion/rank/requests.h"
 #include "fusion/state/entry.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FRAGMENT ((size_t)16 << 20)
-#define LEFT_US 1000000 /* how long after a farewell an offer may still arrive that was made before it */
 enum { NUMBERS = 1 << HALAY_TAG_BITS };
-
-/* What one rank tells another; between processes of one build on machines of one kind (messages.h). */
-struct offer {
-    uint64_t number; /* of the sender's offers to this peer, from 1 */
-    uint64_t count;  /* elements */
-    int64_t tag;
-    int32_t set, is_tagged;
-    uint16_t collective, dtype, name_length, unused;
-    char name[HALAY_POINT_NAME_MAX];
-};
-
-struct note {
-    struct note *next;
-    struct offer offer;
-};
-
-/* A request of this rank's. */
-struct point {
-    struct point *next;
-    struct halay_request *request;
-    struct offer offer;
-    uint32_t tag;             /* of its data */
-    size_t moved;             /* bytes, of whole fragments */
-    enum halay_status status; /* how it will end */
-    char *text;               /* owned, or NULL */
-    struct halay_transfer transfer;
-};
-
-struct peer {
-    struct peer *next;
-    int rank, number;               /* in the job, and in t */
-    struct halay_transport *t;      /* borrowed */
-    struct point *waiting, *moving; /* owned: they have met nobody, in order; they have */
-    struct note *heard;             /* owned: offers that have met nobody, in order */
-    struct note *unsaid;            /* owned: offers that are not out, in order; the first is being said */
-    uint64_t made, said;            /* offers of this rank's; of these, out */
-    struct halay_transfer saying, hearing;
-    struct offer arriving;
-    int64_t left_us; /* when it was seen to have left; 0: it has not */
-};
-
-struct halay_points {
-    struct peer *first;
-    size_t busy; /* points, and notes unsaid */
-};
 
 static int is_posted(struct halay_transfer *x)
 {
@@ -94,13 +51,18 @@ static void listen_to(struct peer *p)
     p->t->ops->recv(p->t, p->number, tag_of(0), &p->arriving, sizeof p->arriving, &p->hearing);
 }
 
-static struct peer *peer_get(struct halay_context *ctx, int rank)
+static struct halay_points *points_get(struct halay_context *ctx)
+{
+    if (!ctx->driven.points)
+        ctx->driven.points = calloc(1, sizeof *ctx->driven.points);
+    return ctx->driven.points;
+}
+
+struct peer *halay_points_peer(struct halay_context *ctx, int rank)
 {
     struct halay_world *world = ctx->world;
-    struct halay_points *points = ctx->driven.points;
+    struct halay_points *points = points_get(ctx);
 
-    if (!points)
-        points = ctx->driven.points = calloc(1, sizeof *points);
     for (struct peer *p = points ? points->first : NULL; p; p = p->next)
         if (p->rank == rank)
             return p;
@@ -117,27 +79,41 @@ static struct peer *peer_get(struct halay_context *ctx, int rank)
     return p;
 }
 
+static int is_due(const struct peer *p)
+{
+    return p->due > p->heard_last;
+}
+
+enum halay_status halay_points_listen(struct halay_context *ctx, int rank, uint64_t due)
+{
+    struct peer *p = halay_points_peer(ctx, rank);
+
+    if (!p)
+        return HALAY_ERR_NO_MEMORY;
+    int was_due = is_due(p);
+    p->due = due > p->due ? due : p->due;
+    ctx->driven.points->busy += is_due(p) && !was_due;
+    return HALAY_OK;
+}
+
+/* ---- saying ---- */
+
+static void say_first(struct peer *p)
+{
+    if (p->unsaid)
+        p->t->ops->send(p->t, p->number, tag_of(0), &p->unsaid->offer, sizeof p->unsaid->offer, &p->saying);
+}
+
+void halay_points_say(struct halay_context *ctx, struct peer *p, struct halay_offered *word)
+{
+    word->offer.number = ++p->made;
+    halay_offers_append(&p->unsaid, word);
+    ctx->driven.points->busy++;
+    if (word == p->unsaid)
+        say_first(p);
+}
+
 /* ---- pairs ---- */
-
-static int meets(const struct offer *a, const struct offer *b)
-{
-    return a->collective != b->collective && a->set == b->set && a->is_tagged == b->is_tagged && a->tag == b->tag &&
-           a->name_length == b->name_length && !memcmp(a->name, b->name, a->name_length);
-}
-
-static char *print_mismatch(const struct offer *send, int sender, const struct offer *receive, int receiver)
-{
-    char key[HALAY_POINT_NAME_MAX + 32], text[HALAY_POINT_NAME_MAX + 240];
-
-    if (send->is_tagged)
-        snprintf(key, sizeof key, "tag %lld", (long long)send->tag);
-    else
-        snprintf(key, sizeof key, "tensor '%.*s'", (int)send->name_length, send->name);
-    snprintf(text, sizeof text, "%s: rank %d sends %llu %s, rank %d receives %llu %s", key, sender,
-             (unsigned long long)send->count, halay_dtype_name((enum halay_dtype)send->dtype), receiver,
-             (unsigned long long)receive->count, halay_dtype_name((enum halay_dtype)receive->dtype));
-    return strdup(text);
-}
 
 static void move_fragment(struct peer *p, struct point *point)
 {
@@ -152,17 +128,20 @@ static void move_fragment(struct peer *p, struct point *point)
 }
 
 /* This one has met that offer. */
-static void pair(struct halay_context *ctx, struct peer *p, struct point *point, const struct offer *theirs)
+static void pair(struct halay_context *ctx, struct peer *p, struct point *point, const struct halay_offer *theirs)
 {
-    const struct offer *mine = &point->offer;
+    const struct halay_offer *mine = &point->own.offer;
     int sends = mine->collective == HALAY_SEND;
+    char text[HALAY_POINT_NAME_MAX + 240];
 
-    point->next = p->moving;
-    p->moving = point;
+    point->own.next = p->moving;
+    p->moving = &point->own;
+    point->request->has_met = 1;
     if (mine->count != theirs->count || mine->dtype != theirs->dtype) {
         point->status = HALAY_ERR_MISMATCH;
-        point->text =
-            sends ? print_mismatch(mine, ctx->rank, theirs, p->rank) : print_mismatch(theirs, p->rank, mine, ctx->rank);
+        halay_offers_print_mismatch(sends ? mine : theirs, sends ? ctx->rank : p->rank, sends ? theirs : mine,
+                                    sends ? p->rank : ctx->rank, text, sizeof text);
+        point->text = strdup(text);
         point->moved = point->request->bytes;
         return;
     }
@@ -171,152 +150,165 @@ static void pair(struct halay_context *ctx, struct peer *p, struct point *point,
         move_fragment(p, point);
 }
 
-static void pair_or_wait(struct halay_context *ctx, struct peer *p, struct point *point)
+/* It is offered to this peer: it meets what the peer has offered, or waits for it. */
+static void offer_to(struct halay_context *ctx, struct peer *p, struct point *point, struct halay_offered *word)
 {
-    struct note **at = &p->heard;
-    struct point **last = &p->waiting;
+    struct halay_offered **met = halay_offers_find(&p->heard, &point->own.offer), *theirs;
 
-    while (*at && !meets(&point->offer, &(*at)->offer))
-        at = &(*at)->next;
-    if (*at) {
-        struct note *note = *at;
-        *at = note->next;
-        pair(ctx, p, point, &note->offer);
-        free(note);
+    word->offer = point->own.offer;
+    halay_points_say(ctx, p, word);
+    point->own.offer.number = word->offer.number;
+    if (!*met) {
+        halay_offers_append(&p->waiting, &point->own);
         return;
     }
-    while (*last)
-        last = &(*last)->next;
-    *last = point;
+    theirs = halay_offers_take(met);
+    pair(ctx, p, point, &theirs->offer);
+    free(theirs);
 }
 
-/* An offer has come. */
-static enum halay_status take_offer(struct halay_context *ctx, struct peer *p, const struct offer *offer)
+/* A receive from any rank has found a send of this peer. */
+static void become_peers(struct halay_context *ctx, struct peer *p, struct point *point)
 {
-    struct point **at = &p->waiting;
-    struct note **last = &p->heard;
+    struct halay_offered *word = point->unsaid;
 
-    if ((offer->collective != HALAY_SEND && offer->collective != HALAY_RECEIVE) || offer->dtype >= HALAY_DTYPE_COUNT ||
-        offer->name_length > sizeof offer->name)
-        return HALAY_ERR_FORMAT;
-    while (*at && !meets(&(*at)->offer, offer))
-        at = &(*at)->next;
-    if (*at) {
-        struct point *point = *at;
-        *at = point->next;
-        pair(ctx, p, point, offer);
+    point->unsaid = NULL;
+    point->request->meeting.peer = p->rank;
+    offer_to(ctx, p, point, word);
+}
+
+static enum halay_status take_offer(struct halay_context *ctx, struct peer *p, const struct halay_offer *offer)
+{
+    struct halay_offered **met = halay_offers_find(&p->waiting, offer);
+
+    if (*met) {
+        pair(ctx, p, (struct point *)halay_offers_take(met), offer);
         return HALAY_OK;
     }
-    struct note *note = calloc(1, sizeof *note);
-    if (!note)
+    struct halay_offered *heard = calloc(1, sizeof *heard);
+    if (!heard)
         return HALAY_ERR_NO_MEMORY;
-    note->offer = *offer;
-    while (*last)
-        last = &(*last)->next;
-    *last = note;
+    heard->offer = *offer;
+    halay_offers_append(&p->heard, heard);
+    met = halay_offers_find(&ctx->driven.points->any, offer);
+    if (*met)
+        become_peers(ctx, p, (struct point *)halay_offers_take(met));
     return HALAY_OK;
 }
 
-/* ---- saying ---- */
-
-static void say_first(struct peer *p)
+static enum halay_status hear(struct halay_context *ctx, struct peer *p)
 {
-    if (p->unsaid)
-        p->t->ops->send(p->t, p->number, tag_of(0), &p->unsaid->offer, sizeof p->unsaid->offer, &p->saying);
+    const struct halay_offer *word = &p->arriving;
+    int was_due = is_due(p);
+
+    if (!halay_offer_is_valid(word) || word->number != p->heard_last + 1)
+        return HALAY_ERR_FORMAT;
+    p->heard_last++;
+    ctx->driven.points->busy -= was_due && !is_due(p);
+    return word->kind == HALAY_OFFER ? take_offer(ctx, p, word) : halay_points_take_word(ctx, p, word);
 }
 
-static void say(struct peer *p, struct note *note)
+/* ---- submission ---- */
+
+static struct halay_offer offer_of(const struct halay_request *r)
 {
-    struct note **last = &p->unsaid;
+    struct halay_offer offer = { .count = r->count,
+                                 .tag = r->meeting.tag,
+                                 .set = r->meeting.set->number,
+                                 .is_tagged = !r->meeting.name_length,
+                                 .collective = r->signature.collective,
+                                 .dtype = r->signature.dtype,
+                                 .name_length = (uint16_t)r->meeting.name_length };
 
-    while (*last)
-        last = &(*last)->next;
-    *last = note;
-    if (note == p->unsaid)
-        say_first(p);
-}
-
-static struct offer offer_of(const struct halay_request *r, uint64_t number)
-{
-    struct offer offer = { .number = number,
-                           .count = r->count,
-                           .tag = r->tag,
-                           .set = r->set_number,
-                           .is_tagged = !r->name_length,
-                           .collective = r->signature.collective,
-                           .dtype = r->signature.dtype,
-                           .name_length = (uint16_t)r->name_length };
-
-    memcpy(offer.name, r->entry->node.name, r->name_length);
+    memcpy(offer.name, r->entry->node.name, r->meeting.name_length);
     return offer;
+}
+
+/* Listen to all others of its set. */
+static enum halay_status listen_to_all(struct halay_context *ctx, const struct halay_process_set *set)
+{
+    for (int r = 0; r < set->size; r++) {
+        int rank = set->ranks ? set->ranks[r] : r;
+        if (rank != ctx->rank && !halay_points_peer(ctx, rank))
+            return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+/* It meets what one of them has said before, or waits. */
+static void receive_from_any(struct halay_context *ctx, struct point *point, struct halay_offered *word)
+{
+    struct peer *p = ctx->driven.points->first;
+
+    point->unsaid = word;
+    while (p && !*halay_offers_find(&p->heard, &point->own.offer))
+        p = p->next;
+    if (p)
+        become_peers(ctx, p, point);
+    else
+        halay_offers_append(&ctx->driven.points->any, &point->own);
 }
 
 enum halay_status halay_points_submitted(struct halay_context *ctx, struct halay_request *request)
 {
-    struct peer *p = peer_get(ctx, request->peer);
-    struct point *point = p ? calloc(1, sizeof *point) : NULL;
-    struct note *note = p ? calloc(1, sizeof *note) : NULL;
+    int is_any = request->meeting.peer == HALAY_ANY_RANK;
+    struct peer *p = is_any ? NULL : halay_points_peer(ctx, request->meeting.peer);
+    struct point *point = calloc(1, sizeof *point);
+    struct halay_offered *word = calloc(1, sizeof *word);
+    int listens = is_any ? listen_to_all(ctx, request->meeting.set) == HALAY_OK : p != NULL;
 
-    if (!point || !note) {
+    if (!listens || !point || !word) {
         free(point);
-        free(note);
+        free(word);
         return HALAY_ERR_NO_MEMORY;
     }
     point->request = request;
-    point->offer = note->offer = offer_of(request, ++p->made);
-    ctx->driven.points->busy += 2;
-    say(p, note);
-    pair_or_wait(ctx, p, point);
+    point->own.offer = offer_of(request);
+    point->since_us = ctx->driven.now_us;
+    ctx->driven.points->busy++;
+    if (is_any)
+        receive_from_any(ctx, point, word);
+    else
+        offer_to(ctx, p, point, word);
     halay_count(&ctx->observers.tally.bytes, request->bytes);
     return HALAY_OK;
 }
 
 /* ---- progress ---- */
 
-static size_t end_points(struct halay_context *ctx, struct peer *p)
+static void point_free(struct point *point)
 {
-    size_t did = 0;
-
-    for (struct point **at = &p->moving; *at;) {
-        struct point *point = *at;
-        if (point->transfer.bytes && !halay_transfer_is_done(&point->transfer)) {
-            at = &point->next;
-        } else if (point->moved < point->request->bytes) {
-            move_fragment(p, point);
-            at = &point->next;
-            did++;
-        } else if (p->said < point->offer.number) {
-            at = &point->next;
-        } else {
-            *at = point->next;
-            halay_request_end(point->request, point->status, point->text);
-            free(point->text);
-            free(point);
-            ctx->driven.points->busy--;
-            did++;
-        }
-    }
-    return did;
+    free(point->text);
+    free(point->unsaid);
+    free(point);
 }
 
-/* What it could have met would have come by now. */
-static size_t end_left(struct halay_context *ctx, struct peer *p)
+void halay_points_end(struct halay_context *ctx, struct point *point, enum halay_status status, const char *text)
 {
-    char text[48];
+    halay_request_end(point->request, status, text);
+    point_free(point);
+    ctx->driven.points->busy--;
+}
+
+static size_t end_moved(struct halay_context *ctx, struct peer *p)
+{
     size_t did = 0;
 
-    if (!ctx->driven.negotiation.left[p->rank] || !p->waiting)
-        return 0;
-    if (!p->left_us)
-        p->left_us = ctx->driven.now_us;
-    if (ctx->driven.now_us - p->left_us < LEFT_US)
-        return 0;
-    snprintf(text, sizeof text, "rank %d has left", p->rank);
-    for (struct point *point; (point = p->waiting); did++) {
-        p->waiting = point->next;
-        halay_request_end(point->request, HALAY_ERR_PEER, text);
-        free(point);
-        ctx->driven.points->busy--;
+    for (struct halay_offered **at = &p->moving; *at;) {
+        struct point *point = (struct point *)*at;
+        if (point->transfer.bytes && !halay_transfer_is_done(&point->transfer)) {
+            at = &point->own.next;
+        } else if (point->moved < point->request->bytes) {
+            move_fragment(p, point);
+            at = &point->own.next;
+            did++;
+        } else if (p->said < point->own.offer.number) {
+            at = &point->own.next;
+        } else {
+            halay_offers_take(at);
+            halay_points_end(ctx, point, point->status, point->text);
+            did++;
+        }
     }
     return did;
 }
@@ -326,20 +318,18 @@ static enum halay_status progress_peer(struct halay_context *ctx, struct peer *p
     enum halay_status status = HALAY_OK;
 
     while (p->unsaid && halay_transfer_is_done(&p->saying)) {
-        struct note *note = p->unsaid;
-        p->unsaid = note->next;
+        free(halay_offers_take(&p->unsaid));
         p->said++;
-        free(note);
         ctx->driven.points->busy--;
         ++*did;
         say_first(p);
     }
     while (status == HALAY_OK && halay_transfer_is_done(&p->hearing)) {
-        status = take_offer(ctx, p, &p->arriving);
+        status = hear(ctx, p);
         ++*did;
         listen_to(p);
     }
-    *did += end_points(ctx, p) + end_left(ctx, p);
+    *did += end_moved(ctx, p);
     return status;
 }
 
@@ -371,6 +361,7 @@ enum halay_status halay_points_progress(struct halay_context *ctx, size_t *did, 
         status = progress_transport(ctx, ctx->world->node, rank);
     for (struct peer *p = ctx->driven.points->first; p && status == HALAY_OK; p = p->next)
         status = progress_peer(ctx, p, did);
+    *did += status == HALAY_OK ? halay_points_end_left(ctx) : 0;
     return status;
 }
 
@@ -382,21 +373,19 @@ static void cancel(struct peer *p, struct halay_transfer *x)
         p->t->ops->cancel(p->t, x);
 }
 
-static void free_notes(struct note *note)
+static void free_words(struct halay_offered *list)
 {
-    for (struct note *next; note; note = next) {
-        next = note->next;
-        free(note);
-    }
+    while (list)
+        free(halay_offers_take(&list));
 }
 
-static void free_points(struct peer *p, struct point *point)
+static void free_points(struct peer *p, struct halay_offered *list)
 {
-    for (struct point *next; point; point = next) {
-        next = point->next;
-        cancel(p, &point->transfer);
-        free(point->text);
-        free(point);
+    while (list) {
+        struct point *point = (struct point *)halay_offers_take(&list);
+        if (p)
+            cancel(p, &point->transfer);
+        point_free(point);
     }
 }
 
@@ -410,10 +399,12 @@ void halay_points_abandon(struct halay_context *ctx)
         cancel(p, &p->hearing);
         free_points(p, p->waiting);
         free_points(p, p->moving);
-        free_notes(p->heard);
-        free_notes(p->unsaid);
+        free_words(p->heard);
+        free_words(p->unsaid);
         free(p);
     }
+    if (points)
+        free_points(NULL, points->any);
     free(points);
     ctx->driven.points = NULL;
 }

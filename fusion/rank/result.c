@@ -101,7 +101,8 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,
                                 .last_joined = s->collective == HALAY_JOIN ? r->last_joined : -1,
-                                .set = set_made(r) };
+                                .set = set_made(r),
+                                .peer = s->collective == HALAY_RECEIVE ? r->meeting.peer : -1 };
     for (int d = 0; d < s->dimensions; d++)
         all.shape[d] = (size_t)s->shape[d];
     if (has_own_size)

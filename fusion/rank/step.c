@@ -61,6 +61,18 @@ static void look_after_rest(struct halay_context *ctx)
     halay_buckets_progress(ctx);
 }
 
+static void look_at_points(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    char text[HALAY_TEXT_MAX];
+    int rank;
+
+    if (ctx->status == HALAY_OK &&
+        halay_points_look_for_stalls(ctx, (int64_t)config->stall_check_ms * 1000,
+                                     (int64_t)config->stall_shutdown_ms * 1000, text, sizeof text, &rank) != HALAY_OK)
+        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "%s", text);
+}
+
 /* Who is dead, who is silent, what stalls. */
 static void look_after(struct halay_context *ctx)
 {
@@ -95,6 +107,7 @@ static void look_after(struct halay_context *ctx)
                           config->peer_timeout_ms / 1e3);
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.coordinator)
         halay_negotiate_stalls(ctx);
+    look_at_points(ctx);
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 

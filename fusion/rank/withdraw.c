@@ -8,14 +8,19 @@
  *     its time is over and it does      the engine fails after as long again, GRACE_US at least: a peer is there but
  *     not end all the same              does not do its part, or the coordinator does not answer
  *
+ * A send or receive is none of the coordinator's: its peer says whether it has met something (points_wait.c), and
+ * rank 0 passes on that it is asked.
+ *
  * Requests with a time-out are on a list; the earliest moment at which one is to be looked at is kept.
  */
 #include "fusion/rank/withdraw.h"
 #include "fusion/rank/fail.h"
 #include "fusion/rank/ids.h"
 #include "fusion/rank/messenger.h"
+#include "fusion/rank/points.h"
 #include "fusion/rank/tell.h"
 #include "fusion/state/entry.h"
+#include <stdio.h>
 
 #define AGAIN_US 100000
 #define GRACE_US 5000000
@@ -33,10 +38,28 @@ static void look_at(struct halay_negotiation *n, struct halay_request *r, int64_
         n->look_us = when_us;
 }
 
+static void withdraw_point(struct halay_context *ctx, struct halay_request *r)
+{
+    int peer = r->meeting.peer, is_first = ctx->driven.negotiation.coordinator != NULL;
+    uint64_t due;
+
+    enum halay_status status = halay_points_withdraw(ctx, r, &due);
+    if (status == HALAY_OK && due)
+        status = halay_messenger_append(
+            ctx->driven.negotiation.messenger, is_first ? peer : 0,
+            &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : peer, .round = due });
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+}
+
 static void withdraw(struct halay_context *ctx, struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
 
+    if (halay_collective_is_point(r->signature.collective)) {
+        withdraw_point(ctx, r);
+        return;
+    }
     r->again_us = ctx->driven.now_us + AGAIN_US;
     look_at(&ctx->driven.negotiation, r, r->again_us);
     if (r->is_running)
@@ -65,14 +88,23 @@ void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
     withdraw(ctx, r);
 }
 
+static void fail_overdue(struct halay_context *ctx, const struct halay_request *r)
+{
+    int asked = halay_collective_is_point(r->signature.collective) ? r->meeting.peer : 0;
+    char why[64] = "it has begun, and does not end";
+
+    if (!r->is_running && !r->has_met)
+        snprintf(why, sizeof why, "rank %d does not answer", asked);
+    halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': rank %d gave it %g s; %s",
+                      (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3, why);
+}
+
 static void look(struct halay_context *ctx, struct halay_request *r)
 {
     int64_t now_us = ctx->driven.now_us, grace_us = (int64_t)r->timeout_ms * 1000;
 
     if (r->overdue_us && now_us >= r->overdue_us) {
-        halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': rank %d gave it %g s; %s",
-                          (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3,
-                          r->is_running ? "it has begun, and does not end" : "rank 0 does not answer");
+        fail_overdue(ctx, r);
         return;
     }
     if (r->expires_us && now_us >= r->expires_us) {

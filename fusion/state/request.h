@@ -5,6 +5,7 @@
 #ifndef HALAY_REQUEST_H
 #define HALAY_REQUEST_H
 
+#include "fusion/state/meeting.h"
 #include "fusion/values/members.h"
 #include "fusion/values/row_words.h"
 #include "fusion/values/signature.h"
@@ -30,12 +31,11 @@ struct halay_request {
     size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
     void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
     size_t result_rows, result_bytes;
-    int last_joined; /* of a join */
-    int set_number;  /* of a change of process sets: of the first one made; of a send or receive: of its set */
-    int peer;        /* of a send or receive, as are these */
-    int64_t tag;
-    size_t name_length; /* how much of the entry's name is what they meet by; 0: the tag is */
-    size_t *rows;       /* owned, kept, [row_capacity]: of each rank in the result */
+    int last_joined;              /* of a join */
+    int set_number;               /* of a change of process sets: of the first one made */
+    struct halay_meeting meeting; /* of a send or receive */
+    int has_met;                  /* the same; driver only */
+    size_t *rows;                 /* owned, kept, [row_capacity]: of each rank in the result */
     size_t row_capacity;
     int has_rows;
     halay_callback callback;

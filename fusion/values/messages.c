@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 7 };
+enum { PROTOCOL = 8 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -71,7 +71,7 @@ static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 8,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
     [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
-    [HALAY_ITEM_LATE] = 16,  [HALAY_ITEM_WITHDRAW] = 12, [HALAY_ITEM_HOLD] = 16,
+    [HALAY_ITEM_LATE] = 16,  [HALAY_ITEM_WITHDRAW] = 12, [HALAY_ITEM_HOLD] = 16,  [HALAY_ITEM_LISTEN] = 16,
 };
 
 /* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
@@ -230,6 +230,9 @@ static int read_fixed(const unsigned char *p, const struct tail *tail, int size,
         read->status = (enum halay_status)get32(p + 4);
         read->rank = (int)get32(p + 8);
         return read->text_length <= HALAY_TEXT_MAX && is_status(get32(p + 4)) && read->rank >= -1 && read->rank < size;
+    case HALAY_ITEM_LISTEN:
+        memcpy(&read->round, p + 8, sizeof read->round);
+        /* fall through */
     case HALAY_ITEM_LEFT:
         read->rank = (int)get32(p + 4);
         return read->rank >= 0 && read->rank < size;
@@ -378,6 +381,9 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put32(p + 4, item->status);
         put32(p + 8, (uint32_t)item->rank);
         break;
+    case HALAY_ITEM_LISTEN:
+        memcpy(p + 8, &item->round, sizeof item->round);
+        /* fall through */
     case HALAY_ITEM_LEFT:
         put32(p + 4, (uint32_t)item->rank);
         break;

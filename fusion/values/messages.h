@@ -35,6 +35,8 @@
  *                                                                   the sender takes its submission back
  *       HOLD      1 has put | 4 id u32 | 8 round u64                who has not put this round of express will not; and
  *                                                                   back: whether the sender has
+ *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
+ *                                                                   (rank/points.h); rank 0 passes it on
  *       DOING     1 name length | 4 doing u16 | 6 set u16 | name, padded     the answer; the tensor that it waits for
  */
 #ifndef HALAY_MESSAGES_H
@@ -71,6 +73,7 @@ enum halay_item_kind {
     HALAY_ITEM_LATE,
     HALAY_ITEM_WITHDRAW,
     HALAY_ITEM_HOLD,
+    HALAY_ITEM_LISTEN,
     HALAY_ITEM_KINDS
 };
 
@@ -102,7 +105,7 @@ struct halay_item {
     int rank;
     enum halay_doing doing;              /* DOING */
     struct halay_id_range range;         /* READY */
-    uint64_t round;                      /* LATE, HOLD */
+    uint64_t round;                      /* LATE, HOLD; LISTEN: the number */
     int has_put;                         /* HOLD */
     int after_ms;                        /* WITHDRAW: the time-out; 0: it was canceled */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */

@@ -122,23 +122,41 @@ static void while_idle(struct rank_run *run)
     check_over(run, run->rank == ABORTER);
 }
 
+enum { DATA_KINDS = 4, DATA_PLACES = 7 };
+
+/* Each in places of its own, of LARGE elements. */
+static enum halay_status submit_data(struct rank_run *run, int kind, float *data, struct halay_request **request)
+{
+    size_t part = LARGE / (size_t)run->size;
+
+    if (kind == 0)
+        return halay_allreduce_async(run->ctx, "a", NULL, data, LARGE, HALAY_F32, HALAY_SUM, request);
+    if (kind == 1)
+        return halay_reduce_async(run->ctx, "r", data + LARGE, data + 2 * LARGE, LARGE, HALAY_F32, HALAY_SUM, 0,
+                                  request);
+    if (kind == 2)
+        return halay_gather_async(run->ctx, "g", data + 3 * LARGE, part, 1, HALAY_F32, data + 4 * LARGE, LARGE, 0,
+                                  request);
+    return halay_scatter_async(run->ctx, "s", data + 5 * LARGE, NULL, LARGE, 1, HALAY_F32, data + 6 * LARGE, LARGE, 0,
+                               request);
+}
+
 /* Large tensors one after the other until one ends in the abort. */
 static void in_data(struct rank_run *run)
 {
-    struct halay_request *requests[2];
+    struct halay_request *requests[DATA_KINDS];
     enum halay_status status = HALAY_OK;
-    float *data = calloc(2 * LARGE, sizeof *data);
+    float *data = calloc(DATA_PLACES * LARGE, sizeof *data);
 
     REQUIRE(data);
     for (int step = 0; status == HALAY_OK; step++) {
-        for (int i = 0; i < 2 && status == HALAY_OK; i++) {
+        for (int i = 0; i < DATA_KINDS && status == HALAY_OK; i++) {
             requests[i] = NULL;
-            status = halay_allreduce_async(run->ctx, i ? "a" : "b", NULL, data + i * LARGE, LARGE, HALAY_F32, HALAY_SUM,
-                                           &requests[i]);
+            status = submit_data(run, i, data, &requests[i]);
         }
         if (run->rank == ABORTER && step == 2)
             abort_now(run);
-        for (int i = 0; i < 2 && requests[i]; i++) {
+        for (int i = 0; i < DATA_KINDS && requests[i]; i++) {
             enum halay_status ended = halay_wait(requests[i], -1);
             if (ended != HALAY_OK)
                 check_end(run, run->rank == ABORTER, ended, halay_request_text(requests[i]));

@@ -46,13 +46,18 @@ static void random_signature(struct random *r, const char *text, struct halay_it
     item->id = (uint32_t)random_next(r);
 }
 
-/* LATE, HOLD, WITHDRAW. */
+/* LATE, HOLD, WITHDRAW, LISTEN. */
 static void random_withdrawal(struct random *r, struct halay_item *item)
 {
     if (item->kind == HALAY_ITEM_WITHDRAW) {
         item->name_length = 1 + random_below(r, HALAY_NAME_MAX);
         item->status = HALAY_ERR_TIMEOUT;
         item->after_ms = (int)random_below(r, 100000);
+        return;
+    }
+    if (item->kind == HALAY_ITEM_LISTEN) {
+        item->rank = (int)random_below(r, SIZE);
+        item->round = random_next(r);
         return;
     }
     item->has_put = item->kind == HALAY_ITEM_HOLD ? (int)random_below(r, 2) : 0;
@@ -66,8 +71,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
 
     random_text(r, 'a', name, HALAY_NAME_MAX);
     random_text(r, 'A', text, HALAY_TEXT_MAX);
-    item.name = name;
-    item.text = text;
+    item.name = name, item.text = text;
     switch (item.kind) {
     case HALAY_ITEM_READY:
         item.range = (struct halay_id_range){ (uint32_t)random_below(r, 1000), 1 + (uint32_t)random_below(r, 1000) };
@@ -79,6 +83,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
     case HALAY_ITEM_LATE:
     case HALAY_ITEM_HOLD:
     case HALAY_ITEM_WITHDRAW:
+    case HALAY_ITEM_LISTEN:
         random_withdrawal(r, &item);
         break;
     case HALAY_ITEM_BUCKET:

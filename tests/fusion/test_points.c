@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sends and receives over the fake transport: by name and by tag, in order, in process sets, what is refused and with
- * which text, peers that leave or die. Random programs have messages, too (program.c).
+ * Sends and receives over the fake transport: by name and by tag, in order, in process sets, registered, from any rank;
+ * what is refused and with which text, peers that leave or die. Random programs have messages, too (program.c); what
+ * meets nothing is in test_points_ends.c.
  */
 #include "tests/fusion/ranks.h"
 #include <sched.h>
@@ -80,8 +81,10 @@ static void body_order(struct rank_run *run)
     }
     if (!run->rank)
         REQUIRE(halay_send_async(run->ctx, "named", &x, 1, HALAY_F32, 1, 0, &named) == HALAY_OK);
-    for (int i = 2 * MANY; i-- > 0;)
-        CHECK(end(requests[i], "") == HALAY_OK && data[i] == (float)i, "%d: %g", i, (double)data[i]);
+    for (int i = 2 * MANY; i-- > 0;) {
+        CHECK(end(requests[i], "") == HALAY_OK);
+        CHECK(data[i] == (float)i, "%d: %g", i, (double)data[i]);
+    }
     CHECK(end(named, "") == HALAY_OK && x == 7);
     for (int i = 0; i < MANY; i++) { /* there and back */
         float y = (float)i;
@@ -125,6 +128,172 @@ static void body_sets(struct rank_run *run)
     CHECK(strstr(halay_error_text(), "its process set has been removed") != NULL, "'%s'", halay_error_text());
 }
 
+/* ---- registered ---- */
+
+static struct halay_tensor *register_point(struct rank_run *run, const char *name, int64_t tag, float *data,
+                                           struct halay_process_set *set)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = name,
+                                      .collective = run->rank ? HALAY_RECEIVE : HALAY_SEND,
+                                      .dimensions = 1,
+                                      .shape = { 2 },
+                                      .in = data,
+                                      .out = data,
+                                      .set = set,
+                                      .peer = run->rank ^ 1,
+                                      .tag = tag };
+    struct halay_tensor *tensor;
+
+    REQUIRE(halay_register(run->ctx, &info, &tensor) == HALAY_OK);
+    return tensor;
+}
+
+/* By name and by tag, again and again, several at once; beside those that are not registered. */
+static void body_registered(struct rank_run *run)
+{
+    struct halay_tensor *tensors[3], *again;
+    struct halay_request *requests[3], *plain;
+    struct halay_process_set *set;
+    float data[3][2], x;
+    int ranks[] = { 0, 1 };
+
+    if (run->rank > 1)
+        return;
+    REQUIRE(halay_process_set_create(run->ctx, ranks, 2, &set) == HALAY_OK);
+    tensors[0] = register_point(run, "named", 0, data[0], NULL);
+    tensors[1] = register_point(run, NULL, 5, data[1], NULL);
+    tensors[2] = register_point(run, "named", 0, data[2], set);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "named",
+                                      .collective = run->rank ? HALAY_RECEIVE : HALAY_SEND,
+                                      .dimensions = 1,
+                                      .shape = { 3 },
+                                      .in = data,
+                                      .out = data,
+                                      .peer = run->rank ^ 1 };
+    CHECK(halay_register(run->ctx, &info, &again) == HALAY_ERR_DUPLICATE);
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &plain) == HALAY_ERR_ARGUMENT);
+    for (int i = 0; i < MANY; i++) {
+        for (int k = 0; k < 3; k++)
+            data[k][0] = data[k][1] = run->rank ? -1 : (float)(10 * i + k);
+        REQUIRE(halay_submit_many(tensors, 3, NULL, NULL, requests) == HALAY_OK);
+        x = run->rank ? -1 : 100 + (float)i;
+        CHECK((run->rank ? halay_receive(run->ctx, NULL, &x, 1, HALAY_F32, 0, 6)
+                         : halay_send(run->ctx, NULL, &x, 1, HALAY_F32, 1, 6)) == HALAY_OK);
+        CHECK(x == 100 + (float)i);
+        for (int k = 0; k < 3; k++)
+            CHECK(end(requests[k], "") == HALAY_OK && data[k][1] == (float)(10 * i + k), "%d %d", i, k);
+    }
+    CHECK(halay_unregister(tensors[0]) == HALAY_OK && halay_unregister(tensors[1]) == HALAY_OK);
+    REQUIRE(halay_process_set_remove(set) == HALAY_OK);
+    CHECK(halay_submit(tensors[2], NULL, NULL, &plain) == HALAY_ERR_ARGUMENT);
+    CHECK(strstr(halay_error_text(), "its process set has been removed") != NULL, "'%s'", halay_error_text());
+    CHECK(halay_unregister(tensors[2]) == HALAY_OK);
+}
+
+/* ---- from any rank ---- */
+
+static int sender_of(struct halay_request *request)
+{
+    struct halay_result result = { .struct_size = sizeof result };
+
+    CHECK(halay_request_result(request, &result) == HALAY_OK);
+    return result.peer;
+}
+
+/* All send to rank 0, before and after it receives, which knows who sent what; of one rank in order. */
+static void body_any(struct rank_run *run)
+{
+    enum { EACH = 10 };
+    int next[RANKS_MAX] = { 0 }, count = EACH * (run->size - 1);
+    struct halay_request *requests[EACH * RANKS_MAX];
+    float data[EACH * RANKS_MAX];
+
+    if (run->rank) {
+        for (int i = 0; i < EACH; i++) {
+            data[i] = (float)(100 * run->rank + i);
+            REQUIRE(halay_send_async(run->ctx, i % 2 ? NULL : "any", &data[i], 1, HALAY_F32, 0, 3, &requests[i]) ==
+                    HALAY_OK);
+            if (i % 2 == 0) /* one of a name at a time */
+                CHECK(end(requests[i], "") == HALAY_OK);
+        }
+        for (int i = 1; i < EACH; i += 2)
+            CHECK(end(requests[i], "") == HALAY_OK);
+        return;
+    }
+    for (int i = 0; i < count / 2; i++)
+        REQUIRE(halay_receive_async(run->ctx, NULL, &data[i], 1, HALAY_F32, HALAY_ANY_RANK, 3, &requests[i]) ==
+                HALAY_OK);
+    for (int i = count / 2; i < count; i++) {
+        REQUIRE(halay_receive_async(run->ctx, "any", &data[i], 1, HALAY_F32, HALAY_ANY_RANK, 0, &requests[i]) ==
+                HALAY_OK);
+        CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK);
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK);
+        int sender = sender_of(requests[i]), number = next[sender]++;
+        number = 2 * (number % (EACH / 2)) + (i < count / 2); /* those by tag are the odd ones */
+        CHECK(data[i] == (float)(100 * sender + number), "%g from rank %d", (double)data[i], sender);
+        halay_request_free(requests[i]);
+    }
+}
+
+static enum halay_status send_in(struct rank_run *run, struct halay_process_set *set, int64_t tag, const float *data,
+                                 struct halay_request **request)
+{
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .collective = HALAY_SEND, .in = data, .set = set, .peer = 0, .tag = tag
+    };
+
+    return halay_submit_named(run->ctx, &info, NULL, NULL, request);
+}
+
+static enum halay_status receive_any_in(struct rank_run *run, struct halay_process_set *set, int64_t tag, float *data,
+                                        struct halay_request **request)
+{
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .collective = HALAY_RECEIVE,
+                                      .out = data,
+                                      .set = set,
+                                      .peer = HALAY_ANY_RANK,
+                                      .tag = tag };
+
+    return halay_submit_named(run->ctx, &info, NULL, NULL, request);
+}
+
+/* One from one rank goes first; another size is refused on both sides; sets are kept apart. */
+static void body_any_mixed(struct rank_run *run)
+{
+    int ranks[] = { 0, 1 };
+    struct halay_process_set *set;
+    struct halay_request *first, *second, *third;
+    float x[4] = { 11, 12, 13, 14 };
+
+    if (run->rank > 1)
+        return;
+    REQUIRE(halay_process_set_create(run->ctx, ranks, 2, &set) == HALAY_OK);
+    if (run->rank) {
+        REQUIRE(halay_receive(run->ctx, NULL, &x[3], 1, HALAY_F32, 0, 9) == HALAY_OK);
+        REQUIRE(send_in(run, NULL, 1, &x[0], &first) == HALAY_OK && send_in(run, NULL, 1, &x[1], &second) == HALAY_OK);
+        CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK);
+        REQUIRE(halay_send_async(run->ctx, NULL, x, 3, HALAY_F32, 0, 2, &third) == HALAY_OK);
+        REQUIRE(send_in(run, NULL, 3, &x[0], &first) == HALAY_OK && send_in(run, set, 3, &x[1], &second) == HALAY_OK);
+        CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK);
+        CHECK(end(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
+        return;
+    }
+    REQUIRE(receive_any_in(run, NULL, 1, &x[1], &second) == HALAY_OK);
+    REQUIRE(halay_receive_async(run->ctx, NULL, &x[0], 1, HALAY_F32, 1, 1, &first) == HALAY_OK);
+    REQUIRE(halay_send(run->ctx, NULL, &x[3], 1, HALAY_F32, 1, 9) == HALAY_OK);
+    CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && x[0] == 11 && x[1] == 12);
+    REQUIRE(receive_any_in(run, set, 3, &x[1], &second) == HALAY_OK);
+    REQUIRE(receive_any_in(run, NULL, 3, &x[0], &first) == HALAY_OK);
+    REQUIRE(halay_receive_async(run->ctx, NULL, &x[2], 2, HALAY_F32, HALAY_ANY_RANK, 2, &third) == HALAY_OK);
+    CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && x[0] == 11 && x[1] == 12);
+    CHECK(end(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
+}
+
 /* ---- what is refused ---- */
 
 static void body_refused(struct rank_run *run)
@@ -149,7 +318,8 @@ static void body_refused(struct rank_run *run)
 
     CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, run->rank, 0, &request) == HALAY_ERR_ARGUMENT);
     CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, run->size, 0, &request) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_receive_async(ctx, NULL, data, 1, HALAY_F32, -1, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_receive_async(ctx, NULL, data, 1, HALAY_F32, -2, 0, &request) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, HALAY_ANY_RANK, 0, &request) == HALAY_ERR_ARGUMENT);
     CHECK(halay_receive_async(ctx, NULL, NULL, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
     CHECK(halay_send_async(ctx, NULL, NULL, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
     CHECK(halay_send_async(ctx, "", data, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
@@ -157,9 +327,12 @@ static void body_refused(struct rank_run *run)
     name[sizeof name - 1] = 0;
     CHECK(halay_send_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request) == HALAY_ERR_ARGUMENT);
     struct halay_tensor_info info = {
-        .struct_size = sizeof info, .name = "r", .collective = HALAY_SEND, .in = data, .peer = peer
+        .struct_size = sizeof info, .name = name, .collective = HALAY_SEND, .in = data, .peer = peer
     };
-    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_UNSUPPORTED);
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
+    info.name = "r";
+    info.peer = run->rank;
+    CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
 
     name[200] = 0;
     status = run->rank ? halay_receive_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request)
@@ -205,6 +378,10 @@ static void body_left(struct rank_run *run)
     REQUIRE(halay_receive_async(run->ctx, NULL, &y, 1, HALAY_F32, 1, 2, &never) == HALAY_OK);
     CHECK(end(sent, "") == HALAY_OK && x == 4);
     CHECK(end(never, "rank 1 has left") == HALAY_ERR_PEER);
+    if (run->size == 2) {
+        REQUIRE(halay_receive_async(run->ctx, NULL, &y, 1, HALAY_F32, HALAY_ANY_RANK, 2, &never) == HALAY_OK);
+        CHECK(end(never, "all other ranks have left") == HALAY_ERR_PEER);
+    }
     CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
 }
 
@@ -249,6 +426,9 @@ int main(void)
             check(size, delay * 3, body_ring, NULL);
             check(size, delay * 4, body_order, NULL);
             check(size, delay * 5, body_sets, NULL);
+            check(size, delay * 6, body_registered, "");
+            check(size, delay * 3, body_any, NULL);
+            check(size, delay * 4, body_any_mixed, "");
             check(size, delay * 6, body_refused, "");
             check(size, delay * 7, body_duplicate, "");
         }

@@ -12,7 +12,7 @@ enum { ROUNDS = 150, SMALL = 20, LARGE = 3000 };
 
 /* ---- random ---- */
 
-enum kind { BY_NAME, LARGE_BY_NAME, REGISTERED, GROUP, IN_SET, BARRIER, ROWS, KINDS };
+enum kind { BY_NAME, LARGE_BY_NAME, REGISTERED, GROUP, IN_SET, BARRIER, ROWS, REDUCED, GATHERED, SCATTERED, KINDS };
 
 struct history {
     uint64_t seed;
@@ -30,13 +30,14 @@ struct job {
     struct random random;
     struct halay_process_set *set;
     struct halay_tensor *tensor;
-    float data[KINDS][LARGE], rows[RANKS_MAX * 2];
+    float data[KINDS][LARGE], rows[RANKS_MAX * 2], reduced[SMALL];
     struct halay_member members[2];
 };
 
 static struct halay_tensor_info describe(struct job *job, enum kind kind)
 {
-    static const char *const names[] = { "small", "large", "registered", "group", "set", "barrier", "rows" };
+    static const char *const names[] = { "small",   "large", "registered", "group",    "set",
+                                         "barrier", "rows",  "reduced",    "gathered", "scattered" };
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = names[kind],
                                       .dimensions = 1,
@@ -53,13 +54,18 @@ static struct halay_tensor_info describe(struct job *job, enum kind kind)
         info.member_bytes = sizeof *job->members;
     } else if (kind == BARRIER) {
         info.collective = HALAY_BARRIER;
-    } else if (kind == ROWS) {
-        info.collective = HALAY_ALLGATHER;
+    } else if (kind >= ROWS && kind != REDUCED) {
+        info.collective = kind == ROWS ? HALAY_ALLGATHER : kind == GATHERED ? HALAY_GATHER : HALAY_SCATTER;
         info.shape[0] = 2;
         info.in = job->data[kind];
         info.out = job->rows;
         info.out_bytes = sizeof job->rows;
+    } else if (kind == REDUCED) {
+        info.collective = HALAY_REDUCE;
+        info.in = job->data[kind];
+        info.out = job->reduced;
     }
+    info.root = kind > ROWS ? job->run->size - 1 : 0;
     return info;
 }
 
@@ -98,6 +104,9 @@ static enum halay_status once(struct job *job, enum kind kind, int may_withdraw)
               job->data[kind][1] == (float)(job->run->size * (job->run->size + 1)) / 2,
           "%s: %g", info.name, (double)job->data[kind][1]);
     CHECK(status == HALAY_OK || job->data[kind][1] == (float)(job->run->rank + 1), "%s was touched", info.name);
+    CHECK(status != HALAY_OK || kind != REDUCED || job->run->rank != info.root ||
+              job->reduced[1] == (float)(job->run->size * (job->run->size + 1)) / 2,
+          "%s: %g", info.name, (double)job->reduced[1]);
     halay_request_free(request);
     return status;
 }
