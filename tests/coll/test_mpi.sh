@@ -5,7 +5,7 @@
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/coll/job
-export HALAY_TRANSPORT=mpi HALAY_RING_SEGMENT=16K HALAY_MODULE_PATH="$top_builddir/.libs"
+export HALAY_TRANSPORT=mpi HALAY_RING_SEGMENT=16K HALAY_SPIN_US=20 HALAY_MODULE_PATH="$top_builddir/.libs"
 
 # all RANKS ARG...: each rank says that it passed, as one of so many: under another MPI's mpirun each would be alone.
 all() {
