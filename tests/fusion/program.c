@@ -29,7 +29,9 @@ enum {
     MESSAGES = 60,
     MESSAGE_MOST = 300000,
     MESSAGE_SHIFT = 37,
-    KEYS = 3
+    KEYS = 3,
+    ANY_KEY = KEYS,
+    WITHDRAWN_KEY
 };
 
 enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
@@ -721,6 +723,51 @@ static void play_messages(struct program *p, struct random *common, struct rando
             end_message(p, &messages[i], i);
 }
 
+/* What meets nothing is taken back. */
+static void play_withdrawn(struct program *p, struct random *own)
+{
+    int peer = (p->rank + 1 + (int)random_below(own, (size_t)p->size - 1)) % p->size,
+        is_late = random_below(own, 2) == 0;
+    unsigned char data[8] = { 0 };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .collective = random_below(own, 2) ? HALAY_SEND : HALAY_RECEIVE,
+                                      .dtype = HALAY_U8,
+                                      .dimensions = 1,
+                                      .shape = { sizeof data },
+                                      .in = data,
+                                      .out = data,
+                                      .peer = peer,
+                                      .tag = WITHDRAWN_KEY + p->rank,
+                                      .timeout_ms = is_late ? 1 : 0 };
+    struct halay_request *request;
+
+    REQUIRE(halay_submit_named(p->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(is_late || halay_cancel(request) == HALAY_OK);
+    CHECK(halay_wait(request, 60000) == (is_late ? HALAY_ERR_TIMEOUT : HALAY_ERR_CANCELED), "%s",
+          halay_request_text(request));
+    halay_request_free(request);
+}
+
+/* One rank receives from any, and is told from whom. */
+static void play_any(struct program *p, struct random *common, struct random *own)
+{
+    int receiver = (int)random_below(common, (size_t)p->size), seen[RANKS_MAX] = { 0 };
+    struct halay_result result = { .struct_size = sizeof result };
+    struct halay_request *request;
+    int32_t rank = p->rank;
+
+    if (p->size > 1 && random_below(own, 2))
+        play_withdrawn(p, own);
+    if (p->rank != receiver)
+        CHECK(halay_send(p->ctx, NULL, &rank, 1, HALAY_I32, receiver, ANY_KEY) == HALAY_OK);
+    for (int i = 1; i < p->size && p->rank == receiver; i++) {
+        REQUIRE(halay_receive_async(p->ctx, NULL, &rank, 1, HALAY_I32, HALAY_ANY_RANK, ANY_KEY, &request) == HALAY_OK);
+        CHECK(halay_wait(request, 60000) == HALAY_OK && halay_request_result(request, &result) == HALAY_OK);
+        CHECK(result.peer == rank && !seen[rank]++, "%d of rank %d", rank, result.peer);
+        halay_request_free(request);
+    }
+}
+
 /* Some ranks join; the others reduce without them, and join then. Last of all, as a join is of all ranks. */
 static void play_joined(struct program *p, struct random *common, struct random *own)
 {
@@ -758,6 +805,7 @@ int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_a
     for (p->step = 0; p->step < steps; p->step++) {
         play_step(p, &common, &own);
         play_messages(p, &common, &own);
+        play_any(p, &common, &own);
     }
     play_joined(p, &common, &own);
     for (size_t t = 0; t < p->tensor_count; t++) {
