@@ -14,7 +14,7 @@ Run it by `halayrun -np 2 python program.py`. Importing halay imports neither Nu
 
 from ._library import VERSION as __version__
 from ._run import run
-from .constants import Collective, DType, Reduction, Status, Wire
+from .constants import ANY_RANK, Collective, DType, Reduction, Status, Wire
 from .context import Context, ProcessSet
 from .errors import (
     ArgumentError,
@@ -37,6 +37,7 @@ from .request import Request, Tensor, wait_all, wait_any
 from .start import unique_id
 
 __all__ = [
+    "ANY_RANK",
     "ArgumentError",
     "AuthError",
     "CanceledError",

@@ -126,6 +126,7 @@ class Result(ctypes.Structure):
         ("rows", POINTER(c_size_t)),
         ("last_joined", c_int),
         ("set", c_void_p),
+        ("peer", c_int),
     ]
 
 

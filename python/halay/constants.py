@@ -83,3 +83,4 @@ class Collective(enum.IntEnum):
 
 
 DIMENSIONS_MAX = 8
+ANY_RANK = -1  # the peer of a receive that takes a send of any rank

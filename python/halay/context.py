@@ -17,7 +17,7 @@ from ._library import LOG, Counters, Member, Options, RankList, Result, TensorIn
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
 from .errors import ClosedError, DuplicateError, HalayError, UnsupportedError, error
 from .rendezvous import Rendezvous
-from .request import Finish, Request, Tensor, _unread
+from .request import Finish, Request, Tensor, _unread, note_sender
 from .start import begin
 from .watcher import Watcher
 
@@ -356,6 +356,14 @@ class Context:
         info, name, keep, made, finish = self._prepare_group(data, out, name=name, **options)
         return Tensor(self, info, name, keep, made, finish)
 
+    def register_send(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Tensor:
+        """The same for a send to one rank (send), by name or by tag. The peer may receive it either way."""
+        return Tensor(self, *self._prepare_message(Collective.SEND, data, peer, tag, **options))
+
+    def register_receive(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Tensor:
+        """The same for a receive, into data."""
+        return Tensor(self, *self._prepare_message(Collective.RECEIVE, data, peer, tag, **options))
+
     def _submit(self, prepared: _Prepared) -> Request:
         info, name, keep, out, finish = prepared
         place = ctypes.c_void_p()
@@ -517,8 +525,9 @@ class Context:
         placed = buffers.describe(data, writable=collective == Collective.RECEIVE)
         _set_shape(info, placed)
         info.in_ = info.out = placed.address
-        info.peer, info.tag = peer, tag
-        return _Prepared(info, name or f"tag {tag}", placed.owner, data, None)
+        info.peer, info.tag = _int32("peer", peer), tag
+        finish = note_sender if collective == Collective.RECEIVE else None
+        return _Prepared(info, name or f"tag {tag}", placed.owner, data, finish)
 
     # ---- operations ----
 
@@ -642,7 +651,8 @@ class Context:
     def send_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
         """
         To the rank peer of the job, which must receive as many elements of this type. They meet by name; without one
-        by tag, in order. name, process_set, timeout.
+        by tag, in order. name, process_set; timeout: seconds after which it is withdrawn, on this rank alone, with
+        TimeoutError of halay's, if nothing has met it: it is as if it had never been submitted.
         """
         return self._submit(self._prepare_message(Collective.SEND, data, peer, tag, **options))
 
@@ -651,7 +661,10 @@ class Context:
         self.send_async(data, peer, tag, **options).wait()
 
     def receive_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
-        """From the rank peer of the job, into data; otherwise as send_async."""
+        """
+        From the rank peer of the job, or from halay.ANY_RANK, into data; request.peer says who sent it. A receive from
+        one rank goes before one from any. Otherwise as send_async.
+        """
         return self._submit(self._prepare_message(Collective.RECEIVE, data, peer, tag, **options))
 
     def receive(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Any:

@@ -28,6 +28,12 @@ _unread = ctypes.byref(Result(_result_size))  # for calls whose status alone is 
 Finish = Callable[["Request", int, Result], Any]
 
 
+def note_sender(request: "Request", status: int, said: Result) -> None:
+    """A Finish: who sent what was received."""
+    if status == _OK:
+        request.peer = said.peer
+
+
 class Request:
     """
     One submission. The data belong to the engine until it has ended: neither read nor write them.
@@ -35,7 +41,7 @@ class Request:
     It keeps the data alive. A request that the program forgets runs to its end all the same.
     """
 
-    __slots__ = ("_ctx", "_p", "_keep", "_out", "_finish", "_status", "_text", "name", "rows", "__weakref__")
+    __slots__ = ("_ctx", "_p", "_keep", "_out", "_finish", "_status", "_text", "name", "rows", "peer", "__weakref__")
 
     def __init__(
         self, ctx: "Context", pointer: int, name: Optional[str], keep: Any, out: Any, finish: Optional[Finish]
@@ -50,6 +56,8 @@ class Request:
         self.name = name
         # All-gather and all-to-all: how many rows came from each rank, once it has ended.
         self.rows: Optional[List[int]] = None
+        # Receive: the rank that sent, once it has ended well.
+        self.peer: Optional[int] = None
 
     def poll(self) -> bool:
         """Whether it has ended. Never blocks, never raises what the request ended with."""
@@ -85,8 +93,8 @@ class Request:
 
     def cancel(self) -> None:
         """
-        Withdraw it: unless it has begun, it ends on all ranks with CanceledError, its data untouched. Never blocks;
-        wait() says how it has ended.
+        Withdraw it: unless it has begun, it ends on all ranks with CanceledError, its data untouched. A send or receive
+        ends on this rank alone. Never blocks; wait() says how it has ended.
         """
         ctx = self._ctx
         with ctx._lock:

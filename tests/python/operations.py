@@ -240,6 +240,68 @@ def check_messages(ctx):
             assert ctx.receive(got, (rank - 1) % size, **options) is got
             same(got, values((rank - 1) % size, (3, 4), dtype), "message")
             sent.wait()
+    check_registered_messages(ctx)
+    check_any_rank(ctx)
+    check_withdrawn_messages(ctx)
+
+
+def check_registered_messages(ctx):
+    size, rank = ctx.size, ctx.rank
+    mine, got = numpy.zeros(3), numpy.zeros(3)
+    tensors = [ctx.register_send(mine, (rank + 1) % size, name="kept"),
+               ctx.register_receive(got, (rank - 1) % size, name="kept")]  # fmt: skip
+    for step in range(5):
+        mine[:] = 10 * rank + step
+        for request in ctx.submit_many(tensors):
+            request.wait()
+        same(got, numpy.full(3, 10.0 * ((rank - 1) % size) + step), "registered message")
+        assert request.peer == (rank - 1) % size, request.peer
+    for tensor in tensors:
+        tensor.unregister()
+
+
+def check_any_rank(ctx):
+    """Rank 0 hears all others, in any order, and who they are."""
+    if ctx.rank:
+        ctx.send(numpy.full(2, ctx.rank), 0, tag=3, timeout=60)
+        return
+    seen = set()
+    for _ in range(ctx.size - 1):
+        got = numpy.zeros(2, dtype="int64")
+        request = ctx.receive_async(got, halay.ANY_RANK, tag=3)
+        request.wait()
+        assert (got == request.peer).all(), (got, request.peer)
+        seen.add(request.peer)
+    assert seen == set(range(1, ctx.size)), seen
+
+
+def check_withdrawn_messages(ctx):
+    """What is late or canceled ends here alone, and meets nothing later."""
+    peer = ctx.rank ^ 1
+    if peer < ctx.size:
+        late = ctx.receive_async(numpy.zeros(1), peer, tag=4, timeout=0.05)
+        canceled = ctx.receive_async(numpy.zeros(1), peer, name="canceled")
+        anybody = ctx.receive_async(numpy.zeros(1), halay.ANY_RANK, tag=4, timeout=0.05)
+        canceled.cancel()
+        fails(halay.TimeoutError, f"the send of rank {peer} has not come", late.wait)
+        fails(halay.TimeoutError, "a send of any rank has not come", anybody.wait)
+        fails(halay.CanceledError, f"canceled by rank {ctx.rank}", canceled.wait)
+        assert late.peer is None
+    ctx.barrier()
+    if peer < ctx.size:
+        sent = ctx.send_async(numpy.full(1, 5.0 + ctx.rank), peer, tag=4)
+        got = ctx.receive(numpy.zeros(1), peer, tag=4, timeout=60)
+        assert got[0] == 5 + peer, got
+        sent.wait()
+
+
+def fails(kind, text, function):
+    try:
+        function()
+    except kind as failure:
+        assert text in str(failure), failure
+        return
+    raise SystemExit(f"no {kind.__name__}: {text}")
 
 
 def check_memory(ctx):

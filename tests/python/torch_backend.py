@@ -268,17 +268,38 @@ def check_points(m):
     first_two(torch.ones(3), torch.ones(4))
     first_two(torch.ones(3), torch.ones(3, dtype=torch.int32))
     raises(ValueError, lambda: dist.isend(torch.ones(3), to, group=m.group, tag=-1), "tag -1")
-    raises(NotImplementedError, lambda: dist.recv(torch.ones(3), group=m.group), "any rank")
-    got = torch.zeros(3)
+    if m.rank == 0:
+        seen = []
+        for _ in range(m.size - 1):
+            seen.append(dist.recv(got[0], group=m.group, tag=5))
+            same(got[0], m.values(m.ranks.index(seen[-1]), (7,)), "from any rank")
+        assert sorted(seen) == sorted(m.ranks[1:]), seen
+    else:
+        dist.send(m.values(m.rank, (7,)), m.ranks[0], group=m.group, tag=5)
+    check_late_messages(m)
+
+
+def check_late_messages(m):
+    """What was given up meets nothing later, whether a wait's time is over or the group's."""
+    late, got, meant = torch.zeros(3), torch.zeros(3), m.ranks[0]
     if m.rank == 1:
-        work = dist.irecv(got, m.ranks[0], group=m.group)
+        work = dist.irecv(late, meant, group=m.group)
         raises(RuntimeError, lambda: work.wait(timedelta(milliseconds=100)), "timed out")
+        raises(RuntimeError, work.wait, "canceled by rank")
     dist.barrier(group=m.group)
     if m.rank == 0:
         dist.send(torch.ones(3), m.ranks[1], group=m.group)
     if m.rank == 1:
-        work.wait()
-        same(got, torch.ones(3), "after a time-out")
+        assert dist.recv(got, meant, group=m.group) == meant
+        same(torch.stack([late, got]), torch.stack([torch.zeros(3), torch.ones(3)]), "after a time-out")
+    backend = m.group or dist.group.WORLD
+    if hasattr(backend, "set_timeout"):
+        backend.set_timeout(timedelta(milliseconds=100))
+        for source in (m.ranks[m.rank - 1], None):
+            work = dist.irecv(late, source, group=m.group, tag=8)
+            raises(RuntimeError, work.get_future().wait, "its timeout is over")
+            raises(RuntimeError, work.wait, "has not come")
+        backend.set_timeout(timedelta(seconds=60))
 
 
 def check_pipeline(m):

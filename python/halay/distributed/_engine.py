@@ -19,10 +19,10 @@ import torch
 
 from .._library import Member, TensorInfo, held, last_error
 from ..buffers import torch_types
-from ..constants import Collective, Status
+from ..constants import ANY_RANK, Collective, Status
 from ..context import ProcessSet
 from ..errors import HalayError, UnsupportedError
-from ..request import Request
+from ..request import Finish, Request, note_sender
 from ._start import start
 from ._work import DistBackendError, milliseconds
 
@@ -157,8 +157,11 @@ class Channel:
             setattr(info, name, value)
         return self._submit_in_turn(info, (source, target, info))
 
-    def point_to_point(self, collective: Collective, data: torch.Tensor, peer: int, tag: int) -> Request:
-        """Submit a send or a receive, which has no turn. data: contiguous. peer: a number in the group."""
+    def point_to_point(self, collective: Collective, data: torch.Tensor, peer: Optional[int], tag: int) -> Request:
+        """
+        Submit a send or a receive, which has no turn. data: contiguous. peer: a number in the group; None: any, of a
+        receive.
+        """
         if not 0 <= tag < TAGS:
             raise ValueError(f"halay: the tag {tag} is not one of 0 to {TAGS - 1}")
         info = TensorInfo()
@@ -167,8 +170,10 @@ class Channel:
         info.dtype, info.dimensions = _dtype(data), 1
         info.shape[0] = data.numel()
         info.in_ = info.out = _address(data)
-        info.peer, info.tag = self.ranks[peer], self._number * TAGS + tag
-        return self._submit(info, data)
+        info.peer = ANY_RANK if peer is None else self.ranks[peer]
+        info.tag = self._number * TAGS + tag
+        info.timeout_ms = self.timeout_ms
+        return self._submit(info, data, note_sender if collective == Collective.RECEIVE else None)
 
     def _submit_in_turn(self, info: TensorInfo, keep: Any) -> Request:
         with self._lock:
@@ -181,7 +186,7 @@ class Channel:
             request = self._slots[slot] = self._submit(info, keep)
         return request
 
-    def _submit(self, info: TensorInfo, keep: Any) -> Request:
+    def _submit(self, info: TensorInfo, keep: Any, finish: Optional[Finish] = None) -> Request:
         ctx = self.engine.context
         made = ctypes.c_void_p()
         try:
@@ -193,7 +198,7 @@ class Channel:
             raise DistBackendError(f"halay: {failure}") from failure
         if status != Status.OK:
             raise DistBackendError(f"halay: {last_error(status, 'submit')}")
-        return Request(ctx, made.value or 0, None, keep, None, None)
+        return Request(ctx, made.value or 0, None, keep, None, finish)
 
     def submit_group(self, tensors: Sequence[torch.Tensor], timeout_ms: int, reduction: int) -> Request:
         """Submit an all-reduce of several contiguous tensors, in place, as one."""

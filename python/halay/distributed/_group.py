@@ -381,24 +381,26 @@ class Collectives:
     def send(self, tensors: _Tensors, peer: int, tag: int = 0) -> Any:
         _check(tensors)
         request = self._channel.point_to_point(Collective.SEND, _bytes_of(tensors[0]), peer, tag)
-        return self._message(request, tensors, f"send to {peer}, tag {tag}", None, -1)
+        return self._message(request, tensors, f"send to {peer}, tag {tag}")
 
     def recv(self, tensors: _Tensors, peer: int, tag: int = 0) -> Any:
+        return self._message(*self._receive(tensors, peer, tag))
+
+    def recv_anysource(self, tensors: _Tensors, tag: int = 0) -> Any:
+        return self._message(*self._receive(tensors, None, tag))
+
+    recvAnysource = recv_anysource
+
+    def _receive(self, tensors: _Tensors, peer: Optional[int], tag: int) -> Any:
         _check(tensors)
         tensor, data = tensors[0], _bytes_of(tensors[0])
         request = self._channel.point_to_point(Collective.RECEIVE, data, peer, tag)
         finish = None if tensor.is_contiguous() else lambda: _store(tensor, data)
-        return self._message(request, tensors, f"receive from {peer}, tag {tag}", finish, peer)
+        return request, tensors, f"receive from {'any' if peer is None else peer}, tag {tag}", finish
 
-    def _message(self, request: Request, tensors: _Tensors, what: str, finish: Any, source: int) -> Any:
-        """The Work for a send or a receive. The engine has no time-outs for them: who waits has the group's."""
-        work = Work(request, tensors, what, finish, source, self._channel.timeout_ms)
+    def _message(self, request: Request, tensors: _Tensors, what: str, finish: Any = None) -> Any:
+        work = Work(request, tensors, what, finish, self._channel.ranks)
         return work if _called_from_python() else _c10d._create_work_from_future(work.get_future())
-
-    def recv_anysource(self, tensors: _Tensors, tag: int = 0) -> Any:
-        raise NotImplementedError("halay: a receive from any rank is not offered: say from which (src)")
-
-    recvAnysource = recv_anysource
 
     def barrier(self, opts: Any = None) -> Any:
         return self._work(self._channel.submit(Collective.BARRIER, None, None, (), _timeout(opts)), [], "barrier")

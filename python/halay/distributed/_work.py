@@ -7,12 +7,12 @@ A program that waits drives halay's engine itself. A future has nobody who waits
 
 import threading
 from datetime import timedelta
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
 
-from ..errors import HalayError
+from ..errors import CanceledError, HalayError
 from ..errors import TimeoutError as HalayTimeoutError
 from ..request import Request
 
@@ -27,12 +27,26 @@ def milliseconds(timeout: Optional[timedelta]) -> int:
     return max(0, int(timeout.total_seconds() * 1000))
 
 
+# How long what has begun may take to end when a wait gives it up.
+GRACE_SECONDS = 5.0
+
+
+def _ends_after_all(request: Request) -> bool:
+    """Withdraw it. False if that was done, and nothing meets it any more, or if it does not end."""
+    request.cancel()
+    try:
+        request.wait(GRACE_SECONDS)
+    except (HalayError, TimeoutError):
+        pass
+    return request.poll() and not isinstance(request.error(), CanceledError)
+
+
 class Work(_WorkOfTorch):
     """
     What the collectives return.
 
-    finish: what is left to do with the data when they are there, on the thread that sees it first. limit_ms: how long a
-    wait without a time-out of its own may last, of a send or a receive, which cannot be withdrawn; 0: for ever.
+    finish: what is left to do with the data when they are there, on the thread that sees it first. ranks: of a receive,
+    the group's members, as ranks of the context.
     """
 
     def __init__(
@@ -41,13 +55,12 @@ class Work(_WorkOfTorch):
         outputs: Any,
         what: str,
         finish: Optional[Callable[[], Any]] = None,
-        source: int = -1,
-        limit_ms: Optional[int] = None,
+        ranks: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self._request: Optional[Request] = request
-        self._outputs, self._what, self._finish, self._source = outputs, what, finish, source
-        self._limit_ms = limit_ms
+        self._outputs, self._what, self._finish, self._ranks = outputs, what, finish, ranks
+        self._source = -1
         self._error: Optional[Exception] = None
         self._future: Any = None
         self._promise: Any = None
@@ -65,32 +78,35 @@ class Work(_WorkOfTorch):
                 late = "its timeout is over: " if isinstance(error, HalayTimeoutError) else ""
                 self._error = DistBackendError(f"halay: {self._what}: {late}{error}")
                 self._error.__cause__ = error
-            elif self._finish is not None:
-                try:
-                    self._finish()
-                except Exception as failure:
-                    self._error = failure
+            else:
+                self._take_result(request)
             self._request = self._finish = request._keep = None  # the request itself may live on in its slot
             promise, self._promise = self._promise, None
         if promise is not None:
             promise.set_result(self)
 
+    def _take_result(self, request: Request) -> None:
+        if self._ranks and request.peer is not None:
+            self._source = self._ranks.index(request.peer)
+        if self._finish is not None:
+            try:
+                self._finish()
+            except Exception as failure:
+                self._error = failure
+
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
-        """Block until it has ended. DistBackendError: what went wrong, which ranks. A late collective is withdrawn."""
+        """Block until it has ended. DistBackendError: what went wrong, which ranks. What is late is withdrawn."""
         request = self._request
         if request is not None:
-            seconds = (milliseconds(timeout) or self._limit_ms or 0) / 1000
+            seconds = milliseconds(timeout) / 1000
             try:
                 request.wait(seconds or None)
             except HalayError:
                 pass  # _end takes note of it
             except TimeoutError:
-                what = f"halay: {self._what}: timed out, it was given {seconds} s to end"
-                if self._limit_ms is None:
-                    request.cancel()
-                else:
-                    what += "; it is still in flight"
-                raise DistBackendError(what) from None
+                if not _ends_after_all(request):
+                    text = f"halay: {self._what}: timed out, it was given {seconds} s to end"
+                    raise DistBackendError(text) from None
             self._end()
         if self._error is not None:
             raise self._error
