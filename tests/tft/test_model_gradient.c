@@ -68,7 +68,8 @@ static double loss_of(void *arg)
     const struct fixture *f = arg;
     const struct tft_model_config *config = tft_model_config(f->model);
     const struct tft_batch *batch = &f->workspace->batch;
-    const struct pass pass = { .p = f->params,
+    const struct pass pass = { .queue = f->workspace->queue,
+                               .p = f->params,
                                .derived = f->workspace->derived,
                                .B = f->B,
                                .dropout = dropout_of(config->dropout, f->pass.seed, f->pass.step, batch->position) };

@@ -13,6 +13,7 @@ enum { MOST = 100000, BLOCKS = 23 };
 
 /* A layer under test: parameters, one or two inputs, the weights of its outputs, gradients of all. */
 struct bench {
+    struct queue *queue;
     struct pass pass;
     struct arena arena;
     real *p, *g, *x, *d_x, *context, *d_context, *c, *y, *scratch;
@@ -48,7 +49,9 @@ static void bench_init(struct bench *b, size_t B, size_t R, double dropout)
     fill_values(b->x, MOST, 2);
     fill_values(b->context, MOST, 3);
     fill_values(b->c, MOST, 4);
-    b->pass = (struct pass){ .p = b->p, .g = b->g, .B = B, .dropout = dropout_of(dropout, 7, 2, 40) };
+    REQUIRE(tft_kernels_cpu()->open(NULL, &(struct queue_needs){ 0 }, &b->queue) == HALAY_OK);
+    b->pass =
+        (struct pass){ .queue = b->queue, .p = b->p, .g = b->g, .B = B, .dropout = dropout_of(dropout, 7, 2, 40) };
     b->R = R;
 }
 
@@ -64,6 +67,7 @@ static void bench_fini(struct bench *b)
     free(b->y);
     free(b->scratch);
     free(b->arena.base);
+    tft_kernels_cpu()->close(b->queue);
 }
 
 static double bench_loss(void *arg)

@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 #include "tft/layers/pass.h"
-#include <sys/mman.h>
-
-enum { HUGE_PAGE = 2 << 20 };
-
-void *arena_memory(size_t bytes)
-{
-    void *memory;
-
-    if (bytes < 4 * (size_t)HUGE_PAGE)
-        return halay_aligned_alloc(HALAY_PAGE, bytes);
-    memory = halay_aligned_alloc(HUGE_PAGE, bytes);
-#ifdef MADV_HUGEPAGE
-    if (memory && madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE) != 0)
-        return memory; /* a kernel without them uses small pages */
-#endif
-    return memory;
-}
 
 void *arena_bytes(struct arena *arena, size_t count, size_t size)
 {

@@ -40,7 +40,8 @@ struct attention_state {
 };
 
 void attention_layout(struct arena *arena, const struct attention *layer, size_t most, struct attention_state *state);
-size_t attention_scratch(const struct attention *layer, size_t most); /* reals, for both directions */
+/* Reals, for both directions. */
+size_t attention_scratch(const struct kernels *kernels, const struct attention *layer, size_t most);
 
 /* padding (B; may be NULL): how many of a sample's first steps do not exist, and are not seen. */
 void attention_forward(const struct pass *pass, const struct attention *layer, struct attention_state *state,

@@ -26,10 +26,4 @@ void embedding_backward(const struct pass *pass, const struct embedding *layer, 
                         const real *d_xi, size_t R);
 void embedding_zero(const struct pass *pass, const struct embedding *layer);
 
-/* y (R, H) += x (R) times w (H);  w' (H) += sum over rows of x d_y: the rank-1 product and its backward. */
-void rank1_add(real *y, const real *x, const real *w, size_t R, size_t H);
-void rank1_sum(const real *d_y, const real *x, size_t R, size_t H, real *d_w);
-/* y (R, H) = x (R) times w (H), plus b (H). */
-void rank1_forward(real *y, const real *x, const real *w, const real *b, size_t R, size_t H);
-
 #endif

@@ -4,63 +4,6 @@
  * mask again.
  */
 #include "tft/layers/glu.h"
-#include "tft/kernels/vector.h"
-
-/* y = keep ? (x + bias) * scale : 0; bias may be NULL. */
-TFT_VECTOR static void drop(const real *x, const real *restrict bias, const uint8_t *restrict keep, real scale,
-                            size_t R, size_t W, real *u)
-{
-    for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++) {
-            real shift = bias ? bias[i] : 0;
-
-            u[r * W + i] = keep[r * W + i] ? (x[r * W + i] + shift) * scale : 0;
-        }
-}
-
-TFT_VECTOR static void add_bias(const real *x, const real *restrict bias, size_t R, size_t W, real *u)
-{
-    for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++)
-            u[r * W + i] = x[r * W + i] + bias[i];
-}
-
-/* v and s come as products without bias. */
-TFT_VECTOR static void gate(real *restrict v, real *restrict s, const real *restrict bias_v,
-                            const real *restrict bias_g, const real *restrict skip, size_t R, size_t W,
-                            real *restrict y)
-{
-    for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++) {
-            real value = v[r * W + i] + bias_v[i], open = real_sigmoid(s[r * W + i] + bias_g[i]);
-
-            v[r * W + i] = value;
-            s[r * W + i] = open;
-            y[r * W + i] = skip[r * W + i] + value * open;
-        }
-}
-
-/* What the gate's backward reads: (R, W) each. */
-struct gated {
-    const real *d_y, *v, *s;
-};
-
-TFT_VECTOR static void gate_backward(const struct gated *in, size_t R, size_t W, real *restrict d_v, real *restrict d_g,
-                                     real *restrict sum_v, real *restrict sum_g)
-{
-    const real *d_y = in->d_y, *v = in->v, *s = in->s;
-
-    for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++) {
-            size_t k = r * W + i;
-            real dv = d_y[k] * s[k], dg = dv * v[k] * (1 - s[k]);
-
-            d_v[k] = dv;
-            d_g[k] = dg;
-            sum_v[i] += dv;
-            sum_g[i] += dg;
-        }
-}
 
 void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct glu_state *state)
 {
@@ -74,22 +17,23 @@ void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct g
     state->inverse = arena_reals(arena, R, 1);
 }
 
+/* Threshold 0 where nothing is dropped. */
+static struct dropout dropout_at(const struct pass *pass, const struct glu *layer)
+{
+    return layer->dropped ? pass->dropout : (struct dropout){ 0 };
+}
+
 void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
                  const real *x, const real *bias, const real *skip, real *z)
 {
     size_t in = layer->value.in, out = layer->value.out, at = rows.at, R = rows.R;
     real *u = state->u + at * in;
+    uint8_t *keep = layer->dropped ? state->keep + at * in : NULL;
+    const struct masked_rows masked = {
+        .dropout = dropout_at(pass, layer), .site = layer->site, .row = rows.row, .R = R, .B = pass->B, .W = in
+    };
 
-    if (layer->dropped && pass->dropout.threshold) {
-        uint8_t *keep = state->keep + at * in;
-
-        dropout_rows(&pass->dropout, &layer->site, rows.row, R, pass->B, in, keep);
-        drop(x, bias, keep, pass->dropout.scale, R, in, u);
-    } else if (bias) {
-        add_bias(x, bias, R, in, u);
-    } else if (u != x) {
-        memcpy(u, x, R * in * sizeof *u);
-    }
+    kernel_dropout(pass->queue, &masked, x, bias, keep, u);
     linear_product(pass, &layer->value, u, R, 0, state->v + at * out, out);
     linear_product(pass, &layer->gate, u, R, 0, state->s + at * out, out);
     glu_close(pass, layer, state, rows, pass->p + layer->value.b, pass->p + layer->gate.b, skip, z);
@@ -100,8 +44,16 @@ void glu_close(const struct pass *pass, const struct glu *layer, struct glu_stat
 {
     size_t out = layer->value.out, at = rows.at, R = rows.R;
     real *y = state->xhat + at * out;
+    const struct gate gate = { .R = R,
+                               .W = out,
+                               .bias_v = bias_v,
+                               .bias_g = bias_g,
+                               .skip = skip,
+                               .v = state->v + at * out,
+                               .s = state->s + at * out,
+                               .y = y };
 
-    gate(state->v + at * out, state->s + at * out, bias_v, bias_g, skip, R, out, y);
+    kernel_gate(pass->queue, &gate);
     layernorm_forward(pass, &layer->norm, y, R, state->inverse + at, z);
 }
 
@@ -112,18 +64,23 @@ void glu_backward(const struct pass *pass, const struct glu *layer, const struct
     int add = at > 0;
     const real *u = state->u + at * in;
     real *d_v = scratch, *d_g = scratch + R * out;
-    real *sum_v = pass->g + layer->value.b, *sum_g = pass->g + layer->gate.b;
+    const struct dropout dropout = dropout_at(pass, layer);
+    const struct gate_backward gate = { .R = R,
+                                        .W = out,
+                                        .add = add,
+                                        .d_y = d_z,
+                                        .v = state->v + at * out,
+                                        .s = state->s + at * out,
+                                        .d_v = d_v,
+                                        .d_g = d_g,
+                                        .sum_v = pass->g + layer->value.b,
+                                        .sum_g = pass->g + layer->gate.b };
 
     layernorm_backward(pass, &layer->norm, state->xhat + at * out, state->inverse + at, R, add, d_z);
-    if (!add) {
-        reals_zero(sum_v, out);
-        reals_zero(sum_g, out);
-    }
-    gate_backward(&(struct gated){ d_z, state->v + at * out, state->s + at * out }, R, out, d_v, d_g, sum_v, sum_g);
+    kernel_gate_backward(pass->queue, &gate);
     linear_backward_kernel(pass, &layer->value, u, d_v, R, add);
     linear_backward_kernel(pass, &layer->gate, u, d_g, R, add);
     linear_backward_input(pass, &layer->value, d_v, R, d_x, 0);
     linear_backward_input(pass, &layer->gate, d_g, R, d_x, 1);
-    if (layer->dropped && pass->dropout.threshold)
-        dropout_apply(&pass->dropout, state->keep + at * in, d_x, R * in, d_x);
+    kernel_dropout_backward(pass->queue, &dropout, layer->dropped ? state->keep + at * in : NULL, R * in, d_x);
 }

@@ -4,39 +4,6 @@
  * s and normalised sum. The context's product is made once a sample, not once a row.
  */
 #include "tft/layers/grn.h"
-#include "tft/kernels/vector.h"
-#include "tft/layers/product.h"
-
-TFT_VECTOR static void elu(real *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = real_elu(x[i]);
-}
-
-/* d_e becomes d_h1, and its rows' sum is added to sum. */
-TFT_VECTOR static void elu_backward(const real *restrict e, real *restrict d_e, size_t R, size_t W, real *restrict sum)
-{
-    for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++) {
-            real y = e[r * W + i];
-            real d = d_e[r * W + i] * (y > 0 ? 1 : y + 1);
-
-            d_e[r * W + i] = d;
-            sum[i] += d;
-        }
-}
-
-void context_add(real *y, const real *c, size_t R, size_t B, size_t W)
-{
-    for (size_t r = 0; r < R; r += B)
-        reals_add(y + r * W, c, B * W);
-}
-
-void context_sum(const real *d_y, size_t R, size_t B, size_t W, real *d_c)
-{
-    for (size_t r = 0; r < R; r += B)
-        reals_add(d_c, d_y + r * W, B * W);
-}
 
 void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t most, struct grn_state *state)
 {
@@ -52,9 +19,9 @@ void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t mos
     glu_layout(arena, &grn->glu, R, &state->glu);
 }
 
-size_t grn_scratch(const struct grn *grn, size_t most)
+size_t grn_scratch(const struct kernels *kernels, const struct grn *grn, size_t R, size_t most)
 {
-    return block_rows_most(most) * (2 * grn->H + 2 * grn->out) + most * grn->H;
+    return block_rows_most(kernels, R, most) * (2 * grn->H + 2 * grn->out) + most * grn->H;
 }
 
 size_t grn_folded(const struct grn *grn)
@@ -68,12 +35,22 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
     size_t H = grn->H, out = grn->out;
 
     for (size_t i = 0; i < 2; i++) {
-        struct matrix w = matrix_of(pass->p + layers[i]->w, out);
-        real *bias = folded + 2 * H * out + i * out;
+        const struct matrix w = matrix_of(pass->p + layers[i]->w, out);
+        const struct product kernel = { .a = matrix_of(pass->p + dense2->w, H),
+                                        .b = w,
+                                        .M = H,
+                                        .N = out,
+                                        .K = H,
+                                        .to = written(folded + i * H * out, out),
+                                        .exact = 1 };
+        struct product bias = kernel;
 
-        tft_gemm(matrix_of(pass->p + dense2->w, H), w, H, out, H, 0, folded + i * H * out, out);
-        tft_gemm(matrix_of(pass->p + dense2->b, H), w, 1, out, H, 0, bias, out);
-        reals_add(bias, pass->p + layers[i]->b, out);
+        bias.a = matrix_of(pass->p + dense2->b, H);
+        bias.M = 1;
+        bias.to = written(folded + 2 * H * out + i * out, out);
+        bias.bias = pass->p + layers[i]->b;
+        kernel_product_all(pass->queue, &kernel);
+        kernel_product_all(pass->queue, &bias);
     }
 }
 
@@ -84,8 +61,10 @@ static void folded_forward(const struct pass *pass, const struct grn *grn, struc
     size_t H = grn->H, out = grn->out, at = rows.at, R = rows.R;
     const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
 
-    product(pass, matrix_of(e, H), matrix_of(folded, out), R, out, H, written(state->glu.v + at * out, out));
-    product(pass, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H, written(state->glu.s + at * out, out));
+    kernel_product(pass->queue, matrix_of(e, H), matrix_of(folded, out), R, out, H,
+                   written(state->glu.v + at * out, out));
+    kernel_product(pass->queue, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H,
+                   written(state->glu.s + at * out, out));
     glu_close(pass, &grn->glu, &state->glu, rows, bias, bias + out, skip, z);
 }
 
@@ -94,7 +73,7 @@ void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn
 {
     real *e = state->e + rows.at * grn->H, *u = state->glu.u + rows.at * grn->H;
 
-    elu(e, rows.R * grn->H);
+    kernel_elu(pass->queue, rows.R * grn->H, e);
     if (pass->folded) {
         folded_forward(pass, grn, state, rows, skip, z);
         return;
@@ -111,9 +90,7 @@ void grn_tail_backward(const struct pass *pass, const struct grn *grn, const str
 
     glu_backward(pass, &grn->glu, &state->glu, rows, d_z, d_h2, scratch + rows.R * grn->H);
     linear_backward(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0, d_h1, 0);
-    if (rows.at == 0)
-        reals_zero(pass->g + grn->dense1.b, grn->H);
-    elu_backward(e, d_h1, rows.R, grn->H, pass->g + grn->dense1.b);
+    kernel_elu_backward(pass->queue, e, rows.R, grn->H, rows.at > 0, d_h1, pass->g + grn->dense1.b);
 }
 
 const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
@@ -140,14 +117,14 @@ void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_stat
 {
     if (context)
         linear_forward(pass, &grn->context, context, pass->B, state->c);
-    for (size_t at = 0; at < R; at += block_rows(pass->B)) {
+    for (size_t at = 0; at < R; at += block_rows(pass, R)) {
         struct rows rows = block_at(pass, at, row, R);
         const real *in = x + at * grn->in, *skip = in;
         real *h1 = state->e + at * grn->H;
 
         linear_forward(pass, &grn->dense1, in, rows.R, h1);
         if (context)
-            context_add(h1, state->c, rows.R, pass->B, grn->H);
+            kernel_rows_add(pass->queue, state->c, rows.R / pass->B, pass->B * grn->H, h1);
         if (grn->skip.w != TFT_NONE) {
             linear_forward(pass, &grn->skip, in, rows.R, state->skip + at * grn->out);
             skip = state->skip + at * grn->out;
@@ -159,11 +136,11 @@ void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_stat
 void grn_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, size_t R,
                   const struct grn_backward *b)
 {
-    size_t block = block_rows(pass->B);
+    size_t block = block_rows(pass, R);
     real *d_c = b->scratch, *d_h1 = d_c + pass->B * grn->H, *rest = d_h1 + block * grn->H;
 
     if (b->context)
-        reals_zero(d_c, pass->B * grn->H);
+        kernel_zero(pass->queue, pass->B * grn->H, d_c);
     for (size_t at = 0; at < R; at += block) {
         struct rows rows = block_at(pass, at, 0, R);
         const real *in = b->x + at * grn->in;
@@ -176,9 +153,9 @@ void grn_backward(const struct pass *pass, const struct grn *grn, const struct g
         if (grn->skip.w != TFT_NONE)
             linear_backward(pass, &grn->skip, in, d_y, rows.R, at > 0, d_in, 1);
         else if (d_in)
-            reals_add(d_in, d_y, rows.R * grn->in);
+            kernel_add(pass->queue, d_y, rows.R * grn->in, d_in);
         if (b->context)
-            context_sum(d_h1, rows.R, pass->B, grn->H, d_c);
+            kernel_samples_sum(pass->queue, d_h1, rows.R, pass->B, grn->H, d_c);
     }
     if (b->context)
         linear_backward(pass, &grn->context, b->context, d_c, pass->B, 0, b->d_context, 1);

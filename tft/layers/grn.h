@@ -51,7 +51,7 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded);
 /* R rows of at most `most` samples. */
 void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t most, struct grn_state *state);
 /* Reals of scratch that backward needs. */
-size_t grn_scratch(const struct grn *grn, size_t most);
+size_t grn_scratch(const struct kernels *kernels, const struct grn *grn, size_t R, size_t most);
 
 /* row: the window's row of x's first. context: (B, H) or NULL. z (R, out) is written. */
 void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,
@@ -86,9 +86,5 @@ const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, str
 /* d_skip (R, out) becomes the gradient of the product. */
 void grn_skip_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
                        real *d_skip);
-
-/* y (R, W) += c (B, W), row r of a block takes row r mod B; and its backward: d_c (B, W) += the rows of d_y. */
-void context_add(real *y, const real *c, size_t R, size_t B, size_t W);
-void context_sum(const real *d_y, size_t R, size_t B, size_t W, real *d_c);
 
 #endif

@@ -30,11 +30,4 @@ void linear_backward_kernel(const struct pass *pass, const struct linear *layer,
 void linear_backward_input(const struct pass *pass, const struct linear *layer, const real *d_y, size_t R, real *d_x,
                            int add_x);
 
-/* y (R, W): y += b, row by row. sum (W): (+)= the rows of x added up. */
-void rows_add(real *y, const real *b, size_t R, size_t W);
-void rows_sum(const real *x, size_t R, size_t W, int add, real *sum);
-/* y += x, n elements. */
-void reals_add(real *y, const real *x, size_t n);
-void reals_zero(real *y, size_t n);
-
 #endif

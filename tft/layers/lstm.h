@@ -38,11 +38,10 @@ struct lstm_backward {
     const real *d_out; /* (S B, H): gradient of h_1 .. h_S from above; 0 for steps that do not exist */
     real *d_h, *d_c; /* (B, H): in, the gradient of the last state from what follows; out, that of the initial state */
     real *d_x;       /* (S B, H), added to */
-    real *scratch;   /* lstm_scratch reals */
+    real *scratch;   /* the kernel's lstm_scratch reals */
 };
 
 void lstm_backward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps,
                    const struct lstm_backward *d);
-size_t lstm_scratch(const struct lstm *lstm, size_t most);
 
 #endif

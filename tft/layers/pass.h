@@ -10,27 +10,20 @@
 #ifndef HALAY_TFT_PASS_H
 #define HALAY_TFT_PASS_H
 
-#include "tft/kernels/dropout.h"
-#include "tft/kernels/real.h"
+#include "tft/kernels/call.h"
 #include <stddef.h>
 #include <stdint.h>
-
-/* Rows are taken through a chain of layers in blocks of about this many, so that what one layer wrote is still in the
- * second-level cache when the next reads it. */
-enum { TFT_BLOCK_ROWS = 96 };
 
 /* Places from TFT_DERIVED on are not in the block of parameters but among the *derived* weights: matrices that a
  * granule makes of parameters (tft/layers/skip_resample.h), which layers then use like parameters. */
 #define TFT_DERIVED (SIZE_MAX / 2 + 1)
 
-struct halves;
-
 struct pass {
+    struct queue *queue;       /* what computes (tft/kernels/kernels.h) */
     const real *p;             /* parameters */
     real *g;                   /* their gradients; NULL in a forward without backward */
     real *derived, *d_derived; /* derived weights and their gradients; the workspace's */
     const real *folded;        /* forecasts alone: what grn_fold made; otherwise NULL */
-    struct halves *halves;     /* with bf16 products (tft/layers/product.h); otherwise NULL */
     size_t B;
     struct dropout dropout;
     /* Called once for each parameter whose gradient in g is complete; may be NULL. */
@@ -69,22 +62,28 @@ struct rows {
     size_t R;   /* how many */
 };
 
-/* Blocks hold whole time steps, so that row r of a block belongs to sample r mod B. */
-static inline size_t block_rows(size_t B)
+/* Rows are taken through a chain of layers in blocks of about as many as the device likes. Blocks hold whole time
+ * steps, so that row r of a block belongs to sample r mod B. The rows of a block of R: */
+static inline size_t block_rows(const struct pass *pass, size_t R)
 {
-    return B >= TFT_BLOCK_ROWS ? B : TFT_BLOCK_ROWS / B * B;
+    size_t rows = kernels_of(pass->queue)->block_rows, B = pass->B;
+
+    rows = B >= rows ? B : rows / B * B;
+    return rows < R ? rows : R;
 }
 
-/* The most rows that a block has whatever B is, up to `most` samples. */
-static inline size_t block_rows_most(size_t most)
+/* The most rows that a block of R rows has whatever B is, up to `most` samples. */
+static inline size_t block_rows_most(const struct kernels *kernels, size_t R, size_t most)
 {
-    return most >= TFT_BLOCK_ROWS ? most : TFT_BLOCK_ROWS;
+    size_t rows = most >= kernels->block_rows ? most : kernels->block_rows;
+
+    return rows < R ? rows : R;
 }
 
 /* The block that begins at `at` of R rows, the first of which is the window's `row`. */
 static inline struct rows block_at(const struct pass *pass, size_t at, size_t row, size_t R)
 {
-    size_t most = block_rows(pass->B);
+    size_t most = block_rows(pass, R);
 
     return (struct rows){ at, row + at, R - at < most ? R - at : most };
 }
@@ -95,15 +94,12 @@ static inline struct rows block_at(const struct pass *pass, size_t at, size_t ro
  * which it keeps.
  */
 struct arena {
+    const struct kernels *kernels; /* whose memory it is */
     char *base;
     size_t used;
 };
 
 void *arena_bytes(struct arena *arena, size_t count, size_t size);
-
-/* Memory for an arena or a block of gradients, to be freed by free(); NULL if there is none. A large one asks for huge
- * pages: its arrays are read in turn from end to end, and thousands of 4 KB pages would not fit the TLB. */
-void *arena_memory(size_t bytes);
 
 static inline real *arena_reals(struct arena *arena, size_t rows, size_t columns)
 {

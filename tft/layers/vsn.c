@@ -5,84 +5,21 @@
  * network. Each variable's part of the joint kernels is a block of rows of its own, from its network's `first` on.
  */
 #include "tft/layers/vsn.h"
-#include "tft/kernels/vector.h"
 #include "tft/layers/embedding.h"
 
-TFT_VECTOR static void softmax(real *z, size_t R, size_t V)
+/* Variable j's rows from `at` on, to be weighed. */
+static struct weigh weigh_at(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, size_t j,
+                             struct rows rows)
 {
-    for (size_t r = 0; r < R; r++) {
-        real *row = z + r * V, largest = row[0], sum = 0;
+    const struct layernorm *norm = &vsn->variables[j].glu.norm;
 
-        for (size_t j = 1; j < V; j++)
-            largest = row[j] > largest ? row[j] : largest;
-        for (size_t j = 0; j < V; j++)
-            sum += row[j] = real_exp(row[j] - largest);
-        for (size_t j = 0; j < V; j++)
-            row[j] /= sum;
-    }
-}
-
-/* d_w becomes the gradient before the softmax. */
-static void softmax_backward(const real *w, real *d_w, size_t R, size_t V)
-{
-    for (size_t r = 0; r < R; r++) {
-        real along = 0;
-
-        for (size_t j = 0; j < V; j++)
-            along += w[r * V + j] * d_w[r * V + j];
-        for (size_t j = 0; j < V; j++)
-            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - along);
-    }
-}
-
-/* A variable's network up to its layer norm: the normalised sum, and the norm's parameters. */
-struct normalised {
-    const real *xhat, *gamma, *beta;
-};
-
-static struct normalised normalised_at(const struct pass *pass, const struct grn *grn, const struct grn_state *own,
-                                       size_t at)
-{
-    const struct layernorm *norm = &grn->glu.norm;
-
-    return (struct normalised){ own->glu.xhat + at * grn->out, pass->p + norm->gamma, pass->p + norm->beta };
-}
-
-/* out (+)= w_j (gamma xhat + beta); w_j is a column of the weights. */
-TFT_VECTOR static void weigh(real *restrict out, const real *restrict weights, size_t V, struct normalised z, size_t R,
-                             size_t H, int add)
-{
-    const real *xhat = z.xhat, *gamma = z.gamma, *beta = z.beta;
-
-    for (size_t r = 0; r < R; r++) {
-        real w = weights[r * V];
-
-        if (add)
-            for (size_t i = 0; i < H; i++)
-                out[r * H + i] += w * (gamma[i] * xhat[r * H + i] + beta[i]);
-        else
-            for (size_t i = 0; i < H; i++)
-                out[r * H + i] = w * (gamma[i] * xhat[r * H + i] + beta[i]);
-    }
-}
-
-/* d_z = w_j d_out, and the gradient of w_j. */
-TFT_VECTOR static void weigh_backward(const real *restrict d_out, const real *restrict weights, size_t V,
-                                      struct normalised z, size_t R, size_t H, real *restrict d_z,
-                                      real *restrict d_weights)
-{
-    const real *xhat = z.xhat, *gamma = z.gamma, *beta = z.beta;
-
-    for (size_t r = 0; r < R; r++) {
-        real w = weights[r * V], sum = 0;
-
-#pragma omp simd reduction(+ : sum)
-        for (size_t i = 0; i < H; i++) {
-            sum += d_out[r * H + i] * (gamma[i] * xhat[r * H + i] + beta[i]);
-            d_z[r * H + i] = w * d_out[r * H + i];
-        }
-        d_weights[r * V] = sum;
-    }
+    return (struct weigh){ .R = rows.R,
+                           .W = vsn->H,
+                           .V = vsn->V,
+                           .weights = state->weights + rows.at * vsn->V + j,
+                           .xhat = state->variables[j].glu.xhat + rows.at * vsn->H,
+                           .gamma = pass->p + norm->gamma,
+                           .beta = pass->p + norm->beta };
 }
 
 /* The part of a joint kernel that belongs to a variable: (W_j, out). */
@@ -106,12 +43,6 @@ static void rank1_back(const struct pass *pass, const struct linear *layer, size
     linear_backward_input(pass, layer, sums, 2, pass->g + w, 1);
 }
 
-static void rows_fill(real *y, const real *row, size_t R, size_t W)
-{
-    for (size_t r = 0; r < R; r++)
-        memcpy(y + r * W, row, W * sizeof *y);
-}
-
 void vsn_layout(struct arena *arena, const struct vsn *vsn, size_t R, size_t most, struct vsn_state *state)
 {
     size_t V = vsn->V, H = vsn->H, J = vsn->joint.H;
@@ -130,11 +61,11 @@ void vsn_layout(struct arena *arena, const struct vsn *vsn, size_t R, size_t mos
     grn_layout(arena, &vsn->joint, R, most, &state->joint);
 }
 
-size_t vsn_scratch(const struct vsn *vsn, size_t R, size_t most)
+size_t vsn_scratch(const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most)
 {
     size_t V = vsn->V, H = vsn->H, widest = V > H ? V : H;
 
-    return block_rows_most(most) * (3 * H + 2 * widest) + R * V + most * H + 2 * (H + V) * V + 4 * H + V;
+    return block_rows_most(kernels, R, most) * (3 * H + 2 * widest) + R * V + most * H + 2 * (H + V) * V + 4 * H + V;
 }
 
 /* The joint network's h1 and skip before the x of rank-1 variables and the products of the others are added. */
@@ -147,12 +78,12 @@ static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vs
     if (from.context)
         linear_product(pass, &vsn->joint.context, from.context, B, 0, state->base, J);
     else
-        reals_zero(state->base, B * J);
-    rows_add(state->base, pass->p + vsn->joint.dense1.b, B, J);
+        kernel_zero(pass->queue, B * J, state->base);
+    kernel_rows_add(pass->queue, pass->p + vsn->joint.dense1.b, B, J, state->base);
     if (vsn->joint.skip.b != TFT_NONE)
-        memcpy(state->skip_base, pass->p + vsn->joint.skip.b, V * sizeof(real));
+        kernel_copy(pass->queue, pass->p + vsn->joint.skip.b, V, state->skip_base);
     else
-        reals_zero(state->skip_base, V);
+        kernel_zero(pass->queue, V, state->skip_base);
     for (size_t j = 0; j < V; j++) {
         struct linear first = part_of(&vsn->joint.dense1, &vsn->variables[j]);
         struct linear skip = part_of(&vsn->joint.skip, &vsn->variables[j]);
@@ -162,8 +93,8 @@ static void joint_base(const struct pass *pass, const struct vsn *vsn, struct vs
             continue;
         rank1_through(pass, &first, from.inputs[j].w, through);
         rank1_through(pass, &skip, from.inputs[j].w, skipped);
-        rows_add(state->base, through + J, B, J);
-        reals_add(state->skip_base, skipped + V, V);
+        kernel_rows_add(pass->queue, through + J, B, J, state->base);
+        kernel_add(pass->queue, skipped + V, V, state->skip_base);
     }
 }
 
@@ -177,8 +108,8 @@ static void joint_add(const struct pass *pass, const struct vsn *vsn, const stru
     real *h1 = state->joint.e + rows.at * J, *skip = state->joint.skip + rows.at * V;
 
     if (input->x) {
-        rank1_add(h1, input->x + rows.at, state->joint1 + j * 2 * J, rows.R, J);
-        rank1_add(skip, input->x + rows.at, state->joint_skip + j * 2 * V, rows.R, V);
+        kernel_outer_add(pass->queue, input->x + rows.at, state->joint1 + j * 2 * J, rows.R, J, h1);
+        kernel_outer_add(pass->queue, input->x + rows.at, state->joint_skip + j * 2 * V, rows.R, V, skip);
     } else {
         linear_product(pass, &first, input->xi + rows.at * first.in, rows.R, 1, h1, J);
         linear_product(pass, &skipping, input->xi + rows.at * first.in, rows.R, 1, skip, V);
@@ -191,19 +122,18 @@ static void joint_forward(const struct pass *pass, const struct vsn *vsn, struct
     size_t V = vsn->V, J = vsn->joint.H, B = pass->B;
 
     joint_base(pass, vsn, state, from);
-    for (size_t at = 0; at < from.R; at += block_rows(B)) {
+    for (size_t at = 0; at < from.R; at += block_rows(pass, from.R)) {
         struct rows rows = block_at(pass, at, from.row, from.R);
         real *h1 = state->joint.e + at * J;
         const real *skipped;
 
-        for (size_t r = 0; r < rows.R; r += B)
-            memcpy(h1 + r * J, state->base, B * J * sizeof(real));
-        rows_fill(state->joint.skip + at * V, state->skip_base, rows.R, V);
+        kernel_rows_fill(pass->queue, state->base, rows.R / B, B * J, h1);
+        kernel_rows_fill(pass->queue, state->skip_base, rows.R, V, state->joint.skip + at * V);
         for (size_t j = 0; j < V; j++)
             joint_add(pass, vsn, state, j, &from.inputs[j], rows);
         skipped = grn_skip_forward(pass, &vsn->joint, &state->joint, rows, scratch);
         grn_tail_forward(pass, &vsn->joint, &state->joint, rows, skipped, state->weights + at * V);
-        softmax(state->weights + at * V, rows.R, V);
+        kernel_softmax(pass->queue, rows.R, V, state->weights + at * V);
     }
 }
 
@@ -234,11 +164,11 @@ static const real *variable_skip(const struct pass *pass, const struct chosen *v
     if (!skip && !input->x)
         return input->xi + rows.at * H;
     if (!skip) {
-        rank1_forward(normalised, input->x + rows.at, pass->p + input->w, pass->p + input->w + H, rows.R, H);
+        kernel_outer(pass->queue, input->x + rows.at, pass->p + input->w, rows.R, H, normalised);
         return normalised;
     }
     if (input->x)
-        rank1_forward(skip, input->x + rows.at, v->skipped, v->skipped + H, rows.R, H);
+        kernel_outer(pass->queue, input->x + rows.at, v->skipped, rows.R, H, skip);
     else
         linear_product(pass, &v->grn->skip, input->xi + rows.at * v->grn->in, rows.R, 0, skip, H);
     return grn_skip_forward(pass, v->grn, v->own, rows, normalised);
@@ -260,7 +190,7 @@ static void variable_rows(const struct pass *pass, const struct chosen *v, struc
         return;
     }
     if (input->x)
-        rank1_forward(h1, input->x + at, v->through, v->through + H, rows.R, H);
+        kernel_outer(pass->queue, input->x + at, v->through, rows.R, H, h1);
     else
         linear_forward(pass, &grn->dense1, input->xi + at * grn->in, rows.R, h1);
     grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, scratch), NULL);
@@ -271,13 +201,13 @@ static void variable_forward(const struct pass *pass, const struct vsn *vsn, str
 {
     const struct chosen v = chosen_of(vsn, state, from, j);
     const struct grn *grn = v.grn;
-    size_t H = vsn->H, block = block_rows(pass->B);
+    size_t H = vsn->H, block = block_rows(pass, from.R);
 
     if (grn->resample.mask != TFT_NONE)
         resample_matrix(pass, &grn->resample, &grn->skip);
     if (v.input->x) {
         rank1_through(pass, &grn->dense1, v.input->w, v.through);
-        reals_add(v.through + grn->H, pass->p + grn->dense1.b, grn->H);
+        kernel_add(pass->queue, pass->p + grn->dense1.b, grn->H, v.through + grn->H);
         if (grn->skip.w != TFT_NONE)
             rank1_through(pass, &grn->skip, v.input->w, v.skipped);
     }
@@ -288,8 +218,7 @@ static void variable_forward(const struct pass *pass, const struct vsn *vsn, str
         if (vsn->single)
             layernorm_output(pass, &grn->glu.norm, v.own->glu.xhat + at * H, rows.R, out + at * H);
         else
-            weigh(out + at * H, state->weights + at * vsn->V + j, vsn->V, normalised_at(pass, grn, v.own, at), rows.R,
-                  H, j > 0);
+            kernel_weigh(pass->queue, weigh_at(pass, vsn, state, j, rows), j > 0, out + at * H);
     }
 }
 
@@ -319,9 +248,9 @@ static void variable_rows_backward(const struct pass *pass, const struct chosen 
     grn_tail_backward(pass, grn, v->own, rows, d_z, d_h1, rest);
     grn_skip_backward(pass, grn, v->own, rows, d_z);
     if (input->x) {
-        rank1_sum(d_h1, input->x + at, R, grn->H, sums.first);
-        rank1_sum(d_z, input->x + at, R, H, sums.skip);
-        rows_sum(d_z, R, H, 1, sums.skip + H);
+        kernel_outer_sum(pass->queue, d_h1, input->x + at, R, grn->H, sums.first);
+        kernel_outer_sum(pass->queue, d_z, input->x + at, R, H, sums.skip);
+        kernel_rows_sum(pass->queue, d_z, R, H, 1, sums.skip + H);
         return;
     }
     linear_backward_kernel(pass, &grn->dense1, input->xi + at * in, d_h1, R, at > 0);
@@ -329,7 +258,7 @@ static void variable_rows_backward(const struct pass *pass, const struct chosen 
     if (grn->skip.w != TFT_NONE)
         linear_backward(pass, &grn->skip, input->xi + at * in, d_z, R, at > 0, input->d_xi + at * in, 1);
     else
-        reals_add(input->d_xi + at * in, d_z, R * H);
+        kernel_add(pass->queue, d_z, R * H, input->d_xi + at * in);
 }
 
 /* The gradients that follow from a rank-1 variable's sums. */
@@ -337,12 +266,12 @@ static void variable_sums_backward(const struct pass *pass, const struct chosen 
 {
     const struct grn *grn = v->grn;
 
-    memcpy(sums.first + grn->H, pass->g + grn->dense1.b, grn->H * sizeof *sums.first);
+    kernel_copy(pass->queue, pass->g + grn->dense1.b, grn->H, sums.first + grn->H);
     rank1_back(pass, &grn->dense1, v->input->w, sums.first);
     if (grn->skip.w != TFT_NONE)
         rank1_back(pass, &grn->skip, v->input->w, sums.skip);
     else
-        reals_add(pass->g + v->input->w, sums.skip, 2 * grn->out);
+        kernel_add(pass->queue, sums.skip, 2 * grn->out, pass->g + v->input->w);
 }
 
 static void variable_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
@@ -350,20 +279,20 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
 {
     const struct chosen v = chosen_of(vsn, state, from, j);
     const struct grn *grn = v.grn;
-    size_t V = vsn->V, H = vsn->H, block = block_rows(pass->B);
+    size_t V = vsn->V, H = vsn->H, block = block_rows(pass, from.R);
     struct rank1_sums sums = { scratch, scratch + 2 * H };
     real *d_z = sums.skip + 2 * H, *rest = d_z + block * H;
 
-    reals_zero(sums.first, 4 * H);
+    kernel_zero(pass->queue, 4 * H, sums.first);
     for (size_t at = 0; at < from.R; at += block) {
         struct rows rows = block_at(pass, at, from.row, from.R);
         size_t n = rows.R, in = at * grn->in;
 
         if (vsn->single)
-            memcpy(d_z, d_out + at * H, n * H * sizeof *d_z);
+            kernel_copy(pass->queue, d_out + at * H, n * H, d_z);
         else
-            weigh_backward(d_out + at * H, state->weights + at * V + j, V, normalised_at(pass, grn, v.own, at), n, H,
-                           d_z, d_weights + at * V + j);
+            kernel_weigh_backward(pass->queue, weigh_at(pass, vsn, state, j, rows), d_out + at * H, d_z,
+                                  d_weights + at * V + j);
         if (grn->bare) {
             layernorm_backward(pass, &grn->glu.norm, v.own->glu.xhat + at * H, v.own->glu.inverse + at, n, at > 0, d_z);
             linear_backward(pass, &grn->skip, v.input->xi + in, d_z, n, at > 0, v.input->d_xi + in, 1);
@@ -395,8 +324,8 @@ static void joint_rows_backward(const struct pass *pass, const struct vsn *vsn, 
     size_t in = rows.at * first.in;
 
     if (input->x) {
-        rank1_sum(d_h1, input->x + rows.at, rows.R, J, sums->first + j * 2 * J);
-        rank1_sum(d_skip, input->x + rows.at, rows.R, V, sums->skip + j * 2 * V);
+        kernel_outer_sum(pass->queue, d_h1, input->x + rows.at, rows.R, J, sums->first + j * 2 * J);
+        kernel_outer_sum(pass->queue, d_skip, input->x + rows.at, rows.R, V, sums->skip + j * 2 * V);
     } else {
         linear_backward(pass, &first, input->xi + in, d_h1, rows.R, rows.at > 0, input->d_xi + in, 1);
         linear_backward(pass, &skipping, input->xi + in, d_skip, rows.R, rows.at > 0, input->d_xi + in, 1);
@@ -416,8 +345,8 @@ static void joint_sums_backward(const struct pass *pass, const struct vsn *vsn, 
 
         if (!inputs[j].x)
             continue;
-        memcpy(sums->first + j * 2 * J + J, pass->g + joint->dense1.b, J * sizeof *sums->first);
-        memcpy(sums->skip + j * 2 * V + V, sums->d_skip_sum, V * sizeof *sums->skip);
+        kernel_copy(pass->queue, pass->g + joint->dense1.b, J, sums->first + j * 2 * J + J);
+        kernel_copy(pass->queue, sums->d_skip_sum, V, sums->skip + j * 2 * V + V);
         rank1_back(pass, &first, inputs[j].w, sums->first + j * 2 * J);
         rank1_back(pass, &skipping, inputs[j].w, sums->skip + j * 2 * V);
     }
@@ -427,7 +356,7 @@ static void joint_backward(const struct pass *pass, const struct vsn *vsn, const
                            struct vsn_rows from, real *d_weights, real *d_context, real *scratch)
 {
     const struct grn *joint = &vsn->joint;
-    size_t V = vsn->V, J = joint->H, B = pass->B, block = block_rows(B);
+    size_t V = vsn->V, J = joint->H, B = pass->B, block = block_rows(pass, from.R);
     struct joint_sums sums = { .first = scratch };
 
     sums.skip = sums.first + 2 * J * V;
@@ -435,22 +364,22 @@ static void joint_backward(const struct pass *pass, const struct vsn *vsn, const
     sums.d_c = sums.d_skip_sum + V;
     real *d_h1 = sums.d_c + B * J, *rest = d_h1 + block * J;
 
-    softmax_backward(state->weights, d_weights, from.R, V);
-    reals_zero(sums.first, 2 * (J + V) * V + V + B * J);
+    kernel_softmax_backward(pass->queue, state->weights, from.R, V, d_weights);
+    kernel_zero(pass->queue, 2 * (J + V) * V + V + B * J, sums.first);
     for (size_t at = 0; at < from.R; at += block) {
         struct rows rows = block_at(pass, at, from.row, from.R);
         real *d_skip = d_weights + at * V;
 
         grn_tail_backward(pass, joint, &state->joint, rows, d_skip, d_h1, rest);
         grn_skip_backward(pass, joint, &state->joint, rows, d_skip);
-        rows_sum(d_skip, rows.R, V, 1, sums.d_skip_sum);
-        context_sum(d_h1, rows.R, B, J, sums.d_c);
+        kernel_rows_sum(pass->queue, d_skip, rows.R, V, 1, sums.d_skip_sum);
+        kernel_samples_sum(pass->queue, d_h1, rows.R, B, J, sums.d_c);
         for (size_t j = 0; j < V; j++)
             joint_rows_backward(pass, vsn, j, &from.inputs[j], rows, d_h1, d_skip, &sums);
     }
     joint_sums_backward(pass, vsn, from.inputs, &sums);
     if (joint->skip.b != TFT_NONE)
-        memcpy(pass->g + joint->skip.b, sums.d_skip_sum, V * sizeof(real));
+        kernel_copy(pass->queue, sums.d_skip_sum, V, pass->g + joint->skip.b);
     if (joint->resample.mask != TFT_NONE)
         resample_backward(pass, &joint->resample, &joint->skip);
     if (from.context)

@@ -49,7 +49,8 @@ struct vsn_state {
 };
 
 void vsn_layout(struct arena *arena, const struct vsn *vsn, size_t R, size_t most, struct vsn_state *state);
-size_t vsn_scratch(const struct vsn *vsn, size_t R, size_t most); /* reals, for both directions */
+/* Reals, for both directions. */
+size_t vsn_scratch(const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most);
 
 /* What a selection chooses from. */
 struct vsn_rows {

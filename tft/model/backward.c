@@ -6,14 +6,13 @@
  */
 #include "tft/layers/ascending.h"
 #include "tft/model/network.h"
-#include <string.h>
 
 void gate_rows_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R,
                         real *d_z, real *d_x, real *scratch)
 {
     size_t in = glu->value.in, out = glu->value.out;
 
-    for (size_t at = 0; at < R; at += block_rows(pass->B))
+    for (size_t at = 0; at < R; at += block_rows(pass, R))
         glu_backward(pass, glu, state, block_at(pass, at, 0, R), d_z + at * out, d_x + at * in, scratch);
 }
 
@@ -26,20 +25,20 @@ static void tail_backward(struct tft_workspace *w, const struct pass *pass)
 
     if (model->config.ascending)
         ascending_backward(w->output, horizon, model->config.quantile_count, model->columns.targets, w->d_output);
-    reals_zero(w->d_tail, unseen * H);
+    kernel_zero(pass->queue, unseen * H, w->d_tail);
     linear_backward(pass, &model->output, w->last + unseen * H, w->d_output, horizon, 0, w->d_tail + unseen * H, 0);
     pass_final(pass, model->output_params);
     gate_rows_backward(pass, &model->output_gate, &w->output_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
     pass_final(pass, model->output_gate_params);
-    reals_zero(w->d_phi, row * H);
-    memcpy(w->d_phi + row * H, w->d_tail, rows * H * sizeof(real));
+    kernel_zero(pass->queue, row * H, w->d_phi);
+    kernel_copy(pass->queue, w->d_tail, rows * H, w->d_phi + row * H);
     grn_backward(pass, &model->feedforward, &w->feedforward, rows,
                  &(struct grn_backward){ .x = w->gated, .d_z = w->d_tail_in, .d_x = w->d_tail, .scratch = w->scratch });
     pass_final(pass, model->feedforward.params);
     gate_rows_backward(pass, &model->attention_gate, &w->attention_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
     pass_final(pass, model->attention_gate_params);
-    reals_zero(w->d_enriched, row * H);
-    memcpy(w->d_enriched + row * H, w->d_tail, rows * H * sizeof(real));
+    kernel_zero(pass->queue, row * H, w->d_enriched);
+    kernel_copy(pass->queue, w->d_tail, rows * H, w->d_enriched + row * H);
     workspace_clock(w, TFT_PART_TAIL);
 }
 
@@ -108,7 +107,7 @@ static void static_backward(struct tft_workspace *w, const struct pass *pass)
     const struct tft_model *model = w->model;
     struct vsn_input inputs[TFT_VARIABLES_MAX];
 
-    reals_zero(w->d_static, pass->B * model->config.H);
+    kernel_zero(pass->queue, pass->B * model->config.H, w->d_static);
     for (size_t k = CONTEXTS; k-- > 0;) {
         grn_backward(
             pass, &model->contexts[k], &w->contexts[k], pass->B,
@@ -134,10 +133,11 @@ static void zero_sums(struct tft_workspace *w, const struct pass *pass)
 
         embedding_zero(pass, &variable->embedding);
         if (!variable->rank1)
-            reals_zero(w->d_xi[i], (variable->role == TFT_STATIC ? 1 : model->T) * pass->B * variable->embedding.W);
+            kernel_zero(pass->queue, (variable->role == TFT_STATIC ? 1 : model->T) * pass->B * variable->embedding.W,
+                        w->d_xi[i]);
     }
     for (size_t k = 0; k < CONTEXTS; k++)
-        reals_zero(w->d_context[k], state);
+        kernel_zero(pass->queue, state, w->d_context[k]);
 }
 
 static void inputs_backward(struct tft_workspace *w, const struct pass *pass)

@@ -90,7 +90,7 @@ void gate_rows_forward(const struct pass *pass, const struct glu *glu, struct gl
 {
     size_t in = glu->value.in, out = glu->value.out;
 
-    for (size_t at = 0; at < R; at += block_rows(pass->B))
+    for (size_t at = 0; at < R; at += block_rows(pass, R))
         glu_forward(pass, glu, state, block_at(pass, at, row, R), x + at * in, NULL, skip + at * out, z + at * out);
 }
 
@@ -100,7 +100,7 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
     struct vsn_input inputs[TFT_VARIABLES_MAX];
     size_t H = model->config.H, B = pass->B;
 
-    reals_zero(w->static_vector, B * H);
+    kernel_zero(pass->queue, B * H, w->static_vector);
     if (model->statics) {
         selection_inputs(w, &model->static_selection, 0, inputs);
         vsn_forward(pass, &model->static_selection, &w->static_selection, (struct vsn_rows){ inputs, NULL, 0, B },
@@ -108,8 +108,8 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
     }
     for (size_t k = 0; k < CONTEXTS; k++) {
         grn_forward(pass, &model->contexts[k], &w->contexts[k], 0, w->static_vector, NULL, B, w->context[k]);
-        for (size_t b = B; b < w->batch.B; b++)
-            memcpy(w->context[k] + b * H, w->context[k], H * sizeof(real));
+        if (B < w->batch.B) /* one for all samples */
+            kernel_rows_fill(pass->queue, w->context[k], w->batch.B - B, H, w->context[k] + B * H);
     }
 }
 
@@ -147,8 +147,8 @@ static void sequence_forward(struct tft_workspace *w, const struct pass *pass)
     size_t H = model->config.H, state = pass->B * H,
            encoder = model->config.E * state; /* reals of the encoder's rows */
 
-    memcpy(w->h, w->context[CONTEXT_H], state * sizeof(real));
-    memcpy(w->c, w->context[CONTEXT_C], state * sizeof(real));
+    kernel_copy(pass->queue, w->context[CONTEXT_H], state, w->h);
+    kernel_copy(pass->queue, w->context[CONTEXT_C], state, w->c);
     lstm_forward(pass, &model->encoder, encoder_steps(w));
     lstm_forward(pass, &model->decoder, decoder_steps(w, encoder));
     workspace_clock(w, TFT_PART_LSTM);

@@ -19,7 +19,7 @@
  */
 #include "tft/model/gradients.h"
 #include "base/memory.h"
-#include "tft/layers/linear.h"
+#include "tft/kernels/call.h"
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -148,6 +148,7 @@ static void give_block(struct tft_workers *workers, real *block)
 
 struct arrival {
     struct tft_workers *workers;
+    struct queue *queue; /* of the thread that computes the granule */
     size_t granule;
 };
 
@@ -167,7 +168,7 @@ static void arrive(void *arg, size_t param)
 
         if (atomic_fetch_add(&workers->arrived[(parent - count) * table->count + param], 1) == 0)
             return;
-        reals_add(workers->blocks[left] + p->offset, workers->blocks[right] + p->offset, p->count);
+        kernel_add(arrival->queue, workers->blocks[right] + p->offset, p->count, workers->blocks[left] + p->offset);
         if (atomic_fetch_add(&workers->added[right], 1) + 1 == workers->living)
             give_block(workers, workers->blocks[right]);
         self = parent;
@@ -212,7 +213,7 @@ static void step_granules(void *arg, int thread)
     size_t g;
 
     while (!atomic_load(&workers->failure) && (g = atomic_fetch_add(&workers->next, 1)) < step->count) {
-        struct arrival arrival = { workers, g };
+        struct arrival arrival = { workers, tft_workspace_queue(workers->workspaces[thread]), g };
         const struct tft_pass pass = { .params = step->params,
                                        .version = workers->version,
                                        .seed = step->seed,
@@ -243,8 +244,8 @@ static void step_of_none(const struct tft_workers *workers, const struct tft_ste
 
         if (param->dead)
             continue;
-        for (size_t k = 0; k < param->count; k++)
-            step->gradients[param->offset + k] = (real)-0.0;
+        kernel_fill(tft_workspace_queue(workers->workspaces[0]), (real)-0.0, param->count,
+                    step->gradients + param->offset);
         if (step->final)
             step->final(step->final_arg, i);
     }
@@ -373,7 +374,7 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
     workers->blocks = calloc(n, sizeof *workers->blocks);
     workers->losses = calloc(n, sizeof *workers->losses);
     workers->spare = calloc(spares + 1, sizeof *workers->spare);
-    workers->memory = arena_memory(bytes);
+    workers->memory = tft_model_kernels(model)->alloc(bytes);
     workers->spares_made = spares;
     if (!workers->workspaces || !workers->nodes || !workers->arrived || !workers->added || !workers->blocks ||
         !workers->losses || !workers->spare || !workers->memory)
@@ -406,7 +407,7 @@ void tft_workers_destroy(struct tft_workers *workers)
     free(workers->blocks);
     free(workers->losses);
     free(workers->spare);
-    free(workers->memory);
+    tft_model_kernels(workers->model)->release(workers->memory);
     pthread_mutex_destroy(&workers->lock);
     free(workers);
 }

@@ -18,6 +18,8 @@
 #include "tft/model/params.h"
 #include "tft/model/tft.h"
 
+struct kernels;
+struct queue;
 struct tft_model;
 struct tft_workspace;
 
@@ -56,6 +58,8 @@ const struct tft_columns *tft_model_columns(const struct tft_model *model);
 const struct tft_param_table *tft_model_params(const struct tft_model *model);
 /* Values in all parameters, dead ones included (the number that papers give): equal to the table's reals. */
 size_t tft_model_param_count(const struct tft_model *model);
+/* The device that computes: parameters, gradients and all that a workspace has are in its memory. */
+const struct kernels *tft_model_kernels(const struct tft_model *model);
 /* The factor of the quantile loss: pytorch-forecasting's is a multiple of the published one. */
 double tft_model_loss_factor(const struct tft_model *model);
 
@@ -93,7 +97,8 @@ struct tft_pass {
 
 enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model,
                                        struct tft_workspace **out);
-void tft_workspace_destroy(struct tft_workspace *workspace); /* NULL is allowed */
+void tft_workspace_destroy(struct tft_workspace *workspace);        /* NULL is allowed */
+struct queue *tft_workspace_queue(struct tft_workspace *workspace); /* what it computes on */
 /* The batch to fill: its arrays are the workspace's. Sets B, position, and weights to 1. */
 struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B, uint64_t position);
 /* Seconds spent in each part since the workspace was created. */

@@ -403,12 +403,13 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
                                    struct tft_model **model)
 {
     enum halay_status status = config_check(log, config);
+    const struct kernels *kernels = tft_kernels_cpu();
     struct tft_model *made;
     struct builder builder;
 
     if (status)
         return status;
-    if (config->dtype == TFT_BF16 && tft_bf16_here() == TFT_BF16_NONE) {
+    if (config->dtype == TFT_BF16 && !kernels->has_bf16()) {
         halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16");
         return HALAY_ERR_UNSUPPORTED;
     }
@@ -416,6 +417,7 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
     if (!made)
         goto no_memory;
     made->log = log;
+    made->kernels = kernels;
     made->config = *config;
     made->T = config->E + config->D;
     /* The first step would see nothing if it does not see itself: only the decoder has queries. */
@@ -475,4 +477,9 @@ size_t tft_model_param_count(const struct tft_model *model)
 double tft_model_loss_factor(const struct tft_model *model)
 {
     return model->loss_factor;
+}
+
+const struct kernels *tft_model_kernels(const struct tft_model *model)
+{
+    return model->kernels;
 }

@@ -8,7 +8,6 @@
 #include "tft/layers/attention.h"
 #include "tft/layers/embedding.h"
 #include "tft/layers/lstm.h"
-#include "tft/layers/product.h"
 #include "tft/layers/vsn.h"
 #include "tft/model/model.h"
 
@@ -25,7 +24,8 @@ struct variable {
 };
 
 struct tft_model {
-    struct halay_log *log; /* borrowed */
+    struct halay_log *log;         /* borrowed */
+    const struct kernels *kernels; /* of the device that computes */
     struct tft_model_config config;
     struct tft_columns columns;
     struct tft_param_table table;
@@ -92,9 +92,9 @@ struct tft_workspace {
     real *d_tail, *d_tail_in;              /* (N B, H) */
     real *d_output;                        /* (D B, Q O) */
     real *derived, *d_derived;
-    struct halves halves; /* with bf16 */
-    uint64_t version;     /* version of the parameters that the rounded ones come from (tft/model/model.h) */
-    real *folded;         /* NULL in the plain graph */
+    struct queue *queue; /* owned: what computes */
+    uint64_t version;    /* version of the parameters that the rounded ones come from (tft/model/model.h) */
+    real *folded;        /* NULL in the plain graph */
     uint64_t folded_version;
     size_t *places; /* (T B): for tft/model/shared_rows.c, as is slots; NULL in the plain graph */
     size_t *slots;  /* (shared_rows_slots) */

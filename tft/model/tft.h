@@ -51,7 +51,7 @@ struct tft_variable {
  */
 enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
 
-/* Of the matrix products' factors (tft/layers/product.h). Parameters, sums, statistics and cell states are reals. */
+/* Of the matrix products' factors (tft/kernels/kernels.h). Parameters, sums, statistics and cell states are reals. */
 enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1 };
 
 /*

@@ -26,16 +26,17 @@ static size_t larger(size_t a, size_t b)
 /* Shared by the layers, one after the other. */
 static size_t scratch_reals(const struct tft_model *model, size_t most)
 {
+    const struct kernels *kernels = model->kernels;
     size_t E = model->config.E, D = model->config.D, H = model->config.H;
-    size_t reals = vsn_scratch(&model->history_selection, E * most, most);
+    size_t rows = model->T * most, reals = vsn_scratch(kernels, &model->history_selection, E * most, most);
 
-    reals = larger(reals, vsn_scratch(&model->future_selection, D * most, most));
+    reals = larger(reals, vsn_scratch(kernels, &model->future_selection, D * most, most));
     if (model->statics)
-        reals = larger(reals, vsn_scratch(&model->static_selection, most, most));
-    reals = larger(reals, grn_scratch(&model->enrichment, most));
-    reals = larger(reals, lstm_scratch(&model->encoder, most));
-    reals = larger(reals, attention_scratch(&model->attention, most));
-    return larger(reals, 2 * block_rows_most(most) * H);
+        reals = larger(reals, vsn_scratch(kernels, &model->static_selection, most, most));
+    reals = larger(reals, grn_scratch(kernels, &model->enrichment, rows, most));
+    reals = larger(reals, kernels->lstm_scratch(larger(E, D), most, H));
+    reals = larger(reals, attention_scratch(kernels, &model->attention, most));
+    return larger(reals, 2 * block_rows_most(kernels, rows, most) * H);
 }
 
 static void layout_batch(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
@@ -90,27 +91,13 @@ static void layout_layers(struct arena *arena, const struct tft_model *model, st
 }
 
 /* Twice the parameters (as they are and transposed), except embeddings, which are no factors. */
-static size_t cache_size(const struct tft_model *model)
+static size_t factors_of(const struct tft_model *model)
 {
     size_t reals = model->table.reals;
 
     for (size_t i = 0; i < model->config.variable_count; i++)
         reals -= model->variables[i].embedding.categories * model->variables[i].embedding.W;
     return 2 * reals + (model->config.plain ? 0 : model->folded);
-}
-
-static void layout_halves(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
-{
-    size_t H = model->config.H;
-
-    w->halves.means = tft_bf16_here();
-    w->halves.room = arena_bytes(arena, TFT_BF16_ROOM, sizeof *w->halves.room);
-    w->halves.packed = arena_bytes(arena, tft_bf16_packed(4 * H, H), sizeof *w->halves.packed);
-    w->halves.cached = arena_bytes(arena, PRODUCT_CACHED, sizeof *w->halves.cached);
-    w->halves.params = model->table.reals;
-    w->halves.folded = model->folded;
-    w->halves.cache_size = cache_size(model);
-    w->halves.cache = arena_bytes(arena, w->halves.cache_size, sizeof *w->halves.cache);
 }
 
 static void layout(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
@@ -146,8 +133,6 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     w->d_output = arena_reals(arena, horizon, outputs);
     w->derived = arena_reals(arena, 1, model->derived);
     w->d_derived = arena_reals(arena, 1, model->derived);
-    if (model->config.dtype == TFT_BF16)
-        layout_halves(arena, model, w);
     if (!model->config.plain) {
         w->folded = arena_reals(arena, 1, model->folded);
         w->places = arena_bytes(arena, rows, sizeof *w->places);
@@ -156,10 +141,22 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     w->scratch = arena_reals(arena, 1, scratch_reals(model, most));
 }
 
+static enum halay_status open_queue(struct halay_log *log, const struct tft_model *model, struct tft_workspace *w)
+{
+    const struct queue_needs needs = { .bf16 = model->config.dtype == TFT_BF16,
+                                       .params = model->table.reals,
+                                       .folded = model->config.plain ? 0 : model->folded,
+                                       .factors = factors_of(model),
+                                       .H = model->config.H };
+
+    return model->kernels->open(log, &needs, &w->queue);
+}
+
 enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model, struct tft_workspace **out)
 {
     struct tft_workspace *w = calloc(1, sizeof *w);
-    struct arena arena = { 0 };
+    struct arena arena = { .kernels = model->kernels };
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     if (!w)
         goto no_memory;
@@ -168,28 +165,40 @@ enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_m
     w->networks = calloc(model->statics + model->history_count + model->future_count, sizeof *w->networks);
     if (!w->networks)
         goto no_memory;
+    status = open_queue(log, model, w);
+    if (status)
+        goto err_destroy;
+    status = HALAY_ERR_NO_MEMORY;
     layout(&arena, model, w);
-    w->memory = arena.used == SIZE_MAX ? NULL : arena_memory(arena.used);
+    w->memory = arena.used == SIZE_MAX ? NULL : model->kernels->alloc(arena.used);
     if (!w->memory)
         goto no_memory;
-    arena = (struct arena){ .base = w->memory };
+    arena.base = w->memory;
+    arena.used = 0;
     layout(&arena, model, w);
     *out = w;
     return HALAY_OK;
 
 no_memory:
     halay_error(log, "no memory for a granule of %zu samples (%zu MB)", model->config.granule, arena.used >> 20);
+err_destroy:
     tft_workspace_destroy(w);
-    return HALAY_ERR_NO_MEMORY;
+    return status;
 }
 
 void tft_workspace_destroy(struct tft_workspace *workspace)
 {
     if (!workspace)
         return;
-    free(workspace->memory);
+    workspace->model->kernels->close(workspace->queue);
+    workspace->model->kernels->release(workspace->memory);
     free(workspace->networks);
     free(workspace);
+}
+
+struct queue *tft_workspace_queue(struct tft_workspace *workspace)
+{
+    return workspace->queue;
 }
 
 struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B, uint64_t position)
@@ -289,8 +298,8 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
 {
     const struct tft_batch *batch = &w->batch;
 
-    if (w->model->config.dtype == TFT_BF16 && (from->version == 0 || from->version != w->version))
-        product_begin(&w->halves);
+    if (from->version == 0 || from->version != w->version)
+        kernel_begin(w->queue, from->params, w->folded);
     w->version = from->version;
     w->alike = 0;
     w->padded = 0;
@@ -298,11 +307,11 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
         w->padding[b] = w->model->config.E - batch->lengths[b];
         w->padded |= w->padding[b] > 0;
     }
-    return (struct pass){ .p = from->params,
+    return (struct pass){ .queue = w->queue,
+                          .p = from->params,
                           .g = gradients,
                           .derived = w->derived,
                           .d_derived = w->d_derived,
-                          .halves = w->model->config.dtype == TFT_BF16 ? &w->halves : NULL,
                           .B = batch->B };
 }
 

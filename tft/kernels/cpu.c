@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The processor's table, its memory, and its queues.
+ */
+#include "tft/kernels/cpu.h"
+#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BLOCK_ROWS = 96, GRANULE_MOST = 64 };
+
+/* A large block asks for huge pages: its arrays are read in turn from end to end, and thousands of small pages would
+ * not fit the TLB. */
+static void *cpu_alloc(size_t bytes)
+{
+    void *memory;
+
+    if (bytes < 4 * HALAY_HUGE_PAGE)
+        return halay_aligned_alloc(HALAY_PAGE, bytes);
+    memory = halay_aligned_alloc(HALAY_HUGE_PAGE, bytes);
+#ifdef MADV_HUGEPAGE
+    if (memory && madvise(memory, bytes / HALAY_HUGE_PAGE * HALAY_HUGE_PAGE, MADV_HUGEPAGE) != 0)
+        return memory; /* a kernel without them uses small pages */
+#endif
+    return memory;
+}
+
+static int cpu_has_bf16(void)
+{
+    return tft_bf16_here() != TFT_BF16_NONE;
+}
+
+/* The arrays of a queue that rounds, one after the other. */
+static enum halay_status alloc_rounded(struct halay_log *log, struct queue *queue)
+{
+    size_t H = queue->needs.H, kept = CPU_KEPT * sizeof *queue->kept;
+    size_t room = halay_round_up(TFT_BF16_ROOM, HALAY_CACHE_LINE);
+    size_t step = halay_round_up(tft_bf16_packed(4 * H, H), HALAY_CACHE_LINE), bytes;
+
+    if (halay_mul_overflows(queue->needs.factors, sizeof *queue->cache, &bytes) ||
+        halay_add_overflows(bytes, kept + (room + step) * sizeof *queue->room, &bytes))
+        bytes = SIZE_MAX;
+    else
+        queue->memory = cpu_alloc(bytes);
+    if (!queue->memory) {
+        halay_error(log, "no memory for rounded parameters (%zu MB)", bytes >> 20);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    queue->means = tft_bf16_here();
+    queue->kept = queue->memory;
+    queue->room = (uint16_t *)(void *)((char *)queue->memory + kept);
+    queue->step_room = queue->room + room;
+    queue->cache = queue->step_room + step;
+    return HALAY_OK;
+}
+
+static void cpu_close(struct queue *queue)
+{
+    if (!queue)
+        return;
+    free(queue->memory);
+    free(queue);
+}
+
+static enum halay_status cpu_open(struct halay_log *log, const struct queue_needs *needs, struct queue **out)
+{
+    struct queue *queue = calloc(1, sizeof *queue);
+    enum halay_status status = HALAY_OK;
+
+    if (!queue) {
+        halay_error(log, "no memory for a queue");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    queue->head.kernels = tft_kernels_cpu();
+    queue->needs = *needs;
+    if (needs->bf16)
+        status = alloc_rounded(log, queue);
+    if (status) {
+        cpu_close(queue);
+        return status;
+    }
+    *out = queue;
+    return HALAY_OK;
+}
+
+static void cpu_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
+{
+    memcpy(memory, host, bytes);
+}
+
+static void cpu_to_host(struct queue *queue, const void *memory, size_t bytes, void *host)
+{
+    memcpy(host, memory, bytes);
+}
+
+static void cpu_copy(struct queue *queue, const void *from, size_t bytes, void *to)
+{
+    memcpy(to, from, bytes);
+}
+
+static void cpu_fill(struct queue *queue, real value, size_t n, real *y)
+{
+    const real zero = 0;
+
+    if (memcmp(&value, &zero, sizeof zero) == 0)
+        memset(y, 0, n * sizeof *y);
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = value;
+}
+
+static const struct kernels table = {
+    .name = "cpu",
+    .block_rows = BLOCK_ROWS,
+    .granule_most = GRANULE_MOST,
+    .host_memory = 1,
+    .has_bf16 = cpu_has_bf16,
+    .alloc = cpu_alloc,
+    .release = free,
+    .open = cpu_open,
+    .close = cpu_close,
+    .begin = cpu_begin,
+    .to_device = cpu_to_device,
+    .to_host = cpu_to_host,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .product = cpu_product,
+    .add = cpu_add,
+    .rows_add = cpu_rows_add,
+    .rows_fill = cpu_rows_fill,
+    .rows_sum = cpu_rows_sum,
+    .samples_sum = cpu_samples_sum,
+    .swap = cpu_swap,
+    .rows_take = cpu_rows_take,
+    .rows_put = cpu_rows_put,
+    .outer = cpu_outer,
+    .outer_add = cpu_outer_add,
+    .outer_sum = cpu_outer_sum,
+    .norm = cpu_norm,
+    .norm_output = cpu_norm_output,
+    .norm_backward = cpu_norm_backward,
+    .elu = cpu_elu,
+    .elu_backward = cpu_elu_backward,
+    .dropout = cpu_dropout,
+    .dropout_backward = cpu_dropout_backward,
+    .gate = cpu_gate,
+    .gate_backward = cpu_gate_backward,
+    .softmax = cpu_softmax,
+    .softmax_backward = cpu_softmax_backward,
+    .weigh = cpu_weigh,
+    .weigh_backward = cpu_weigh_backward,
+    .resample = cpu_resample,
+    .resample_backward = cpu_resample_backward,
+    .lstm = cpu_lstm,
+    .lstm_backward = cpu_lstm_backward,
+    .lstm_scratch = cpu_lstm_scratch,
+    .attention = cpu_attention,
+    .attention_backward = cpu_attention_backward,
+    .attention_scratch = cpu_attention_scratch,
+};
+
+const struct kernels *tft_kernels_cpu(void)
+{
+    return &table;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The processor's products, in the model's number or with factors of bf16.
+ *
+ * With bf16, both factors are rounded when they are multiplied, parameters once a step, and their products are added in
+ * f32. Products of one or two rows (rank-1 vectors, which stand for sums over all rows) are not rounded: it would gain
+ * nothing.
+ */
+#include "tft/kernels/cpu.h"
+#include <string.h>
+
+enum { EXACT_ROWS = 2, PROBES = 16 };
+
+void cpu_begin(struct queue *queue, const real *params, const real *folded)
+{
+    queue->params = params;
+    queue->folded = folded;
+    if (!queue->needs.bf16)
+        return;
+    memset(queue->kept, 0, CPU_KEPT * sizeof *queue->kept);
+    queue->cache_used = 0;
+}
+
+static int is_among(const real *x, const real *block, size_t n)
+{
+    uintptr_t at = (uintptr_t)x, from = (uintptr_t)block;
+
+    return block && at >= from && at < from + n * sizeof *x;
+}
+
+static int is_param(const struct queue *queue, const real *x)
+{
+    return is_among(x, queue->params, queue->needs.params) || is_among(x, queue->folded, queue->needs.folded);
+}
+
+/* The rounded copy of a parameter, made if there is none yet; NULL without a place for it. */
+static const uint16_t *kept(struct queue *queue, struct matrix b, size_t K, size_t N)
+{
+    size_t size = tft_bf16_packed(K, N), place = ((uintptr_t)b.data / sizeof(real) * 2654435761u) >> 7;
+
+    for (size_t i = 0; i < PROBES; i++) {
+        struct kept_factor *entry = &queue->kept[(place + i) % CPU_KEPT];
+
+        if (!entry->data) {
+            uint16_t *packed = queue->cache + queue->cache_used;
+
+            if (size > queue->needs.factors - queue->cache_used)
+                return NULL;
+            tft_bf16_pack(b, K, N, packed);
+            queue->cache_used += size;
+            *entry = (struct kept_factor){ b.data, b.transposed, K, N, packed };
+            return packed;
+        }
+        if (entry->data == b.data && entry->transposed == b.transposed && entry->K == K && entry->N == N)
+            return entry->packed;
+    }
+    return NULL;
+}
+
+void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, struct target to)
+{
+    const uint16_t *packed = NULL;
+
+    if (!queue->needs.bf16 || M <= EXACT_ROWS || K <= EXACT_ROWS)
+        tft_gemm(a, b, M, N, K, to.add, to.data, to.ld);
+    else if (b.data == queue->step)
+        tft_gemm_bf16_packed(queue->means, a, queue->step_room, M, N, K, to, queue->room);
+    else if (is_param(queue, b.data) && (packed = kept(queue, b, K, N)))
+        tft_gemm_bf16_packed(queue->means, a, packed, M, N, K, to, queue->room);
+    else
+        tft_gemm_bf16(queue->means, a, b, M, N, K, to, queue->room);
+}
+
+void cpu_product(struct queue *queue, const struct product *p)
+{
+    struct matrix a = p->a, b = p->b;
+    struct target to = p->to;
+
+    for (size_t i = 0; i < (p->batch ? p->batch : 1); i++) {
+        if (p->exact)
+            tft_gemm(a, b, p->M, p->N, p->K, to.add, to.data, to.ld);
+        else
+            cpu_multiply(queue, a, b, p->M, p->N, p->K, to);
+        if (p->bias)
+            cpu_rows_add(queue, p->bias, p->M, p->N, to.data);
+        a.data += p->step_a;
+        b.data += p->step_b;
+        to.data += p->step_to;
+    }
+}
+
+void cpu_keep(struct queue *queue, struct matrix b, size_t K, size_t N)
+{
+    if (!queue->needs.bf16)
+        return;
+    tft_bf16_pack(b, K, N, queue->step_room);
+    queue->step = b.data;
+}
+
+void cpu_forget(struct queue *queue)
+{
+    queue->step = NULL;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One table of all that touches the model's memory. The layers compose its members and never look at a number; another
+ * device is another table. This header is all that an implementer needs;
+ * callers go through tft/kernels/call.h, which asserts what is said here.
+ *
+ * Memory. `alloc` gives memory of the device. Every pointer that a member takes points into such memory, unless it is
+ * said to be the host's; the host computes addresses in it and dereferences none. Structs of arguments are the host's
+ * and read before the member returns.
+ *
+ * Queues. Members run on a queue, in the order of the calls. A call may return before its work is done; `to_host` waits
+ * for all before it. A queue belongs to one thread at a time; different queues run beside each other. Nothing is
+ * allocated and nothing fails after a queue is open: members return void, and a device's own error shows at the next
+ * `to_host`, as numbers that are no numbers.
+ *
+ * Shapes. Arrays are row-major and dense, with the letters of tft/model/tft.h; (R, W) is R rows of W numbers. Rows of a
+ * window are time-major, of B samples: row r belongs to sample r mod B. No count is 0, except where said.
+ *
+ * Aliasing. An argument that is written overlaps no other one, except where a member says "in place".
+ *
+ * Sums. The same call gives the same bits each time, on any queue. The order inside is the device's; where a test
+ * compares devices, it allows for that. A sum over rows that says `add` is added to what is there, or else written; a
+ * sum of several calls is that of their rows in turn.
+ *
+ * Numbers are `real` (tft/kernels/real.h); double only where said.
+ */
+#ifndef HALAY_TFT_KERNELS_H
+#define HALAY_TFT_KERNELS_H
+
+#include "base/log.h"
+#include "tft/kernels/dropout.h"
+#include "tft/kernels/gemm.h"
+#include "tft/kernels/real.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* A device's own; begins with struct queue_head. */
+struct queue;
+
+struct queue_head {
+    const struct kernels *kernels;
+};
+
+static inline const struct kernels *kernels_of(const struct queue *queue)
+{
+    return ((const struct queue_head *)(const void *)queue)->kernels;
+}
+
+/* What a queue will have to do. All zero: products of reals, nothing kept. */
+struct queue_needs {
+    int bf16;       /* products round their factors to bf16 (to nearest, ties to even) and add in f32 */
+    size_t params;  /* reals of the block of parameters */
+    size_t folded;  /* reals of what forecasts make of them, see `begin` */
+    size_t factors; /* reals of all second factors among these, each counted once for every form that is used: as it
+                       lies, transposed */
+    size_t H;       /* of the LSTMs */
+};
+
+/* (M, N) = or += op(A) op(B) [+ bias], tft/kernels/gemm.h. */
+struct product {
+    struct matrix a, b;
+    size_t M, N, K;                 /* K may be 0 */
+    struct target to;               /* overlaps neither factor */
+    const real *bias;               /* (N), added to each row at the end; to's rows are then neighbours. NULL: none */
+    int exact;                      /* factors are not rounded */
+    size_t batch;                   /* products of one shape; 0 counts as 1 */
+    size_t step_a, step_b, step_to; /* reals from one product's first element to the next one's */
+};
+
+/* Rows of a site, for which a mask is drawn: tft/kernels/dropout.h. */
+struct masked_rows {
+    struct dropout dropout; /* threshold 0: there is none, and keep is not used */
+    struct site site;
+    size_t row, R, B, W; /* the window's row of the first, how many, samples, width */
+};
+
+/* y = layer norm of each row: xhat = (y - mean) / sqrt(variance + epsilon), z = gamma xhat + beta. */
+struct norm {
+    size_t R, W;
+    real epsilon;
+    const real *gamma, *beta; /* (W) */
+};
+
+struct norm_backward {
+    size_t R, W;
+    int add;
+    const real *xhat, *inverse; /* (R, W), (R) */
+    const real *gamma;          /* (W) */
+    real *d_gamma, *d_beta;     /* (W), sums over rows */
+    real *d_z;                  /* (R, W): in place, becomes d_y */
+};
+
+/* The gate of a GLU, from the products without bias: v += bias_v; s = sigmoid(s + bias_g); y = skip + v s. */
+struct gate {
+    size_t R, W;
+    const real *bias_v, *bias_g; /* (W) */
+    const real *skip;            /* (R, W) */
+    real *v, *s;                 /* (R, W), in place */
+    real *y;                     /* (R, W) */
+};
+
+/* d_v = d_y s;  d_g = d_y v s (1 - s);  and the rows' sums of both. */
+struct gate_backward {
+    size_t R, W;
+    int add;
+    const real *d_y, *v, *s; /* (R, W); v and s as gate left them */
+    real *d_v, *d_g;         /* (R, W) */
+    real *sum_v, *sum_g;     /* (W) */
+};
+
+/* A variable's part of a selection: rows z = gamma xhat + beta, weighed by a column of the weights. */
+struct weigh {
+    size_t R, W, V;
+    const real *weights;             /* (R, V), from the variable's column on: row r's is weights[r V] */
+    const real *xhat, *gamma, *beta; /* (R, W), (W), (W) */
+};
+
+/* An LSTM over all its steps. h and c have B rows more than steps: the first B are the initial state, so that row
+ * t B + b is the state before step t. Gates stand in the order i, f, g, o. */
+struct lstm_run {
+    size_t S, B, H;
+    const size_t *padding; /* (B): how many of a sample's first steps do not exist; NULL: all exist. They leave the
+                              state as it is, whatever is in their rows */
+    const real *u;         /* (H, 4 H): the recurrent weights */
+    real *gates;           /* (S B, 4 H) */
+    real *h, *c;           /* ((S + 1) B, H) */
+};
+
+struct lstm_gradient {
+    const real *d_out; /* (S B, H): of h after each step, from above; 0 for steps that do not exist */
+    real *d_h, *d_c;   /* (B, H): in, of the last state from what follows; out, of the initial state */
+    real *scratch;     /* lstm_scratch(S, B, H) reals */
+};
+
+/*
+ * Causal attention of heads that share their values. Query n of N, which are the last of T steps, sees the steps
+ * padding .. T - N + n - strict; zeros if that is none.
+ *
+ *   a = softmax(q k^T / sqrt(d)), heads apart;   mean = mean over heads of dropout(a v)
+ */
+struct attention_run {
+    size_t B, T, N, heads, d;
+    int strict;            /* 1: a step does not see itself (N < T), else 0 */
+    int mean_first;        /* without dropout the mean may be taken of a, before the one product with v */
+    const size_t *padding; /* (B), or NULL: none */
+    struct dropout dropout;
+    struct site site;  /* rows (t) of heads d elements */
+    const real *q, *k; /* (N B, heads d), (T B, heads d) */
+    const real *v;     /* (T B, d) */
+    real *a;           /* (B, heads, N, T) */
+    uint8_t *keep;     /* (B, heads, N, d): the mask; not used without dropout */
+    real *scratch;     /* attention_scratch(B, T, N, heads, d) reals */
+};
+
+struct attention_gradient {
+    const real *d_mean;    /* (N B, d) */
+    real *d_q, *d_k, *d_v; /* shaped like q, k, v */
+};
+
+struct kernels {
+    const char *name;    /* "cpu" */
+    size_t block_rows;   /* rows that one layer after the other works on, so that what one wrote is near for the next;
+                           SIZE_MAX: all at once */
+    size_t granule_most; /* samples of a granule */
+    int host_memory;     /* the host may read and write the device's memory: a batch is then not copied */
+
+    int (*has_bf16)(void); /* whether products can round their factors */
+
+    /* ---- memory and queues; alloc and open may be called from any thread ------------------------------------- */
+
+    void *(*alloc)(size_t bytes);  /* for `release`; aligned to a page; NULL: none left */
+    void (*release)(void *memory); /* nothing under way uses it; NULL is allowed */
+    enum halay_status (*open)(struct halay_log *log, const struct queue_needs *needs, struct queue **queue);
+    void (*close)(struct queue *queue); /* waits for what is under way; NULL is allowed */
+    /* Parameters have changed, or are elsewhere: what the queue made of the old ones is stale. folded: where what
+     * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
+    void (*begin)(struct queue *queue, const real *params, const real *folded);
+    void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
+    void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);   /* waits; bytes may be 0 */
+    void (*copy)(struct queue *queue, const void *from, size_t bytes, void *to);
+    void (*fill)(struct queue *queue, real value, size_t n, real *y); /* n may be 0; -0 stays -0 */
+
+    /* ---- products and rows ------------------------------------------------------------------------------------ */
+
+    void (*product)(struct queue *queue, const struct product *product);
+    void (*add)(struct queue *queue, const real *x, size_t n, real *y);                   /* y += x */
+    void (*rows_add)(struct queue *queue, const real *b, size_t R, size_t W, real *y);    /* y (R, W) += b (W) */
+    void (*rows_fill)(struct queue *queue, const real *row, size_t R, size_t W, real *y); /* y (R, W) = row (W) */
+    void (*rows_sum)(struct queue *queue, const real *x, size_t R, size_t W, int add, real *sum); /* (W) */
+    /* sum (B, W) += the rows of x (R, W), by r mod B; B divides R. */
+    void (*samples_sum)(struct queue *queue, const real *x, size_t R, size_t B, size_t W, real *sum);
+    /* y (B, A, C) = x (A, B, C). */
+    void (*swap)(struct queue *queue, const real *x, size_t A, size_t B, size_t C, real *y);
+
+    /* ---- inputs ----------------------------------------------------------------------------------------------- */
+
+    /* y (R, W) = rows of a table (any, W); and table += rows of x, also where codes repeat, in their order. */
+    void (*rows_take)(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
+    void (*rows_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);
+    /* y (R, W) = x (R) w (W) + b (W);  y += x w;  d_w (W) += the sum over rows of x d_y. */
+    void (*outer)(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y); /* wb (2, W) */
+    void (*outer_add)(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y);
+    void (*outer_sum)(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w);
+    /* ---- between the products of a layer ---------------------------------------------------------------------- */
+
+    void (*norm)(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z);  /* y (R, W), in place,
+        becomes xhat; inverse (R): 1 / sqrt(variance + epsilon); z (R, W) may be NULL: not wanted */
+    void (*norm_output)(struct queue *queue, const struct norm *norm, const real *xhat, real *z); /* z again */
+    void (*norm_backward)(struct queue *queue, const struct norm_backward *backward);
+    void (*elu)(struct queue *queue, size_t n, real *x); /* in place: x > 0 ? x : e^x - 1 */
+    /* d_e (R, W), in place, times the slope, which follows from the value e; and the rows' sum. */
+    void (*elu_backward)(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum);
+    /* u (R, W) = dropout(x + bias); x may be u (in place); bias (W) may be NULL. keep: (R, W), the mask. */
+    void (*dropout)(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
+                    real *u);
+    void (*dropout_backward)(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n,
+                             real *d); /* in place; nothing to do where the threshold is 0 */
+    void (*gate)(struct queue *queue, const struct gate *gate);
+    void (*gate_backward)(struct queue *queue, const struct gate_backward *backward);
+
+    /* ---- variable selection ----------------------------------------------------------------------------------- */
+
+    void (*softmax)(struct queue *queue, size_t R, size_t V, real *z);                           /* in place */
+    void (*softmax_backward)(struct queue *queue, const real *w, size_t R, size_t V, real *d_w); /* in place */
+    /* out (R, W) = or += w z. */
+    void (*weigh)(struct queue *queue, const struct weigh *weigh, int add, real *out);
+    /* d_z (R, W) = w d_out, the gradient of z; d_weights[r V] = sum of d_out z. */
+    void (*weigh_backward)(struct queue *queue, const struct weigh *weigh, const real *d_out, real *d_z,
+                           real *d_weights);
+    /* tft/layers/skip_resample.h: S (in, out) from mask (out), or, with NULL, as if the sigmoid were 1/2; and the
+     * mask's gradient from that of S. */
+    void (*resample)(struct queue *queue, const real *mask, size_t in, size_t out, real *s);
+    void (*resample_backward)(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out,
+                              real *d_mask);
+
+    /* ---- sequences -------------------------------------------------------------------------------------------- */
+
+    /* gates hold x W + b; each step adds h U, and they become the activations. h and c are written. */
+    void (*lstm)(struct queue *queue, const struct lstm_run *run);
+    /* gates become their gradients, 0 for steps that do not exist. The gradients of W, U, b and x are products of
+     * those, which the caller makes. */
+    void (*lstm_backward)(struct queue *queue, const struct lstm_run *run, const struct lstm_gradient *gradient);
+    size_t (*lstm_scratch)(size_t S, size_t B, size_t H);
+    void (*attention)(struct queue *queue, const struct attention_run *run, real *mean); /* (N B, d) */
+    void (*attention_backward)(struct queue *queue, const struct attention_run *run,
+                               const struct attention_gradient *gradient);
+    size_t (*attention_scratch)(size_t B, size_t T, size_t N, size_t heads, size_t d);
+};
+
+/* The processor's. */
+const struct kernels *tft_kernels_cpu(void);
+
+#endif
