@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output files. Until it is complete a file has its name with ".tmp" and the process's number, on the same file system,
- * so that rename replaces the name in one step. The folder is synced afterwards, so that the name survives a crash too.
+ * Output files. Until it is complete a file has no name, so that nothing of it is left if the process is killed. Then
+ * it gets its name with ".tmp" and the process's number, on the same file system, so that rename replaces the name in
+ * one step. The folder is synced afterwards, so that the name survives a crash too.
  */
 #include "tft/data/output_file.h"
 #include <errno.h>
@@ -29,6 +30,29 @@ static char *name_beside(const char *stage, const char *path)
     return beside;
 }
 
+/* A file without a name in the folder of one; NULL (errno says why): the file system, or /proc, cannot. */
+static FILE *open_nameless(const char *beside)
+{
+    char *copy = access("/proc/self/fd", X_OK) ? NULL : strdup(beside);
+    int fd = copy ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+
+    if (fd >= 0 && !file)
+        close(fd);
+    free(copy);
+    return file;
+}
+
+/* Name a file that is complete. */
+static int give_name(const struct tft_output *out)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(out->file));
+    unlink(out->beside); /* of a process with the same number */
+    return linkat(AT_FDCWD, path, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW);
+}
+
 enum halay_status tft_output_open_staged(struct halay_log *log, const char *stage, const char *path,
                                          struct tft_output *out)
 {
@@ -49,7 +73,10 @@ enum halay_status tft_output_open_staged(struct halay_log *log, const char *stag
         free(o.beside);
         return HALAY_ERR_NO_MEMORY;
     }
-    o.file = fopen(in_place ? path : o.beside, "wbe");
+    o.file = in_place ? NULL : open_nameless(o.beside);
+    o.is_nameless = o.file != NULL;
+    if (!o.file)
+        o.file = fopen(in_place ? path : o.beside, "wbe");
     if (in_place) {
         free(o.beside);
         o.beside = NULL;
@@ -86,7 +113,7 @@ enum halay_status tft_output_commit(struct tft_output *out)
             halay_error(out->log, "cannot write to standard output: %s", strerror(errno));
         return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
     }
-    failed = failed || (out->beside && fsync(fileno(out->file)));
+    failed = failed || (out->beside && (fsync(fileno(out->file)) || (out->is_nameless && give_name(out))));
     int error = errno;
     if (fclose(out->file) && !failed) {
         failed = 1;

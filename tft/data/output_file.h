@@ -10,12 +10,13 @@
 #include <stdio.h>
 
 /*
- * A file that replaces the one at its path at the end, or not at all: it is written under another name, synced and
- * renamed. path "-" is standard output, written directly.
+ * A file that replaces the one at its path at the end, or not at all: it is written without a name (where the file
+ * system knows none, under another one), synced, named and renamed. path "-" is standard output, written directly.
  */
 struct tft_output {
     struct halay_log *log; /* borrowed */
     FILE *file;            /* to write to; NULL while nothing is open */
+    int is_nameless;       /* it becomes `beside` when it is complete */
     char *path, *beside;   /* owned */
 };
 enum halay_status tft_output_open(struct halay_log *log, const char *path, struct tft_output *out);
