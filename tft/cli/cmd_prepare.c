@@ -31,6 +31,10 @@ static const struct halay_option option_rows[] = {
       SETS(prepare.preset.horizon), .least = 1, .most = TFT_STEPS_MAX },
     { "--zone", NULL, "ZONE", "with a preset: the time zone of the files' clock, like Europe/Berlin", HALAY_OPTION_TEXT,
       SETS(prepare.preset.zone) },
+    { "--memory", NULL, "SIZE",
+      "the most memory to hold, like 2G; what is beyond goes to a file beside the output that "
+      "nobody sees (default: half of the host's)",
+      HALAY_OPTION_SIZE, SETS(prepare.memory) },
     { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(prepare.out) },
     { .name = NULL },
 };
@@ -191,12 +195,15 @@ enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_re
     struct tft_table table = { 0 };
     struct tft_encoding encoding = { 0 };
     struct tft_data data = { 0 };
+    struct tft_spill *spill = NULL;
     struct window_counts windows[TFT_SPLIT_COUNT];
     enum halay_status status = r->schema ? tft_schema_load(log, r->schema, &schema)
                                          : tft_preset_long(log, r->files, r->file_count, &r->preset, &schema);
 
     if (!status)
-        status = tft_table_read(log, &schema, r->files, r->file_count, &table);
+        status = tft_spill_create(log, r->out, r->memory, &spill);
+    if (!status)
+        status = tft_table_read_spilled(log, &schema, r->files, r->file_count, spill, &table);
     if (!status)
         tft_encoding_drop_untrained(log, &schema, &table);
     if (!status)
@@ -215,6 +222,7 @@ enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_re
     tft_encoding_fini(&encoding);
     tft_table_fini(&table);
     tft_schema_fini(&schema);
+    tft_spill_destroy(spill);
     return status;
 }
 

@@ -268,6 +268,30 @@ static void find_gaps(struct maker *m)
     d->gap_count = n;
 }
 
+static enum halay_status allocate_bytes(struct maker *m, size_t bytes, char **at)
+{
+    void *memory;
+
+    m->d->spill = m->table->spill;
+    if (!m->d->spill) {
+        *at = m->d->block = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
+        return *at ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status = tft_spill_get(m->d->spill, bytes, &memory);
+    if (!status)
+        *at = memory;
+    return status == HALAY_ERR_NO_MEMORY ? HALAY_ERR_SYSTEM : status; /* it was said already */
+}
+
+static size_t bytes_of_row(const struct tft_data *d)
+{
+    size_t bytes = 0;
+
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++)
+        bytes += tft_data_row_bytes(d, (enum tft_array)k);
+    return bytes;
+}
+
 /* Allocate the block and divide it into the arrays. */
 static enum halay_status allocate_block(struct maker *m)
 {
@@ -280,10 +304,10 @@ static enum halay_status allocate_block(struct maker *m)
             status = HALAY_ERR_NO_MEMORY;
     if (status)
         return status;
-    char *at = m->d->block = halay_aligned_alloc(HALAY_CACHE_LINE, all);
-    if (!at)
-        return HALAY_ERR_NO_MEMORY;
-    char *starts[TFT_ARRAY_COUNT];
+    char *at, *starts[TFT_ARRAY_COUNT];
+    status = allocate_bytes(m, all, &at);
+    if (status)
+        return status;
     for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
         arrays[k] = starts[k] = at;
         at += bytes[k];
@@ -456,6 +480,7 @@ static enum halay_status fill_block(struct maker *m)
             status = fill_bridges(m, e, &bridges);
         for (size_t i = 0; i < d->entities[e].rows && !status; i++)
             status = fill_row(m, e, i + m->series[e]->lead, d->entities[e].first + i);
+        tft_spill_touched(d->spill, d->entities[e].rows * bytes_of_row(d));
     }
     return status;
 }

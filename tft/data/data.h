@@ -58,6 +58,7 @@ struct tft_data {
     const struct tft_bridge *bridges; /* (bridges) in order of entity, column and row */
     const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
     void *block;                      /* owned: the arrays' memory, if it was made here */
+    struct tft_spill *spill;          /* borrowed: or where they lie; NULL: nowhere */
     struct tft_htd *file;             /* owned: or the file that they are mapped from; NULL: none */
 };
 

@@ -68,6 +68,7 @@ static size_t trained_targets(const struct tft_schema *schema, const struct tft_
             i++;
         n += i < high;
     }
+    tft_series_touched(table, s);
     return n;
 }
 
@@ -317,6 +318,7 @@ static json_t *column_names(struct fitter *f, size_t input)
         for (size_t i = low; i < high; i++)
             if (!(s->dropped && s->dropped[i]) && !isnan(s->values[i * columns + k]))
                 seen[(size_t)s->values[i * columns + k]] = 1;
+        tft_series_touched(f->table, s);
     }
     for (size_t i = 0; names && seen && i < d->count; i++) {
         const char *name = map ? json_string_value(json_object_get(map, d->texts[i])) : d->texts[i];

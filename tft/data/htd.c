@@ -74,7 +74,7 @@ enum halay_status tft_htd_write(struct halay_log *log, const char *path, const s
         status = HALAY_ERR_NO_MEMORY;
     } else {
         tft_data_get_arrays(d, data + HTD_ARRAYS);
-        status = tft_htd_write_sections(log, path, data, bytes);
+        status = tft_htd_write_sections(log, path, data, bytes, d->spill);
     }
     free(text);
     return status;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { FORMAT_VERSION = 4, ENDIAN = 0x01020304, ALIGNMENT = 64, PART = 65536 };
+enum { FORMAT_VERSION = 4, ENDIAN = 0x01020304, ALIGNMENT = 64, PART = 65536, BLOCK = 1 << 20 };
 
 static const char magic[8] = { 'H', 'A', 'L', 'A', 'Y', 'H', 'T', 'D' };
 static const char *const section_names[] = { "description", "targets",    "gaps",          "bridges",
@@ -79,7 +79,7 @@ static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
 /* ---- write ---- */
 
 /* The checksums of all parts; NULL without memory. Freed by the caller. */
-static uint32_t *make_sums(const void *const data[HTD_SECTIONS], size_t bytes[HTD_SECTIONS])
+static uint32_t *make_sums(const void *const data[HTD_SECTIONS], size_t bytes[HTD_SECTIONS], struct tft_spill *spill)
 {
     size_t n = 0;
 
@@ -89,8 +89,10 @@ static uint32_t *make_sums(const void *const data[HTD_SECTIONS], size_t bytes[HT
     bytes[HTD_SUMS] = n * sizeof *sums;
     n = 0;
     for (int k = 0; sums && k < HTD_SUMS; k++)
-        for (size_t part = 0; part < parts_of(bytes[k]); part++)
+        for (size_t part = 0; part < parts_of(bytes[k]); part++) {
             sums[n++] = checksum_of_part(data[k], bytes[k], part);
+            tft_spill_touched(spill, PART);
+        }
     return sums;
 }
 
@@ -113,22 +115,26 @@ static void plan_sections(const uint32_t *sums, const size_t bytes[HTD_SECTIONS]
 }
 
 /* Errors of the stream are found by its commit. */
-static void write_sections(FILE *file, const struct header *h, const void *const data[HTD_SECTIONS])
+static void write_sections(FILE *file, const struct header *h, const void *const data[HTD_SECTIONS],
+                           struct tft_spill *spill)
 {
     static const char zeros[ALIGNMENT];
     size_t at = fwrite(h, 1, sizeof *h, file);
 
     for (int k = 0; k < HTD_SECTIONS; k++) {
         fwrite(zeros, 1, h->table[k].offset - at, file);
-        if (h->table[k].bytes)
-            fwrite(data[k], 1, h->table[k].bytes, file);
+        for (size_t from = 0, n; from < h->table[k].bytes; from += n) {
+            n = h->table[k].bytes - from < BLOCK ? h->table[k].bytes - from : BLOCK;
+            fwrite((const char *)data[k] + from, 1, n, file);
+            tft_spill_touched(spill, n);
+        }
         at = h->table[k].offset + h->table[k].bytes;
     }
     fwrite(zeros, 1, h->file_bytes - at, file);
 }
 
 enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path, const void *const data[HTD_SUMS],
-                                         const size_t bytes[HTD_SUMS])
+                                         const size_t bytes[HTD_SUMS], struct tft_spill *spill)
 {
     const void *all[HTD_SECTIONS];
     size_t lengths[HTD_SECTIONS];
@@ -137,7 +143,7 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
 
     memcpy(all, data, HTD_SUMS * sizeof *data);
     memcpy(lengths, bytes, HTD_SUMS * sizeof *bytes);
-    uint32_t *sums = make_sums(all, lengths);
+    uint32_t *sums = make_sums(all, lengths, spill);
     if (!sums) {
         halay_error(log, "no memory to write '%s'", path);
         return HALAY_ERR_NO_MEMORY;
@@ -146,7 +152,7 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
     plan_sections(sums, lengths, &h);
     enum halay_status status = tft_output_open(log, path, &out);
     if (!status) {
-        write_sections(out.file, &h, all);
+        write_sections(out.file, &h, all, spill);
         status = tft_output_commit(&out);
     }
     free(sums);

@@ -6,6 +6,7 @@
 #define HALAY_TFT_HTD_SECTIONS_H
 
 #include "base/log.h"
+#include "tft/data/spill.h"
 #include <stddef.h>
 
 /* The arrays of a data set, in the order in which they lie. */
@@ -25,9 +26,9 @@ enum tft_array {
 /* Section HTD_ARRAYS + k is the data's array k. */
 enum { HTD_META, HTD_ARRAYS, HTD_SUMS = HTD_ARRAYS + TFT_ARRAY_COUNT, HTD_SECTIONS };
 
-/* Write a file of these sections; the last one, the checksums, is made here. */
+/* Write a file of these sections; the last one, the checksums, is made here. spill: where they lie; NULL: in memory. */
 enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path, const void *const data[HTD_SUMS],
-                                         const size_t bytes[HTD_SUMS]);
+                                         const size_t bytes[HTD_SUMS], struct tft_spill *spill);
 
 /* A file that is mapped. */
 struct tft_htd;

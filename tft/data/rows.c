@@ -71,10 +71,94 @@ static enum halay_status find_entity(struct tft_collector *c, const struct sourc
     return HALAY_OK;
 }
 
+/* Put the rows that an entity has in memory aside. */
+static enum halay_status put_aside(struct tft_collector *c, struct tft_rows *e)
+{
+    size_t values = e->count * c->table->column_count * sizeof *e->values, rows = e->count * sizeof *e->rows;
+    void *memory;
+
+    if (e->part_count == e->part_size) {
+        size_t size = e->part_size ? 2 * e->part_size : 2;
+        struct tft_rows_part *parts = realloc(e->parts, size * sizeof *parts);
+        if (!parts)
+            return no_memory(c);
+        e->parts = parts;
+        e->part_size = size;
+    }
+    enum halay_status status = tft_spill_get(c->table->spill, rows + values, &memory);
+    if (status)
+        return status;
+    memcpy(memory, e->rows, rows);
+    if (values)
+        memcpy((char *)memory + rows, e->values, values);
+    tft_spill_touched(c->table->spill, rows + values);
+    e->parts[e->part_count++] = (struct tft_rows_part){ e->count, memory };
+    e->rows_in_parts += e->count;
+    free(e->rows);
+    free(e->values);
+    e->rows = NULL;
+    e->values = NULL;
+    e->count = e->size = 0;
+    return HALAY_OK;
+}
+
+static enum halay_status put_all_aside(struct tft_collector *c)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < c->ids.count && !status; i++)
+        if (c->entities[i].count)
+            status = put_aside(c, &c->entities[i]);
+    c->held = 0;
+    return status;
+}
+
+enum halay_status tft_rows_gather(struct tft_collector *c, struct tft_rows *e)
+{
+    size_t columns = c->table->column_count, all = e->rows_in_parts + e->count, at = 0;
+
+    if (!e->part_count)
+        return HALAY_OK;
+    struct tft_row *rows = malloc(all * sizeof *rows);
+    double *values = malloc(all * columns * sizeof *values + 1);
+    if (!rows || !values) {
+        free(rows);
+        free(values);
+        return no_memory(c);
+    }
+    for (size_t i = 0; i < e->part_count; i++) {
+        size_t n = e->parts[i].count;
+        memcpy(rows + at, e->parts[i].memory, n * sizeof *rows);
+        memcpy(values + at * columns, (const char *)e->parts[i].memory + n * sizeof *rows,
+               n * columns * sizeof *values);
+        at += n;
+        tft_spill_touched(c->table->spill, n * (sizeof *rows + columns * sizeof *values));
+    }
+    if (e->count) {
+        memcpy(rows + at, e->rows, e->count * sizeof *rows);
+        memcpy(values + at * columns, e->values, e->count * columns * sizeof *values);
+    }
+    free(e->rows);
+    free(e->values);
+    free(e->parts);
+    e->rows = rows;
+    e->values = values;
+    e->parts = NULL;
+    e->part_count = e->part_size = e->rows_in_parts = 0;
+    e->count = e->size = all;
+    return HALAY_OK;
+}
+
 static enum halay_status append_row(struct tft_collector *c, struct tft_rows *e, const struct tft_row *row,
                                     const double *values)
 {
-    size_t columns = c->table->column_count;
+    size_t columns = c->table->column_count, bytes = sizeof *row + columns * sizeof *values;
+
+    if (c->held > tft_spill_share(c->table->spill)) {
+        enum halay_status status = put_all_aside(c);
+        if (status)
+            return status;
+    }
 
     if (e->count == e->size) {
         size_t size = e->size ? e->size * 2 : 8;
@@ -86,6 +170,7 @@ static enum halay_status append_row(struct tft_collector *c, struct tft_rows *e,
         if (!more)
             return no_memory(c);
         e->values = more;
+        c->held += (size - e->size) * bytes;
         e->size = size;
     }
     e->rows[e->count] = *row;

@@ -533,12 +533,45 @@ static enum halay_status allocate_series(struct grid *g)
     return s->values && s->measured && g->line ? HALAY_OK : no_memory(g->c);
 }
 
+/* Move a series that is complete to the table's spill. */
+static enum halay_status spill_series(struct tft_table *t, struct tft_series *s)
+{
+    size_t cells = s->rows * t->column_count, bridges = s->bridge_count * sizeof *s->bridges;
+    struct tft_series old = *s;
+    void *memory;
+    enum halay_status status =
+        tft_spill_get(t->spill, cells * (sizeof *s->values + 1) + bridges + (s->dropped ? s->rows : 0), &memory);
+
+    if (status)
+        return status;
+    s->values = memory;
+    s->bridges = (struct tft_bridge *)(void *)(s->values + cells);
+    s->measured = (uint8_t *)(s->bridges + s->bridge_count);
+    memcpy(s->values, old.values, cells * sizeof *s->values);
+    if (bridges)
+        memcpy(s->bridges, old.bridges, bridges);
+    memcpy(s->measured, old.measured, cells);
+    if (old.dropped) {
+        s->dropped = s->measured + cells;
+        memcpy(s->dropped, old.dropped, s->rows);
+    }
+    free(old.values);
+    free(old.bridges);
+    free(old.measured);
+    free(old.dropped);
+    s->is_spilled = 1;
+    tft_series_touched(t, s);
+    return HALAY_OK;
+}
+
 enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series)
 {
     struct tft_rows *e = &c->entities[entity];
     struct grid g = { .c = c, .e = e, .series = series };
-    enum halay_status status = order_rows(&g);
+    enum halay_status status = tft_rows_gather(c, e);
 
+    if (!status)
+        status = order_rows(&g);
     if (!status)
         status = settle_repeated(&g, e);
     if (!status)
@@ -551,6 +584,8 @@ enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, stru
         status = lay_out(&g);
     if (!status && series->rows)
         status = fill_series(&g);
+    if (!status && series->rows && c->table->spill)
+        status = spill_series(c->table, series);
     free(g.line);
     free(g.order);
     free(e->rows);

@@ -40,7 +40,7 @@ static enum halay_status complete_all(struct tft_collector *c, size_t *order)
     qsort_r(order, count, sizeof *order, compare_ids, c->ids.texts);
     for (size_t i = 0; i < count && !status; i++) {
         struct tft_series *s = &t->series[t->series_count];
-        if (!c->entities[order[i]].count)
+        if (!c->entities[order[i]].count && !c->entities[order[i]].part_count)
             continue; /* all of its rows lie outside the span */
         s->id = strdup(c->ids.texts[order[i]]);
         t->series_count++; /* fini frees it */
@@ -81,10 +81,10 @@ static enum halay_status complete_entities(struct tft_collector *c)
 }
 
 static enum halay_status read_files(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
-                                    size_t path_count, int future, struct tft_table *table)
+                                    size_t path_count, int future, struct tft_spill *spill, struct tft_table *table)
 {
     struct tft_paths expanded = { 0 };
-    struct tft_table t = { 0 };
+    struct tft_table t = { .spill = spill };
     struct tft_collector c = { .log = log, .schema = schema, .paths = &expanded, .table = &t, .future = future };
     enum halay_status status = tft_paths_expand(log, paths, path_count, schema->files, &expanded);
 
@@ -101,6 +101,7 @@ static enum halay_status read_files(struct halay_log *log, const struct tft_sche
     for (size_t i = 0; i < c.size; i++) {
         free(c.entities[i].rows);
         free(c.entities[i].values);
+        free(c.entities[i].parts);
     }
     free(c.entities);
     tft_dictionary_fini(&c.ids);
@@ -115,13 +116,20 @@ static enum halay_status read_files(struct halay_log *log, const struct tft_sche
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table)
 {
-    return read_files(log, schema, paths, path_count, 0, table);
+    return read_files(log, schema, paths, path_count, 0, NULL, table);
+}
+
+enum halay_status tft_table_read_spilled(struct halay_log *log, const struct tft_schema *schema,
+                                         const char *const *paths, size_t path_count, struct tft_spill *spill,
+                                         struct tft_table *table)
+{
+    return read_files(log, schema, paths, path_count, 0, spill, table);
 }
 
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
                                         const char *const *paths, size_t path_count, struct tft_table *table)
 {
-    return read_files(log, schema, paths, path_count, 1, table);
+    return read_files(log, schema, paths, path_count, 1, NULL, table);
 }
 
 static enum halay_status extend(struct tft_series *s, size_t more, size_t columns)
@@ -164,11 +172,19 @@ enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tf
 void tft_series_fini(struct tft_series *series)
 {
     free(series->id);
-    free(series->values);
-    free(series->measured);
-    free(series->dropped);
-    free(series->bridges);
+    if (!series->is_spilled) {
+        free(series->values);
+        free(series->measured);
+        free(series->dropped);
+        free(series->bridges);
+    }
     *series = (struct tft_series){ 0 };
+}
+
+void tft_series_touched(const struct tft_table *table, const struct tft_series *series)
+{
+    if (series->is_spilled)
+        tft_spill_touched(table->spill, series->rows * (table->column_count * (sizeof(double) + 1) + 1));
 }
 
 void tft_table_fini(struct tft_table *table)

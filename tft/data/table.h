@@ -12,6 +12,7 @@
 
 #include "tft/data/dictionary.h"
 #include "tft/data/schema.h"
+#include "tft/data/spill.h"
 #include <stdint.h>
 
 /* What happened on the way. */
@@ -51,6 +52,7 @@ struct tft_series {
     uint8_t *dropped;  /* owned: (rows), 1 where a value with 'fill: drop' is missing; NULL: nowhere */
     size_t bridge_count;
     struct tft_bridge *bridges; /* owned: in order of column and row */
+    int is_spilled;             /* all of these but the id lie in the table's spill, which owns them */
 };
 
 struct tft_table {
@@ -61,6 +63,7 @@ struct tft_table {
     struct tft_dictionary *dictionaries; /* owned: (columns), filled for categories */
     size_t filled[TFT_INPUTS_MAX];       /* values of each column that were filled */
     char ignored[512];                   /* names of the ignored columns, as far as there is room */
+    struct tft_spill *spill;             /* borrowed: where series lie; NULL: in memory */
     size_t series_count;
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
@@ -72,6 +75,10 @@ struct tft_table {
  */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
+/* The same of a table that may be larger than memory; spill is borrowed until the table, and data made from it, end. */
+enum halay_status tft_table_read_spilled(struct halay_log *log, const struct tft_schema *schema,
+                                         const char *const *paths, size_t path_count, struct tft_spill *spill,
+                                         struct tft_table *table);
 /* The same for files of the future: id, time and known inputs. Other columns may be absent, and are neither read nor
  * filled. A wide table's future is that of all entities, a series without a name. */
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
@@ -79,6 +86,8 @@ enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_
 /* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);
+/* A series has been read, or written: its pages may go. */
+void tft_series_touched(const struct tft_table *table, const struct tft_series *series);
 void tft_series_fini(struct tft_series *series);
 
 #endif

@@ -16,8 +16,16 @@ struct tft_row {
     uint32_t line;
 };
 
-/* The rows of one entity, in the order in which they were read. */
+/* Rows of one entity that were put aside: `rows` and, behind them, `values` as below. */
+struct tft_rows_part {
+    size_t count;
+    const void *memory; /* in the table's spill */
+};
+
+/* The rows of one entity, in the order in which they were read: the parts', then those in memory. */
 struct tft_rows {
+    size_t part_count, part_size, rows_in_parts;
+    struct tft_rows_part *parts; /* owned */
     size_t count, size;
     struct tft_row *rows; /* owned: (size) */
     double *values;       /* owned: (size, columns) */
@@ -33,11 +41,15 @@ struct tft_collector {
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
     size_t size;
-    int future; /* only known inputs are read; other columns may be absent */
+    size_t held; /* bytes of rows in memory */
+    int future;  /* only known inputs are read; other columns may be absent */
 };
 
 /* Read one file of the list into the collector. */
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
+
+/* An entity's rows, all of them, in memory. */
+enum halay_status tft_rows_gather(struct tft_collector *c, struct tft_rows *e);
 
 /* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
 enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);

@@ -61,6 +61,7 @@ void tft_view_choose(struct tft_view *v, const struct tft_series *series)
     int regular = every->kind == TFT_PERIOD_SECONDS || every->kind == TFT_PERIOD_INTEGER;
 
     v->series = series;
+    tft_series_touched(v->table, series);
     v->steps = regular ? (double)(series->start - v->origin) / (double)every->count
                        : (double)tft_period_between(every, v->origin, series->start);
     for (size_t i = 0; v->dates && i < series->rows; i++) {

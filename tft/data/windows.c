@@ -226,6 +226,7 @@ size_t tft_windows_targets(const struct tft_windows *w)
             size_t low = row >= first + D ? (row - D - first) / stride + 1 : 0;
             n += high >= low ? measured(w->data, row) * (high - low + 1) : 0;
         }
+        tft_spill_touched(w->data->spill, (last + D - first) * w->data->schema.target_count);
     }
     return n;
 }
