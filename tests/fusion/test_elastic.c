@@ -34,7 +34,9 @@ struct training {
     int64_t *large;
     int64_t step;
     struct halay_tensor *parts,
-        *pieces;        /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
+        *pieces;                    /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
+    struct halay_tensor *points[2]; /* a send and a receive, of these ranks too; NULL: there is one */
+    float point[2];
     volatile int *ends; /* shared with the launcher: it has seen enough */
     float part[SEATS];
     int is_over; /* all ranks have agreed on that in the newest step */
@@ -85,6 +87,42 @@ static int weights_are_right(const struct training *t)
 enum { ROWS_MOST = SEATS * (SEATS + 1) / 2 };
 static const float ones[ROWS_MOST] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
+/* To the next rank, from any. */
+static int register_points(struct training *t)
+{
+    int size = halay_size(t->ctx);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .collective = HALAY_SEND,
+                                      .in = &t->point[0],
+                                      .out = &t->point[1],
+                                      .peer = (halay_rank(t->ctx) + 1) % size };
+
+    t->points[0] = t->points[1] = NULL;
+    if (size == 1)
+        return 1;
+    if (halay_register(t->ctx, &info, &t->points[0]) != HALAY_OK)
+        return 0;
+    info.collective = HALAY_RECEIVE;
+    info.peer = HALAY_ANY_RANK;
+    return halay_register(t->ctx, &info, &t->points[1]) == HALAY_OK;
+}
+
+static enum halay_status pass_on(struct training *t)
+{
+    struct halay_request *requests[2] = { NULL };
+    int size = halay_size(t->ctx), before = (halay_rank(t->ctx) + size - 1) % size;
+
+    t->point[0] = (float)halay_rank(t->ctx);
+    if (!t->points[0])
+        return HALAY_OK;
+    enum halay_status status = halay_submit_many(t->points, 2, NULL, NULL, requests);
+    if (status == HALAY_OK)
+        status = halay_wait_all(requests, 2, -1);
+    halay_request_free(requests[0]);
+    halay_request_free(requests[1]);
+    return status == HALAY_OK && t->point[1] != (float)before ? HALAY_ERR_FORMAT : status;
+}
+
 /* Rank r gets r + 1 rows of the reduce-scatter, and in the all-to-all one or two of each. */
 static int register_uneven(struct training *t)
 {
@@ -113,7 +151,7 @@ static int register_uneven(struct training *t)
     info.out = NULL;
     info.splits = pieces;
     info.shape[0] = rows;
-    return halay_register(t->ctx, &info, &t->pieces) == HALAY_OK;
+    return halay_register(t->ctx, &info, &t->pieces) == HALAY_OK && register_points(t);
 }
 
 static enum halay_status exchange(struct training *t)
@@ -139,7 +177,7 @@ static enum halay_status exchange(struct training *t)
             status = HALAY_ERR_FORMAT;
     halay_request_free(parts);
     halay_request_free(pieces);
-    return status;
+    return status == HALAY_OK ? pass_on(t) : status;
 }
 
 /* Those of other ranks are good for nothing but to be unregistered. */
@@ -150,6 +188,10 @@ static int renew_uneven(struct training *t)
     if (halay_submit(t->parts, NULL, NULL, &request) != HALAY_ERR_ARGUMENT ||
         halay_submit(t->pieces, NULL, NULL, &request) != HALAY_ERR_ARGUMENT)
         return 0;
+    for (int i = 0; i < 2 && t->points[0]; i++)
+        if (halay_submit(t->points[i], NULL, NULL, &request) != HALAY_ERR_ARGUMENT ||
+            halay_unregister(t->points[i]) != HALAY_OK)
+            return 0;
     return halay_unregister(t->parts) == HALAY_OK && halay_unregister(t->pieces) == HALAY_OK && register_uneven(t);
 }
 
