@@ -28,8 +28,9 @@
  *
  * While the thread is parked, or has lost the role in its sleep, and no thread waits, nobody listens to the peers. That
  * is safe: nothing was promised to them, so all they can need is an answer to a PING, and the gap is at most a quarter
- * of the time that they allow for it. Rank 0 has promised more if it coordinates process sets that it is no member of:
- * then (ctx->driver.listens) whoever gives the role up wakes the thread, and nothing is owed.
+ * of the time that they allow for it, or to the withdrawal of a send or receive, which waits so long. Rank 0 has
+ * promised more if it coordinates process sets that it is no member of: then (ctx->driver.listens) whoever gives the
+ * role up wakes the thread, and nothing is owed.
  *
  * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store
  * first and ring afterwards. Inside the process everything is under the lock: a thread with news for a driver that is
