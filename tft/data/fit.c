@@ -123,8 +123,10 @@ static void look(const struct fitter *f, size_t input, struct fit *fit)
         double x = value_of(f, input, i, open, fit);
         if (isnan(x))
             continue;
-        fit->least = fit->n ? fmin(fit->least, x) : x;
-        fit->most = fit->n ? fmax(fit->most, x) : x;
+        if (!fit->n || x < fit->least)
+            fit->least = x;
+        if (!fit->n || x > fit->most)
+            fit->most = x;
         fit->n++;
         fit->sum += x;
     }

@@ -86,7 +86,7 @@ static double turns_of(const struct tft_view *v, const struct tft_input *input, 
     return (double)input->harmonic * fmod(time, input->period) / input->period;
 }
 
-double tft_view_real(const struct tft_view *v, size_t number, size_t row)
+double tft_view_made(const struct tft_view *v, size_t number, size_t row)
 {
     const struct tft_input *input = &v->schema->inputs[number];
     size_t columns = v->table->column_count, column = v->table->column_of[number];
@@ -106,9 +106,7 @@ double tft_view_real(const struct tft_view *v, size_t number, size_t row)
         tft_calendar_range(input->calendar, &first, &count);
         return wave(input, (value - first) / count);
     }
-    if (input->derivation == TFT_WAS_MISSING)
-        return !v->series->measured[row * columns + column];
-    return v->series->values[(row - input->lag) * columns + column];
+    return !v->series->measured[row * columns + column]; /* whether it was missing */
 }
 
 size_t tft_view_code(const struct tft_view *v, size_t number, size_t row)

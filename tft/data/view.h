@@ -27,8 +27,18 @@ void tft_view_fini(struct tft_view *view);
 /* Choose the series that the functions below read. */
 void tft_view_choose(struct tft_view *view, const struct tft_series *series);
 
+/* The value of a real input that no column holds. */
+double tft_view_made(const struct tft_view *view, size_t input, size_t row);
 /* The value of a real input, not scaled. row is at least the schema's longest lag. */
-double tft_view_real(const struct tft_view *view, size_t input, size_t row);
+static inline double tft_view_real(const struct tft_view *view, size_t input, size_t row)
+{
+    const struct tft_input *x = &view->schema->inputs[input];
+
+    if (x->source != TFT_FROM_COLUMN || x->derivation == TFT_WAS_MISSING)
+        return tft_view_made(view, input, row);
+    return view->series->values[(row - x->lag) * view->table->column_count + view->table->column_of[input]];
+}
+
 /* The code of a category that the calendar or a list of holidays gives. */
 size_t tft_view_code(const struct tft_view *view, size_t input, size_t row);
 
