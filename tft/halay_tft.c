@@ -19,6 +19,7 @@ static const struct command {
     { "evaluate", "score a trained model on prepared data, beside naive forecasts", tft_cmd_evaluate },
     { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
     { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
+    { "explain", "say which inputs and which past steps the forecasts rely on", tft_cmd_explain },
     { "report", "write a page about a run: loss, scores, forecasts", tft_cmd_report },
     { "export", "write a trained model's parameters as a PyTorch TFT has them", tft_cmd_export },
     { "import", "begin a run with a PyTorch TFT's parameters", tft_cmd_import },

@@ -9,7 +9,7 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare train evaluate backtest predict report export import; do
+for command in prepare train evaluate backtest predict explain report export import; do
     check "$command --help" "$tft" $command --help
     # shellcheck disable=SC2016 # the inner shell expands
     refused 1 "cannot write to standard output" sh -c '"$tft" "$1" --help >/dev/full' sh $command
@@ -29,6 +29,10 @@ refused 2 "must be a whole number" env HALAY_TFT_SEED=x "$tft" train --data x --
 refused 1 "cannot open 'x'" "$tft" train --data x --out "$scratch/y"
 refused 2 "option --split: 'tset' is none of train, valid, test" "$tft" evaluate --checkpoint x --data y --split tset
 refused 2 "option --stride: '0' is not a whole number from 1" "$tft" evaluate --checkpoint x --data y --stride 0
+refused 2 "--data is missing" "$tft" explain --checkpoint x
+refused 2 "option --regime: '2' is not" "$tft" explain --checkpoint x --data y --regime 2
+refused 2 "did you mean '--no-occlusion'?" "$tft" explain --checkpoint x --data y --no-oclusion
+refused 1 "holds no trained model" "$tft" explain --checkpoint "$scratch/none" --data y
 refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
 refused 2 "'--future' is for forecasts beyond the end" "$tft" predict --checkpoint x --future f --split test y -o z
 refused 2 "'--format' must be" "$tft" predict --checkpoint x --format xml y -o z

@@ -161,7 +161,7 @@ static enum halay_status predict(const struct request *r)
     if (!status)
         status = choose_windows(r, &s, &windows);
     if (!status)
-        status = tft_inference_forecaster(&s, &windows, &forecaster);
+        status = tft_inference_forecaster(&s, &windows, 0, &forecaster);
     if (!status && s.rank == 0)
         status = tft_output_open(r->log, r->out, &out);
     if (!status) {

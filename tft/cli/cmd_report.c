@@ -154,7 +154,7 @@ static enum halay_status make_forecasts(struct tft_inference *s, enum tft_split 
     if (!status && !report->forecasts)
         status = HALAY_ERR_NO_MEMORY;
     if (!status)
-        status = tft_inference_forecaster(s, &windows, &forecaster);
+        status = tft_inference_forecaster(s, &windows, 0, &forecaster);
     if (!status) {
         size_t n = choose_positions(&windows, numbers);
         forecaster.gather.numbers = numbers;

@@ -161,6 +161,8 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
         tft_window_scale(d, &w, batch, b);
+        if (g->occlusion)
+            tft_occlusion_apply(g->occlusion, d, &w, batch, b);
     }
     return HALAY_OK;
 }

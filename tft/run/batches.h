@@ -8,6 +8,7 @@
 #include "tft/data/windows.h"
 #include "tft/model/gradients.h"
 #include "tft/model/model.h"
+#include "tft/run/occlusion.h"
 #include "tft/run/run_config.h"
 
 /* The configuration of the model for a schema and the categories found in training. Its variables are in tft_data's
@@ -32,6 +33,7 @@ struct tft_gather {
     const uint64_t *numbers;
     size_t base;
     const struct tft_category_dropout *dropout; /* NULL: none */
+    const struct tft_occlusion *occlusion;      /* NULL: none */
 };
 
 /* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */

@@ -11,9 +11,10 @@
 
 /* A share of a chunk, while it is computed. */
 struct share {
+    const struct tft_forecaster *forecaster;
     struct tft_gather gather;
-    float *out;          /* borrowed: (windows of the share, D, O, Q) */
-    size_t D, O, values; /* steps, targets, values of one window */
+    float *out;                  /* borrowed: (windows of the share, all) */
+    size_t D, O, Q, values, all; /* values: D O Q; all: with the numbers that `look` adds */
 };
 
 size_t tft_forecast_granules(const struct tft_model *model)
@@ -26,12 +27,20 @@ static size_t window_values(const struct tft_model *model)
     return tft_model_config(model)->D * tft_model_columns(model)->targets * tft_model_config(model)->quantile_count;
 }
 
+/* Numbers of one window in a chunk. */
+static size_t all_values(const struct tft_forecaster *f)
+{
+    return window_values(f->model) + f->more;
+}
+
 enum halay_status tft_forecaster_init(struct tft_forecaster *f)
 {
     size_t bytes;
 
     f->chunk = NULL;
-    if (!halay_mul_overflows(TFT_FORECAST_CHUNK * sizeof(float), window_values(f->model), &bytes))
+    if (!f->chunk_windows)
+        f->chunk_windows = TFT_FORECAST_CHUNK;
+    if (!halay_mul_overflows(f->chunk_windows * sizeof(float), all_values(f), &bytes))
         f->chunk = malloc(bytes + sizeof *f->chunk);
     if (f->chunk)
         return HALAY_OK;
@@ -45,27 +54,35 @@ void tft_forecaster_fini(struct tft_forecaster *f)
     f->chunk = NULL;
 }
 
-/* The forecasts as if the windows had not been scaled (tft/run/window_scale.h). */
-static void undo_window_scale(const struct tft_batch *batch, size_t D, size_t O, size_t Q, float *forecasts)
+/* A sample's forecast as if its window had not been scaled (tft/run/window_scale.h). */
+static void undo_window_scale(const struct share *s, const struct tft_batch *batch, size_t b, float *forecast)
 {
-    for (size_t b = 0; b < batch->B; b++)
-        for (size_t i = 0; i < D * O; i++)
-            for (size_t q = 0; q < Q; q++) {
-                float *p = &forecasts[(b * D * O + i) * Q + q];
-                *p = batch->offsets[b * D * O + i] + batch->units[b * O + i % O] * *p;
-            }
+    for (size_t i = 0; i < s->D * s->O; i++)
+        for (size_t q = 0; q < s->Q; q++) {
+            float *p = &forecast[i * s->Q + q];
+            *p = batch->offsets[b * s->D * s->O + i] + batch->units[b * s->O + i % s->O] * *p;
+        }
 }
 
 static enum halay_status keep_granule(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
                                       double loss)
 {
     const struct share *s = arg;
+    const struct tft_forecaster *f = s->forecaster;
+    float *out = s->out + batch->position * s->all;
 
-    (void)thread;
     (void)loss;
-    float *to = s->out + batch->position * s->values;
-    memcpy(to, predictions, batch->B * s->values * sizeof *predictions);
-    undo_window_scale(batch, s->D, s->O, s->values / s->D / s->O, to);
+    for (size_t b = 0; b < batch->B; b++) {
+        memcpy(out + b * s->all, predictions + b * s->values, s->values * sizeof *out);
+        undo_window_scale(s, batch, b, out + b * s->all);
+    }
+    if (f->look)
+        f->look(f->look_arg, &(struct tft_forecast_granule){ .thread = thread,
+                                                             .workspace = tft_workers_workspace(f->workers, thread),
+                                                             .batch = batch,
+                                                             .gather = &s->gather,
+                                                             .more = out + s->values,
+                                                             .stride = s->all });
     return HALAY_OK;
 }
 
@@ -77,12 +94,15 @@ static enum halay_status fill_share(void *arg, int thread, struct tft_batch *bat
 
 static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
 {
-    struct share s = { .gather = f->gather,
+    struct share s = { .forecaster = f,
+                       .gather = f->gather,
                        .D = tft_model_config(f->model)->D,
                        .O = tft_model_columns(f->model)->targets,
-                       .values = window_values(f->model) };
+                       .Q = tft_model_config(f->model)->quantile_count,
+                       .values = window_values(f->model),
+                       .all = all_values(f) };
     s.gather.base += first + from;
-    s.out = f->chunk + from * s.values;
+    s.out = f->chunk + from * s.all;
     const struct tft_forward forward = {
         .params = f->params,
         .samples = to - from,
@@ -97,7 +117,7 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
 static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n)
 {
     size_t rank = f->ctx ? (size_t)halay_rank(f->ctx) : 0, ranks = f->ctx ? (size_t)halay_size(f->ctx) : 1;
-    size_t values = window_values(f->model), granule = tft_model_config(f->model)->granule,
+    size_t values = all_values(f), granule = tft_model_config(f->model)->granule,
            granules = (n + granule - 1) / granule;
     size_t from = granules * rank / ranks * granule, to = granules * (rank + 1) / ranks * granule;
     enum halay_status status;
@@ -118,10 +138,10 @@ static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, s
 
 enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forecast_take take, void *arg)
 {
-    size_t values = window_values(f->model);
+    size_t values = all_values(f), most = f->chunk_windows;
 
-    for (size_t first = 0; first < count; first += TFT_FORECAST_CHUNK) {
-        size_t n = count - first < TFT_FORECAST_CHUNK ? count - first : TFT_FORECAST_CHUNK;
+    for (size_t first = 0; first < count; first += most) {
+        size_t n = count - first < most ? count - first : most;
         enum halay_status status = compute_chunk(f, first, n);
         for (size_t i = 0; i < n && !status; i++) {
             struct tft_window window = tft_gather_window(&f->gather, first + i);

@@ -11,6 +11,18 @@
 #include "halay.h"
 #include "tft/run/batches.h"
 
+/* A granule that was forecast, while its workspace still holds it. */
+struct tft_forecast_granule {
+    int thread;
+    const struct tft_workspace *workspace;
+    const struct tft_batch *batch;
+    const struct tft_gather *gather; /* sample b's window is that at position batch->position + b */
+    float *more;                     /* to write: sample b's numbers are at more + b * stride */
+    size_t stride;
+};
+/* Called on the workers' threads, in any order. */
+typedef void (*tft_forecast_look)(void *arg, const struct tft_forecast_granule *granule);
+
 struct tft_forecaster {
     struct halay_log *log;     /* borrowed, as all pointers of the first group */
     struct halay_context *ctx; /* NULL: this process alone */
@@ -18,18 +30,23 @@ struct tft_forecaster {
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
-    float *chunk; /* owned: (windows of a chunk, D, O, Q), scaled, and a number that is summed with them */
+    tft_forecast_look look; /* NULL: none */
+    void *look_arg;
+    size_t more;          /* numbers of each window that it writes */
+    size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
+    float *chunk;         /* owned: (windows of a chunk), for each (D, O, Q), scaled, and (more); and a number that is
+                             summed with them */
 };
 
-/* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled. */
+/* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled, and then (more). */
 typedef enum halay_status (*tft_forecast_take)(void *arg, size_t position, const struct tft_window *window,
                                                const float *p);
 
-/* Windows forecast at a time. */
 enum { TFT_FORECAST_CHUNK = 2048 };
 /* The most granules that a rank's workers compute at once, for tft_workers_create. */
 size_t tft_forecast_granules(const struct tft_model *model);
 
+/* The fields before `chunk` are set by the caller. */
 enum halay_status tft_forecaster_init(struct tft_forecaster *forecaster);
 void tft_forecaster_fini(struct tft_forecaster *forecaster);
 

@@ -53,7 +53,7 @@ void tft_inference_fini(struct tft_inference *s)
     memset(s, 0, sizeof *s);
 }
 
-enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct tft_windows *windows,
+enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct tft_windows *windows, size_t more,
                                            struct tft_forecaster *forecaster)
 {
     *forecaster = (struct tft_forecaster){ .log = s->log,
@@ -61,7 +61,8 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
                                            .model = s->run.model,
                                            .workers = s->workers,
                                            .gather = { .windows = windows },
-                                           .params = s->run.params };
+                                           .params = s->run.params,
+                                           .more = more };
     return tft_forecaster_init(forecaster);
 }
 
@@ -94,7 +95,7 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, enum tft_split
         status = HALAY_ERR_FORMAT;
     }
     if (!status)
-        status = tft_inference_forecaster(s, &windows, &forecaster);
+        status = tft_inference_forecaster(s, &windows, 0, &forecaster);
     if (!status)
         status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a);
     if (!status)

@@ -25,9 +25,10 @@ enum halay_status tft_inference_init(struct halay_log *log, const char *checkpoi
                                      struct tft_inference *inference);
 void tft_inference_fini(struct tft_inference *inference);
 
-/* A forecaster over windows, to be ended by tft_forecaster_fini. */
+/* A forecaster over windows, to be ended by tft_forecaster_fini; with `more` numbers for each (its look is the
+ * caller's to set). */
 enum halay_status tft_inference_forecaster(struct tft_inference *inference, const struct tft_windows *windows,
-                                           struct tft_forecaster *forecaster);
+                                           size_t more, struct tft_forecaster *forecaster);
 
 /* What `evaluate` reports of a split: a new reference. */
 enum halay_status tft_inference_evaluate(struct tft_inference *inference, enum tft_split split, size_t stride,

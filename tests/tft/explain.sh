@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# What explain says of models whose data are made: the one input that decides comes first among the weights and in the
+# check by occlusion, attention looks where the answer lies, a planted change is another regime. The same bytes on one
+# and two ranks and threads, and nothing half-written.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+needs_halayrun
+
+# y is the driver's value of 12 steps before; in mode m1, of 6 steps before: now and then in training, once in the test.
+made='BEGIN { x = 7; print "t,phase,mode,driver,noise,other,y"
+    for (i = 0; i < 3000; i++) {
+        for (k = 0; k < 3; k++) { x = (x * 16807) % 2147483647; v[k] = x / 2147483647 * 2 - 1 }
+        d[i] = v[0]; m = modes && (i < 2200 ? int(i / 60) % 3 == 2 : i >= 2600 && i < 2700)
+        lag = m ? 6 : 12
+        printf "%d,p%d,m%d,%.4f,%.4f,%.4f,%.4f\n", i, i % 12, m, d[i], v[1], v[2], i < lag ? 0 : d[i - lag] } }'
+# make NAME MODES MORE: the model in $scratch/NAME.
+make_run() {
+    mkdir "$scratch/of_$1"
+    awk -v modes="$2" "$made" </dev/null >"$scratch/of_$1/A_made.csv"
+    cat >"$scratch/$1.yaml" <<END
+id: {from: filename, pattern: "^(.*)_made"}
+time: {column: t, integer: true}
+season: 12
+inputs:
+  y:      {column: y, role: target, scale: none}
+  driver: {column: driver, role: observed, scale: none}
+  noise:  {column: noise, role: observed, scale: none}
+  other:  {column: other, role: known, scale: none}
+  phase:  {column: phase, role: known, type: category}
+$3
+window: {encoder: 14, horizon: 4}
+split: {train: "< 1900", valid: "< 2200", test: "< 3000"}
+END
+    check "prepare $1" "$tft" prepare --schema "$scratch/$1.yaml" "$scratch/of_$1/A_made.csv" -o "$scratch/$1.htd"
+    check "train $1" "$tft" train --data "$scratch/$1.htd" --out "$scratch/$1" --hidden-size 16 --heads 1 \
+        --dropout 0 --max-steps "$4" --batch-size 32 --learning-rate 1e-2 --valid-samples 100 --eval-every 500 \
+        --patience 20 --quantiles 0.1,0.5,0.9 --threads 1
+}
+make_run made 0 "" 1500
+set -- --checkpoint "$scratch/made" --data "$scratch/made.htd"
+check "explain" "$tft" explain "$@" --csv "$scratch/tables" --json "$scratch/1.json"
+check "again" "$tft" explain "$@"
+mv "$scratch/said" "$scratch/table"
+
+# first BLOCK COLUMN: the input with the largest number of that block of the table.
+first() {
+    awk -v block="$1" -v column="$2" '/^[^ ]/ || /^$/ { on = index($0, block) == 1 }
+        on && /^  / && (name == "" || $column > most) { name = $1; most = $column } END { print name }' "$scratch/table"
+}
+is() {
+    [ "$2" = "$3" ] && pass || wrong "$1: '$2', not '$3': $(cat "$scratch/table")"
+}
+is "heaviest past input" "$(first 'past inputs' 2)" driver
+is "most missed input" "$(first 'without the input' 3)" driver
+is "where attention looks" "$(sed -n 's/^attention looks most \([0-9]*\) .*/\1/p' "$scratch/table")" 12
+
+# The tables, and the JSON's keys.
+is "importance.csv" "$(sed 1q "$scratch/tables/importance.csv")" part,input,step,windows,mean,p10,p50,p90
+is "attention.csv" "$(sed 1q "$scratch/tables/attention.csv")" horizon,head,step,lag,mean
+is "windows.csv" "$(sed 1q "$scratch/tables/windows.csv")" \
+    "entity,origin,distance,regime,past driver,past noise,past other,past phase,past y,future other,future phase"
+awk -F, 'NR > 1 && $3 != "all" { sum[$1 $3] += $5 }
+    END { for (k in sum) if (sum[k] < .9999 || sum[k] > 1.0001) exit 1 }' "$scratch/tables/importance.csv" ||
+    wrong "the weights of a step do not add up to 1"
+awk -F, 'NR > 1 { sum[$1] += $5 } END { for (k in sum) if (sum[k] < .9999 || sum[k] > 1.0001) exit 1 }' \
+    "$scratch/tables/attention.csv" || wrong "the attention of a step does not add up to 1"
+awk 'END { exit NR != 201 }' "$scratch/tables/windows.csv" || wrong "windows.csv has not 200 windows"
+for key in split windows stride step encoder horizon q_risk importance by_step by_entity over_time attention peaks \
+    by_lag by_head next_step by_horizon regimes threshold occlusion inputs rank_correlation; do
+    grep -q "\"$key\": " "$scratch/1.json" || wrong "the JSON has no '$key'"
+done
+
+# On other threads and ranks.
+check "one thread" taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')" "$tft" explain "$@" \
+    --json "$scratch/2.json"
+cmp "$scratch/1.json" "$scratch/2.json" || wrong "one thread gives other numbers"
+check "two ranks" "$halayrun" -np 2 "$tft" explain "$@" --json "$scratch/2.json" --csv "$scratch/tables2"
+cmp "$scratch/1.json" "$scratch/2.json" || wrong "two ranks give other numbers"
+diff -r "$scratch/tables" "$scratch/tables2" >&2 || wrong "two ranks write other tables"
+
+# A change that is planted in the test: windows that look elsewhere, told apart by a distance half-way.
+make_run modes 1 "  mode:   {column: mode, role: known, type: category}" 2000
+# regimes MORE: means of the distances and shares of regimes, outside of the change and in it.
+regimes() {
+    check "explain modes" "$tft" explain --checkpoint "$scratch/modes" --data "$scratch/modes.htd" \
+        --csv "$scratch/regimes" --no-occlusion "$@"
+    awk -F, 'NR > 1 { there = $2 >= 2600 && $2 < 2695; n[there]++; sum[there] += $3; found[there] += $4 }
+        END { print sum[0] / n[0], sum[1] / n[1], found[0] / n[0], found[1] / n[1] }' "$scratch/regimes/windows.csv"
+}
+regimes >"$scratch/found"
+half=$(awk '{ print ($1 + $2) / 2 }' "$scratch/found")
+regimes --regime "$half" >"$scratch/found"
+awk '{ exit !($2 > 1.4 * $1 && $3 < .3 && $4 > .7) }' "$scratch/found" ||
+    wrong "the planted regime: $(cat "$scratch/found")"
+
+# What cannot be written.
+refused 1 "cannot write to standard output" sh -c '"$tft" explain "$@" --no-occlusion >/dev/full' sh "$@"
+refused 1 "No space left on device" sh -c '"$tft" explain "$@" --no-occlusion --json - >/dev/full' sh "$@"
+: >"$scratch/file"
+refused 1 "$scratch/file" "$tft" explain "$@" --no-occlusion --csv "$scratch/file"
+refused 1 "cannot make" "$tft" explain "$@" --no-occlusion --csv "$scratch/none/tables"
+finish
