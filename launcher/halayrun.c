@@ -357,7 +357,9 @@ int main(int argc, char **argv)
         code = run(&log, &options, 0);
     options_fini(&options);
     halay_log_fini(&log);
-    if (fflush(stdout) == EOF)
-        code = code ? code : 1;
+    if ((fflush(stdout) || ferror(stdout)) && !code) {
+        say("cannot write to standard output");
+        code = 1;
+    }
     return code;
 }

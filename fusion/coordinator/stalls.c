@@ -49,6 +49,12 @@ static void print_ranks_of(const struct halay_coordinator *c, const struct halay
     }
 }
 
+/* For a list as print_ranks_of makes it. */
+static const char *ranks_word(const char *list)
+{
+    return strchr(list, ',') ? "ranks" : "rank";
+}
+
 static void describe_tensor(const struct halay_coordinator *c, const struct halay_roll *roll, int64_t now_us,
                             char *text, size_t size)
 {
@@ -66,7 +72,8 @@ static void describe_tensor(const struct halay_coordinator *c, const struct hala
     }
     print_ranks_of(c, roll, 1, here, sizeof here);
     print_ranks_of(c, roll, 0, missing, sizeof missing);
-    snprintf(text + at, size - at, "submitted by ranks %s, missing: ranks %s", here, missing);
+    snprintf(text + at, size - at, "submitted by %s %s, missing: %s %s", ranks_word(here), here, ranks_word(missing),
+             missing);
 }
 
 static void print_doing(const struct halay_arrivals *a, char *text, size_t size)

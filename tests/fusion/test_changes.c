@@ -171,8 +171,8 @@ static struct {
 
 static void note_stall(struct rank_run *run, const char *line)
 {
-    static const char *const about[] = { "process sets [0,1]: submitted by ranks 0, missing: ranks 1",
-                                         "process sets [0,1,2]: submitted by ranks 1, 2, missing: ranks 0" };
+    static const char *const about[] = { "process sets [0,1]: submitted by rank 0, missing: rank 1",
+                                         "process sets [0,1,2]: submitted by ranks 1, 2, missing: rank 0" };
     static const char *const waits[] = { "rank 0 submitted 'process sets [0,1]' last,",
                                          "rank 1 submitted 'process sets [0,1,2]' last," };
 

@@ -645,8 +645,8 @@ static void body_stall(struct rank_run *run)
         while (!run->expected_lines)
             halay_wait(request, 10);
         char want[100];
-        snprintf(want, sizeof want, "tensor 'late': submitted by ranks 0%s, missing: ranks %d",
-                 run->size > 2 ? ", 1" : "", run->size - 1);
+        snprintf(want, sizeof want, "tensor 'late': submitted by %s, missing: rank %d",
+                 run->size > 2 ? "ranks 0, 1" : "rank 0", run->size - 1);
         CHECK(strstr(run->expected_line, want) != NULL, "'%s'", run->expected_line);
         go = 1;
     }

@@ -227,7 +227,7 @@ static void check_stall_report(void)
     CHECK(!look(&b, t + 63 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1);
     answer(&b, 3, HALAY_DOING_WAITS, "late");
     CHECK(look(&b, t + 63 * SECOND + 1, 60 * SECOND, 0) == 5);
-    expect_line(&b, 0, "stalled for 63 s: tensor 'before': submitted by ranks 1, missing: ranks 0, 2, 3");
+    expect_line(&b, 0, "stalled for 63 s: tensor 'before': submitted by rank 1, missing: ranks 0, 2, 3");
     expect_line(&b, 1, "stalled for 62 s: tensor 'late': submitted by ranks 1, 3, missing: ranks 0, 2");
     expect_line(&b, 2, "stalled: rank 0 has submitted nothing; its program waits for 'own'");
     expect_line(&b, 3, "stalled: rank 2 has submitted nothing; its program waits for nothing");
@@ -239,7 +239,7 @@ static void check_stall_report(void)
     CHECK(!look(&b, t + 124 * SECOND, 60 * SECOND, 0) && b.asked[2] == 2);
     answer(&b, 3, HALAY_DOING_WAITS, "");
     CHECK(look(&b, t + 127 * SECOND, 60 * SECOND, 0) == 5);
-    expect_line(&b, 1, "tensor 'late': submitted by ranks 0, 1, 3, missing: ranks 2");
+    expect_line(&b, 1, "tensor 'late': submitted by ranks 0, 1, 3, missing: rank 2");
     expect_line(&b, 3, "stalled: rank 2 has submitted nothing; does not answer");
     expect_line(&b, 4, "its program waits");
     CHECK(!b.fails);
@@ -276,7 +276,7 @@ static void check_stall_limit(void)
     CHECK(!look(&b, 1000 * SECOND, 0, 0) && !b.asked[1], "off");
     CHECK(!look(&b, 10 * SECOND, 0, 10 * SECOND) && !b.fails);
     look(&b, 11 * SECOND, 0, 10 * SECOND);
-    CHECK(b.fails == 1 && !strcmp(b.text, "stalled for 10 s: tensor 'late': submitted by ranks 0, missing: ranks 1, 2"),
+    CHECK(b.fails == 1 && !strcmp(b.text, "stalled for 10 s: tensor 'late': submitted by rank 0, missing: ranks 1, 2"),
           "'%s'", b.text);
     look(&b, 12 * SECOND, 0, 10 * SECOND);
     CHECK(b.fails == 1, "once");
@@ -393,7 +393,7 @@ static void configure_limit(struct halay_config *config, void *arg)
 static void body_limit(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
-    static const char want[] = "tensor 'late': submitted by ranks 0, 1, missing: ranks 2";
+    static const char want[] = "tensor 'late': submitted by ranks 0, 1, missing: rank 2";
     char text[HALAY_TEXT_MAX];
     float x = 1;
 

@@ -912,7 +912,7 @@ static void check_stall(void)
     CHECK(halay_coordinator_look_for_stalls(parent, 12000000, 10000000, 0, &own) == HALAY_OK && !b.count);
     CHECK(halay_coordinator_receive(parent, 3, &answer, 12000000) == HALAY_OK);
     CHECK(halay_coordinator_look_for_stalls(parent, 12000000, 10000000, 0, &own) == HALAY_OK && b.count == 2);
-    CHECK(strstr(b.lines[0], "stalled for 11 s: tensor 't' of process set 7: submitted by ranks 1, missing: ranks 3"),
+    CHECK(strstr(b.lines[0], "stalled for 11 s: tensor 't' of process set 7: submitted by rank 1, missing: rank 3"),
           "'%s'", b.lines[0]);
     CHECK(strstr(b.lines[1], "stalled: rank 3 has submitted nothing; its program waits for 'u' of process set 7"),
           "'%s'", b.lines[1]);

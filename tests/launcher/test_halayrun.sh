@@ -198,6 +198,11 @@ run 0 -np 1 -- echo dashes
 check "--" out_has '[0] dashes'
 run 0 -np 1 echo --help -x
 check "the program's own options" out_has '[0] --help -x'
+for words in --help --version --check-build '-np 2 --explain true'; do
+    "$halayrun" $words >/dev/full 2>"$dir/err"
+    check "a full disk under $words" test $? = 1
+    check "and that is said" err_has "halayrun: cannot write to standard output"
+done
 run 0 --help
 check "help" out_has '--fusion-threshold SIZE'
 run 0 --version

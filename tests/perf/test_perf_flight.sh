@@ -20,7 +20,7 @@ says out "submitted 'go' submission 1 broadcast f32 4 bytes$"
 expect 0 env HALAY_STALL_CHECK_TIME=0.5 HALAY_STALL_SHUTDOWN_TIME=1 HALAY_FLIGHT="$scratch/stalled.%r" "$job" \
     --spawn 3 stop
 expect 1 "$perf" flight show "$scratch"/stalled.*
-says out "^rank 0 .*; failed: stalled for .* s: tensor 'w': submitted by ranks 0, 1, missing: ranks 2; [0-9]+ records"
+says out "^rank 0 .*; failed: stalled for .* s: tensor 'w': submitted by ranks 0, 1, missing: rank 2; [0-9]+ records"
 
 expect 0 "$halayrun" -np 2 --flight "$scratch/well.dat" --flight-bytes 64K "$perf" engine -n 2 --idle 0 \
     --model many-small -s 1

@@ -11,6 +11,10 @@ says out 'allreduce'
 says out 'doctor'
 expect 0 "$perf" --version
 says out '^halay-perf [0-9]+\.[0-9]+\.[0-9]+$'
+for words in --help --version 'allreduce --help' 'allreduce -b 4 -e 8 -n 1'; do
+    expect 1 sh -c '"$0" $1 >/dev/full' "$perf" "$words"
+    says err '^halay-perf: cannot write to standard output$'
+done
 expect 2 "$perf" alreduce
 says err "unknown command 'alreduce'; did you mean 'allreduce'\?"
 expect 2 "$perf" --verion

@@ -113,7 +113,7 @@ static int run_named(const char *name, char **argv)
     return perf_run_operation(argv);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct halay_option rows[ROWS_MAX];
     const struct halay_command_line options = {
@@ -145,4 +145,15 @@ int main(int argc, char **argv)
     else
         printf("halay-perf %s\n", halay_version());
     return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    if ((fflush(stdout) || ferror(stdout)) && !status) {
+        fprintf(stderr, "halay-perf: cannot write to standard output\n");
+        status = EXIT_FAILURE;
+    }
+    return status;
 }
