@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tables larger than --memory: the same bytes as with all of it, and the process holds no more than it may. A full disk
-# and a kill leave nothing behind.
+# Tables larger than --memory: the same bytes as with all of it, and the process holds no more than it may. So with
+# any number of threads, errors included. A full disk and a kill leave nothing behind.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 
 # rows HOURS: 60 entities hour by hour, so that the rows of one are far apart; a category, holes, what drops rows.
@@ -49,6 +49,18 @@ echo "$small KiB for a small table; for a large one $all KiB, with --memory 16M 
 check "the same with little memory" cmp "$scratch/out/all.htd" "$scratch/out/limited.htd"
 [ "$limited" -le $((small + 16384)) ] || wrong "prepare held more than it may"
 [ "$all" -gt $((small + 2 * 16384)) ] || wrong "the table is too small to be a test"
+check "with one thread" "$tft" prepare --threads 1 --schema "$scratch/large.yaml" "$scratch/large.csv" \
+    -o "$scratch/out/limited.htd"
+check "the same with one thread" cmp "$scratch/out/all.htd" "$scratch/out/limited.htd"
+check "with three threads" "$tft" prepare --threads 3 --schema "$scratch/large.yaml" "$scratch/large.csv" \
+    -o "$scratch/out/limited.htd"
+check "the same with three threads" cmp "$scratch/out/all.htd" "$scratch/out/limited.htd"
+# The first entity with a fault is named, whichever is found first.
+sed '/^5999,e[0-9]*,/s/,k[0-9],/,strange,/' "$scratch/large.csv" >"$scratch/strange.csv"
+for threads in 1 3; do
+    refused 1 "'e1': input 'kind' (column 'kind') is 'strange' at 5999" "$tft" prepare --threads $threads \
+        --schema "$scratch/large.yaml" "$scratch/strange.csv" -o "$scratch/out/strange.htd"
+done
 check "a limit below everything" "$tft" prepare --memory 1 --schema "$scratch/small.yaml" "$scratch/small.csv" \
     -o "$scratch/out/least.htd"
 check "the same with none" cmp "$scratch/out/small.htd" "$scratch/out/least.htd"

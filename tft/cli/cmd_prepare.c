@@ -9,6 +9,7 @@
 #include "tft/data/prepare.h"
 #include "tft/data/windows.h"
 #include "tft/model/tft.h"
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,8 @@ static const struct halay_option option_rows[] = {
       SETS(prepare.preset.horizon), .least = 1, .most = TFT_STEPS_MAX },
     { "--zone", NULL, "ZONE", "with a preset: the time zone of the files' clock, like Europe/Berlin", HALAY_OPTION_TEXT,
       SETS(prepare.preset.zone) },
+    { "--threads", NULL, "N", "threads (default: as many as the process may run on)", HALAY_OPTION_NUMBER,
+      SETS(prepare.threads), .least = 1, .most = 64 },
     { "--memory", NULL, "SIZE",
       "the most memory to hold, like 2G; what is beyond goes to a file beside the output that "
       "nobody sees (default: half of the host's)",
@@ -189,6 +192,15 @@ static void print_preset(const struct tft_schema *s)
            json_string_value(json_object_get(split, "test")));
 }
 
+static size_t threads_of(const struct tft_prepare_request *r)
+{
+    cpu_set_t set;
+
+    if (r->threads)
+        return r->threads;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (size_t)CPU_COUNT(&set);
+}
+
 enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_request *r)
 {
     struct tft_schema schema = { 0 };
@@ -204,6 +216,7 @@ enum halay_status tft_prepare(struct halay_log *log, const struct tft_prepare_re
         status = tft_spill_create(log, r->out, r->memory, &spill);
     if (!status)
         status = tft_table_read_spilled(log, &schema, r->files, r->file_count, spill, &table);
+    table.threads = threads_of(r);
     if (!status)
         tft_encoding_drop_untrained(log, &schema, &table);
     if (!status)

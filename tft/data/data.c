@@ -7,6 +7,7 @@
  */
 #include "tft/data/data.h"
 #include "base/memory.h"
+#include "tft/data/slices.h"
 #include "tft/data/view.h"
 #include <assert.h>
 #include <math.h>
@@ -464,16 +465,16 @@ static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
     return HALAY_OK;
 }
 
-static enum halay_status fill_block(struct maker *m)
+/* The rows of the entities [first, last). */
+static enum halay_status fill_entities(struct maker *m, size_t first, size_t last)
 {
     struct tft_data *d = m->d;
     size_t bridges = 0;
     enum halay_status status = HALAY_OK;
 
-    if (d->gap_count)
-        memset(m->gaps, 0, d->gap_count * sizeof *m->gaps);
-    find_gaps(m);
-    for (size_t e = 0; e < d->entity_count && !status; e++) {
+    for (size_t e = 0; e < first; e++)
+        bridges += m->series[e]->bridge_count;
+    for (size_t e = first; e < last && !status; e++) {
         tft_view_choose(&m->view, m->series[e]);
         status = fill_statics(m, e);
         if (!status)
@@ -499,6 +500,44 @@ static enum halay_status allocate_codes(struct maker *m)
             m->codes[k][i] = SIZE_MAX;
     }
     return HALAY_OK;
+}
+
+static void free_codes(struct maker *m)
+{
+    for (size_t k = 0; k < m->table->column_count; k++)
+        free(m->codes[k]);
+}
+
+/* The rows of a slice of the entities, on a thread. */
+static enum halay_status fill_slice(void *arg, size_t number)
+{
+    struct maker m = *(const struct maker *)arg;
+    size_t first, last;
+
+    m.log = NULL;
+    memset(m.codes, 0, sizeof m.codes);
+    enum halay_status status = tft_view_init(NULL, &m.d->schema, m.table, m.d->encoding.origin, &m.view);
+    if (status)
+        return status;
+    status = allocate_codes(&m);
+    tft_slice(m.d->entity_count, number, tft_table_slices(m.table), &first, &last);
+    if (!status)
+        status = fill_entities(&m, first, last);
+    free_codes(&m);
+    tft_view_fini(&m.view);
+    return status;
+}
+
+static enum halay_status fill_block(struct maker *m)
+{
+    size_t slices = tft_table_slices(m->table);
+
+    if (m->d->gap_count)
+        memset(m->gaps, 0, m->d->gap_count * sizeof *m->gaps);
+    find_gaps(m);
+    if (slices > 1 && !tft_slices_run(slices, fill_slice, m))
+        return HALAY_OK;
+    return fill_entities(m, 0, m->d->entity_count); /* or says what is wrong */
 }
 
 static enum halay_status make_data(struct maker *m)
@@ -529,8 +568,7 @@ enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema
     status = make_data(&m);
     tft_view_fini(&m.view);
     free(m.series);
-    for (size_t k = 0; k < table->column_count; k++)
-        free(m.codes[k]);
+    free_codes(&m);
     if (status) { /* both stay the caller's */
         d.schema = (struct tft_schema){ 0 };
         d.encoding = (struct tft_encoding){ 0 };

@@ -9,6 +9,7 @@
  */
 #include "tft/data/encoding.h"
 #include "tft/data/fill.h"
+#include "tft/data/slices.h"
 #include "tft/data/view.h"
 #include <math.h>
 #include <stdio.h>
@@ -243,6 +244,40 @@ static int is_fitted_alone(const struct fitter *f, size_t input)
     return x->per == TFT_PER_ENTITY || fit.n;
 }
 
+/* What is fitted to each of the series [first, last) alone. */
+static enum halay_status fit_series(struct fitter *f, size_t first, size_t last)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t e = first; e < last && !status; e++) {
+        tft_view_choose(&f->view, &f->table->series[e]);
+        for (size_t i = 0; i < f->schema->input_count && !status; i++)
+            if (is_fitted_alone(f, i))
+                status = fit_input(f, i, e, e + 1);
+    }
+    return status;
+}
+
+/* The same of a slice, on a thread. */
+static enum halay_status fit_slice(void *arg, size_t number)
+{
+    const struct fitter *all = arg;
+    struct fitter f = *all;
+    size_t first, last;
+
+    f.log = NULL;
+    enum halay_status status = tft_view_init(NULL, f.schema, f.table, f.view.origin, &f.view);
+    if (status)
+        return status;
+    if (f.values)
+        f.values = malloc((f.view.rows + 1) * sizeof *f.values);
+    tft_slice(f.table->series_count, number, tft_table_slices(f.table), &first, &last);
+    status = all->values && !f.values ? HALAY_ERR_NO_MEMORY : fit_series(&f, first, last);
+    free(f.values);
+    tft_view_fini(&f.view);
+    return status;
+}
+
 static enum halay_status fit_all(struct fitter *f)
 {
     const struct tft_schema *s = f->schema;
@@ -255,13 +290,9 @@ static enum halay_status fit_all(struct fitter *f)
             status = fit_input(f, i, 0, count);
             f->scalers[count * s->input_count + i] = f->scalers[i];
         }
-    for (size_t e = 0; e < count && !status; e++) {
-        tft_view_choose(&f->view, &f->table->series[e]);
-        for (size_t i = 0; i < s->input_count && !status; i++)
-            if (is_fitted_alone(f, i))
-                status = fit_input(f, i, e, e + 1);
-    }
-    return status;
+    if (status || (tft_table_slices(f->table) > 1 && !tft_slices_run(tft_table_slices(f->table), fit_slice, f)))
+        return status;
+    return fit_series(f, 0, count); /* or says what is wrong */
 }
 
 /* Mean of the weights; 1 without them. */

@@ -13,8 +13,9 @@ struct tft_prepare_request {
     struct tft_preset preset;
     const char *const *files; /* or folders */
     size_t file_count;
-    size_t memory; /* bytes to hold at most, beside the program's own; 0: half of the host's */
-    int is_quiet;  /* do not print what happened to the rows */
+    size_t threads; /* 0: as many as the process may run on */
+    size_t memory;  /* bytes to hold at most, beside the program's own; 0: half of the host's */
+    int is_quiet;   /* do not print what happened to the rows */
 };
 
 /* Write request->out; what happened to the rows goes to standard output. */

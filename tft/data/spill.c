@@ -193,3 +193,8 @@ size_t tft_spill_share(const struct tft_spill *spill)
 {
     return spill ? spill->share : SIZE_MAX;
 }
+
+int tft_spill_has_file(const struct tft_spill *spill)
+{
+    return spill && spill->fd >= 0;
+}

@@ -25,6 +25,8 @@ void tft_spill_destroy(struct tft_spill *spill);
 enum halay_status tft_spill_get(struct tft_spill *spill, size_t bytes, void **memory);
 /* So many bytes of such memory, any of it, have been read or written. NULL is allowed. */
 void tft_spill_touched(struct tft_spill *spill, size_t bytes);
+/* Does some of it lie in the file? Then one thread at a time may walk through it. NULL is allowed. */
+int tft_spill_has_file(const struct tft_spill *spill);
 /* What one user may hold in memory of its own; SIZE_MAX for NULL. */
 size_t tft_spill_share(const struct tft_spill *spill);
 

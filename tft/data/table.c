@@ -197,3 +197,15 @@ void tft_table_fini(struct tft_table *table)
     free(table->dictionaries);
     *table = (struct tft_table){ 0 };
 }
+
+size_t tft_table_slices(const struct tft_table *table)
+{
+    enum { ROWS_LEAST = 20000, SLICES_MOST = 64 };
+    size_t rows = 0, n = table->threads < SLICES_MOST ? table->threads : SLICES_MOST;
+
+    for (size_t e = 0; e < table->series_count; e++)
+        rows += table->series[e].rows;
+    if (!n || rows < ROWS_LEAST || tft_spill_has_file(table->spill))
+        return 1;
+    return n < table->series_count ? n : table->series_count;
+}

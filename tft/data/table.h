@@ -64,6 +64,7 @@ struct tft_table {
     size_t filled[TFT_INPUTS_MAX];       /* values of each column that were filled */
     char ignored[512];                   /* names of the ignored columns, as far as there is room */
     struct tft_spill *spill;             /* borrowed: where series lie; NULL: in memory */
+    size_t threads;                      /* how many may work on it; 0: one. Set by who reads it */
     size_t series_count;
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
@@ -86,6 +87,8 @@ enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_
 /* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);
+/* In how many slices (tft/data/slices.h) its series are best worked on. */
+size_t tft_table_slices(const struct tft_table *table);
 /* A series has been read, or written: its pages may go. */
 void tft_series_touched(const struct tft_table *table, const struct tft_series *series);
 void tft_series_fini(struct tft_series *series);
