@@ -7,7 +7,6 @@
  */
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/layers/quantile_loss.h"
 #include "tft/model/network.h"
 
 struct fixture {
@@ -75,14 +74,19 @@ static double loss_of(void *arg)
                                .dropout = dropout_of(config->dropout, f->pass.seed, f->pass.step, batch->position) };
 
     model_forward(f->workspace, &pass);
-    const struct quantile_loss of = { .quantiles = config->quantiles,
-                                      .Q = config->quantile_count,
-                                      .O = tft_model_columns(f->model)->targets,
-                                      .B = f->B,
-                                      .D = config->D,
-                                      .scale = f->pass.loss_scale * f->model->loss_factor };
+    const struct quantiles_run run = { .D = config->D,
+                                       .B = f->B,
+                                       .Q = config->quantile_count,
+                                       .O = tft_model_columns(f->model)->targets,
+                                       .quantiles = config->quantiles,
+                                       .scale = f->pass.loss_scale * f->model->loss_factor,
+                                       .p = f->workspace->output,
+                                       .y = batch->targets,
+                                       .w = batch->weights };
+    double loss;
 
-    return quantile_loss(&of, f->workspace->output, batch->targets, batch->weights, NULL);
+    kernel_quantile_loss(f->workspace->queue, &run, &loss, NULL);
+    return loss;
 }
 
 static void setup(struct fixture *f, const struct tft_model_config *config, size_t B)

@@ -6,7 +6,6 @@
 #include "tests/tft/model_helpers.h"
 #include "tft/layers/attention.h"
 #include "tft/layers/embedding.h"
-#include "tft/layers/quantile_loss.h"
 #include "tft/model/network.h"
 
 enum { MOST = 100000, BLOCKS = 23 };
@@ -560,17 +559,26 @@ static void test_attentions(void)
 /* ---- loss ------------------------------------------------------------------------------------------------------- */
 
 struct loss_case {
+    struct queue *queue;
     real p[2 * 2 * 6], y[2 * 2 * 2], w[2 * 2 * 2], d_p[2 * 2 * 6];
 };
 
 static const double quantiles[] = { 0.1, 0.5, 0.9 };
-static const struct quantile_loss of_case = { quantiles, .Q = 3, .O = 2, .B = 2, .D = 2, .scale = 0.25 };
+
+static double loss_and_gradient(const struct loss_case *c, real *d_p)
+{
+    const struct quantiles_run run = {
+        .D = 2, .B = 2, .Q = 3, .O = 2, .quantiles = quantiles, .scale = 0.25, .p = c->p, .y = c->y, .w = c->w
+    };
+    double loss;
+
+    kernel_quantile_loss(c->queue, &run, &loss, d_p);
+    return loss;
+}
 
 static double loss_run(void *arg)
 {
-    struct loss_case *c = arg;
-
-    return quantile_loss(&of_case, c->p, c->y, c->w, NULL);
+    return loss_and_gradient(arg, NULL);
 }
 
 static void test_loss(void)
@@ -578,6 +586,7 @@ static void test_loss(void)
     struct loss_case c;
     double expected = 0, error;
 
+    REQUIRE(tft_kernels_cpu()->open(NULL, &(struct queue_needs){ 0 }, &c.queue) == HALAY_OK);
     fill_values(c.p, 24, 1);
     fill_values(c.y, 8, 2);
     for (size_t i = 0; i < 8; i++)
@@ -594,9 +603,10 @@ static void test_loss(void)
                         expected += 0.25 * (quantiles[q] * fmax(d, 0) + (1 - quantiles[q]) * fmax(-d, 0));
                 }
     CHECK(fabs(loss_run(&c) - expected) < 1e-14, "%g instead of %g", loss_run(&c), expected);
-    quantile_loss(&of_case, c.p, c.y, c.w, c.d_p);
+    loss_and_gradient(&c, c.d_p);
     error = gradient_error(c.p, c.d_p, 24, 100, loss_run, &c);
     CHECK(error < 1e-9, "the loss's gradient is off by %g", error);
+    tft_kernels_cpu()->close(c.queue);
 }
 
 int main(void)

@@ -55,7 +55,7 @@ static inline void kernel_copy(struct queue *queue, const real *from, size_t n, 
     kernels_of(queue)->copy(queue, from, n * sizeof *from, to);
 }
 
-static inline void kernel_fill(struct queue *queue, real value, size_t n, real *y)
+static inline void kernel_fill(struct queue *queue, double value, size_t n, real *y)
 {
     assert(y || !n);
     kernels_of(queue)->fill(queue, value, n, y);
@@ -307,6 +307,74 @@ static inline void kernel_attention_backward(struct queue *queue, const struct a
     assert_attention(run);
     assert(to->d_mean && to->d_q && to->d_k && to->d_v);
     kernels_of(queue)->attention_backward(queue, run, to);
+}
+
+static inline void kernel_take_reals(struct queue *queue, const struct column *column, const real *x, real *y)
+{
+    assert(column->B && column->steps && column->column < column->columns && x && y);
+    kernels_of(queue)->take_reals(queue, column, x, y);
+}
+
+static inline void kernel_take_codes(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y)
+{
+    assert(column->B && column->steps && column->column < column->columns && x && y);
+    kernels_of(queue)->take_codes(queue, column, x, y);
+}
+
+static inline size_t kernel_shared_rows_gather(struct queue *queue, const struct shared_rows *rows)
+{
+    assert(rows->R && rows->V && rows->places && rows->slots);
+    return kernels_of(queue)->shared_rows_gather(queue, rows);
+}
+
+static inline void kernel_shared_rows_spread(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows)
+{
+    assert(R && W && places && rows);
+    kernels_of(queue)->shared_rows_spread(queue, places, R, W, rows);
+}
+
+static inline void kernel_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o)
+{
+    assert(R && Q && O && o);
+    kernels_of(queue)->ascending(queue, R, Q, O, o);
+}
+
+static inline void kernel_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O,
+                                             real *d_p)
+{
+    assert(R && Q && O && reals_apart(p, R * Q * O, d_p, R * Q * O));
+    kernels_of(queue)->ascending_backward(queue, p, R, Q, O, d_p);
+}
+
+static inline void kernel_quantile_loss(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p)
+{
+    size_t n = run->D * run->B * run->Q * run->O;
+
+    assert(n && run->quantiles && run->y && run->w && loss && (!d_p || reals_apart(run->p, n, d_p, n)));
+    (void)n;
+    kernels_of(queue)->quantile_loss(queue, run, loss, d_p);
+}
+
+static inline void kernel_samples_first(struct queue *queue, const struct quantiles_run *run, real *y)
+{
+    size_t n = run->D * run->B * run->Q * run->O;
+
+    assert(n && reals_apart(run->p, n, y, n));
+    (void)n;
+    kernels_of(queue)->samples_first(queue, run, y);
+}
+
+static inline void kernel_squares(struct queue *queue, const real *x, size_t n, double *sum)
+{
+    assert(n && x && sum);
+    kernels_of(queue)->squares(queue, x, n, sum);
+}
+
+static inline void kernel_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m,
+                               real *v, real *p)
+{
+    assert(n && gradient && (!run->squares || run->count) && reals_apart(m, n, v, n) && reals_apart(m, n, p, n));
+    kernels_of(queue)->adam(queue, run, gradient, n, m, v, p);
 }
 
 #endif

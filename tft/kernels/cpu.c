@@ -99,15 +99,15 @@ static void cpu_copy(struct queue *queue, const void *from, size_t bytes, void *
     memcpy(to, from, bytes);
 }
 
-static void cpu_fill(struct queue *queue, real value, size_t n, real *y)
+static void cpu_fill(struct queue *queue, double value, size_t n, real *y)
 {
-    const real zero = 0;
+    const double zero = 0;
 
-    if (memcmp(&value, &zero, sizeof zero) == 0)
+    if (memcmp(&value, &zero, sizeof zero) == 0) /* not -0 */
         memset(y, 0, n * sizeof *y);
     else
         for (size_t i = 0; i < n; i++)
-            y[i] = value;
+            y[i] = (real)value;
 }
 
 static const struct kernels table = {
@@ -132,6 +132,10 @@ static const struct kernels table = {
     .rows_sum = cpu_rows_sum,
     .samples_sum = cpu_samples_sum,
     .swap = cpu_swap,
+    .take_reals = cpu_take_reals,
+    .take_codes = cpu_take_codes,
+    .shared_rows_gather = cpu_shared_rows_gather,
+    .shared_rows_spread = cpu_shared_rows_spread,
     .rows_take = cpu_rows_take,
     .rows_put = cpu_rows_put,
     .outer = cpu_outer,
@@ -158,6 +162,12 @@ static const struct kernels table = {
     .attention = cpu_attention,
     .attention_backward = cpu_attention_backward,
     .attention_scratch = cpu_attention_scratch,
+    .ascending = cpu_ascending,
+    .ascending_backward = cpu_ascending_backward,
+    .quantile_loss = cpu_quantile_loss,
+    .samples_first = cpu_samples_first,
+    .squares = cpu_squares,
+    .adam = cpu_adam,
 };
 
 const struct kernels *tft_kernels_cpu(void)

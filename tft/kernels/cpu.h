@@ -92,4 +92,19 @@ void cpu_attention(struct queue *queue, const struct attention_run *run, real *m
 void cpu_attention_backward(struct queue *queue, const struct attention_run *run, const struct attention_gradient *to);
 size_t cpu_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d);
 
+/* cpu_inputs.c */
+void cpu_take_reals(struct queue *queue, const struct column *column, const real *x, real *y);
+void cpu_take_codes(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
+size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *rows);
+void cpu_shared_rows_spread(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows);
+
+/* cpu_outputs.c */
+void cpu_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
+void cpu_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
+void cpu_quantile_loss(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p);
+void cpu_samples_first(struct queue *queue, const struct quantiles_run *run, real *y);
+void cpu_squares(struct queue *queue, const real *x, size_t n, double *sum);
+void cpu_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
+              real *p);
+
 #endif

@@ -157,6 +157,48 @@ struct attention_gradient {
     real *d_q, *d_k, *d_v; /* shaped like q, k, v */
 };
 
+/* Quantile loss (TFT equations 24 and 25): q max(y - p, 0) + (1 - q) max(p - y, 0), times the target's weight. At p = y
+ * the slope is 0, between -q and 1 - q. Where the weight is 0, y may be anything, also no number. */
+struct quantiles_run {
+    size_t D, B, Q, O;
+    const double *quantiles; /* (Q), the host's */
+    double scale;
+    const real *p;     /* (D B, Q O): column q O + o */
+    const real *y, *w; /* (B, D, O): samples first */
+};
+
+/* A column of a batch, samples first, to a variable's rows, time-major. */
+struct column {
+    size_t B, steps, columns, column;
+    const size_t *padding; /* (B): so many first steps become 0; NULL: none */
+};
+
+/* A variable's rows: reals or codes (the other is NULL), and its xi, or NULL where there is none. */
+struct shared_input {
+    real *x;        /* (R) */
+    int32_t *codes; /* (R) */
+    real *xi;       /* (R, W) */
+    size_t W;
+};
+
+/* Rows to find equal ones among. */
+struct shared_rows {
+    size_t R, V;
+    const struct shared_input *inputs; /* (V), the host's */
+    size_t *places;                    /* (R) */
+    size_t *slots;                     /* (shared_rows_slots(R)) */
+};
+
+/* An update by Adam (tft/train/adam.h). The gradient is multiplied by clip / norm where the norm, of the squares added
+ * up in turn, is above clip; one that is no number clips nothing. squares NULL: no clipping. */
+struct adam_run {
+    double beta1, beta2, epsilon;
+    double rate, decay; /* of this step; learning rate times weight decay */
+    double clip;
+    const double *squares; /* (count) */
+    size_t count;
+};
+
 struct kernels {
     const char *name;    /* "cpu" */
     size_t block_rows;   /* rows that one layer after the other works on, so that what one wrote is near for the next;
@@ -178,7 +220,7 @@ struct kernels {
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
     void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);   /* waits; bytes may be 0 */
     void (*copy)(struct queue *queue, const void *from, size_t bytes, void *to);
-    void (*fill)(struct queue *queue, real value, size_t n, real *y); /* n may be 0; -0 stays -0 */
+    void (*fill)(struct queue *queue, double value, size_t n, real *y); /* n may be 0; -0 stays -0 */
 
     /* ---- products and rows ------------------------------------------------------------------------------------ */
 
@@ -194,6 +236,14 @@ struct kernels {
 
     /* ---- inputs ----------------------------------------------------------------------------------------------- */
 
+    /* y (steps, B) = the column of x (B, steps, columns). */
+    void (*take_reals)(struct queue *queue, const struct column *column, const real *x, real *y);
+    void (*take_codes)(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
+    /* Bring the distinct rows to the front, in their order of first appearance; return how many (waits). places[r] says
+     * where row r went, never behind itself. Both NULL where a device computes each row. */
+    size_t (*shared_rows_gather)(struct queue *queue, const struct shared_rows *rows);
+    /* rows (R, W): from the ones in front back to all, in place. */
+    void (*shared_rows_spread)(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows);
     /* y (R, W) = rows of a table (any, W); and table += rows of x, also where codes repeat, in their order. */
     void (*rows_take)(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
     void (*rows_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);
@@ -245,7 +295,30 @@ struct kernels {
     void (*attention_backward)(struct queue *queue, const struct attention_run *run,
                                const struct attention_gradient *gradient);
     size_t (*attention_scratch)(size_t B, size_t T, size_t N, size_t heads, size_t d);
+    /* ---- outputs and optimizer -------------------------------------------------------------------------------- */
+
+    /* Quantiles that cannot cross: p_0 = o_0, p_q = p_(q-1) + log(1 + e^(o_q)). o (R, Q O), in place, becomes p;
+     * and d_p becomes d_o. */
+    void (*ascending)(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
+    void (*ascending_backward)(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
+    /* *loss: the sum times scale, added up in double. d_p (D B, Q O; NULL: not wanted) is written. */
+    void (*quantile_loss)(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p);
+    void (*samples_first)(struct queue *queue, const struct quantiles_run *run, real *y); /* y (B, D, O, Q) = p */
+    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);           /* *sum: in double */
+    /* m, v and p (n each), in place. Moments below the smallest normal number become 0. */
+    void (*adam)(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
+                 real *p);
 };
+
+/* Slots for so many rows. */
+static inline size_t shared_rows_slots(size_t rows)
+{
+    size_t slots = 1;
+
+    while (slots < 2 * rows)
+        slots *= 2;
+    return slots;
+}
 
 /* The processor's. */
 const struct kernels *tft_kernels_cpu(void);

@@ -7,7 +7,11 @@
 
 #include "halay_types.h"
 
-#ifdef TFT_DOUBLE
+#ifdef TFT_OPAQUE /* neither readable nor writable: to check who looks at numbers (tests/build/device_memory.sh) */
+typedef struct {
+    const float hidden;
+} real;
+#elif defined(TFT_DOUBLE)
 typedef double real;
 #define TFT_DTYPE HALAY_F64
 #else

@@ -94,7 +94,6 @@ static inline struct rows block_at(const struct pass *pass, size_t at, size_t ro
  * which it keeps.
  */
 struct arena {
-    const struct kernels *kernels; /* whose memory it is */
     char *base;
     size_t used;
 };

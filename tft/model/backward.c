@@ -4,7 +4,6 @@
  * (pass_final), so that they can be summed and sent while the layers below are still at work; the inputs' embeddings,
  * which both selections use, come last.
  */
-#include "tft/layers/ascending.h"
 #include "tft/model/network.h"
 
 void gate_rows_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R,
@@ -24,7 +23,8 @@ static void tail_backward(struct tft_workspace *w, const struct pass *pass)
     size_t horizon = model->config.D * pass->B, unseen = rows - horizon;
 
     if (model->config.ascending)
-        ascending_backward(w->output, horizon, model->config.quantile_count, model->columns.targets, w->d_output);
+        kernel_ascending_backward(pass->queue, w->output, horizon, model->config.quantile_count, model->columns.targets,
+                                  w->d_output);
     kernel_zero(pass->queue, unseen * H, w->d_tail);
     linear_backward(pass, &model->output, w->last + unseen * H, w->d_output, horizon, 0, w->d_tail + unseen * H, 0);
     pass_final(pass, model->output_params);

@@ -9,42 +9,14 @@
  * For forecasts of one entity's windows the contexts are computed once, and so are the selections of equal rows (the
  * same hour in several windows).
  */
-#include "tft/layers/ascending.h"
 #include "tft/model/network.h"
-#include <string.h>
-
-/* One column of (B, steps, columns) to (steps, B). */
-static void take_column(const real *from, size_t B, size_t steps, size_t columns, size_t column, real *to)
-{
-    for (size_t b = 0; b < B; b++)
-        for (size_t t = 0; t < steps; t++)
-            to[t * B + b] = from[(b * steps + t) * columns + column];
-}
-
-static void take_code_column(const int32_t *from, size_t B, size_t steps, size_t columns, size_t column, int32_t *to)
-{
-    for (size_t b = 0; b < B; b++)
-        for (size_t t = 0; t < steps; t++)
-            to[t * B + b] = from[(b * steps + t) * columns + column];
-}
-
-/* The padding's contents are never read: the embeddings there are those of 0. */
-static void clear_padding(const struct tft_workspace *w, size_t i, size_t B)
-{
-    for (size_t b = 0; b < B; b++)
-        for (size_t t = 0; t < w->padding[b]; t++)
-            if (w->codes[i])
-                w->codes[i][t * B + b] = 0;
-            else
-                w->x[i][t * B + b] = 0;
-}
 
 static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
-    const struct tft_batch *batch = &w->batch;
+    const struct tft_batch *batch = &w->input;
     const struct tft_columns *columns = &model->columns;
-    size_t B = batch->B;
+    size_t B = w->batch.B;
 
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
@@ -53,14 +25,18 @@ static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
         /* A variable that is not known in the future is neither read nor embedded there. */
         size_t read = is_static || variable->role == TFT_KNOWN ? steps : model->config.E;
 
-        if (variable->embedding.categories)
-            take_code_column(is_static ? batch->static_cats : batch->cats, B, steps,
-                             is_static ? columns->static_cats : columns->cats, variable->column, w->codes[i]);
-        else
-            take_column(is_static ? batch->static_reals : batch->reals, B, steps,
-                        is_static ? columns->static_reals : columns->reals, variable->column, w->x[i]);
-        if (w->padded && !is_static)
-            clear_padding(w, i, B);
+        /* The padding's contents are never read: the embeddings there are those of 0. */
+        struct column column = {
+            .B = B, .steps = steps, .column = variable->column, .padding = is_static ? NULL : padding_of(w)
+        };
+
+        if (variable->embedding.categories) {
+            column.columns = is_static ? columns->static_cats : columns->cats;
+            kernel_take_codes(pass->queue, &column, is_static ? batch->static_cats : batch->cats, w->codes[i]);
+        } else {
+            column.columns = is_static ? columns->static_reals : columns->reals;
+            kernel_take_reals(pass->queue, &column, is_static ? batch->static_reals : batch->reals, w->x[i]);
+        }
         if (!variable->rank1)
             embedding_forward(pass, &variable->embedding, w->x[i], w->codes[i], read * B, w->xi[i]);
     }
@@ -127,7 +103,7 @@ static void selection_forward(struct tft_workspace *w, const struct pass *pass, 
     selection_inputs(w, vsn, row, inputs);
     vsn_forward(&own, vsn, state, (struct vsn_rows){ inputs, context, row, rows }, w->selected + row * H, w->scratch);
     if (w->alike)
-        shared_rows_spread(w, row, R, H, w->selected + row * H);
+        kernel_shared_rows_spread(pass->queue, w->places + row, R, H, w->selected + row * H);
 }
 
 static void selections_forward(struct tft_workspace *w, const struct pass *pass)
@@ -169,7 +145,7 @@ static void tail_forward(struct tft_workspace *w, const struct pass *pass)
     gate_rows_forward(pass, &model->output_gate, &w->output_gate, row, w->fed, w->phi + row * H, rows, w->last);
     linear_forward(pass, &model->output, w->last + unseen * H, horizon, w->output);
     if (model->config.ascending)
-        ascending_forward(w->output, horizon, model->config.quantile_count, model->columns.targets);
+        kernel_ascending(pass->queue, horizon, model->config.quantile_count, model->columns.targets, w->output);
 }
 
 void model_forward(struct tft_workspace *w, const struct pass *pass)

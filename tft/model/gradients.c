@@ -244,8 +244,7 @@ static void step_of_none(const struct tft_workers *workers, const struct tft_ste
 
         if (param->dead)
             continue;
-        kernel_fill(tft_workspace_queue(workers->workspaces[0]), (real)-0.0, param->count,
-                    step->gradients + param->offset);
+        kernel_fill(tft_workspace_queue(workers->workspaces[0]), -0.0, param->count, step->gradients + param->offset);
         if (step->final)
             step->final(step->final_arg, i);
     }

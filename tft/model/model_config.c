@@ -105,7 +105,8 @@ size_t tft_config_width(const struct tft_model_config *config, const struct tft_
         return HALAY_ERR_ARGUMENT;     \
     } while (0)
 
-static enum halay_status check_sizes(struct halay_log *log, const struct tft_model_config *config)
+static enum halay_status check_sizes(struct halay_log *log, const struct kernels *kernels,
+                                     const struct tft_model_config *config)
 {
     if (config->H < 1 || config->H > H_MAX)
         REFUSE("hidden size %zu is outside 1 to %d", config->H, H_MAX);
@@ -115,8 +116,8 @@ static enum halay_status check_sizes(struct halay_log *log, const struct tft_mod
         REFUSE("encoder %zu or horizon %zu is outside 1 to %d steps", config->E, config->D, TFT_STEPS_MAX);
     if (!(config->dropout >= 0 && config->dropout < 1))
         REFUSE("dropout %g is not in [0, 1)", config->dropout);
-    if (config->granule < 1 || config->granule > TFT_GRANULE_MAX)
-        REFUSE("granule %zu is outside 1 to %d samples", config->granule, TFT_GRANULE_MAX);
+    if (config->granule < 1 || config->granule > kernels->granule_most)
+        REFUSE("granule %zu is outside 1 to %zu samples", config->granule, kernels->granule_most);
     if (config->conformance == TFT_PYTORCH_FORECASTING &&
         (config->hidden_continuous < 1 || config->hidden_continuous > config->H))
         REFUSE("hidden continuous size %zu is outside 1 to the hidden size %zu", config->hidden_continuous, config->H);
@@ -149,10 +150,11 @@ static enum halay_status check_variable(struct halay_log *log, const struct tft_
     return HALAY_OK;
 }
 
-enum halay_status config_check(struct halay_log *log, const struct tft_model_config *config)
+enum halay_status config_check(struct halay_log *log, const struct kernels *kernels,
+                               const struct tft_model_config *config)
 {
     size_t roles[TFT_ROLES] = { 0 };
-    enum halay_status status = check_sizes(log, config);
+    enum halay_status status = check_sizes(log, kernels, config);
 
     if (status)
         return status;

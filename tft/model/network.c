@@ -402,8 +402,8 @@ static void add_layers(struct builder *builder)
 enum halay_status tft_model_create(struct halay_log *log, const struct tft_model_config *config,
                                    struct tft_model **model)
 {
-    enum halay_status status = config_check(log, config);
     const struct kernels *kernels = tft_kernels_cpu();
+    enum halay_status status = config_check(log, kernels, config);
     struct tft_model *made;
     struct builder builder;
 

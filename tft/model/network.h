@@ -61,14 +61,17 @@ static inline size_t steps_seen(const struct tft_model *model, enum tft_role rol
 }
 
 /* Logs what would be right if something is wrong. */
-enum halay_status config_check(struct halay_log *log, const struct tft_model_config *config);
+enum halay_status config_check(struct halay_log *log, const struct kernels *kernels,
+                               const struct tft_model_config *config);
 
 struct tft_workspace {
     const struct tft_model *model; /* borrowed */
     void *memory;                  /* owned: the arena */
     struct grn_state *networks;    /* owned */
-    struct tft_batch batch;
-    size_t most; /* samples that the arrays have room for */
+    void *host;                    /* owned: what the host fills and reads, where it cannot do so in `memory` */
+    struct tft_batch batch;        /* the host's */
+    struct tft_batch input;        /* its arrays on the device */
+    size_t most;                   /* samples that the arrays have room for */
 
     /* The batch by variable, time-major. */
     real *x[TFT_VARIABLES_MAX];        /* (T B) or (B) of a real */
@@ -86,6 +89,7 @@ struct tft_workspace {
     real *phi, *enriched;                    /* (T B, H) */
     real *attended, *gated, *fed, *last;     /* (N B, H), N queries */
     real *output, *predictions;              /* (D B, Q O), (B, D, O, Q) */
+    real *forecast;                          /* the host's predictions */
 
     real *d_static, *d_context[CONTEXTS];  /* (B, H) */
     real *d_phi, *d_enriched, *d_sequence; /* (T B, H) */
@@ -101,8 +105,9 @@ struct tft_workspace {
     int alike;      /* forecasts: the samples have the same static inputs, so what follows from them is made of the
                              first one */
     real *scratch;
-    size_t padding[TFT_GRANULE_MAX]; /* encoder steps that a sample lacks */
-    int padded;                      /* whether one lacks any */
+    size_t *padding, *host_padding; /* (B) encoder steps that a sample lacks */
+    int padded;                     /* whether one lacks any */
+    double *loss;
 
     double seconds[TFT_PART_COUNT], sums_seconds, mark; /* sums_seconds: spent in the final callback since mark */
 };
@@ -137,15 +142,11 @@ void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
                       struct vsn_input *inputs);
 
-/* Rows that windows share, computed once (shared_rows.c): the slots that so many rows need; whether all samples have
- * the same static inputs. */
-size_t shared_rows_slots(size_t rows);
+/* Rows that windows share, computed once (shared_rows.c): whether all samples have the same static inputs. */
 int shared_rows_statics(const struct tft_workspace *workspace);
 /* Brings the distinct ones of rows [row, row + R) of a selection's inputs to the front, in their order, and returns how
  * many they are; places[row + r] is then where row + r went, counted from row. */
 size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
-/* rows (R, H), the window's from row on: from the ones in front to all R. */
-void shared_rows_spread(const struct tft_workspace *workspace, size_t row, size_t R, size_t H, real *rows);
 
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);

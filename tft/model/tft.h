@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8, TFT_GRANULE_MAX = 64 };
+enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8 };
 enum { TFT_STEPS_MAX = 100000 }; /* of an encoder, a horizon, a lag, a stride */
 
 /* What the model knows of a variable, in the model's order. A target's past is an input, its future is not. */
@@ -72,10 +72,10 @@ struct tft_model_config {
     enum tft_conformance conformance;
     enum tft_dtype dtype;
     size_t hidden_continuous; /* pytorch-forecasting: width of a real's embedding, 1 to H */
-    size_t granule;           /* samples of a granule, 1 to TFT_GRANULE_MAX */
+    size_t granule;           /* samples of a granule, 1 to the device's granule_most (tft/kernels/kernels.h) */
     size_t variable_count;
     struct tft_variable variables[TFT_VARIABLES_MAX];
-    int ascending; /* nonzero: quantiles cannot cross (tft/layers/ascending.h) */
+    int ascending; /* nonzero: quantiles cannot cross (tft/kernels/kernels.h) */
     int plain;     /* nonzero: the published graph as it stands, without the exact savings; for tests */
 };
 

@@ -4,28 +4,34 @@
  * once (shared_rows.c).
  */
 #include "tft/model/network.h"
-#include <string.h>
 
-/* Where a row of a selection's output was computed. */
-static size_t place_of(const struct tft_workspace *w, size_t row, size_t r)
+/* Row r of weights (rows, V) to the host. */
+static void copy_row(const struct tft_workspace *w, const real *weights, size_t r, size_t V, real *to)
 {
-    return w->alike ? w->places[row + r] : r;
+    kernel_to_host(w->queue, weights + r * V, V * sizeof *to, to);
 }
 
 /* The weights of `steps` steps, the first of which is the window's `row`. */
 static void copy_selection(const struct tft_workspace *w, const struct vsn *vsn, const struct vsn_state *state,
                            size_t row, size_t steps, real *to)
 {
-    size_t B = w->batch.B, V = vsn->V;
+    size_t B = w->batch.B, V = vsn->V, place;
 
+    if (to && !vsn->single && !w->alike) {
+        kernel_swap(w->queue, state->weights, steps, B, V, w->scratch);
+        kernel_to_host(w->queue, w->scratch, B * steps * V * sizeof *to, to);
+        return;
+    }
     for (size_t b = 0; to && b < B; b++)
         for (size_t t = 0; t < steps; t++) {
             real *weights = to + (b * steps + t) * V;
 
-            if (vsn->single)
+            if (vsn->single) {
                 weights[0] = 1;
-            else
-                memcpy(weights, state->weights + place_of(w, row, t * B + b) * V, V * sizeof *weights);
+                continue;
+            }
+            kernel_to_host(w->queue, w->places + row + t * B + b, sizeof place, &place);
+            copy_row(w, state->weights, place, V, weights);
         }
 }
 
@@ -37,7 +43,7 @@ static void copy_statics(const struct tft_workspace *w, real *to)
         if (vsn->single)
             to[b] = 1;
         else
-            memcpy(to + b * vsn->V, w->static_selection.weights + (w->alike ? 0 : b) * vsn->V, vsn->V * sizeof *to);
+            copy_row(w, w->static_selection.weights, w->alike ? 0 : b, vsn->V, to + b * vsn->V);
 }
 
 static void copy_attention(const struct tft_workspace *w, real *to)
@@ -46,7 +52,7 @@ static void copy_attention(const struct tft_workspace *w, real *to)
     size_t D = w->model->config.D, one = D * layer->T, unseen = (layer->N - D) * layer->T;
 
     for (size_t i = 0; to && i < w->batch.B * layer->heads; i++)
-        memcpy(to + i * one, w->attention.a + i * (unseen + one) + unseen, one * sizeof *to);
+        kernel_to_host(w->queue, w->attention.a + i * (unseen + one) + unseen, one * sizeof *to, to + i * one);
 }
 
 void tft_workspace_weights(const struct tft_workspace *w, const struct tft_weights *weights)

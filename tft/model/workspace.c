@@ -4,7 +4,7 @@
  *
  * layout() is run twice, to count and to hand out (tft/layers/pass.h). fini accepts a half-built workspace.
  */
-#include "tft/layers/quantile_loss.h"
+#include "base/memory.h"
 #include "tft/model/network.h"
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +39,10 @@ static size_t scratch_reals(const struct tft_model *model, size_t most)
     return larger(reals, 2 * block_rows_most(kernels, rows, most) * H);
 }
 
-static void layout_batch(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+static void layout_batch(struct arena *arena, const struct tft_model *model, struct tft_batch *batch)
 {
     const struct tft_columns *columns = &model->columns;
-    struct tft_batch *batch = &w->batch;
-    size_t most = w->most;
+    size_t most = model->config.granule;
 
     batch->reals = arena_reals(arena, most * model->T, columns->reals);
     batch->cats = arena_bytes(arena, most * model->T, columns->cats * sizeof *batch->cats);
@@ -54,6 +53,22 @@ static void layout_batch(struct arena *arena, const struct tft_model *model, str
     batch->offsets = arena_reals(arena, most * model->config.D, columns->targets);
     batch->units = arena_reals(arena, most, columns->targets);
     batch->lengths = arena_bytes(arena, most, sizeof *batch->lengths);
+}
+
+/* What the host fills and reads of a device whose memory is not its own. */
+static void layout_host(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+{
+    layout_batch(arena, model, &w->batch);
+    w->host_padding = arena_bytes(arena, w->most, sizeof *w->host_padding);
+    w->forecast = arena_reals(arena, w->most * model->config.D, model->output.out);
+}
+
+static void layout_inputs(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+{
+    size_t most = w->most;
+
+    layout_batch(arena, model, &w->input);
+    w->padding = arena_bytes(arena, most, sizeof *w->padding);
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
         size_t rows = variable->role == TFT_STATIC ? most : most * model->T;
@@ -105,7 +120,7 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     size_t most = w->most, H = model->config.H, outputs = model->output.out;
     size_t rows = model->T * most, tail = model->queries * most, horizon = model->config.D * most;
 
-    layout_batch(arena, model, w);
+    layout_inputs(arena, model, w);
     layout_layers(arena, model, w);
     w->static_vector = arena_reals(arena, most, H);
     w->d_static = arena_reals(arena, most, H);
@@ -125,6 +140,7 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
     w->last = arena_reals(arena, tail, H);
     w->output = arena_reals(arena, horizon, outputs);
     w->predictions = arena_reals(arena, horizon, outputs);
+    w->loss = arena_bytes(arena, 1, sizeof *w->loss);
     w->d_phi = arena_reals(arena, rows, H);
     w->d_enriched = arena_reals(arena, rows, H);
     w->d_sequence = arena_reals(arena, rows, H);
@@ -152,11 +168,44 @@ static enum halay_status open_queue(struct halay_log *log, const struct tft_mode
     return model->kernels->open(log, &needs, &w->queue);
 }
 
+/* The host's part: the device's own arrays where the host may use them. */
+static int alloc_host(const struct tft_model *model, struct tft_workspace *w)
+{
+    struct arena arena = { 0 };
+
+    if (model->kernels->host_memory) {
+        w->batch = w->input;
+        w->host_padding = w->padding;
+        w->forecast = w->predictions;
+        return 1;
+    }
+    layout_host(&arena, model, w);
+    w->host = arena.used == SIZE_MAX ? NULL : halay_aligned_alloc(HALAY_PAGE, arena.used);
+    arena = (struct arena){ .base = w->host };
+    if (w->host)
+        layout_host(&arena, model, w);
+    return w->host != NULL;
+}
+
+/* One block, laid out twice. */
+static size_t alloc_device(const struct tft_model *model, struct tft_workspace *w)
+{
+    struct arena arena = { 0 };
+
+    layout(&arena, model, w);
+    w->memory = arena.used == SIZE_MAX ? NULL : model->kernels->alloc(arena.used);
+    size_t used = arena.used;
+    arena = (struct arena){ .base = w->memory };
+    if (w->memory)
+        layout(&arena, model, w);
+    return used;
+}
+
 enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model, struct tft_workspace **out)
 {
     struct tft_workspace *w = calloc(1, sizeof *w);
-    struct arena arena = { .kernels = model->kernels };
     enum halay_status status = HALAY_ERR_NO_MEMORY;
+    size_t bytes = 0;
 
     if (!w)
         goto no_memory;
@@ -169,18 +218,14 @@ enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_m
     if (status)
         goto err_destroy;
     status = HALAY_ERR_NO_MEMORY;
-    layout(&arena, model, w);
-    w->memory = arena.used == SIZE_MAX ? NULL : model->kernels->alloc(arena.used);
-    if (!w->memory)
+    bytes = alloc_device(model, w);
+    if (!w->memory || !alloc_host(model, w))
         goto no_memory;
-    arena.base = w->memory;
-    arena.used = 0;
-    layout(&arena, model, w);
     *out = w;
     return HALAY_OK;
 
 no_memory:
-    halay_error(log, "no memory for a granule of %zu samples (%zu MB)", model->config.granule, arena.used >> 20);
+    halay_error(log, "no memory for a granule of %zu samples (%zu MB)", model->config.granule, bytes >> 20);
 err_destroy:
     tft_workspace_destroy(w);
     return status;
@@ -192,6 +237,7 @@ void tft_workspace_destroy(struct tft_workspace *workspace)
         return;
     workspace->model->kernels->close(workspace->queue);
     workspace->model->kernels->release(workspace->memory);
+    free(workspace->host);
     free(workspace->networks);
     free(workspace);
 }
@@ -293,6 +339,24 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
     return HALAY_OK;
 }
 
+/* Bring the batch to where the device reads it. */
+static void upload(struct tft_workspace *w)
+{
+    const struct tft_batch *from = &w->batch, *to = &w->input;
+    const struct tft_columns *columns = &w->model->columns;
+    size_t B = from->B, rows = B * w->model->T, targets = B * w->model->config.D * columns->targets;
+
+    if (w->model->kernels->host_memory)
+        return;
+    kernel_to_device(w->queue, from->reals, rows * columns->reals * sizeof(real), to->reals);
+    kernel_to_device(w->queue, from->cats, rows * columns->cats * sizeof *to->cats, to->cats);
+    kernel_to_device(w->queue, from->static_reals, B * columns->static_reals * sizeof(real), to->static_reals);
+    kernel_to_device(w->queue, from->static_cats, B * columns->static_cats * sizeof *to->static_cats, to->static_cats);
+    kernel_to_device(w->queue, from->targets, targets * sizeof(real), to->targets);
+    kernel_to_device(w->queue, from->weights, targets * sizeof(real), to->weights);
+    kernel_to_device(w->queue, w->host_padding, B * sizeof *w->padding, w->padding);
+}
+
 /* What the layers need to know of the batch besides its samples. */
 static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from, real *gradients)
 {
@@ -304,9 +368,10 @@ static struct pass pass_of(struct tft_workspace *w, const struct tft_pass *from,
     w->alike = 0;
     w->padded = 0;
     for (size_t b = 0; b < batch->B; b++) {
-        w->padding[b] = w->model->config.E - batch->lengths[b];
-        w->padded |= w->padding[b] > 0;
+        w->host_padding[b] = w->model->config.E - batch->lengths[b];
+        w->padded |= w->host_padding[b] > 0;
     }
+    upload(w);
     return (struct pass){ .queue = w->queue,
                           .p = from->params,
                           .g = gradients,
@@ -368,52 +433,53 @@ static void final_timed(void *arg, size_t param)
     timed->workspace->sums_seconds += now() - begin;
 }
 
-static struct quantile_loss loss_of(const struct tft_workspace *workspace, const struct tft_pass *pass)
+static struct quantiles_run quantiles_of(const struct tft_workspace *workspace, const struct tft_pass *pass)
 {
     const struct tft_model *model = workspace->model;
 
-    return (struct quantile_loss){ .quantiles = model->config.quantiles,
+    return (struct quantiles_run){ .D = model->config.D,
+                                   .B = workspace->batch.B,
                                    .Q = model->config.quantile_count,
                                    .O = model->columns.targets,
-                                   .B = workspace->batch.B,
-                                   .D = model->config.D,
-                                   .scale = pass->loss_scale * model->loss_factor };
+                                   .quantiles = model->config.quantiles,
+                                   .scale = pass->loss_scale * model->loss_factor,
+                                   .p = workspace->output,
+                                   .y = workspace->input.targets,
+                                   .w = workspace->input.weights };
 }
 
 void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss)
 {
-    const struct tft_model_config *config = &workspace->model->config;
-    const struct tft_batch *batch = &workspace->batch;
+    const struct quantiles_run run = quantiles_of(workspace, pass);
     struct timed_final timed = { workspace, pass };
     struct pass own = pass_of(workspace, pass, gradients);
 
-    own.dropout = dropout_of(config->dropout, pass->seed, pass->step, batch->position);
+    own.dropout = dropout_of(workspace->model->config.dropout, pass->seed, pass->step, workspace->batch.position);
     own.final = final_timed;
     own.final_arg = &timed;
     model_forward(workspace, &own);
-    const struct quantile_loss of = loss_of(workspace, pass);
-    *loss = quantile_loss(&of, workspace->output, batch->targets, batch->weights, workspace->d_output);
+    kernel_quantile_loss(workspace->queue, &run, workspace->loss, workspace->d_output);
     workspace_clock(workspace, TFT_PART_LOSS);
     model_backward(workspace, &own);
+    kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
 }
 
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
                        double *loss)
 {
-    const struct tft_batch *batch = &workspace->batch;
-    const struct quantile_loss of = loss_of(workspace, pass);
+    const struct quantiles_run run = quantiles_of(workspace, pass);
     struct pass own = pass_of(workspace, pass, NULL);
 
     save_forecasts(workspace, pass->version, &own);
     model_forward(workspace, &own);
-    if (loss)
-        *loss = quantile_loss(&of, workspace->output, batch->targets, batch->weights, NULL);
-    for (size_t b = 0; b < of.B; b++)
-        for (size_t t = 0; t < of.D; t++)
-            for (size_t o = 0; o < of.O; o++)
-                for (size_t q = 0; q < of.Q; q++)
-                    workspace->predictions[((b * of.D + t) * of.O + o) * of.Q + q] =
-                        workspace->output[(t * of.B + b) * of.Q * of.O + q * of.O + o];
-    *predictions = workspace->predictions;
+    if (loss) {
+        kernel_quantile_loss(workspace->queue, &run, workspace->loss, NULL);
+        kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
+    }
+    kernel_samples_first(workspace->queue, &run, workspace->predictions);
+    if (workspace->forecast != workspace->predictions)
+        kernel_to_host(workspace->queue, workspace->predictions, run.B * run.D * run.O * run.Q * sizeof(real),
+                       workspace->forecast);
+    *predictions = workspace->forecast;
     workspace_clock(workspace, TFT_PART_LOSS);
 }

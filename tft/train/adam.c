@@ -4,8 +4,8 @@
  * per tensor waits for that tensor alone; clipping by the global norm is two rounds: all norms, then all updates.
  */
 #include "tft/train/adam.h"
-#include "tft/kernels/vector.h"
-#include <float.h>
+#include "tft/kernels/call.h"
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@ struct work {
     real *params;
     const real *gradients;
     const struct tft_adam_peers *peers;
-    int update;         /* this round updates */
-    int measure;        /* this round waits and takes norms */
-    double rate, scale; /* learning rate of this step; of all gradients, unless clipping is per tensor */
+    int update;  /* this round updates */
+    int measure; /* this round waits and takes norms */
+    double rate; /* learning rate of this step */
     atomic_size_t next;
     atomic_int failure; /* first error's status */
 };
@@ -32,78 +32,59 @@ void tft_adam_defaults(struct tft_adam *adam)
 
 void tft_adam_fini(struct tft_adam *adam)
 {
+    for (int i = 0; i < adam->queue_count; i++)
+        adam->kernels->close(adam->queues[i]);
+    if (adam->kernels)
+        adam->kernels->release(adam->squares_there);
+    free(adam->queues);
     free(adam->squares);
-    adam->squares = NULL;
+    adam->queues = NULL;
+    adam->squares = adam->squares_there = NULL;
+    adam->queue_count = 0;
 }
 
-TFT_VECTOR static double sum_of_squares(const real *x, size_t n)
+/* What the steps use, at the first one. */
+static enum halay_status prepare(struct tft_adam *adam, int threads, size_t count)
 {
-    double sum = 0;
+    const struct queue_needs needs = { 0 };
+    enum halay_status status = HALAY_OK;
 
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < n; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sum;
-}
-
-/* A moment to which nothing is added any more (an embedding's row that is not seen again) would stay subnormal for
- * ever, since rounding to nearest keeps it from reaching zero, and make its vectors ten times slower. */
-TFT_INLINE real normal_or_zero(real x)
-{
-#ifdef TFT_DOUBLE
-    const real least = DBL_MIN;
-#else
-    const real least = FLT_MIN;
-#endif
-    real size = x < 0 ? -x : x;
-
-    return size < least ? 0 : x;
-}
-
-/* The factors of one update; rest is 1 - beta, taken in double. */
-struct factors {
-    real scale, beta1, beta2, rest1, rest2, rate, decay, epsilon;
-};
-
-TFT_VECTOR static void update(real *restrict p, real *restrict m, real *restrict v, const real *restrict gradient,
-                              size_t n, const struct factors *factors)
-{
-    const real scale = factors->scale, beta1 = factors->beta1, beta2 = factors->beta2, rest1 = factors->rest1,
-               rest2 = factors->rest2, rate = factors->rate, decay = factors->decay, epsilon = factors->epsilon;
-
-    for (size_t i = 0; i < n; i++) {
-        real g = gradient[i] * scale;
-
-        m[i] = normal_or_zero(beta1 * m[i] + rest1 * g);
-        v[i] = normal_or_zero(beta2 * v[i] + rest2 * g * g);
-        p[i] -= rate * m[i] / ((real)sqrt(v[i]) + epsilon) + decay * p[i];
+    if (adam->squares)
+        return HALAY_OK;
+    if (!adam->kernels)
+        adam->kernels = tft_kernels_cpu();
+    adam->squares = calloc(count, sizeof *adam->squares);
+    adam->squares_there = adam->kernels->alloc(count * sizeof *adam->squares);
+    adam->queues = calloc((size_t)threads, sizeof *adam->queues);
+    if (!adam->squares || !adam->squares_there || !adam->queues)
+        status = HALAY_ERR_NO_MEMORY;
+    for (; !status && adam->queue_count < threads; adam->queue_count++)
+        status = adam->kernels->open(NULL, &needs, &adam->queues[adam->queue_count]);
+    if (status) {
+        adam->queue_count -= adam->queue_count > 0;
+        tft_adam_fini(adam);
     }
+    return status;
 }
 
-static double clip_scale(double clip, double squares)
-{
-    double norm = sqrt(squares);
-
-    return norm > clip ? clip / norm : 1; /* a norm that is NaN leaves the gradient as it is */
-}
-
-static void update_param(const struct work *work, size_t i)
+/* With clipping by the global norm, of all tensors: others and dead ones have 0. */
+static void update_param(const struct work *work, struct queue *queue, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
     size_t at = param->offset, place = adam->offsets ? adam->offsets[i] : at;
-    double scale = adam->clip_mode == TFT_CLIP_TENSOR ? clip_scale(adam->clip, adam->squares[i]) : work->scale;
+    int global = adam->clip_mode == TFT_CLIP_GLOBAL;
+    const double *squares = global ? adam->squares_there : adam->squares_there + i;
+    const struct adam_run run = { .beta1 = adam->beta1,
+                                  .beta2 = adam->beta2,
+                                  .epsilon = adam->epsilon,
+                                  .rate = work->rate,
+                                  .decay = adam->learning_rate * adam->weight_decay,
+                                  .clip = adam->clip,
+                                  .squares = adam->clip_mode == TFT_CLIP_NONE ? NULL : squares,
+                                  .count = global ? work->table->count : 1 };
 
-    const struct factors factors = { .scale = (real)scale,
-                                     .beta1 = (real)adam->beta1,
-                                     .beta2 = (real)adam->beta2,
-                                     .rest1 = (real)(1 - adam->beta1),
-                                     .rest2 = (real)(1 - adam->beta2),
-                                     .rate = (real)work->rate,
-                                     .decay = (real)(adam->learning_rate * adam->weight_decay),
-                                     .epsilon = (real)adam->epsilon };
-
-    update(work->params + at, adam->m + place, adam->v + place, work->gradients + at, param->count, &factors);
+    kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + place, adam->v + place, work->params + at);
 }
 
 static int is_mine(const struct work *work, size_t i)
@@ -114,9 +95,9 @@ static int is_mine(const struct work *work, size_t i)
 static void run_round(void *arg, int thread)
 {
     struct work *work = arg;
+    struct queue *queue = work->adam->queues[thread];
     size_t k;
 
-    (void)thread;
     while (!atomic_load(&work->failure) && (k = atomic_fetch_add(&work->next, 1)) < work->table->count) {
         size_t i = work->table->count - 1 - k;
         const struct tft_param *param = &work->table->params[i];
@@ -131,14 +112,15 @@ static void run_round(void *arg, int thread)
                 atomic_compare_exchange_strong(&work->failure, &none, (int)status);
                 return;
             }
-            work->adam->squares[i] = sum_of_squares(work->gradients + param->offset, param->count);
+            kernel_squares(queue, work->gradients + param->offset, param->count, work->adam->squares_there + i);
         }
         if (work->update) {
-            update_param(work, i);
+            update_param(work, queue, i);
             if (work->peers->done)
                 work->peers->done(work->peers->arg, i);
         }
     }
+    kernel_to_host(queue, work->adam->squares_there, 0, work->adam->squares); /* waits */
 }
 
 static double all_squares(const struct work *work)
@@ -158,27 +140,28 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
     int global = adam->clip_mode == TFT_CLIP_GLOBAL;
     enum halay_status status;
     double t = (double)(adam->step + 1);
+    size_t bytes = table->count * sizeof *adam->squares;
     struct work work = { .adam = adam,
                          .table = table,
                          .params = params,
                          .gradients = gradients,
                          .peers = peers ? peers : &none,
                          .measure = 1,
-                         .update = !global,
-                         .scale = 1 };
+                         .update = !global };
 
-    if (!adam->squares)
-        adam->squares = calloc(table->count, sizeof *adam->squares);
-    if (!adam->squares)
-        return HALAY_ERR_NO_MEMORY;
-    memset(adam->squares, 0, table->count * sizeof *adam->squares); /* of other ranks' tensors */
+    status = prepare(adam, tft_pool_threads(pool), table->count);
+    if (status)
+        return status;
+    memset(adam->squares, 0, bytes); /* of other ranks' tensors */
+    kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
     work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
     tft_pool_run(pool, run_round, &work);
+    kernel_to_host(adam->queues[0], adam->squares_there, bytes, adam->squares);
     status = (enum halay_status)atomic_load(&work.failure);
     if (!status && global && work.peers->sum)
         status = work.peers->sum(work.peers->arg, adam->squares, table->count);
     if (!status && global) {
-        work.scale = clip_scale(adam->clip, all_squares(&work));
+        kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
         work.measure = 0;
         work.update = 1;
         atomic_store(&work.next, 0);

@@ -15,6 +15,7 @@
 #ifndef HALAY_TFT_ADAM_H
 #define HALAY_TFT_ADAM_H
 
+#include "tft/kernels/kernels.h"
 #include "tft/kernels/threads.h"
 #include "tft/model/params.h"
 
@@ -30,7 +31,12 @@ struct tft_adam {
     /* (table->count), borrowed: where each tensor's moments lie in m and v; SIZE_MAX: another rank updates it. NULL: at
      * the parameters' offsets, and all are this rank's. */
     const size_t *offsets;
-    double *squares; /* owned: each tensor's sum of squares in the current step; NULL until the first */
+    const struct kernels *kernels; /* of the device where all blocks lie; NULL: the processor */
+    /* Owned, NULL until the first step: */
+    double *squares;       /* each tensor's sum of squares in the current step; 0 of dead ones */
+    double *squares_there; /* the same on the device */
+    struct queue **queues; /* (queue_count): one for each thread of the pool, the same in all steps */
+    int queue_count;
 };
 
 /* All zero but beta .9 and .999, epsilon 1e-7, learning rate 1e-3, clip .01 per tensor. The caller sets m and v. */

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device whose memory the host cannot touch: the processor's kernels on pages that are open only while one of them
+ * runs, so that anybody else's look is a fault. It takes all rows as one block and finds no equal ones. Loss,
+ * gradients, an update and forecasts are the processor's.
+ */
+#include "perf/trainer/synthetic.h"
+#include "tests/tft/model_helpers.h"
+#include "tft/model/network.h"
+#include "tft/train/adam.h"
+#include <sys/mman.h>
+
+enum { FAR_BYTES = 64 << 20 };
+
+/* One block for all, handed out from its beginning and given back at the end. */
+static char *far;
+static size_t far_used;
+
+static void far_open_pages(void)
+{
+    REQUIRE(mprotect(far, FAR_BYTES, PROT_READ | PROT_WRITE) == 0);
+}
+
+static void far_close_pages(void)
+{
+    REQUIRE(mprotect(far, FAR_BYTES, PROT_NONE) == 0);
+}
+
+static void *far_alloc(size_t bytes)
+{
+    void *memory = far + far_used;
+
+    far_used += (bytes + 4095) / 4096 * 4096;
+    return far_used <= FAR_BYTES ? memory : NULL;
+}
+
+static void far_release(void *memory)
+{
+    (void)memory;
+}
+
+#define FAR(member, params, args)       \
+    static void far_##member params     \
+    {                                   \
+        far_open_pages();               \
+        tft_kernels_cpu()->member args; \
+        far_close_pages();              \
+    }
+
+FAR(begin, (struct queue * queue, const real *params, const real *folded), (queue, params, folded))
+FAR(to_device, (struct queue * queue, const void *host, size_t bytes, void *memory), (queue, host, bytes, memory))
+FAR(to_host, (struct queue * queue, const void *memory, size_t bytes, void *host), (queue, memory, bytes, host))
+FAR(copy, (struct queue * queue, const void *from, size_t bytes, void *to), (queue, from, bytes, to))
+FAR(fill, (struct queue * queue, double value, size_t n, real *y), (queue, value, n, y))
+FAR(product, (struct queue * queue, const struct product *product), (queue, product))
+FAR(add, (struct queue * queue, const real *x, size_t n, real *y), (queue, x, n, y))
+FAR(rows_add, (struct queue * queue, const real *b, size_t R, size_t W, real *y), (queue, b, R, W, y))
+FAR(rows_fill, (struct queue * queue, const real *row, size_t R, size_t W, real *y), (queue, row, R, W, y))
+FAR(rows_sum, (struct queue * queue, const real *x, size_t R, size_t W, int add, real *sum), (queue, x, R, W, add, sum))
+FAR(samples_sum, (struct queue * queue, const real *x, size_t R, size_t B, size_t W, real *sum),
+    (queue, x, R, B, W, sum))
+FAR(swap, (struct queue * queue, const real *x, size_t A, size_t B, size_t C, real *y), (queue, x, A, B, C, y))
+FAR(take_reals, (struct queue * queue, const struct column *column, const real *x, real *y), (queue, column, x, y))
+FAR(take_codes, (struct queue * queue, const struct column *column, const int32_t *x, int32_t *y),
+    (queue, column, x, y))
+FAR(rows_take, (struct queue * queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y),
+    (queue, table, codes, R, W, y))
+FAR(rows_put, (struct queue * queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table),
+    (queue, x, codes, R, W, table))
+FAR(outer, (struct queue * queue, const real *x, const real *wb, size_t R, size_t W, real *y), (queue, x, wb, R, W, y))
+FAR(outer_add, (struct queue * queue, const real *x, const real *w, size_t R, size_t W, real *y),
+    (queue, x, w, R, W, y))
+FAR(outer_sum, (struct queue * queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w),
+    (queue, d_y, x, R, W, d_w))
+FAR(norm, (struct queue * queue, const struct norm *norm, real *y, real *inverse, real *z),
+    (queue, norm, y, inverse, z))
+FAR(norm_output, (struct queue * queue, const struct norm *norm, const real *xhat, real *z), (queue, norm, xhat, z))
+FAR(norm_backward, (struct queue * queue, const struct norm_backward *backward), (queue, backward))
+FAR(elu, (struct queue * queue, size_t n, real *x), (queue, n, x))
+FAR(elu_backward, (struct queue * queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum),
+    (queue, e, R, W, add, d_e, sum))
+FAR(dropout,
+    (struct queue * queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep, real *u),
+    (queue, rows, x, bias, keep, u))
+FAR(dropout_backward, (struct queue * queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d),
+    (queue, dropout, keep, n, d))
+FAR(gate, (struct queue * queue, const struct gate *gate), (queue, gate))
+FAR(gate_backward, (struct queue * queue, const struct gate_backward *backward), (queue, backward))
+FAR(softmax, (struct queue * queue, size_t R, size_t V, real *z), (queue, R, V, z))
+FAR(softmax_backward, (struct queue * queue, const real *w, size_t R, size_t V, real *d_w), (queue, w, R, V, d_w))
+FAR(weigh, (struct queue * queue, const struct weigh *weigh, int add, real *out), (queue, weigh, add, out))
+FAR(weigh_backward, (struct queue * queue, const struct weigh *weigh, const real *d_out, real *d_z, real *d_weights),
+    (queue, weigh, d_out, d_z, d_weights))
+FAR(resample, (struct queue * queue, const real *mask, size_t in, size_t out, real *s), (queue, mask, in, out, s))
+FAR(resample_backward, (struct queue * queue, const real *mask, const real *d_s, size_t in, size_t out, real *d_mask),
+    (queue, mask, d_s, in, out, d_mask))
+FAR(lstm, (struct queue * queue, const struct lstm_run *run), (queue, run))
+FAR(lstm_backward, (struct queue * queue, const struct lstm_run *run, const struct lstm_gradient *gradient),
+    (queue, run, gradient))
+FAR(attention, (struct queue * queue, const struct attention_run *run, real *mean), (queue, run, mean))
+FAR(attention_backward,
+    (struct queue * queue, const struct attention_run *run, const struct attention_gradient *gradient),
+    (queue, run, gradient))
+FAR(ascending, (struct queue * queue, size_t R, size_t Q, size_t O, real *o), (queue, R, Q, O, o))
+FAR(ascending_backward, (struct queue * queue, const real *p, size_t R, size_t Q, size_t O, real *d_p),
+    (queue, p, R, Q, O, d_p))
+FAR(quantile_loss, (struct queue * queue, const struct quantiles_run *run, double *loss, real *d_p),
+    (queue, run, loss, d_p))
+FAR(samples_first, (struct queue * queue, const struct quantiles_run *run, real *y), (queue, run, y))
+FAR(squares, (struct queue * queue, const real *x, size_t n, double *sum), (queue, x, n, sum))
+FAR(adam, (struct queue * queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v, real *p),
+    (queue, run, gradient, n, m, v, p))
+
+static struct kernels table;
+
+static enum halay_status far_open(struct halay_log *log, const struct queue_needs *needs, struct queue **queue)
+{
+    enum halay_status status = tft_kernels_cpu()->open(log, needs, queue);
+
+    if (!status)
+        ((struct queue_head *)(void *)*queue)->kernels = &table;
+    return status;
+}
+
+static void wrap_rows(void)
+{
+    table.begin = far_begin;
+    table.to_device = far_to_device;
+    table.to_host = far_to_host;
+    table.copy = far_copy;
+    table.fill = far_fill;
+    table.product = far_product;
+    table.add = far_add;
+    table.rows_add = far_rows_add;
+    table.rows_fill = far_rows_fill;
+    table.rows_sum = far_rows_sum;
+    table.samples_sum = far_samples_sum;
+    table.swap = far_swap;
+    table.take_reals = far_take_reals;
+    table.take_codes = far_take_codes;
+    table.rows_take = far_rows_take;
+    table.rows_put = far_rows_put;
+    table.outer = far_outer;
+    table.outer_add = far_outer_add;
+    table.outer_sum = far_outer_sum;
+}
+
+static void wrap_layers(void)
+{
+    table.norm = far_norm;
+    table.norm_output = far_norm_output;
+    table.norm_backward = far_norm_backward;
+    table.elu = far_elu;
+    table.elu_backward = far_elu_backward;
+    table.dropout = far_dropout;
+    table.dropout_backward = far_dropout_backward;
+    table.gate = far_gate;
+    table.gate_backward = far_gate_backward;
+    table.softmax = far_softmax;
+    table.softmax_backward = far_softmax_backward;
+    table.weigh = far_weigh;
+    table.weigh_backward = far_weigh_backward;
+    table.resample = far_resample;
+    table.resample_backward = far_resample_backward;
+    table.lstm = far_lstm;
+    table.lstm_backward = far_lstm_backward;
+    table.attention = far_attention;
+    table.attention_backward = far_attention_backward;
+    table.ascending = far_ascending;
+    table.ascending_backward = far_ascending_backward;
+    table.quantile_loss = far_quantile_loss;
+    table.samples_first = far_samples_first;
+    table.squares = far_squares;
+    table.adam = far_adam;
+}
+
+static void make_table(void)
+{
+    table = *tft_kernels_cpu();
+    table.name = "far";
+    table.block_rows = SIZE_MAX;
+    table.host_memory = 0;
+    table.alloc = far_alloc;
+    table.release = far_release;
+    table.open = far_open;
+    table.shared_rows_gather = NULL;
+    table.shared_rows_spread = NULL;
+    wrap_rows();
+    wrap_layers();
+}
+
+/* What a run leaves, all of it in the host's memory. */
+struct results {
+    double loss, forecast_loss, norm;
+    real *gradients, *params, *forecast;
+};
+
+static real *host_reals(size_t n)
+{
+    real *x = calloc(n, sizeof *x);
+
+    REQUIRE(x);
+    return x;
+}
+
+/* Dead parameters' places are never written. */
+static real *device_reals(struct queue *queue, const struct kernels *kernels, const real *from, size_t n)
+{
+    real *x = kernels->alloc(n * sizeof *x);
+
+    REQUIRE(x);
+    kernel_to_device(queue, from, n * sizeof *x, x);
+    return x;
+}
+
+static void load(struct tft_workspace *workspace, size_t B)
+{
+    struct tft_batch *batch = tft_workspace_batch(workspace, B, 5);
+
+    REQUIRE(tft_synthetic_fill((void *)workspace->model, 0, batch) == HALAY_OK);
+    batch->lengths[0] = 2;
+    batch->weights[1] = 0;
+}
+
+static void ignore(void *arg, size_t param)
+{
+    (void)arg;
+    (void)param;
+}
+
+static void run(const struct tft_model_config *config, const struct kernels *kernels, size_t B, struct results *r)
+{
+    struct tft_model *model;
+    struct tft_workspace *workspace;
+    struct tft_pool *pool;
+    struct tft_adam adam;
+    const real *forecast;
+    real *params, *gradients;
+
+    REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK && tft_pool_create(NULL, 1, &pool) == HALAY_OK);
+    model->kernels = kernels;
+    REQUIRE(tft_workspace_create(NULL, model, &workspace) == HALAY_OK);
+    size_t n = tft_model_param_count(model), outputs = B * config->D * model->output.out;
+    struct queue *queue = tft_workspace_queue(workspace);
+
+    *r = (struct results){ .gradients = host_reals(n), .params = host_reals(n), .forecast = host_reals(outputs) };
+    params = device_reals(queue, kernels, r->gradients, n);
+    gradients = device_reals(queue, kernels, r->gradients, n);
+    tft_adam_defaults(&adam);
+    adam.kernels = kernels;
+    adam.clip_mode = TFT_CLIP_GLOBAL;
+    adam.m = device_reals(queue, kernels, r->params, n);
+    adam.v = device_reals(queue, kernels, r->params, n);
+    fill_values(r->params, n, 3);
+    kernel_to_device(queue, r->params, n * sizeof(real), params);
+    const struct tft_pass pass = { .params = params, .seed = 11, .step = 4, .loss_scale = 0.5, .final = ignore };
+    load(workspace, B);
+    tft_model_gradient(workspace, &pass, gradients, &r->loss);
+    kernel_to_host(queue, gradients, n * sizeof(real), r->gradients);
+    REQUIRE(tft_adam_step(&adam, pool, tft_model_params(model), params, gradients, NULL, &r->norm) == HALAY_OK);
+    kernel_to_host(queue, params, n * sizeof(real), r->params);
+    load(workspace, B);
+    tft_model_predict(workspace, &pass, &forecast, &r->forecast_loss);
+    memcpy(r->forecast, forecast, outputs * sizeof(real));
+    tft_adam_fini(&adam);
+    tft_workspace_destroy(workspace);
+    tft_pool_destroy(pool);
+    tft_model_destroy(model);
+    if (kernels == tft_kernels_cpu()) {
+        free(params);
+        free(gradients);
+        free(adam.m);
+        free(adam.v);
+    }
+    far_used = 0;
+}
+
+static double difference(const real *a, const real *b, size_t n)
+{
+    double most = 0, largest = 1e-9;
+
+    for (size_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)(a[i] - b[i])));
+        largest = fmax(largest, fabs((double)a[i]));
+    }
+    return most / largest;
+}
+
+static void compare(enum tft_conformance conformance, size_t statics, int ascending, double dropout)
+{
+    const size_t B = 3;
+    struct tft_model_config config;
+    struct tft_model *model;
+    struct results near, there;
+
+    tiny_config(&config, statics, 1 + statics % 2);
+    config.conformance = conformance;
+    config.hidden_continuous = 4;
+    config.ascending = ascending;
+    config.dropout = dropout;
+    config.E = 50; /* several blocks of the processor */
+    REQUIRE(tft_model_create(NULL, &config, &model) == HALAY_OK);
+    size_t n = tft_model_param_count(model), outputs = B * config.D * model->output.out;
+    tft_model_destroy(model);
+    run(&config, tft_kernels_cpu(), B, &near);
+    run(&config, &table, B, &there);
+    CHECK(fabs(near.loss - there.loss) < 1e-10 * near.loss, "loss %.12g, far %.12g", near.loss, there.loss);
+    CHECK(fabs(near.norm - there.norm) < 1e-9 * near.norm, "norm %.12g, far %.12g", near.norm, there.norm);
+    CHECK(fabs(near.forecast_loss - there.forecast_loss) < 1e-9 * near.forecast_loss);
+    CHECK(difference(near.gradients, there.gradients, n) < 1e-10, "gradients");
+    CHECK(difference(near.params, there.params, n) < 1e-6, "updated parameters");
+    CHECK(difference(near.forecast, there.forecast, outputs) < 1e-6, "forecasts");
+    free(near.gradients);
+    free(near.params);
+    free(near.forecast);
+    free(there.gradients);
+    free(there.params);
+    free(there.forecast);
+}
+
+int main(void)
+{
+    far = mmap(NULL, FAR_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(far != MAP_FAILED);
+    make_table();
+    compare(TFT_PUBLISHED, 3, 0, 0.25);
+    compare(TFT_PUBLISHED, 0, 1, 0);
+    compare(TFT_NVIDIA, 1, 0, 0.25);
+    compare(TFT_PYTORCH_FORECASTING, 2, 0, 0.25);
+    munmap(far, FAR_BYTES);
+    return test_end();
+}
