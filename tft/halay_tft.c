@@ -17,6 +17,7 @@ static const struct command {
     { "prepare", "read CSV files by a schema, write one file of prepared data", tft_cmd_prepare },
     { "train", "train a model on prepared data (also under halayrun or mpirun)", sagemaker_train },
     { "evaluate", "score a trained model on prepared data, beside naive forecasts", tft_cmd_evaluate },
+    { "calibrate", "find how far intervals must move to hold what they promise", tft_cmd_calibrate },
     { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
     { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
     { "explain", "say which inputs and which past steps the forecasts rely on", tft_cmd_explain },

@@ -12,6 +12,7 @@
 struct request {
     const char *checkpoint, *data, *json, *csv;
     struct tft_window_choice windows;
+    int calibrate; /* -1: as the run's configuration says */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -22,6 +23,8 @@ static const struct halay_option option_rows[] = {
     { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(windows.split), .words = tft_split_names },
     { "--stride", NULL, "N", "steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
       SETS(windows.stride), .least = 1, .most = TFT_STEPS_MAX },
+    { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
+      SETS(calibrate), .words = tft_calibrate_words },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
       SETS(json) },
     { "--csv", NULL, "FILE", "write the scores of all values, by horizon and by entity as a table", HALAY_OPTION_TEXT,
@@ -53,8 +56,12 @@ static enum halay_status evaluate(struct halay_log *log, const struct request *r
     if (!status && s.rank == 0)
         status = tft_score_output_open(log, r->csv, &csv);
     if (!status)
-        status = tft_inference_evaluate(&s, r->windows.split,
-                                        r->windows.stride ? r->windows.stride : s.data.schema.stride, &result);
+        status = tft_inference_calibrate(&s, r->checkpoint, r->calibrate);
+    struct tft_window_choice windows = r->windows;
+    if (!windows.stride)
+        windows.stride = s.data.schema.stride;
+    if (!status)
+        status = tft_inference_evaluate(&s, &windows, NULL, NULL, &result);
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there are no scores");
     if (!status && s.rank == 0)
@@ -70,7 +77,7 @@ static enum halay_status evaluate(struct halay_log *log, const struct request *r
 
 int tft_cmd_evaluate(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.split = TFT_TEST };
+    struct request r = { .windows.split = TFT_TEST, .calibrate = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)

@@ -23,6 +23,7 @@ struct request {
     struct halay_arguments files;
     int from_end; /* one forecast for each entity from its last row; windows is unused */
     struct tft_window_choice windows;
+    int calibrate; /* -1: as the run's configuration says */
     int json;
 };
 
@@ -40,6 +41,8 @@ static const struct halay_option option_rows[] = {
       SETS(windows.split), .words = tft_split_names },
     { "--stride", NULL, "N", "with --split: steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
       SETS(windows.stride), .least = 1, .most = TFT_STEPS_MAX },
+    { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
+      SETS(calibrate), .words = tft_calibrate_words },
     { "--format", NULL, "csv|jsonl", "jsonl: JSON lines (by OUT's name; csv)", HALAY_OPTION_TEXT, SETS(format) },
     { "--out", "-o", "FILE", "the file to write; - is standard output", HALAY_OPTION_TEXT, SETS(out) },
     { .name = NULL },
@@ -132,16 +135,21 @@ static enum halay_status choose_windows(const struct request *r, struct tft_infe
 }
 
 /* Print what was forecast, unless the forecasts themselves go to standard output. */
-static enum halay_status print_window_count(const struct request *r, const struct tft_windows *windows)
+static enum halay_status print_window_count(const struct request *r, const struct tft_inference *s,
+                                            const struct tft_windows *windows)
 {
     size_t shorter = tft_windows_short(windows);
+    json_t *shares = s->calibrator.data ? tft_calibrator_json(&s->calibrator) : NULL;
+    char calibrated[200];
 
+    tft_calibrator_describe(shares, calibrated, sizeof calibrated);
+    json_decref(shares);
     if (!strcmp(r->out, "-"))
         return HALAY_OK;
     printf("%zu windows", windows->count);
     if (shorter)
         printf(", %zu of them with a shorter encoder", shorter);
-    putchar('\n');
+    printf(*calibrated ? "\nintervals calibrated %s\n" : "\n", calibrated);
     if (!fflush(stdout))
         return HALAY_OK;
     halay_error(r->log, "cannot write to standard output");
@@ -160,6 +168,8 @@ static enum halay_status predict(const struct request *r)
         status = read_new_files(r, &s);
     if (!status)
         status = choose_windows(r, &s, &windows);
+    if (!status)
+        status = tft_inference_calibrate(&s, r->checkpoint, r->calibrate);
     if (!status)
         status = tft_inference_forecaster(&s, &windows, 0, &forecaster);
     if (!status && s.rank == 0)
@@ -180,7 +190,7 @@ static enum halay_status predict(const struct request *r)
     if (!status && out.file)
         status = tft_output_commit(&out);
     if (!status && s.rank == 0)
-        status = print_window_count(r, &windows);
+        status = print_window_count(r, &s, &windows);
     tft_output_abort(&out);
     tft_forecaster_fini(&forecaster);
     tft_windows_fini(&windows);
@@ -190,7 +200,7 @@ static enum halay_status predict(const struct request *r)
 
 int tft_cmd_predict(struct halay_log *log, char **argv)
 {
-    struct request r = { .log = log, .windows.split = (enum tft_split)AT_END };
+    struct request r = { .log = log, .windows.split = (enum tft_split)AT_END, .calibrate = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)

@@ -20,6 +20,7 @@
 struct request {
     const char *run, *data, *out;
     struct tft_window_choice windows;
+    int calibrate; /* -1: as the run's configuration says */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -31,6 +32,8 @@ static const struct halay_option option_rows[] = {
       .words = tft_split_names },
     { "--stride", NULL, "N", "steps between its windows (the horizon)", HALAY_OPTION_NUMBER, SETS(windows.stride),
       .least = 1, .most = TFT_STEPS_MAX },
+    { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
+      SETS(calibrate), .words = tft_calibrate_words },
     { "--out", "-o", "FILE", "the page", HALAY_OPTION_TEXT, SETS(out) },
     { .name = NULL },
 };
@@ -99,17 +102,19 @@ static size_t choose_positions(const struct tft_windows *w, uint64_t *numbers)
 struct drawing {
     struct tft_inference *inference;
     struct tft_report *report;
+    uint64_t numbers[FORECASTS_MAX];
+    size_t count;
 };
 
-static enum halay_status draw(void *arg, size_t position, const struct tft_window *w, const float *p)
+/* The drawing number k, of a forecast. */
+static enum halay_status draw(const struct drawing *d, size_t k, const struct tft_window *w, const float *p)
 {
-    const struct drawing *d = arg;
     const struct tft_data *data = &d->inference->data;
-    struct tft_report_forecast *f = &d->report->forecasts[position];
+    struct tft_report_forecast *f = &d->report->forecasts[k];
     const struct tft_entity *e = &data->entities[w->entity];
     const struct tft_list *q = &d->inference->run.config.quantiles;
     size_t D = data->schema.horizon, median = tft_median_of(q->values, q->count);
-    size_t O = data->schema.target_count, o = position % O; /* each shows one of the targets */
+    size_t O = data->schema.target_count, o = k % O; /* each shows one of the targets */
     const struct tft_scaler *s = tft_data_target_scaler(data, w->entity, o);
     char moment[40];
 
@@ -137,32 +142,39 @@ static enum halay_status draw(void *arg, size_t position, const struct tft_windo
     tft_schema_print_time(&data->schema, tft_data_time(data, w->entity, w->origin), moment, sizeof moment);
     snprintf(f->title, sizeof f->title, "%.60s%s%.60s, from %.16s", e->id, O > 1 ? ", " : "",
              O > 1 ? data->schema.inputs[data->schema.targets[o]].name : "", moment);
-    d->report->forecast_count = position + 1;
     return HALAY_OK;
 }
 
-static enum halay_status make_forecasts(struct tft_inference *s, enum tft_split split, size_t stride,
-                                        struct tft_report *report)
+static enum halay_status draw_chosen(void *arg, size_t position, const struct tft_window *w, const float *p)
+{
+    const struct drawing *d = arg;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t k = 0; k < d->count && !status; k++)
+        if (d->numbers[k] == position)
+            status = draw(d, k, w, p);
+    return status;
+}
+
+/* Score the windows, and keep some of the forecasts for drawing. */
+static enum halay_status make_scores(struct tft_inference *s, const struct tft_window_choice *choice,
+                                     struct tft_report *report)
 {
     struct tft_windows windows = { 0 };
-    struct tft_forecaster forecaster = { 0 };
-    uint64_t numbers[FORECASTS_MAX];
     struct drawing drawing = { .inference = s, .report = report };
-    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
+    enum halay_status status = tft_windows_init(s->log, &s->data, choice->split, choice->stride, &windows);
 
     report->forecasts = calloc(FORECASTS_MAX, sizeof *report->forecasts);
     if (!status && !report->forecasts)
         status = HALAY_ERR_NO_MEMORY;
-    if (!status)
-        status = tft_inference_forecaster(s, &windows, 0, &forecaster);
     if (!status) {
-        size_t n = choose_positions(&windows, numbers);
-        forecaster.gather.numbers = numbers;
-        status = tft_forecast(&forecaster, n, draw, &drawing);
+        drawing.count = choose_positions(&windows, drawing.numbers);
+        status = tft_inference_evaluate(s, choice, draw_chosen, &drawing, &report->scores);
     }
+    if (!status)
+        report->forecast_count = drawing.count;
     if (status == HALAY_ERR_NO_MEMORY)
         halay_error(s->log, "no memory for the forecasts to draw");
-    tft_forecaster_fini(&forecaster);
     tft_windows_fini(&windows);
     return status;
 }
@@ -204,11 +216,13 @@ static enum halay_status report_run(struct halay_log *log, const struct request 
         status = read_metrics(log, r->run, &page.metrics);
     if (!status && r->data) {
         status = tft_inference_init(log, r->run, r->data, &s);
-        size_t stride = r->windows.stride ? r->windows.stride : s.data.schema.horizon;
+        struct tft_window_choice windows = r->windows;
+        if (!windows.stride)
+            windows.stride = s.data.schema.horizon;
         if (!status)
-            status = tft_inference_evaluate(&s, r->windows.split, stride, &page.scores);
+            status = tft_inference_calibrate(&s, r->run, r->calibrate);
         if (!status)
-            status = make_forecasts(&s, r->windows.split, stride, &page);
+            status = make_scores(&s, &windows, &page);
     }
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there is no page");
@@ -222,7 +236,7 @@ static enum halay_status report_run(struct halay_log *log, const struct request 
 
 int tft_cmd_report(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.split = TFT_TEST };
+    struct request r = { .windows.split = TFT_TEST, .calibrate = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)

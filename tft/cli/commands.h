@@ -11,6 +11,7 @@ int tft_cmd_prepare(struct halay_log *log, char **argv);
 int tft_cmd_train(struct halay_log *log, char **argv);
 int tft_cmd_evaluate(struct halay_log *log, char **argv);
 int tft_cmd_explain(struct halay_log *log, char **argv);
+int tft_cmd_calibrate(struct halay_log *log, char **argv);
 int tft_cmd_predict(struct halay_log *log, char **argv);
 int tft_cmd_backtest(struct halay_log *log, char **argv);
 int tft_cmd_export(struct halay_log *log, char **argv);

@@ -145,6 +145,41 @@ enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_
     return status;
 }
 
+/* The row of an entity where those begin that precede its row `first`; that row itself: there are none. */
+static size_t preceding_from(const struct tft_data *d, size_t entity, size_t first, size_t count)
+{
+    size_t D = d->schema.horizon, least = d->schema.min_encoder;
+    size_t begin = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
+
+    least = begin > least ? begin : least;
+    size_t there_are = first > least ? (first - least) / D : 0;
+    return first - (there_are < count ? there_are : count) * D;
+}
+
+enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct tft_windows *list, size_t count,
+                                             struct tft_windows *windows)
+{
+    const struct tft_data *d = list->data;
+    size_t D = d->schema.horizon, gap = 0;
+    struct tft_windows w = { .data = d, .stride = D };
+    struct list l = { .log = log, .w = &w };
+    enum halay_status status = HALAY_OK;
+
+    for (size_t r = 0; r < list->run_count && !status; r++) {
+        size_t entity = list->runs[r].entity, first = list->runs[r].origin - d->entities[entity].first;
+        if (r && list->runs[r - 1].entity == entity)
+            continue;
+        size_t from = preceding_from(d, entity, first, count);
+        if (from < first)
+            status = add_windows(&l, entity, 0, from, first - D, &gap);
+    }
+    if (status)
+        tft_windows_fini(&w);
+    else
+        *windows = w;
+    return status;
+}
+
 void tft_windows_fini(struct tft_windows *windows)
 {
     free(windows->runs);

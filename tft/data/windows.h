@@ -41,6 +41,10 @@ enum halay_status tft_windows_init_between(struct halay_log *log, const struct t
 /* One window for each entity, whose targets are its last `horizon` rows; an entity that is too short has none. */
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
                                         struct tft_windows *windows);
+/* Up to `count` windows of each entity, the horizon apart, that precede its first one in another list by one horizon or
+ * more, and whose targets lie behind the training span. */
+enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct tft_windows *list, size_t count,
+                                             struct tft_windows *windows);
 void tft_windows_fini(struct tft_windows *windows);
 
 /* Windows of the entities before one (which may be one behind the last). */

@@ -18,6 +18,8 @@ enum kind { WHOLE, REAL, WORD, LIST, TEXT };
 #define AT(member) offsetof(struct tft_run_config, member)
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
+const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", NULL };
+
 /* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the default. WORD: only the first `offered` of
  * the words are accepted. */
 static const struct key {
@@ -77,6 +79,10 @@ static const struct key {
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
     { "sampling", WORD, AT(sampling), 0, 0, 0, 0, WORDS("uniform", "scale"), 2,
       "which windows train_samples takes: any, or preferably those of entities with large values" },
+    { "calibrate", WORD, AT(calibrate), 0, 0, 0, 0, tft_calibrate_words, 3,
+      "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
+      "rolling: "
+      "as the latest windows before each forecast say" },
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
       "steps between checkpoints, besides the one before each evaluation" },
     { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
@@ -88,8 +94,9 @@ static const struct key {
 enum { KEYS = sizeof keys / sizeof *keys, OPTION_NAME = 40, OPTION_WORDS = 7 };
 
 /* What a run may change when it resumes. */
-static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time", "patience",  "threads",
-                                         "checkpoint_every", "commit_every", "keep",     "init_from", "strategy" };
+static const char *const free_keys[] = { "epochs",    "max_steps",        "max_time",     "patience",
+                                         "threads",   "checkpoint_every", "commit_every", "keep",
+                                         "init_from", "strategy",         "calibrate" };
 
 static int is_free(const char *name)
 {

@@ -22,6 +22,7 @@ enum tft_lr_schedule { TFT_LR_CONSTANT, TFT_LR_WARMUP, TFT_LR_COSINE, TFT_LR_PLA
 enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL, TFT_CLIP_BY_NONE };
 enum tft_optimizer { TFT_OPTIMIZER_ADAM, TFT_OPTIMIZER_ADAMW };
 enum tft_sampling { TFT_SAMPLING_UNIFORM, TFT_SAMPLING_SCALE };
+enum tft_calibrate_word { TFT_CALIBRATE_NONE, TFT_CALIBRATE_CONFORMAL, TFT_CALIBRATE_ROLLING };
 enum tft_lr_scaling { TFT_LR_UNSCALED, TFT_LR_LINEAR, TFT_LR_SQRT };
 
 struct tft_list {
@@ -46,9 +47,12 @@ struct tft_run_config {
     int64_t accumulate, seed, dtype, deterministic, granule, conformance, strategy, device, threads;
     int64_t hidden_continuous_size, crossing;
     double ema;
-    int64_t sampling, checkpoint_every, commit_every, keep;
+    int64_t sampling, calibrate, checkpoint_every, commit_every, keep;
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };
+
+/* The words of `calibrate`, and NULL. */
+extern const char *const tft_calibrate_words[];
 
 void tft_run_config_defaults(struct tft_run_config *config);
 

@@ -171,7 +171,7 @@ void tft_run_discard(const char *folder)
     free(checkpoints);
 }
 
-static void print_crc_of_params(const struct tft_param_table *table, const float *params, char text[16])
+void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16])
 {
     uLong crc = crc32_z(crc32(0, NULL, 0), (const unsigned char *)params, table->reals * sizeof *params);
 
@@ -187,7 +187,7 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     snprintf(of_step, sizeof of_step, "%lld", step);
-    print_crc_of_params(table, params, of_params);
+    tft_run_print_crc(table, params, of_params);
     json_t *metadata =
         json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
     if (path && metadata)
@@ -256,7 +256,7 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
         status = HALAY_ERR_FORMAT;
     }
-    print_crc_of_params(tft_model_params(r->model), r->params, of_params);
+    tft_run_print_crc(tft_model_params(r->model), r->params, of_params);
     if (!status && crc_of_params && strcmp(crc_of_params, of_params)) {
         halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
         status = HALAY_ERR_FORMAT;

@@ -7,6 +7,7 @@
  *   model.safetensors   the best weights: the parameters of the best evaluation so far. Its metadata has the step, the
  *                       parameters' CRC-32, and that of run.json, so that another run's parameters are not mistaken for
  *                       this one's
+ *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/train/progress.h)
  *   checkpoints/        what training resumes from (tft/run/checkpoints.h), unless --checkpoints names another folder
  *
@@ -46,6 +47,9 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
 /* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct tft_run *run);
 void tft_run_fini(struct tft_run *run);
+
+/* The CRC-32 that stands for parameters, in hexadecimal digits. */
+void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16]);
 
 /* Were these data prepared by the run's schema and scalers? Logs what differs. */
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *run, const char *path,

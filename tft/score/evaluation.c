@@ -198,6 +198,8 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
         snprintf(name, sizeof name, "%zu", a->data->schema.seasons[k / O]);
         json_object_set_new(naive, name, naive_json(&a->naive[k]));
     }
+    if (scores && a->result.uncalibrated)
+        json_object_set_new(scores, "uncalibrated", tft_scores_intervals_json(&a->result.uncalibrated[target]));
     if (scores && why)
         json_object_set(scores, "no_mase", why);
     json_decref(why);

@@ -10,6 +10,7 @@
 
 #include "halay.h"
 #include "tft/run/batches.h"
+#include "tft/score/calibrator.h"
 
 /* A granule that was forecast, while its workspace still holds it. */
 struct tft_forecast_granule {
@@ -30,7 +31,8 @@ struct tft_forecaster {
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
-    tft_forecast_look look; /* NULL: none */
+    struct tft_calibrator *calibrator; /* NULL: forecasts are as the model says */
+    tft_forecast_look look;            /* NULL: none */
     void *look_arg;
     size_t more;          /* numbers of each window that it writes */
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */

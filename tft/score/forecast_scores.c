@@ -23,6 +23,7 @@ static void score_row(struct scorer *s, size_t entity, size_t row, size_t h, con
         const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
         struct tft_scores *scores = &s->result->scores[o];
         size_t Q = scores->quantile_count;
+        double naive_error = s->naive ? s->naive[o].mean_error[entity] : 0;
         double unscaled[TFT_SCORE_QUANTILES_MAX], y = d->values[(row + 1) * d->real_count - O + o], loss = 0;
         if (!d->present[row * O + o])
             continue;
@@ -32,8 +33,12 @@ static void score_row(struct scorer *s, size_t entity, size_t row, size_t h, con
             loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
         s->result->loss_sum += loss * tft_data_weight(d, row);
-        tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled,
-                       s->naive ? s->naive[o].mean_error[entity] : 0);
+        tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled, naive_error);
+        if (!s->result->uncalibrated)
+            continue;
+        for (size_t q = 0; q < Q; q++)
+            unscaled[q] = tft_scaler_undo(scaler, (double)s->forecaster->calibrator->before[(h * O + o) * Q + q]);
+        tft_scores_add(&s->result->uncalibrated[o], entity, h, d->target[row * O + o], unscaled, naive_error);
     }
 }
 
@@ -51,31 +56,53 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
     return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
 }
 
-enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
-                                           const struct tft_data *data, struct tft_forecast_scores *result)
+static void free_scores(struct tft_scores *scores, size_t count)
+{
+    for (size_t o = 0; scores && o < count; o++)
+        tft_scores_fini(&scores[o]);
+    free(scores);
+}
+
+/* (targets) empty sums. */
+static struct tft_scores *make_scores(struct halay_log *log, const double *quantiles, size_t quantile_count,
+                                      const struct tft_data *data)
 {
     size_t O = data->schema.target_count;
-    struct tft_forecast_scores r = { .scores = calloc(O, sizeof *r.scores) };
-    enum halay_status status = r.scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    struct tft_scores *scores = calloc(O, sizeof *scores);
+    enum halay_status status = scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
     if (status)
         halay_error(log, "no memory for scores");
-    for (size_t o = 0; o < O && !status; o++, r.target_count++)
-        status =
-            tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, data->entity_count, &r.scores[o]);
+    for (size_t o = 0; o < O && !status; o++)
+        status = tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, data->entity_count, &scores[o]);
     if (status)
-        tft_forecast_scores_fini(&r);
-    else
-        *result = r;
-    return status;
+        free_scores(scores, O);
+    return status ? NULL : scores;
+}
+
+enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
+                                           const struct tft_data *data, struct tft_forecast_scores *result)
+{
+    struct tft_scores *scores = make_scores(log, quantiles, quantile_count, data);
+
+    if (!scores)
+        return HALAY_ERR_NO_MEMORY;
+    *result = (struct tft_forecast_scores){ .target_count = data->schema.target_count, .scores = scores };
+    return HALAY_OK;
 }
 
 enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count, const struct tft_naive *naive,
                                           tft_forecast_take also, void *arg, struct tft_forecast_scores *r)
 {
     struct scorer s = { .forecaster = f, .naive = naive, .also = also, .arg = arg, .result = r };
-    enum halay_status status = tft_forecast(f, count, score_window, &s);
     size_t n = 0;
+
+    if (f->calibrator && !r->uncalibrated)
+        r->uncalibrated =
+            make_scores(f->log, r->scores[0].quantiles, r->scores[0].quantile_count, f->gather.windows->data);
+    if (f->calibrator && !r->uncalibrated)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = tft_forecast(f, count, score_window, &s);
 
     for (size_t o = 0; o < r->target_count; o++)
         n += r->scores[o].all.n;
@@ -101,8 +128,7 @@ enum halay_status tft_forecast_scores_of(struct tft_forecaster *f, size_t count,
 
 void tft_forecast_scores_fini(struct tft_forecast_scores *result)
 {
-    for (size_t o = 0; o < result->target_count; o++)
-        tft_scores_fini(&result->scores[o]);
-    free(result->scores);
+    free_scores(result->scores, result->target_count);
+    free_scores(result->uncalibrated, result->target_count);
     *result = (struct tft_forecast_scores){ 0 };
 }

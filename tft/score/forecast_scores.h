@@ -11,9 +11,11 @@
 
 struct tft_forecast_scores {
     size_t target_count;
-    struct tft_scores *scores; /* owned: (targets), each in its own unit */
-    double loss_sum;           /* over measured targets and quantiles: scaled quantile loss times the row's weight */
-    double loss;               /* that divided by the number of measured targets, times the model's factor */
+    struct tft_scores *scores;       /* owned: (targets), each in its own unit */
+    struct tft_scores *uncalibrated; /* owned: (targets), of the same forecasts as the model says; NULL: there is no
+                                        calibrator */
+    double loss_sum; /* over measured targets and quantiles: scaled quantile loss times the row's weight */
+    double loss;     /* that divided by the number of measured targets, times the model's factor */
 };
 
 /* Empty sums. Nothing is held on error. */

@@ -45,12 +45,26 @@ enum halay_status tft_inference_init(struct halay_log *log, const char *checkpoi
 
 void tft_inference_fini(struct tft_inference *s)
 {
+    tft_calibrator_fini(&s->calibrator);
     tft_workers_destroy(s->workers);
     tft_pool_destroy(s->pool);
     tft_data_fini(&s->data);
     tft_run_fini(&s->run);
     halay_fini(s->ctx);
     memset(s, 0, sizeof *s);
+}
+
+enum halay_status tft_inference_calibrate(struct tft_inference *s, const char *folder, int word)
+{
+    struct tft_calibration calibration;
+    enum tft_calibrate_word method = (enum tft_calibrate_word)(word < 0 ? s->run.config.calibrate : word);
+
+    if (method == TFT_CALIBRATE_NONE)
+        return HALAY_OK;
+    enum halay_status status = tft_calibration_load(s->log, folder, &s->run, &s->data, &calibration);
+    if (status)
+        return status;
+    return tft_calibrator_init(s->log, &s->data, method == TFT_CALIBRATE_ROLLING, &calibration, &s->calibrator);
 }
 
 enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct tft_windows *windows, size_t more,
@@ -62,18 +76,22 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
                                            .workers = s->workers,
                                            .gather = { .windows = windows },
                                            .params = s->run.params,
-                                           .more = more };
-    return tft_forecaster_init(forecaster);
+                                           .more = more,
+                                           .calibrator = s->calibrator.data ? &s->calibrator : NULL };
+    enum halay_status status = tft_calibrate_recall(forecaster);
+    return status ? status : tft_forecaster_init(forecaster);
 }
 
-static json_t *describe_evaluation(struct tft_inference *s, enum tft_split split, size_t stride,
+static json_t *describe_evaluation(struct tft_inference *s, const struct tft_window_choice *choice,
                                    const struct tft_evaluation *a)
 {
-    json_t *head = json_pack("{ss sI sI sI}", "split", tft_split_names[split], "windows", (json_int_t)a->windows,
-                             "short_windows", (json_int_t)a->short_windows, "stride", (json_int_t)stride);
+    json_t *head =
+        json_pack("{ss sI sI sI}", "split", tft_split_names[choice->split], "windows", (json_int_t)a->windows,
+                  "short_windows", (json_int_t)a->short_windows, "stride", (json_int_t)choice->stride);
+    json_t *calibration = s->calibrator.data ? tft_calibrator_json(&s->calibrator) : json_null();
     json_t *scores = tft_evaluation_json(a);
 
-    if (!head || !scores || json_object_update(head, scores) ||
+    if (!head || !scores || json_object_set_new(head, "calibration", calibration) || json_object_update(head, scores) ||
         json_object_set_new(head, "loss", json_real(a->result.loss)) ||
         json_object_set_new(head, "step", json_integer(s->run.step))) {
         json_decref(head);
@@ -83,15 +101,16 @@ static json_t *describe_evaluation(struct tft_inference *s, enum tft_split split
     return head;
 }
 
-enum halay_status tft_inference_evaluate(struct tft_inference *s, enum tft_split split, size_t stride, json_t **result)
+enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct tft_window_choice *choice,
+                                         tft_forecast_take also, void *arg, json_t **result)
 {
     struct tft_windows windows = { 0 };
     struct tft_forecaster forecaster = { 0 };
     struct tft_evaluation a = { 0 };
-    enum halay_status status = tft_windows_init(s->log, &s->data, split, stride, &windows);
+    enum halay_status status = tft_windows_init(s->log, &s->data, choice->split, choice->stride, &windows);
 
     if (!status && !windows.count) {
-        halay_error(s->log, "the data hold no window of split '%s'", tft_split_names[split]);
+        halay_error(s->log, "the data hold no window of split '%s'", tft_split_names[choice->split]);
         status = HALAY_ERR_FORMAT;
     }
     if (!status)
@@ -99,9 +118,9 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, enum tft_split
     if (!status)
         status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a);
     if (!status)
-        status = tft_evaluation_add(&a, &forecaster, NULL, NULL);
+        status = tft_evaluation_add(&a, &forecaster, also, arg);
     if (!status) {
-        *result = describe_evaluation(s, split, stride, &a);
+        *result = describe_evaluation(s, choice, &a);
         if (!*result) {
             halay_error(s->log, "no memory for the result");
             status = HALAY_ERR_NO_MEMORY;

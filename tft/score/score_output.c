@@ -3,6 +3,7 @@
  * Scores as a table for people and as JSON for programs.
  */
 #include "tft/score/score_output.h"
+#include "tft/score/calibrator.h"
 #include "tft/score/forecast_file.h"
 #include "tft/score/naive.h"
 #include "tft/score/scores.h"
@@ -76,6 +77,7 @@ static void print_range(const char *over, const json_t *list, const char *key)
 
 static void print_score(const json_t *r, const char *key, const json_t *value)
 {
+    const json_t *before = json_object_get(r, "uncalibrated");
     const char *why = strcmp(key, "mase") ? NULL : json_string_value(json_object_get(r, "no_mase"));
 
     if (!json_is_number(value)) {
@@ -87,6 +89,8 @@ static void print_score(const json_t *r, const char *key, const json_t *value)
         print_range("horizon", json_object_get(r, "by_horizon"), key);
         print_range("entity", json_object_get(r, "by_entity"), key);
     }
+    if (json_is_number(json_object_get(before, key)))
+        printf("   %.4g as the model says", number(before, key, NULL));
     printf("\n");
 }
 
@@ -129,7 +133,8 @@ static void print_scores(const json_t *r, const char *median)
 
 static void print_table(const json_t *r, const struct tft_list *quantiles)
 {
-    char median[32];
+    char median[32], calibrated[200];
+    const json_t *calibration = json_object_get(r, "calibration");
     const json_t *targets = json_object_get(r, "targets");
     const char *name;
     json_t *scores;
@@ -142,6 +147,10 @@ static void print_table(const json_t *r, const struct tft_list *quantiles)
     if (shorter)
         printf("%lld of them with a shorter encoder, ", shorter);
     printf("%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
+    if (json_is_object(calibration)) {
+        tft_calibrator_describe(calibration, calibrated, sizeof calibrated);
+        printf("intervals calibrated %s\n", calibrated);
+    }
     if (targets)
         printf("\nmean of %zu targets\n", json_object_size(targets));
     print_scores(r, median);

@@ -235,6 +235,15 @@ static void put_intervals(const struct tft_scores *s, const struct tft_sums *sum
     json_object_set_new(object, "crossing", per_value((double)sums->crossed, sums->n));
 }
 
+json_t *tft_scores_intervals_json(const struct tft_scores *s)
+{
+    json_t *object = json_pack("{so}", "q_risk", tft_scores_q_risk_json(s, &s->all));
+
+    if (object)
+        put_intervals(s, &s->all, object);
+    return object;
+}
+
 /* Add the scores of some sums to an object. */
 static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
 {
@@ -322,8 +331,9 @@ static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
 
 json_t *tft_scores_mean_json(json_t *const *of, size_t n)
 {
-    static const char *const with_unit[] = { "mae",       "rmse",       "width", "interval_score", "wis", "crps",
-                                             "by_entity", "by_horizon", "naive", "no_mase",        NULL };
+    static const char *const with_unit[] = { "mae",   "rmse",    "width",        "interval_score",
+                                             "wis",   "crps",    "by_entity",    "by_horizon",
+                                             "naive", "no_mase", "uncalibrated", NULL };
     json_t *mean = json_object();
     const char *key;
     json_t *value;

@@ -59,6 +59,9 @@ json_t *tft_scores_mean_q_risk_json(const struct tft_scores *scores, size_t targ
 json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *scores, size_t targets);
 /* {"p10": ...} of some sums, null without values; NULL if there is no memory. */
 json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
+/* Those of all values together that have to do with intervals, and q_risk. NULL if there
+ * is no memory. */
+json_t *tft_scores_intervals_json(const struct tft_scores *scores);
 /* All keys of `evaluate` that scores give, null where there is no value; ids (entities) name the entities. NULL if
  * there is no memory. */
 json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);

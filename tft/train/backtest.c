@@ -10,6 +10,7 @@
 #include "tft/data/paths.h"
 #include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
+#include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
 #include "tft/score/forecast_file.h"
 #include "tft/train/exchange.h"
@@ -241,10 +242,29 @@ static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tf
     return status;
 }
 
+/* Give the forecaster of a fit a calibrator, if forecasts are calibrated. */
+static enum halay_status calibrate_fit(struct backtest *b, const char *folder, const struct tft_run *run,
+                                       struct tft_forecaster *f, struct tft_calibrator *calibrator)
+{
+    int is_rolling = b->config->calibrate == TFT_CALIBRATE_ROLLING;
+    struct tft_calibration calibration;
+
+    if (b->config->calibrate == TFT_CALIBRATE_NONE)
+        return HALAY_OK;
+    enum halay_status status = tft_calibration_load(b->log, folder, run, b->data, &calibration);
+    if (!status)
+        status = tft_calibrator_init(b->log, b->data, is_rolling, &calibration, calibrator);
+    if (status)
+        return status;
+    f->calibrator = calibrator;
+    return tft_calibrate_recall(f);
+}
+
 static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char *folder)
 {
     struct tft_run run = { 0 };
     struct tft_windows windows = { 0 };
+    struct tft_calibrator calibrator = { 0 };
     struct tft_pool *pool = NULL;
     size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
     int64_t end = moment(b, last + b->before.horizon);
@@ -262,9 +282,12 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
     if (!status) {
         f.model = run.model;
         f.params = run.params;
-        status = add_forecasts(b, fit, &run, &f);
+        status = calibrate_fit(b, folder, &run, &f, &calibrator);
     }
+    if (!status)
+        status = add_forecasts(b, fit, &run, &f);
     tft_forecaster_fini(&f);
+    tft_calibrator_fini(&calibrator);
     tft_workers_destroy(f.workers);
     tft_pool_destroy(pool);
     tft_windows_fini(&windows);

@@ -20,12 +20,14 @@
 #include "base/clock.h"
 #include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
+#include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
 #include "tft/score/forecast_scores.h"
 #include "tft/train/rate_finder.h"
 #include "tft/train/trainer.h"
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -310,6 +312,62 @@ static enum halay_status say_naive(struct tft_trainer *t)
     return HALAY_OK;
 }
 
+/* Rank 0 reads the best parameters into all ranks' memory; *step: theirs. */
+static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t *step)
+{
+    struct tft_run run = { 0 };
+    int32_t failed = 0;
+    enum halay_status status = t->rank == 0 ? tft_run_load(t->log, t->options->folder, &run) : HALAY_OK,
+                      heard = HALAY_OK;
+
+    failed = status != HALAY_OK;
+    if (!status && t->rank == 0) {
+        memcpy(params, run.params, t->table->reals * sizeof *params);
+        *step = run.step;
+        tft_run_fini(&run);
+    }
+    if (t->ranks > 1)
+        heard = halay_broadcast(t->ctx, "best read", &failed, 1, HALAY_I32, 0);
+    if (!status && !heard && !failed && t->ranks > 1)
+        heard = halay_broadcast(t->ctx, "best", params, t->table->reals, HALAY_F32, 0);
+    if (status || heard)
+        return status ? status : heard;
+    return failed ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+/* Calibrate the best parameters, if the configuration asks for it. All ranks call it. */
+static enum halay_status calibrate(struct tft_trainer *t)
+{
+    float *params = t->config->calibrate ? malloc(t->table->reals * sizeof *params) : NULL;
+    json_t *document = NULL;
+    int64_t step = 0;
+    char text[200];
+
+    if (!t->config->calibrate)
+        return HALAY_OK;
+    if (!params) {
+        halay_error(t->log, "no memory for the parameters to calibrate");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status = read_best(t, params, &step);
+    const struct tft_forecaster forecaster = {
+        .log = t->log, .ctx = t->ctx, .model = t->model, .workers = t->workers, .params = params
+    };
+    if (!status)
+        status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, &document);
+    if (!status && t->rank == 0)
+        status = tft_calibration_save(t->log, t->options->folder, t->table, params, step, document);
+    if (!status && t->rank == 0) {
+        tft_calibrate_describe(document, t->data, text, sizeof text);
+        tft_progress_say(&t->progress, "%s", text);
+    }
+    if (status == HALAY_ERR_CANCELED && t->rank == 0)
+        halay_error(t->log, "interrupted by a signal; 'halay-tft calibrate' calibrates the run");
+    json_decref(document);
+    free(params);
+    return status;
+}
+
 /* A run that was resumed or restored may be over, but for an evaluation that is due. */
 int tft_trainer_is_over(const struct tft_trainer *t)
 {
@@ -359,6 +417,8 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
         say_end(&t);
     if (!status && t.rank == 0)
         status = say_naive(&t);
+    if (!status && !t.interrupted)
+        status = calibrate(&t);
     int leaves_nothing =
         status && t.begun && !t.saved && !(options->elastic && t.state.step); /* other ranks may continue there */
     tft_trainer_fini(&t);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calibration: the factors (tft/score/conformal.h) that a run's validation windows give, for each target, horizon and
+ * band: of each entity that has enough windows, and of all entities together.
+ *
+ * It is the file calibration.json of a run's folder:
+ *
+ *     {"format": 1, "parameters": CRC-32 of those it was made with, "step": theirs, "quantiles": [...],
+ *      "windows": how many, "targets": {NAME: {"by_horizon": FACTORS, "by_entity": {ID: FACTORS}}}}
+ *
+ * FACTORS is a list for each horizon of a factor for each band; null where there were too few values. An entity without
+ * any is left out.
+ */
+#ifndef HALAY_TFT_CALIBRATION_H
+#define HALAY_TFT_CALIBRATION_H
+
+#include "tft/data/data.h"
+#include "tft/run/run_folder.h"
+#include "tft/score/conformal.h"
+
+struct tft_calibration {
+    size_t target_count, horizon, band_count, quantile_count, median, windows;
+    struct tft_band bands[TFT_BANDS_MAX];
+    double *by_horizon; /* owned: (targets, horizon, bands); NAN: none */
+    double *by_entity;  /* owned: (entries, targets, horizon, bands) */
+    size_t *entry;      /* owned: (the data's entities) which of these; SIZE_MAX: none */
+};
+
+/* Where an entity's factors come from. */
+enum tft_calibrated_by { TFT_BY_RECENT, TFT_BY_ENTITY, TFT_BY_HORIZON, TFT_BY_NOTHING, TFT_CALIBRATED_BY_COUNT };
+
+/* Write a calibration into a folder. document: its keys quantiles, windows and targets (tft_calibrate), to which
+ * what identifies the parameters is added. */
+enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const struct tft_param_table *table,
+                                       const float *params, long long step, json_t *document);
+/* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): there is none; HALAY_ERR_FORMAT: it belongs to
+ * other parameters. Nothing is held on error. */
+enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
+                                       const struct tft_data *data, struct tft_calibration *calibration);
+/* No factors. Nothing is held on error. */
+enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_list *quantiles,
+                                       const struct tft_data *data, struct tft_calibration *calibration);
+void tft_calibration_fini(struct tft_calibration *calibration);
+
+/* The factor of a band, NAN if there is none, and whose it is. */
+double tft_calibration_factor(const struct tft_calibration *calibration, size_t entity, size_t target, size_t horizon,
+                              size_t band, enum tft_calibrated_by *by);
+
+#endif
