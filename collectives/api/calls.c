@@ -201,18 +201,6 @@ enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, 
     return launch_allreduce(c, in, out, count, coll);
 }
 
-enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
-                                                     size_t piece_count, enum halay_dtype dtype,
-                                                     enum halay_reduction op, struct halay_coll **coll)
-{
-    struct halay_coll *c;
-    enum halay_status status = take_allreduce(group, dtype, op, &c);
-
-    if (status == HALAY_OK)
-        status = set_pieces(c, pieces, piece_count);
-    return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
-}
-
 enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
                                                     enum halay_dtype dtype, enum halay_reduction op,
                                                     struct halay_coll **coll)

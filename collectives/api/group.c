@@ -423,11 +423,6 @@ void halay_group_set_absent(struct halay_group *group, int ranks)
     group->absent = ranks;
 }
 
-void halay_group_set_chunks(struct halay_group *group, int shift)
-{
-    group->chunk_shift = shift;
-}
-
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode)
 {
     const char *why;

@@ -24,22 +24,14 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
 /* Averages started from now on are divided by the number of ranks less `absent`. All ranks call it alike. */
 void halay_group_set_absent(struct halay_group *group, int ranks);
 
-/* Private data of collectives that are started from now on go through shared memory, and lists are packed, 2^shift
- * times as much at a time as otherwise. All ranks do the same. For tests, which have little data. */
-enum { HALAY_CHUNK_SHIFT_MOST = 3 }; /* and least: -3 */
-void halay_group_set_chunks(struct halay_group *group, int shift);
-
-/* In-place all-reduce of a list of pieces. pieces is borrowed until the end. Without copies where every rank's pieces
- * are in shared memory; through the group's scratch otherwise. */
-enum halay_status halay_group_allreduce_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
-                                                     size_t piece_count, enum halay_dtype dtype,
-                                                     enum halay_reduction op, struct halay_coll **coll);
 /* All-reduce of lists: the elements of in, multiplied by its factors and converted to `dtype`, are reduced; the
- * results, multiplied by the factors of out, are written. */
+ * results, multiplied by the factors of out, are written. In place if both are one array. The arrays are borrowed until
+ * the end. Without copies where every rank's pieces are in shared memory and need no conversion; through the group's
+ * scratch otherwise. */
 enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
                                                     enum halay_dtype dtype, enum halay_reduction op,
                                                     struct halay_coll **coll);
-/* As allreduce_pieces for a broadcast of bytes (count of a piece: bytes). */
+/* The same in place for a broadcast of bytes (count of a piece: bytes). */
 enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
                                                      size_t piece_count, int root, struct halay_coll **coll);
 

@@ -79,7 +79,7 @@ struct halay_group {
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
     int absent;                                             /* ranks that an average is not divided by */
-    int chunk_shift;                                        /* halay_group_set_chunks */
+    int chunk_shift;                                        /* 0; for tests, which have little data: coll.h */
     int is_checked;                                         /* ranks compare what they call first (check.h) */
     const struct halay_algorithm *forced[HALAY_COLL_COUNT]; /* NULL: choose by table */
     int hosts;                                              /* that the ranks are on */

@@ -217,7 +217,7 @@ static inline void coll_reduce2(const struct halay_coll *c, void *dst, const voi
 /* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c).
  * Around any algorithm their state takes halay_packed_state bytes, of which they clear what they need. */
 extern const struct halay_algorithm_ops halay_packed;
-#define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, unless halay_group_set_chunks says otherwise */
+#define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, but for chunk_shift */
 size_t halay_packed_state(int size);
 
 /* How many tags that algorithm may have. */

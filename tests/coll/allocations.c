@@ -8,6 +8,7 @@
 #include "tests/coll/allocations.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/channel.h"
+#include "tests/coll/pieces.h"
 #include "tests/counting.h"
 #include "tests/test.h"
 #include <string.h>
@@ -37,7 +38,7 @@ static enum halay_status start(struct run *run, const struct halay_algorithm *a,
     switch (a->operation) {
     case HALAY_COLL_ALLREDUCE:
         if (has_list)
-            return halay_group_allreduce_pieces_start(g, run->pieces, PIECES, HALAY_F32, HALAY_SUM, c);
+            return allreduce_pieces_start(g, run->pieces, PIECES, HALAY_F32, HALAY_SUM, c);
         return halay_group_allreduce_start(g, in, k & 8 ? in : out, count, HALAY_F32, HALAY_SUM, c);
     case HALAY_COLL_ALLREDUCE_ADASUM:
         return halay_group_allreduce_adasum_start(g, in, out, run->counts, (size_t)run->size - 1, HALAY_F32, c);

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/nodes.h"
+#include "tests/coll/pieces.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdlib.h>
@@ -570,8 +571,7 @@ static void adasum_pieces(struct run *run)
         pieces[t] = (struct halay_piece){ .data = memory + (first + 5 * t) * 2, .count = counts[t] };
         memcpy(pieces[t].data, run->given[run->rank] + first * 2, counts[t] * 2);
     }
-    enum halay_status status =
-        halay_group_allreduce_pieces_start(run->group, pieces, TENSORS, HALAY_F16, HALAY_ADASUM, &c);
+    enum halay_status status = allreduce_pieces_start(run->group, pieces, TENSORS, HALAY_F16, HALAY_ADASUM, &c);
     if (status == HALAY_OK)
         status = halay_coll_wait(c, -1);
     halay_coll_end(c);
@@ -876,7 +876,7 @@ static void pieces_case(struct run *run, const struct halay_algorithm *a, enum h
     if (run->rank % 2 == 0) /* neighbours are one piece, or are not, as each rank likes */
         count = halay_pieces_join(list, PIECES, unit);
     if (is_sum)
-        status = halay_group_allreduce_pieces_start(run->group, list, count, dtype, HALAY_SUM, &c);
+        status = allreduce_pieces_start(run->group, list, count, dtype, HALAY_SUM, &c);
     else
         status = halay_group_broadcast_pieces_start(run->group, list, count, root, &c);
     if (status == HALAY_OK)
@@ -962,9 +962,9 @@ static void lists_case(struct run *run, const struct halay_algorithm *a, const s
                                        .in_count = make_list(run, l, in, 0, in_list),
                                        .out_count = make_list(run, l, out, 1, out_list),
                                        .dtype = l->memory };
-    halay_group_set_chunks(run->group, l->chunk_shift);
+    run->group->chunk_shift = l->chunk_shift;
     enum halay_status status = halay_group_allreduce_lists_start(run->group, &lists, l->dtype, HALAY_SUM, &c);
-    halay_group_set_chunks(run->group, 0);
+    run->group->chunk_shift = 0;
     if (status == HALAY_OK)
         status = halay_coll_wait(c, -1);
     halay_coll_end(c);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "tests/coll/pieces.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
@@ -33,7 +34,7 @@ static void sum_list(struct halay_group *group)
         first[i] = (float)(i + halay_group_rank(group));
         second[i] = (float)halay_group_rank(group);
     }
-    REQUIRE(!halay_group_allreduce_pieces_start(group, pieces, PIECES, HALAY_F32, HALAY_SUM, &coll));
+    REQUIRE(!allreduce_pieces_start(group, pieces, PIECES, HALAY_F32, HALAY_SUM, &coll));
     CHECK(coll->ops == &halay_packed && coll->chunk < COUNT * sizeof *first);
     CHECK(halay_coll_wait(coll, -1) == HALAY_OK);
     halay_coll_end(coll);
@@ -52,7 +53,7 @@ static void *run_rank(void *arg)
     REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK &&
             halay_group_create(world, &group) == HALAY_OK);
     REQUIRE(halay_group_set_algorithm(group, "allreduce", "direct") == HALAY_OK);
-    halay_group_set_chunks(group, -HALAY_CHUNK_SHIFT_MOST);
+    group->chunk_shift = -CHUNK_SHIFT_MOST;
     size_t all = halay_packed_state(RANKS);
     size_t needed = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "direct")->ops->state_bytes(RANKS);
     r->wanted = 2 * (halay_round_up(halay_algorithm_state_max(RANKS), HALAY_CACHE_LINE) - needed);
