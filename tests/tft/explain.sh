@@ -39,7 +39,11 @@ END
 }
 make_run made 0 "" 1500
 set -- --checkpoint "$scratch/made" --data "$scratch/made.htd"
-check "explain" "$tft" explain "$@" --csv "$scratch/tables" --json "$scratch/1.json"
+check "explain" "$tft" explain "$@" --csv "$scratch/tables" --json "$scratch/1.json" -o "$scratch/page.html"
+for part in 'What the forecasts rely on' 'past input</th>' 'Without each input' 'Attention by lag' Regimes '</html>'; do
+    grep -q "$part" "$scratch/page.html" || wrong "the page has no '$part'"
+done
+grep -q 'nan\|inf' "$scratch/page.html" && wrong "the page has numbers that are none"
 check "again" "$tft" explain "$@"
 mv "$scratch/said" "$scratch/table"
 

@@ -2,15 +2,17 @@
  *
  * halay-tft explain: what a run's forecasts rely on; a table for people, JSON and CSV for programs.
  */
+#include "base/document.h"
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
-#include "tft/explain/explain.h"
+#include "tft/data/paths.h"
+#include "tft/report/report.h"
 #include "tft/run/interrupt.h"
 #include "tft/score/score_output.h"
-#include <string.h>
+#include <stdlib.h>
 
 struct request {
-    const char *checkpoint, *data, *json;
+    const char *checkpoint, *data, *json, *page;
     struct tft_explain_request explain;
     int has_no_occlusion;
 };
@@ -32,6 +34,7 @@ static const struct halay_option option_rows[] = {
       SETS(json) },
     { "--csv", NULL, "FOLDER", "write importance.csv, attention.csv and windows.csv there", HALAY_OPTION_TEXT,
       SETS(explain.tables) },
+    { "--out", "-o", "FILE", "write a page with pictures", HALAY_OPTION_TEXT, SETS(page) },
     { .name = NULL },
 };
 
@@ -126,8 +129,27 @@ static void print_table(const json_t *r)
 
 /* ---- the command ---- */
 
-static enum halay_status write_all(struct halay_log *log, const struct tft_explanation *explanation,
-                                   struct tft_output *json)
+static enum halay_status write_page(struct halay_log *log, const struct request *r,
+                                    const struct tft_explanation *explanation, json_t *result)
+{
+    struct tft_report page = { .explained = result, .explanation = explanation };
+    struct tft_output out = { 0 };
+    char *path = tft_path_join(log, r->checkpoint, "run.json");
+    enum halay_status status = path ? halay_document_load(log, path, NULL, &page.run) : HALAY_ERR_NO_MEMORY;
+
+    if (!status)
+        status = tft_output_open(log, r->page, &out);
+    if (!status) {
+        tft_report_write(out.file, &page);
+        status = tft_output_commit(&out);
+    }
+    json_decref(page.run);
+    free(path);
+    return status;
+}
+
+static enum halay_status write_all(struct halay_log *log, const struct request *r,
+                                   const struct tft_explanation *explanation, struct tft_output *json)
 {
     json_t *result = tft_explanation_json(explanation);
     enum halay_status status = HALAY_OK;
@@ -140,6 +162,8 @@ static enum halay_status write_all(struct halay_log *log, const struct tft_expla
         print_table(result);
     if (json->file)
         status = tft_output_commit_json(json, result);
+    if (!status && r->page)
+        status = write_page(log, r, explanation, result);
     if (!status && fflush(stdout)) {
         halay_error(log, "cannot write to standard output");
         status = HALAY_ERR_SYSTEM;
@@ -166,7 +190,7 @@ static enum halay_status explain(struct halay_log *log, struct request *r)
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there is no explanation");
     if (!status && s.rank == 0)
-        status = write_all(log, &explanation, &json);
+        status = write_all(log, r, &explanation, &json);
     tft_output_abort(&json);
     tft_explanation_fini(&explanation);
     tft_inference_fini(&s);

@@ -47,6 +47,9 @@ static const char head[] =
     "truth);stroke-width:1.6}\n"
     ".line.naive{stroke:var(--naive)}.line.second{stroke:var(--second);stroke-dasharray:5 "
     "4}.band{fill:var(--band);opacity:.2;stroke:none}\n"
+    ".bar{width:38%}.bar "
+    "i{display:block;height:10px;border-radius:3px;background:var(--model)}h3{font-size:15px;margin:24px 0 8px}"
+    "table{margin:0 0 14px}\n"
     "</style></head><body><main>\n";
 
 static double number_at(const json_t *object, const char *key)
@@ -389,6 +392,9 @@ void tft_report_write(FILE *f, const struct tft_report *r)
         write_each(f, r, write_horizons);
         write_each(f, r, write_entities);
     }
-    write_config(f, r);
+    if (r->explained)
+        tft_explanation_write(f, r->explanation, r->explained);
+    if (r->metrics) /* a page about the run, not the explanation alone */
+        write_config(f, r);
     fprintf(f, "</main></body></html>\n");
 }

@@ -5,6 +5,7 @@
 #ifndef HALAY_TFT_REPORT_H
 #define HALAY_TFT_REPORT_H
 
+#include "tft/report/explanation.h"
 #include <jansson.h>
 #include <stdio.h>
 
@@ -17,9 +18,11 @@ struct tft_report_forecast {
 };
 
 struct tft_report {
-    json_t *run;     /* run.json */
-    json_t *metrics; /* array of the lines of metrics.jsonl */
-    json_t *scores;  /* what `evaluate` reports; NULL without data */
+    json_t *run;                               /* run.json */
+    json_t *metrics;                           /* array of the lines of metrics.jsonl */
+    json_t *scores;                            /* what `evaluate` reports; NULL without data */
+    json_t *explained;                         /* what tft_explanation_json made of the next; NULL: no explanation */
+    const struct tft_explanation *explanation; /* borrowed */
     struct tft_report_forecast *forecasts;
     size_t forecast_count;
 };
