@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 A rank that dies in a step of DDP, one that does not come, one that gives up: every other rank gets an exception that
-says which rank, in bounded time. Starts its own ranks, as mp.spawn would: nothing else looks after them.
+says which rank, within 5 s. Starts its own ranks, as mp.spawn would: nothing else looks after them.
 """
 
 import datetime
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import halay.distributed  # noqa: F401 registers the backend
 
 SIZE = 3
 VICTIM = 1
-LIMIT_S = 30  # what a loaded machine may take for what halay does in 5
+LIMIT_S = 5  # the promise, from the end of the rank to the exception; 0.1 s on a quiet machine
 
 
 def step(model, optimizer):
@@ -28,17 +29,24 @@ def step(model, optimizer):
     optimizer.step()
 
 
+def say_end():
+    """The clock is the host's, the same in all processes."""
+    print(f"end: {time.monotonic()}", flush=True)
+
+
 def killed(rank):
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for number in range(1000):
         if rank == VICTIM and number == 5:
+            say_end()
             os.kill(os.getpid(), signal.SIGKILL)
         step(model, optimizer)
 
 
 def aborted(rank):
     if rank == VICTIM:
+        say_end()
         dist.group.WORLD.abort()
         sys.exit(0)
     while True:
@@ -48,7 +56,9 @@ def aborted(rank):
 def late(rank):
     """The group's time-out: the others are told who was missing."""
     if rank == VICTIM:
+        say_end()
         sys.stdin.read()  # until the others have been told
+        os._exit(0)
     dist.group.WORLD.set_timeout(datetime.timedelta(seconds=1))
     dist.all_reduce(torch.ones(3))
 
@@ -59,6 +69,7 @@ def run(case, rank, store):
         dist.barrier()
         globals()[case](rank)
     except RuntimeError as failure:
+        say_end()
         print(f"told: {failure}", flush=True)
     os._exit(0)
 
@@ -76,24 +87,23 @@ def check(case, expected):
             for rank in range(SIZE)
         ]
         try:
-            for rank, process in enumerate(ranks):
-                if rank == VICTIM:
-                    continue
-                begin = time.monotonic()
-                said = process.stdout.read()
-                assert expected in said, (case, rank, said)
-                assert time.monotonic() - begin < LIMIT_S, (case, rank)
+            said = {rank: process.stdout.read() for rank, process in enumerate(ranks) if rank != VICTIM}
+            said[VICTIM] = ranks[VICTIM].communicate()[0]
         finally:
             for process in ranks:
                 process.kill()
                 process.communicate()
-    print(f"{case}: all others are told")
+    ends = {rank: float(re.search(r"end: (\S+)", text).group(1)) for rank, text in said.items()}
+    for rank in set(said) - {VICTIM}:
+        assert re.search(f"told: .*{expected}", said[rank]), (case, rank, said[rank])
+        assert ends[rank] - ends[VICTIM] < LIMIT_S, (case, rank, ends)
+    print(f"{case}: all others are told within {max(ends.values()) - ends[VICTIM]:.1f} s")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         run(sys.argv[1], int(sys.argv[2]), sys.argv[3])
     else:
-        check("killed", f"rank {VICTIM}")
-        check("aborted", f"rank {VICTIM}")
-        check("late", f"rank {VICTIM}")
+        check("killed", f"rank {VICTIM} has died")
+        check("aborted", f"rank {VICTIM} .*aborted")
+        check("late", f"rank {VICTIM}\\b")

@@ -52,9 +52,12 @@ def load():
 class Result(unittest.TestResult):
     """One line a test: its name and how it ended, with the reason."""
 
+    def name(self, test):
+        return test._testMethodName
+
     def _say(self, test, how, why=""):
         reason = next((line for line in why.splitlines() if re.match(r"\w*(Error|Failed)\b", line)), why.strip())
-        print("\t".join((test._testMethodName, how, reason.split("\n")[0][:300])), flush=True)
+        print("\t".join((self.name(test), how, reason.split("\n")[0][:300])), flush=True)
         if how == "failed" and os.environ.get("VERBOSE"):
             print(why, file=sys.stderr, flush=True)
 
