@@ -4,6 +4,7 @@
  */
 #include "fusion/api/describe.h"
 #include "base/struct_size.h"
+#include "fusion/values/members.h"
 #include "fusion/values/signature_make.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -245,6 +246,23 @@ void halay_info_say_fault(struct halay_context *ctx, const struct halay_process_
     halay_error(ctx->log, "tensor '%s' of process set %d %s: %s", name, set->number, text, why);
 }
 
+/* The fault "the reduction does not take the type", with both, and with the member if it is one's. */
+static void say_type_fault(const struct halay_tensor_info *info, char *text, size_t size)
+{
+    enum halay_dtype dtype = info->dtype;
+    char member[40] = "";
+
+    for (size_t i = 0; i < info->member_count; i++) {
+        dtype = halay_members_at(info, i)->dtype;
+        if (!halay_reduction_takes(info->reduction, dtype)) {
+            snprintf(member, sizeof member, "member %zu: ", i);
+            break;
+        }
+    }
+    snprintf(text, size, "%sthe reduction %s does not take the type %s", member, halay_reduction_name(info->reduction),
+             halay_dtype_name(dtype));
+}
+
 /* Check what the caller describes; says what is wrong. */
 enum halay_status halay_info_check(struct halay_context *ctx, const struct halay_tensor_info *info,
                                    struct halay_signature *signature, size_t *count, size_t *length)
@@ -275,10 +293,8 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
         status = HALAY_ERR_UNSUPPORTED;
     }
-    if (status == HALAY_ERR_UNSUPPORTED && halay_collective_reduces(info->collective) &&
-        !halay_reduction_takes(info->reduction, info->dtype)) {
-        snprintf(text, sizeof text, "the reduction %s does not take the type %s", halay_reduction_name(info->reduction),
-                 halay_dtype_name(info->dtype));
+    if (status != HALAY_OK && strstr(why, HALAY_TYPE_FAULT)) {
+        say_type_fault(info, text, sizeof text);
         why = text;
     }
     if (status == HALAY_OK && (why = buffer_fault(set, info, *count)))

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* A program built against a later version has larger ones; what this version does not know of them is zero. */
-static const struct halay_member *member_at(const struct halay_tensor_info *info, size_t i)
+const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i)
 {
     return (const struct halay_member *)((const char *)info->members + i * info->member_bytes);
 }
@@ -58,7 +58,7 @@ static size_t count_of(const struct halay_member *m, int *fits)
 static const char *type_fault(int reduction, double prescale, double postscale, int wire, enum halay_dtype dtype)
 {
     if (!halay_reduction_takes((enum halay_reduction)reduction, dtype))
-        return "a member: the reduction does not take the type";
+        return "a member: " HALAY_TYPE_FAULT;
     if ((prescale != 1 || postscale != 1) && !halay_scale_takes(dtype))
         return "a member: bool has no scale factor";
     if (wire && dtype != HALAY_F32)
@@ -104,10 +104,10 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
         return "members are for all-reduce, one or more";
     const char *why = size_fault(info);
     for (size_t i = 0; i < info->member_count && !why; i++) {
-        why = member_fault(info, member_at(info, i), bytes);
+        why = member_fault(info, halay_members_at(info, i), bytes);
         if (why)
             break;
-        *words += 1 + (size_t)member_at(info, i)->dimensions;
+        *words += 1 + (size_t)halay_members_at(info, i)->dimensions;
         if (*words > HALAY_WORDS_MAX)
             return "the members and their dimensions are more than 8000 together";
     }
@@ -117,7 +117,7 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
 void halay_members_say(const struct halay_tensor_info *info, uint64_t *words)
 {
     for (size_t i = 0; i < info->member_count; i++) {
-        const struct halay_member *m = member_at(info, i);
+        const struct halay_member *m = halay_members_at(info, i);
         *words++ = head_of(m->dtype, m->dimensions);
         for (int d = 0; d < m->dimensions; d++)
             *words++ = m->shape[d];
@@ -129,7 +129,7 @@ void halay_members_buffers(const struct halay_tensor_info *info, struct halay_bu
     int fits;
 
     for (size_t i = 0; i < info->member_count; i++) {
-        const struct halay_member *m = member_at(info, i);
+        const struct halay_member *m = halay_members_at(info, i);
         buffers[i] = (struct halay_buffers){ m->in ? m->in : m->out, m->out, count_of(m, &fits), m->dtype };
     }
 }

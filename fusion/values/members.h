@@ -18,6 +18,12 @@ struct halay_buffers {
     enum halay_dtype dtype;
 };
 
+/* What a fault says of a type that the reduction does not take, alone or behind "a member: ". */
+#define HALAY_TYPE_FAULT "the reduction does not take the type"
+
+/* The member i < member_count; info has members, and their size is one that this version knows. */
+const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i);
+
 /* Can these be a group, under this reduction and these factors? NULL: yes; *words: how many say it, *bytes: of all
  * data. */
 const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes);

@@ -208,25 +208,9 @@ class Context:
         self._watcher: Optional[Watcher] = None
         self._at_close: List[Callable[[], object]] = []
         self._unnamed = itertools.count()
-        options = Options(struct_size=ctypes.sizeof(Options), reports_errors=1)
-        options.bootstrap = bootstrap.encode() if bootstrap else None
-        options.transport = transport.encode() if transport else None
-        options.join_average = join_average.encode() if join_average else None
-        self._log = _writer(log) if log else LOG(0)
-        options.log = self._log
-        lists = [(ctypes.c_int * len(ranks))(*ranks) for ranks in process_sets]
-        sets = (RankList * len(lists))(*(RankList(ranks, len(ranks)) for ranks in lists))
-        options.process_sets, options.process_set_count = sets, len(lists)
-        texts = [f"{name}={value}".encode() for name, value in (settings or {}).items()]
-        options.settings = (ctypes.c_char_p * (len(texts) + 1))(*texts)
-        meeting = rendezvous and rendezvous._struct()
-        if meeting:
-            options.rendezvous = ctypes.pointer(meeting)
-        if unique_id is not None:
-            options.unique_id = ctypes.pointer(UniqueId.from_buffer_copy(_check_id(unique_id)))
-            options.rank, options.size = _int32("rank", rank), _int32("size", size)
-        elif rank or size:
-            raise ValueError("rank and size go with unique_id; otherwise the start finds them")
+        options = _options(process_sets, settings, bootstrap=bootstrap, transport=transport, join_average=join_average)
+        self._log = options.log = _writer(log) if log else LOG(0)
+        _set_meeting(options, rendezvous, unique_id, rank, size)
         try:
             self._p = place = begin(options)
         except HalayError:
@@ -640,13 +624,15 @@ class Context:
         """The same; waits, and returns the result."""
         return self.scatter_async(data, root, out, **options).wait()
 
-    def barrier_async(self, name: str = "barrier", process_set: Optional[ProcessSet] = None) -> Request:
-        """Ends when all ranks have submitted it."""
-        return self.submit(Collective.BARRIER, None, name=name, process_set=process_set)
+    def barrier_async(
+        self, name: str = "barrier", process_set: Optional[ProcessSet] = None, **options: Any
+    ) -> Request:
+        """Ends when all ranks have submitted it. name, process_set, timeout."""
+        return self.submit(Collective.BARRIER, None, name=name, process_set=process_set, **options)
 
-    def barrier(self, name: str = "barrier", process_set: Optional[ProcessSet] = None) -> None:
+    def barrier(self, name: str = "barrier", process_set: Optional[ProcessSet] = None, **options: Any) -> None:
         """Wait until all ranks have come."""
-        self.barrier_async(name, process_set).wait()
+        self.barrier_async(name, process_set, **options).wait()
 
     def send_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
         """
@@ -771,6 +757,35 @@ class Context:
         status = self._call(lib.halay_timeline_stop, self._p)
         if status:
             raise last_error(status, "stop the timeline")
+
+
+def _options(
+    process_sets: Sequence[Sequence[int]], settings: Optional[Mapping[str, object]], **texts: Optional[str]
+) -> Options:
+    """What a start is told. It keeps alive what it points at."""
+    options = Options(struct_size=ctypes.sizeof(Options), reports_errors=1)
+    for name, text in texts.items():
+        setattr(options, name, text.encode() if text else None)
+    lists = [(ctypes.c_int * len(ranks))(*ranks) for ranks in process_sets]
+    sets = (RankList * len(lists))(*(RankList(ranks, len(ranks)) for ranks in lists))
+    options.process_sets, options.process_set_count = sets, len(lists)
+    variables = [f"{name}={value}".encode() for name, value in (settings or {}).items()]
+    options.settings = (ctypes.c_char_p * (len(variables) + 1))(*variables)
+    return options
+
+
+def _set_meeting(
+    options: Options, rendezvous: Optional[Rendezvous], unique_id: Optional[bytes], rank: int, size: int
+) -> None:
+    """How the ranks meet, if the program says so."""
+    meeting = rendezvous and rendezvous._struct()
+    if meeting:
+        options.rendezvous = ctypes.pointer(meeting)
+    if unique_id is not None:
+        options.unique_id = ctypes.pointer(UniqueId.from_buffer_copy(_check_id(unique_id)))
+        options.rank, options.size = _int32("rank", rank), _int32("size", size)
+    elif rank or size:
+        raise ValueError("rank and size go with unique_id; otherwise the start finds them")
 
 
 def _writer(log: Callable[[int, str], object]) -> Any:
