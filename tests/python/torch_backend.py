@@ -10,6 +10,7 @@ import torch.distributed as dist
 from checks import raises
 
 import halay.distributed  # noqa: F401 registers the backend
+from halay.distributed._group import PYTHON_BACKENDS, DeviceGroup
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8]
@@ -463,6 +464,19 @@ def check_subgroups(size):
         dist.barrier(group=group)
 
 
+def check_one_of_several(store, rank, size):
+    """The backend of main memory beside another one for GPUs; gloo plays it, since nccl wants a GPU to be made."""
+    if not PYTHON_BACKENDS:
+        return
+    dist.init_process_group("cpu:halay,cuda:gloo", store=store, rank=rank, world_size=size)
+    world = Members(list(range(size)), None)
+    assert isinstance(dist.group.WORLD._get_backend(torch.device("cpu")), DeviceGroup)
+    for check in (check_reductions, check_scattered, check_lists, check_all_to_all, check_objects, check_pipeline,
+                  check_ddp, check_compression):  # fmt: skip
+        check(world)
+    dist.destroy_process_group()
+
+
 CHECKS = [
     check_reductions,
     check_scattered,
@@ -488,6 +502,7 @@ def main():
     check_compression(world)
     check_subgroups(size)
     dist.destroy_process_group()
+    check_one_of_several(dist.PrefixStore("several", store), rank, size)
 
 
 if __name__ == "__main__":

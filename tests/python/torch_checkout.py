@@ -63,7 +63,8 @@ def main():
     replace(dist.new_group, 2)
     torch.multiprocessing.set_start_method("fork")
     common_distributed.MultiProcessTestCase._spawn_processes = start_forks
-    path = sys.argv[1]
+    path = os.path.abspath(sys.argv[1])
+    sys.argv[0] = path  # the tests' own base asks which file is run
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
