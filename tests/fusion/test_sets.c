@@ -468,6 +468,7 @@ static void body_many(struct rank_run *run)
 
     if (!run->arg)
         halay_group_ids_limit(&run->ctx->world->ids, HALAY_GROUPS_FEW);
+    CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK); /* before any driver looks at it */
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < most; i++)
             sets[i] = create(run->ctx, ranks, count);
