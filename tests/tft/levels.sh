@@ -59,6 +59,25 @@ done
 check "report" "$tft" report --run "$scratch/plain" --data "$scratch/plain.htd" -o "$scratch/page.html"
 grep -qF "no better than naive: the forecast" "$scratch/page.html" || wrong "the page has no warning"
 
+# A mean with the naive forecast, by a share of the model that validation chooses and the weights' file keeps.
+# share NAME
+share() {
+    tr ',' '\n' <"$scratch/$1/model.safetensors" | sed -n 's/.*"share":"\([0-9.]*\)".*/\1/p'
+}
+schema blend ', blend: season'
+train blend
+holds "a blend with a poor model" "$(risk blend forecast)" "<" "1.1 * $naive"
+holds "whose share" "1 + $(share blend)" "<" "1.3"
+cp "$scratch/blend/model.safetensors" "$scratch/before"
+check "resume blend" "$tft" train --data "$scratch/blend.htd" --out "$scratch/blend" --hidden-size 8 --heads 2 \
+    --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
+    --threads 1 --resume
+cmp -s "$scratch/before" "$scratch/blend/model.safetensors" || wrong "the resumed run has other weights or shares"
+check "predict blend" "$tft" predict --checkpoint "$scratch/blend" "$scratch/A_load.csv" -o "$scratch/a.csv"
+sed 's/role: known, scale: none/role: known, blend: season/' "$scratch/blend.yaml" >"$scratch/known.yaml"
+refused 1 "'blend' must be left out: it is for targets" \
+    "$tft" prepare --schema "$scratch/known.yaml" "$scratch/A_load.csv" -o "$scratch/known.htd"
+
 # Left to training, which tries all four. It knows its choice when it resumes, and so does what reads the run.
 schema auto ', per: auto, relative_to: auto'
 check "train auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \

@@ -56,9 +56,12 @@ static enum halay_status calibrate(struct halay_log *log, const struct request *
 
     tft_interrupt_watch(); /* or another rank's death would leave this one waiting */
     if (!status) {
-        const struct tft_forecaster forecaster = {
-            .log = log, .ctx = s.ctx, .model = s.run.model, .workers = s.workers, .params = s.run.params
-        };
+        const struct tft_forecaster forecaster = { .log = log,
+                                                   .ctx = s.ctx,
+                                                   .model = s.run.model,
+                                                   .workers = s.workers,
+                                                   .params = s.run.params,
+                                                   .blend = &s.run.blend };
         status = tft_calibrate(&forecaster, &s.data, &s.run.config.quantiles, &document);
     }
     if (status == HALAY_ERR_CANCELED && s.rank == 0)

@@ -96,7 +96,7 @@ static enum halay_status write_run(const struct request *r, const struct tft_run
     enum halay_status status = run ? tft_run_begin(r->log, r->out, run, 0) : HALAY_ERR_NO_MEMORY;
 
     if (!status)
-        status = tft_run_save_best(r->log, r->out, run, 0, tft_model_params(model), params);
+        status = tft_run_save_best(r->log, r->out, run, 0, 1, tft_model_params(model), params);
     json_decref(run);
     if (!status)
         printf("%zu parameters; '%s' holds them\n", tft_model_param_count(model), r->out);

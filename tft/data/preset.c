@@ -216,8 +216,8 @@ static struct habit habit_of(const struct scan *s)
 static json_t *make_inputs(const struct habit *habit)
 {
     json_t *inputs = json_pack("{s{ss ss ss ss ss} s{ss ss} s{ss ss ss}}", "y", "column", "y", "role", "target", "fill",
-                               "interpolate", "per", "auto", "relative_to", "auto", "steps", "calendar", "steps",
-                               "role", "known", "unique_id", "from", "id", "role", "static", "type", "category");
+                               "interpolate", "per", "auto", "blend", "season", "steps", "calendar", "steps", "role",
+                               "known", "unique_id", "from", "id", "role", "static", "type", "category");
 
     for (size_t i = 0; inputs && habit->calendar[i]; i++)
         json_object_set_new(inputs, habit->calendar[i],

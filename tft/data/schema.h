@@ -39,6 +39,8 @@ enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_MINMAX, TFT_SCALE
 enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW, TFT_PER_AUTO };
 /* What a target is forecast relative to. */
 enum tft_relation { TFT_RELATIVE_NONE, TFT_RELATIVE_SEASON, TFT_RELATIVE_AUTO };
+/* What a target's forecast is a mean of, besides the model's. */
+enum tft_blending { TFT_BLEND_NONE, TFT_BLEND_SEASON };
 enum tft_transform { TFT_TRANSFORM_NONE, TFT_TRANSFORM_LOG, TFT_TRANSFORM_LOG1P };
 enum tft_duplicates { TFT_DUPLICATES_MEAN, TFT_DUPLICATES_FIRST, TFT_DUPLICATES_LAST, TFT_DUPLICATES_ERROR };
 enum tft_resampling { TFT_RESAMPLE_NONE, TFT_RESAMPLE_MEAN, TFT_RESAMPLE_SUM, TFT_RESAMPLE_LAST };
@@ -100,6 +102,7 @@ struct tft_input {
     enum tft_scale scale;
     enum tft_scale_by per;
     enum tft_relation relative; /* to the value a season before; of a target */
+    enum tft_blending blend;
 };
 
 struct tft_schema {

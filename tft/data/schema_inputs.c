@@ -172,7 +172,8 @@ static enum halay_status read_fill(const struct tft_where *w, const json_t *obje
 static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
-    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, relative = TFT_RELATIVE_NONE;
+    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, relative = TFT_RELATIVE_NONE,
+        blend = TFT_BLEND_NONE;
     enum halay_status status =
         tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"), &scale);
 
@@ -180,6 +181,8 @@ static enum halay_status read_scale(const struct tft_where *w, const json_t *obj
         status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window", "auto"), &per);
     if (!status)
         status = tft_read_word(w, object, "relative_to", TFT_WORDS("none", "season", "auto"), &relative);
+    if (!status)
+        status = tft_read_word(w, object, "blend", TFT_WORDS("none", "season"), &blend);
     if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a category");
     if (!status && input->role == TFT_INPUT_WEIGHT && scale != TFT_SCALE_NONE)
@@ -187,6 +190,7 @@ static enum halay_status read_scale(const struct tft_where *w, const json_t *obj
     input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
     input->per = (enum tft_scale_by)per;
     input->relative = (enum tft_relation)relative;
+    input->blend = (enum tft_blending)blend;
     return status;
 }
 
@@ -275,6 +279,8 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
         return tft_where_wrong(w, "per", "entity, all or window: training chooses for targets that have a 'scale'");
     if (input->relative && input->role != TFT_INPUT_TARGET)
         return tft_where_wrong(w, "relative_to", "left out: it is for targets");
+    if (input->blend && input->role != TFT_INPUT_TARGET)
+        return tft_where_wrong(w, "blend", "left out: it is for targets");
     /* It would see beyond the training span. */
     if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
         return tft_where_wrong(w, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
@@ -325,8 +331,8 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
     snprintf(input->name, sizeof input->name, "%s", name);
     status = tft_where_check_keys(w, object,
                                   TFT_WORDS("column", "calendar", "holiday", "days", "most", "fourier", "from", "role",
-                                            "type", "fill", "scale", "per", "relative_to", "missing_indicator", "lags",
-                                            "cyclic", "unknown", "map", "transform", "missing_number"));
+                                            "type", "fill", "scale", "per", "relative_to", "blend", "missing_indicator",
+                                            "lags", "cyclic", "unknown", "map", "transform", "missing_number"));
     if (!status)
         status = read_source(w, s, object, input, x);
     if (!status)

@@ -223,7 +223,7 @@ static enum halay_status explain_all(struct tft_explanation *e)
     see.look = measure;
     add.look_arg = see.look_arg = e;
     if (!status)
-        status = tft_forecast_scores_init(s->log, q->values, q->count, &s->data, &scores);
+        status = tft_forecast_scores_init(s->log, q->values, q->count, &s->data, entities, &scores);
     for (size_t first = 0; first < entities && !status; first += most)
         status = explain_entities(e, &add, &see, first, entities - first < most ? entities - first : most, &scores);
     if (!status)

@@ -35,6 +35,7 @@ struct tft_training_state {
     uint64_t loss_steps;      /* steps since the last evaluation */
     double loss_sum;          /* of their losses */
     double lowest, mark;      /* validation losses: the lowest, and the last that counted as an improvement */
+    double share;             /* of the best weights, if their forecasts are blended */
     double seconds;           /* of training to the end of the last step, in earlier processes too */
     struct tft_run_length length;
     int32_t judged, in_vain, halvings;

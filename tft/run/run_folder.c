@@ -179,17 +179,18 @@ void tft_run_print_crc(const struct tft_param_table *table, const float *params,
 }
 
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
-                                    const struct tft_param_table *table, const float *params)
+                                    double share, const struct tft_param_table *table, const float *params)
 {
-    char of_run[16], of_step[32], of_params[16];
+    char of_run[16], of_step[32], of_params[16], of_share[32];
     char *path = tft_path_join(log, folder, "model.safetensors");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     snprintf(of_step, sizeof of_step, "%lld", step);
     tft_run_print_crc(table, params, of_params);
-    json_t *metadata =
-        json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
+    snprintf(of_share, sizeof of_share, "%.17g", share);
+    json_t *metadata = json_pack("{ss ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32",
+                                 of_params, "share", of_share);
     if (path && metadata)
         status = tft_safetensors_write(log, path, table, params, metadata);
     json_decref(metadata);
@@ -221,6 +222,12 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
         status = tft_schema_init(log, where, schema, &r->schema);
     if (!status)
         status = tft_encoding_init(log, path, &r->schema, encoding, &r->encoding);
+    if (status)
+        return status;
+    status = tft_blend_read(json_object_get(run, "blend"), &r->schema, r->encoding.entity_count,
+                            r->config.quantiles.count, &r->blend);
+    if (status)
+        halay_error(log, "'%s' does not hold the naive forecasts' errors that its schema asks for", path);
     return status;
 }
 
@@ -251,6 +258,7 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
     snprintf(of_run, sizeof of_run, "%08x", crc);
     const char *run = json_string_value(json_object_get(metadata, "run")),
                *step = json_string_value(json_object_get(metadata, "step")),
+               *share = json_string_value(json_object_get(metadata, "share")),
                *crc_of_params = json_string_value(json_object_get(metadata, "crc32"));
     if (!run || strcmp(run, of_run)) {
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
@@ -262,6 +270,7 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
         status = HALAY_ERR_FORMAT;
     }
     r->step = step ? strtoll(step, NULL, 10) : 0;
+    r->blend.share = share ? strtod(share, NULL) : 1;
     json_decref(metadata);
     return status;
 }
@@ -286,6 +295,7 @@ static enum halay_status load_newest(struct halay_log *log, const char *folder, 
         status = make_model(log, folder, r);
     if (!status)
         status = tft_checkpoints_resume(&checkpoints, manifest, tft_model_params(r->model), r->params, &r->step);
+    r->blend.share = state.share;
     if (!status && r->step < 0) {
         r->step = (long long)state.step;
         status =
@@ -350,19 +360,20 @@ enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct
 void tft_run_fini(struct tft_run *r)
 {
     free(r->params);
+    tft_blend_fini(&r->blend);
     tft_model_destroy(r->model);
     tft_encoding_fini(&r->encoding);
     tft_schema_fini(&r->schema);
     *r = (struct tft_run){ 0 };
 }
 
-/* The season is the model's only where a target is relative to it. */
+/* The season is the model's only where a target's forecast goes by it. */
 static int same_season(const struct tft_schema *a, const struct tft_schema *b)
 {
     int is_relative = 0;
 
     for (size_t o = 0; o < a->target_count; o++)
-        is_relative |= a->inputs[a->targets[o]].relative == TFT_RELATIVE_SEASON;
+        is_relative |= a->inputs[a->targets[o]].relative == TFT_RELATIVE_SEASON || a->inputs[a->targets[o]].blend;
     return !is_relative || a->seasons[0] == b->seasons[0];
 }
 

@@ -5,8 +5,8 @@
  *   run.json            configuration, schema, encoding (scalers, entities), and what of the machine the bits depend
  *                       on; written when the run begins and when it resumes
  *   model.safetensors   the best weights: the parameters of the best evaluation so far. Its metadata has the step, the
- *                       parameters' CRC-32, and that of run.json, so that another run's parameters are not mistaken for
- *                       this one's
+ *                       parameters' CRC-32, their share in a blend (tft/run/blend.h), and the CRC-32 of run.json, so
+ *                       that another run's parameters are not mistaken for this one's
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/train/progress.h)
  *   checkpoints/        what training resumes from (tft/run/checkpoints.h), unless --checkpoints names another folder
@@ -18,6 +18,7 @@
 
 #include "tft/data/data.h"
 #include "tft/run/batches.h"
+#include "tft/run/blend.h"
 
 struct tft_run {
     struct tft_run_config config;
@@ -26,6 +27,7 @@ struct tft_run {
     struct tft_model *model;      /* owned */
     float *params;                /* owned: the model's block */
     long long step;               /* of the parameters */
+    struct tft_blend blend;       /* owned */
 };
 
 /* What run.json holds: a new reference; NULL if there is no memory (logged). */
@@ -40,9 +42,9 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes);
 /* Remove what was written of a run that saved no parameters; the folder stays. */
 void tft_run_discard(const char *folder);
-/* Write the best weights. */
+/* Write the best weights, of a step, and what share a blend gives them (tft/run/blend.h). */
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
-                                    const struct tft_param_table *table, const float *params);
+                                    double share, const struct tft_param_table *table, const float *params);
 
 /* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct tft_run *run);

@@ -125,7 +125,8 @@ enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_da
                                       const struct tft_list *quantiles, struct tft_evaluation *a)
 {
     *a = (struct tft_evaluation){ .log = log, .data = data, .quantiles = quantiles };
-    enum halay_status status = tft_forecast_scores_init(log, quantiles->values, quantiles->count, data, &a->result);
+    enum halay_status status =
+        tft_forecast_scores_init(log, quantiles->values, quantiles->count, data, data->entity_count, &a->result);
 
     return status ? status : init_naive_scores(a);
 }

@@ -145,7 +145,9 @@ enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forec
         enum halay_status status = compute_chunk(f, first, n);
         for (size_t i = 0; i < n && !status; i++) {
             struct tft_window window = tft_gather_window(&f->gather, first + i);
-            if (f->calibrator)
+            if (f->blend && f->blend->errors)
+                status = tft_blend_apply(f->blend, f->gather.windows->data, &window, f->chunk + i * values);
+            if (!status && f->calibrator)
                 status = tft_calibrator_apply(f->calibrator, &window, f->chunk + i * values);
             if (!status)
                 status = take(arg, first + i, &window, f->chunk + i * values);

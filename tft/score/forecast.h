@@ -10,6 +10,7 @@
 
 #include "halay.h"
 #include "tft/run/batches.h"
+#include "tft/run/blend.h"
 #include "tft/score/calibrator.h"
 
 /* A granule that was forecast, while its workspace still holds it. */
@@ -31,6 +32,7 @@ struct tft_forecaster {
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
+    const struct tft_blend *blend;     /* NULL: not blended */
     struct tft_calibrator *calibrator; /* NULL: forecasts are as the model says */
     tft_forecast_look look;            /* NULL: none */
     void *look_arg;

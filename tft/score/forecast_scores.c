@@ -65,7 +65,7 @@ static void free_scores(struct tft_scores *scores, size_t count)
 
 /* (targets) empty sums. */
 static struct tft_scores *make_scores(struct halay_log *log, const double *quantiles, size_t quantile_count,
-                                      const struct tft_data *data)
+                                      const struct tft_data *data, size_t entities)
 {
     size_t O = data->schema.target_count;
     struct tft_scores *scores = calloc(O, sizeof *scores);
@@ -74,16 +74,17 @@ static struct tft_scores *make_scores(struct halay_log *log, const double *quant
     if (status)
         halay_error(log, "no memory for scores");
     for (size_t o = 0; o < O && !status; o++)
-        status = tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, data->entity_count, &scores[o]);
+        status = tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, entities, &scores[o]);
     if (status)
         free_scores(scores, O);
     return status ? NULL : scores;
 }
 
 enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
-                                           const struct tft_data *data, struct tft_forecast_scores *result)
+                                           const struct tft_data *data, size_t entities,
+                                           struct tft_forecast_scores *result)
 {
-    struct tft_scores *scores = make_scores(log, quantiles, quantile_count, data);
+    struct tft_scores *scores = make_scores(log, quantiles, quantile_count, data, entities);
 
     if (!scores)
         return HALAY_ERR_NO_MEMORY;
@@ -98,8 +99,8 @@ enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count
     size_t n = 0;
 
     if (f->calibrator && !r->uncalibrated)
-        r->uncalibrated =
-            make_scores(f->log, r->scores[0].quantiles, r->scores[0].quantile_count, f->gather.windows->data);
+        r->uncalibrated = make_scores(f->log, r->scores[0].quantiles, r->scores[0].quantile_count,
+                                      f->gather.windows->data, r->scores[0].entity_count);
     if (f->calibrator && !r->uncalibrated)
         return HALAY_ERR_NO_MEMORY;
     enum halay_status status = tft_forecast(f, count, score_window, &s);
@@ -114,8 +115,8 @@ enum halay_status tft_forecast_scores_of(struct tft_forecaster *f, size_t count,
 {
     const struct tft_model_config *m = tft_model_config(f->model);
     struct tft_forecast_scores r = { 0 };
-    enum halay_status status =
-        tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, f->gather.windows->data, &r);
+    enum halay_status status = tft_forecast_scores_init(
+        f->log, m->quantiles, m->quantile_count, f->gather.windows->data, f->gather.windows->data->entity_count, &r);
 
     if (!status)
         status = tft_forecast_scores_add(f, count, NULL, NULL, NULL, &r);

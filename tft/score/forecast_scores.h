@@ -18,9 +18,10 @@ struct tft_forecast_scores {
     double loss;     /* that divided by the number of measured targets, times the model's factor */
 };
 
-/* Empty sums. Nothing is held on error. */
+/* Empty sums; entities: how many are told apart. Nothing is held on error. */
 enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
-                                           const struct tft_data *data, struct tft_forecast_scores *result);
+                                           const struct tft_data *data, size_t entities,
+                                           struct tft_forecast_scores *result);
 void tft_forecast_scores_fini(struct tft_forecast_scores *result);
 /* Forecast positions [0, count) of the forecaster's gather and add their scores. naive: (targets), for the scaled
  * error, or NULL; also: called with each forecast, or NULL. All ranks get the same bits. */

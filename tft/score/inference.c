@@ -76,6 +76,7 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
                                            .workers = s->workers,
                                            .gather = { .windows = windows },
                                            .params = s->run.params,
+                                           .blend = &s->run.blend,
                                            .more = more,
                                            .calibrator = s->calibrator.data ? &s->calibrator : NULL };
     enum halay_status status = tft_calibrate_recall(forecaster);

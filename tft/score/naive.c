@@ -180,7 +180,7 @@ void tft_naive_warning(const char *median, double q_risk, const char *naive_titl
                        size_t size)
 {
     snprintf(text, size,
-             "no better than naive: the forecast's %s is %.4f, that of '%s' %.4f; 'per: window' and 'relative_to: "
-             "season' of the target (schema) are for levels that move",
+             "no better than naive: the forecast's %s is %.4f, that of '%s' %.4f; 'per', 'relative_to' and 'blend' "
+             "of the target (schema) are for levels that move",
              median, q_risk, naive_title, naive_q_risk);
 }

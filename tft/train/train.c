@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
+#include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
 #include "tft/score/forecast_scores.h"
@@ -73,7 +74,7 @@ static int record_validation(struct tft_trainer *t, double loss)
     return best;
 }
 
-enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecast_scores *result)
+enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struct tft_forecast_scores *result)
 {
     struct tft_forecaster f = { .log = t->log,
                                 .ctx = t->ctx,
@@ -84,7 +85,8 @@ enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecas
     enum halay_status status = tft_forecaster_init(&f);
 
     if (!status)
-        status = tft_forecast_scores_of(&f, t->valid_samples, result);
+        status = blended && t->blend.errors ? tft_blend_choose(&f, t->valid_samples, &t->blend, result)
+                                            : tft_forecast_scores_of(&f, t->valid_samples, result);
     tft_forecaster_fini(&f);
     if (!status && !isfinite(result->loss)) {
         halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
@@ -126,7 +128,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
     if (!status)
         status = tft_trainer_gather_average(t);
     if (!status && has_valid)
-        status = tft_trainer_validate(t, &result);
+        status = tft_trainer_validate(t, 1, &result);
     if (status == HALAY_ERR_CANCELED) { /* it stays due, as the checkpoint before it says */
         t->interrupted = 1;
         return HALAY_OK;
@@ -135,6 +137,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         return status;
     if (has_valid)
         best = record_validation(t, result.loss);
+    t->state.share = best ? t->blend.share : t->state.share;
     if (has_valid && best)
         t->best_q_risk = tft_scores_mean_q_risk(result.scores, result.target_count, result.scores->median);
     status = report_evaluation(t, has_valid ? &result : NULL, best);
@@ -277,7 +280,9 @@ static void say_end(struct tft_trainer *t)
     unsigned long long step = t->state.step;
     double seconds = tft_progress_seconds(&t->progress);
 
-    if (t->interrupted && t->config->keep)
+    if (t->interrupted && !step)
+        tft_progress_say(&t->progress, "interrupted by a signal before the first step; nothing is kept");
+    else if (t->interrupted && t->config->keep)
         tft_progress_say(&t->progress,
                          "interrupted by a signal after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
                          seconds, t->options->checkpoints);
@@ -350,9 +355,11 @@ static enum halay_status calibrate(struct tft_trainer *t)
         return HALAY_ERR_NO_MEMORY;
     }
     enum halay_status status = read_best(t, params, &step);
+    struct tft_blend blend = t->blend; /* the errors are the trainer's */
     const struct tft_forecaster forecaster = {
-        .log = t->log, .ctx = t->ctx, .model = t->model, .workers = t->workers, .params = params
+        .log = t->log, .ctx = t->ctx, .model = t->model, .workers = t->workers, .params = params, .blend = &blend
     };
+    blend.share = t->state.share;
     if (!status)
         status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, &document);
     if (!status && t->rank == 0)

@@ -71,6 +71,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
         c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
     t->batch = (size_t)(c->batch_size * c->accumulate);
     t->state.windows = t->train.count;
+    t->state.share = 1;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
                                      .steps = t->epoch_steps * (uint64_t)c->epochs,
@@ -170,6 +171,10 @@ enum halay_status tft_trainer_describe(struct tft_trainer *t)
 {
     json_decref(t->run);
     t->run = tft_run_describe(t->log, t->config, &t->data->schema, &t->data->encoding);
+    if (t->run && t->blend.errors && json_object_set_new(t->run, "blend", tft_blend_json(&t->blend))) {
+        json_decref(t->run);
+        t->run = NULL;
+    }
     return t->run ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
@@ -397,6 +402,8 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
     }
     status = set_up_windows(t);
     if (!status)
+        status = tft_blend_fit(t->log, &t->train, &t->config->quantiles, &t->blend);
+    if (!status)
         status = set_up_model(t);
     if (!status)
         status = set_up_exchange(t);
@@ -411,7 +418,7 @@ enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, u
 
     if (t->rank != 0)
         return HALAY_OK;
-    status = tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, t->table, params);
+    status = tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, t->state.share, t->table, params);
     t->saved |= !status;
     return status;
 }
@@ -435,6 +442,7 @@ void tft_trainer_fini(struct tft_trainer *t)
     tft_model_destroy(t->model);
     tft_windows_fini(&t->train);
     tft_windows_fini(&t->valid);
+    tft_blend_fini(&t->blend);
     free(t->order);
     free(t->valid_order);
     free(t->weights);

@@ -49,6 +49,7 @@ struct tft_trainer {
     size_t epoch_samples, valid_samples, batch;
     uint64_t epoch_steps;
     struct tft_limits limits;
+    struct tft_blend blend;           /* its share: that of the last validation */
     double numbers[TFT_STEP_NUMBERS]; /* summed over the ranks with each step */
     struct halay_tensor *numbers_tensor;
 
@@ -88,9 +89,9 @@ enum halay_status tft_trainer_describe(struct tft_trainer *trainer);
 enum halay_status tft_trainer_choose_levels(struct tft_trainer *trainer);
 /* Set what was chosen (state.levels), if it is not 0. */
 enum halay_status tft_trainer_set_levels(struct tft_trainer *trainer, int levels);
-/* The validation windows' scores, to be ended by tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not
- * finite. */
-enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_forecast_scores *result);
+/* The validation windows' scores, of blended forecasts or of the model's alone, to be ended by
+ * tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not finite. */
+enum halay_status tft_trainer_validate(struct tft_trainer *trainer, int blended, struct tft_forecast_scores *result);
 
 /* Rank 0: lock the folders against other processes. */
 enum halay_status tft_trainer_lock_folders(struct tft_trainer *trainer);
