@@ -101,7 +101,17 @@ END
 "$halayrun" -np 2 sh "$scratch/noted.sh" "$scratch" "$tft" predict --checkpoint "$scratch/r1" --split train --stride 1 \
     "$top_srcdir/data/pjm" -o "$scratch/long.csv" >"$scratch/signalled" 2>&1 &
 job=$!
-until [ -n "$(find "$scratch" -name 'long.csv.tmp.*' -size +0)" ] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+# Does rank 0 write? What is not complete has no name, or another one where a file system cannot do that.
+is_writing() {
+    [ -s "$scratch/pid.0" ] || return 1
+    for file in "/proc/$(cat "$scratch/pid.0")/fd"/* "$scratch"/long.csv.tmp.*; do
+        case $(readlink "$file" || echo "$file") in
+        "$scratch/"*) if [ -s "$file" ]; then return 0; fi ;;
+        esac
+    done
+    return 1
+}
+until is_writing || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
 kill -TERM "$(cat "$scratch/pid.1")" || :
 check "a signal to rank 1 ends the job" wait $job
 [ "$(cat "$scratch/ended.0" "$scratch/ended.1" | tr '\n' ' ')" = "143 143 " ] ||
