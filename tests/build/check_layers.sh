@@ -65,7 +65,7 @@ collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx
 fusion                values coordinator state observe rank api
 launcher              common cli where local remote job mpi .
-tft                   kernels layers model data run score train interop explain report cli .
+tft                   kernels layers model data run score track train interop explain report cli .
 '
 
 # Print the breaches in the tree of the current folder.

@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-enum kind { WHOLE, REAL, WORD, LIST, TEXT };
+enum kind { WHOLE, REAL, WORD, SET, LIST, TEXT };
 
 #define AT(member) offsetof(struct tft_run_config, member)
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -21,7 +21,7 @@ enum kind { WHOLE, REAL, WORD, LIST, TEXT };
 const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", NULL };
 
 /* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the default. WORD: only the first `offered` of
- * the words are accepted. */
+ * the words are accepted. SET: any of the words, bit 0 is the first's. */
 static const struct key {
     const char *name;
     enum kind kind;
@@ -88,15 +88,20 @@ static const struct key {
     { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
       "with --elastic: steps between commits; at most so many are repeated when a rank is lost" },
     { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
+    { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "mlflow", "csv"), 3,
+      "what else to write the numbers for: any of tensorboard, mlflow, csv (halay-tft(1)); none" },
+    { "log_every", WHOLE, AT(log_every), 10, 1, 1e9, 0, NULL, 0, "steps between two rows that 'log' writes" },
+    { "health", WORD, AT(health), 0, 0, 0, 0, WORDS("warn", "stop", "off"), 3,
+      "warn of a sick training (halay-tft(1)), or stop one that is of no use any more" },
     { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
 };
 
 enum { KEYS = sizeof keys / sizeof *keys, OPTION_NAME = 40, OPTION_WORDS = 7 };
 
 /* What a run may change when it resumes. */
-static const char *const free_keys[] = { "epochs",    "max_steps",        "max_time",     "patience",
-                                         "threads",   "checkpoint_every", "commit_every", "keep",
-                                         "init_from", "strategy",         "calibrate" };
+static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time",  "patience",  "threads",
+                                         "checkpoint_every", "commit_every", "keep",      "init_from", "strategy",
+                                         "calibrate",        "log",          "log_every", "health" };
 
 static int is_free(const char *name)
 {
@@ -220,7 +225,7 @@ static enum halay_status take_word(struct halay_log *log, const char *where, con
     return HALAY_ERR_CONFIG;
 }
 
-/* A list of numbers from its text: "0.1,0.5,0.9" or "[0.1, 0.5, 0.9]"; a new reference, or NULL. */
+/* A list of texts from one: "0.1,0.5,0.9" or "[0.1, 0.5, 0.9]"; a new reference, or NULL. */
 static json_t *list_of_text(const char *text)
 {
     json_t *list = json_array();
@@ -233,6 +238,35 @@ static json_t *list_of_text(const char *text)
     }
     free(copy);
     return list;
+}
+
+/* Words with commas or spaces between them, or a list of them; "none" is the empty set. */
+static enum halay_status take_set(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
+                                  struct tft_run_config *config)
+{
+    json_t *of_text = json_is_string(value) ? list_of_text(json_string_value(value)) : NULL;
+    const json_t *items = of_text ? of_text : value;
+    int good = json_is_array(items);
+    int64_t set = 0;
+
+    for (size_t i = 0; good && i < json_array_size(items); i++) {
+        const char *word = json_string_value(json_array_get(items, i));
+        size_t w = 0;
+        while (word && w < key->offered && strcmp(word, key->words[w]))
+            w++;
+        good = word && (w < key->offered || (!strcmp(word, "none") && json_array_size(items) == 1));
+        set |= w < key->offered ? (int64_t)1 << w : 0;
+    }
+    json_decref(of_text);
+    if (!good) {
+        char list[128] = "";
+        for (size_t w = 0; w < key->offered; w++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", w ? "," : "", key->words[w]);
+        halay_error(log, "%s: '%s' must be none, or some of %s", where, key->name, list);
+        return HALAY_ERR_CONFIG;
+    }
+    *whole_at(key, config) = set;
+    return HALAY_OK;
 }
 
 /* A quantile has at most six decimals, so that no two have one name and none is taken for 1. Set to the nearest such
@@ -300,6 +334,8 @@ static enum halay_status take_key(struct halay_log *log, const char *where, cons
         return take_string(log, where, key, value, config);
     case WORD:
         return take_word(log, where, key, value, config);
+    case SET:
+        return take_set(log, where, key, value, config);
     case LIST:
         return take_list(log, where, key, value, config);
     default:
@@ -412,7 +448,12 @@ json_t *tft_run_config_json(const struct tft_run_config *config)
             value = json_integer(*whole_at(key, &copy));
         else if (key->kind == WORD)
             value = json_string(key->words[*whole_at(key, &copy)]);
-        else if (key->kind == LIST) {
+        else if (key->kind == SET) {
+            value = json_array();
+            for (size_t w = 0; w < key->offered; w++)
+                if (*whole_at(key, &copy) >> w & 1)
+                    json_array_append_new(value, json_string(key->words[w]));
+        } else if (key->kind == LIST) {
             value = json_array();
             for (size_t q = 0; q < config->quantiles.count; q++)
                 json_array_append_new(value, json_real(config->quantiles.values[q]));
@@ -473,7 +514,9 @@ static void name_option(const struct key *key, char name[OPTION_NAME])
 
 const struct halay_option *tft_run_config_options(halay_option_take *take)
 {
-    static const char *const placeholders[] = { [WHOLE] = "N", [REAL] = "X", [LIST] = "X,X,...", [TEXT] = "FOLDER" };
+    static const char *const placeholders[] = {
+        [WHOLE] = "N", [REAL] = "X", [LIST] = "X,X,...", [SET] = "WORD,...", [TEXT] = "FOLDER"
+    };
     static struct {
         char name[OPTION_NAME], preset[32];
         const char *words[OPTION_WORDS + 1];

@@ -23,6 +23,7 @@ enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL, TFT_CLIP_BY_NONE };
 enum tft_optimizer { TFT_OPTIMIZER_ADAM, TFT_OPTIMIZER_ADAMW };
 enum tft_sampling { TFT_SAMPLING_UNIFORM, TFT_SAMPLING_SCALE };
 enum tft_calibrate_word { TFT_CALIBRATE_NONE, TFT_CALIBRATE_CONFORMAL, TFT_CALIBRATE_ROLLING };
+enum tft_health_reaction { TFT_HEALTH_WARN, TFT_HEALTH_STOP, TFT_HEALTH_OFF };
 enum tft_lr_scaling { TFT_LR_UNSCALED, TFT_LR_LINEAR, TFT_LR_SQRT };
 
 struct tft_list {
@@ -48,6 +49,7 @@ struct tft_run_config {
     int64_t hidden_continuous_size, crossing;
     double ema;
     int64_t sampling, calibrate, checkpoint_every, commit_every, keep;
+    int64_t log, log_every, health;       /* log: a set, of enum tft_track */
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };
 

@@ -4,8 +4,8 @@
  */
 #include "tft/train/progress.h"
 #include "base/clock.h"
-#include "tft/data/output_file.h"
 #include "tft/data/paths.h"
+#include "tft/track/lines.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -40,34 +40,13 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Is this the line of an evaluation before the start? A truncated one is not. */
-static int is_before(const char *line, const struct tft_progress_start *start)
+static long long step_of(const char *line)
 {
-    json_t *object = json_loads(line, 0, NULL);
-    json_t *number = json_object_get(object, "step");
-    json_int_t step = json_integer_value(number), end = (json_int_t)start->step;
-    int before = json_is_integer(number) && (start->pending ? step < end : step <= end);
+    json_t *object = json_loads(line, 0, NULL), *number = json_object_get(object, "step");
+    long long step = json_is_integer(number) ? (long long)json_integer_value(number) : -1;
 
     json_decref(object);
-    return before;
-}
-
-/* Rewrite the file with the lines that stay. */
-static enum halay_status cut_metrics(struct halay_log *log, const char *path, const struct tft_progress_start *start)
-{
-    struct tft_output out;
-    char *line = NULL;
-    size_t room = 0;
-    FILE *old = start->step ? fopen(path, "re") : NULL;
-    enum halay_status status = tft_output_open(log, path, &out);
-
-    while (!status && old && getline(&line, &room, old) > 0)
-        if (is_before(line, start))
-            fputs(line, out.file);
-    free(line);
-    if (old)
-        fclose(old);
-    return status ? status : tft_output_commit(&out);
+    return step;
 }
 
 enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
@@ -78,14 +57,7 @@ enum halay_status tft_progress_init(struct halay_log *log, const char *folder, u
 
     if (!path)
         return HALAY_ERR_NO_MEMORY;
-    enum halay_status status = cut_metrics(log, path, start);
-    if (status) {
-        free(path);
-        return status;
-    }
-    p.metrics = fopen(path, "ae");
-    if (!p.metrics)
-        halay_error(log, "cannot write '%s': %s", path, strerror(errno));
+    p.metrics = tft_lines_open(log, path, step_of, tft_progress_last_evaluation(start));
     free(path);
     if (!p.metrics)
         return HALAY_ERR_SYSTEM;
@@ -171,6 +143,16 @@ static void say_evaluation(struct tft_progress *p, const struct tft_progress_eva
     tft_progress_say(p, "%s", text);
 }
 
+static json_t *health_json(unsigned rules)
+{
+    json_t *words = json_array();
+
+    for (int rule = 0; rule < TFT_HEALTH_RULES; rule++)
+        if (rules >> rule & 1)
+            json_array_append_new(words, json_string(tft_health_word((enum tft_health_rule)rule)));
+    return words;
+}
+
 enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
 {
     int64_t now = halay_now_us();
@@ -192,6 +174,8 @@ enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct t
     if (line && more)
         json_object_update(line, more);
     json_decref(more);
+    if (line && e->health)
+        json_object_set_new(line, "health", health_json(e->health));
     p->cpu_before = cpu;
     p->before_us = now;
     say_evaluation(p, e);

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "tft/score/scores.h"
+#include "tft/train/health.h"
 #include <stdint.h>
 #include <stdio.h>
 
@@ -45,7 +46,14 @@ struct tft_progress_evaluation {
     const struct tft_scores *scores; /* (targets); NULL: no validation */
     size_t target_count;
     int best;
+    unsigned health; /* rules that spoke since the evaluation before: bits of enum tft_health_rule */
 };
+
+/* The last step whose evaluation stays in files. */
+static inline uint64_t tft_progress_last_evaluation(const struct tft_progress_start *start)
+{
+    return start->step - (start->pending && start->step);
+}
 
 /* Open folder/metrics.jsonl, drop the lines after the start, and begin. */
 enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,

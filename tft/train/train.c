@@ -51,7 +51,7 @@ static enum halay_status report_evaluation(struct tft_trainer *t, const struct t
     };
 
     t->said_waited_us = waited;
-    return t->rank == 0 ? tft_progress_evaluation(&t->progress, &e) : HALAY_OK;
+    return t->rank == 0 ? tft_trainer_note_evaluation(t, &e) : HALAY_OK;
 }
 
 /* Record a validation's loss; 1 if it is the lowest so far. Only patience asks for min_delta. The same on every
@@ -125,6 +125,8 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
     int has_valid = t->valid_samples > 0, best = 1;
     enum halay_status status = check_agreement(t);
 
+    if (!status && t->rank == 0)
+        status = tft_trainer_note_values(t);
     if (!status)
         status = tft_trainer_gather_average(t);
     if (!status && has_valid)
@@ -169,10 +171,9 @@ static enum halay_status advance(struct tft_trainer *t)
                     (unsigned long long)t->state.step);
         return HALAY_ERR_FORMAT;
     }
-    if (t->rank == 0)
-        tft_progress_step(&t->progress,
-                          &(struct tft_progress_step){ t->state.step, t->state.epoch + 1, t->state.samples,
-                                                       t->numbers[TFT_STEP_LOSS], t->limits.seconds });
+    status = t->rank == 0 ? tft_trainer_note_step(t) : HALAY_OK;
+    if (status)
+        return status;
     int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
     int saves = due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0);
     int evaluates = !t->interrupted && (due || t->stop);
@@ -390,6 +391,18 @@ static int goes_on(const struct tft_trainer *t)
     return t->stop ? t->state.pending : t->state.epoch < (uint64_t)t->config->epochs;
 }
 
+/* Close the files. A training that is sick has failed. */
+static enum halay_status end_notes(struct tft_trainer *t, enum halay_status status)
+{
+    if (!status && t->sick) {
+        halay_error(t->log, "after step %llu the training was stopped: it is sick (key 'health')",
+                    (unsigned long long)t->state.step);
+        status = HALAY_ERR_FORMAT;
+    }
+    enum halay_status ended = tft_trainer_end_notes(t, status);
+    return status ? status : ended;
+}
+
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             struct tft_data *data, const struct tft_train_options *options)
 {
@@ -426,6 +439,7 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
         status = say_naive(&t);
     if (!status && !t.interrupted)
         status = calibrate(&t);
+    status = end_notes(&t, status);
     int leaves_nothing =
         status && t.begun && !t.saved && !(options->elastic && t.state.step); /* other ranks may continue there */
     tft_trainer_fini(&t);

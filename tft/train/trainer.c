@@ -286,7 +286,7 @@ static enum halay_status begin_state(struct tft_trainer *t)
                                                                  .seconds = t->state.seconds,
                                                                  .pending = t->state.pending },
                                    &t->progress);
-    return status;
+    return status ? status : tft_trainer_begin_notes(t);
 }
 
 /* ---- the same on every rank ---- */
@@ -425,6 +425,7 @@ enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, u
 
 void tft_trainer_fini(struct tft_trainer *t)
 {
+    (void)tft_trainer_end_notes(t, HALAY_ERR_CLOSED); /* only where the training failed, for a reason that was said */
     tft_progress_fini(&t->progress);
     tft_checkpoints_fini(&t->checkpoints);
     for (size_t i = 0; i < 2; i++)

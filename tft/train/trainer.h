@@ -9,13 +9,27 @@
 #include "tft/run/checkpoints.h"
 #include "tft/run/run_length.h"
 #include "tft/score/forecast_scores.h"
+#include "tft/track/tracks.h"
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
+#include "tft/train/health.h"
 #include "tft/train/progress.h"
 #include "tft/train/train_options.h"
 
 /* Numbers that each step sums over the ranks; the seconds are rank 0's, the others add 0. */
-enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
+enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_SICK, TFT_STEP_NUMBERS };
+
+/* What rank 0 notes of the steps: for other programs (tracks), and on the training's health (notes.c). */
+struct tft_notes {
+    struct tft_tracks *tracks; /* owned; NULL: none */
+    struct tft_health health;
+    unsigned spoken, grave;  /* rules that spoke since the last evaluation; that stop the training */
+    unsigned char *reached;  /* owned: parameters that a gradient reached in this block of steps */
+    int64_t step_us, row_us; /* when the step before ended, and the step of the row before */
+    long long step_waited_us, step_gathered_us;
+    uint64_t row_samples;
+    double seconds, waiting, gathering; /* since the row before */
+};
 
 struct tft_trainer {
     struct halay_log *log; /* borrowed, as the next five */
@@ -57,6 +71,10 @@ struct tft_trainer {
     struct tft_training_state state; /* the same on every rank */
     int begun, saved;                /* rank 0: the folder has this run's description, its parameters */
     double best_q_risk;              /* of the median, in the best validation of this process; 0: none yet */
+    struct tft_notes notes;          /* rank 0 */
+    double norm;                     /* of the last step's gradients, before clipping; rank 0's tensors */
+    atomic_llong gathered_us;        /* time that threads spent on putting batches together; relaxed */
+    int sick;                        /* 'health: stop' ends the training; the same on every rank */
     uint64_t said_samples;
     int64_t said_us;
     long long said_waited_us;
@@ -92,6 +110,17 @@ enum halay_status tft_trainer_set_levels(struct tft_trainer *trainer, int levels
 /* The validation windows' scores, of blended forecasts or of the model's alone, to be ended by
  * tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not finite. */
 enum halay_status tft_trainer_validate(struct tft_trainer *trainer, int blended, struct tft_forecast_scores *result);
+
+/* Rank 0: begin, or begin again, the notes of a training from where the state stands. */
+enum halay_status tft_trainer_begin_notes(struct tft_trainer *trainer);
+/* Rank 0, after a step, and after an evaluation. */
+enum halay_status tft_trainer_note_step(struct tft_trainer *trainer);
+enum halay_status tft_trainer_note_evaluation(struct tft_trainer *trainer,
+                                              const struct tft_progress_evaluation *evaluation);
+/* Before an evaluation, while the gradients of the last step are there. */
+enum halay_status tft_trainer_note_values(struct tft_trainer *trainer);
+/* Close the files; `status` is how the training ended. Does nothing the second time. */
+enum halay_status tft_trainer_end_notes(struct tft_trainer *trainer, enum halay_status status);
 
 /* Rank 0: lock the folders against other processes. */
 enum halay_status tft_trainer_lock_folders(struct tft_trainer *trainer);

@@ -2,6 +2,7 @@
  *
  * One step of the trainer: this rank's granules, the sums over the ranks, the update.
  */
+#include "base/clock.h"
 #include "tft/kernels/vector.h"
 #include "tft/run/batches.h"
 #include "tft/run/interrupt.h"
@@ -20,6 +21,22 @@ static int ranks_that_compute(const struct tft_trainer *t)
     return ranks;
 }
 
+/* tft_gather_fill, with the time it takes. */
+struct timed_gather {
+    const struct tft_gather *gather;
+    atomic_llong *microseconds;
+};
+
+static enum halay_status timed_fill(void *arg, int thread, struct tft_batch *batch)
+{
+    const struct timed_gather *timed = arg;
+    int64_t began = halay_now_us();
+    enum halay_status status = tft_gather_fill((void *)timed->gather, thread, batch);
+
+    atomic_fetch_add_explicit(timed->microseconds, halay_now_us() - began, memory_order_relaxed);
+    return status;
+}
+
 static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
     size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
@@ -28,6 +45,7 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
 
     if (status)
         return status;
+    struct timed_gather timed = { gather, &t->gathered_us };
     struct tft_step step = {
         .params = t->params,
         .gradients = t->exchange.gradients,
@@ -35,8 +53,8 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
         .step = (uint32_t)t->state.step,
         .samples = samples,
         .loss_scale = targets ? 1.0 / (double)targets : 0,
-        .fill = tft_gather_fill,
-        .fill_arg = (void *)gather,
+        .fill = timed_fill,
+        .fill_arg = &timed,
         .final = tft_exchange_submit,
         .final_arg = &t->exchange,
     };
@@ -79,7 +97,7 @@ static enum halay_status update(struct tft_trainer *t, double learning_rate)
 
     t->adam.learning_rate = learning_rate;
     if (!status)
-        status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients, &peers, NULL);
+        status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients, &peers, &t->norm);
     if (!status && t->average)
         tft_pool_run(t->pool, average_share, t);
     return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
@@ -140,6 +158,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     if (status)
         return status;
     t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
+    t->numbers[TFT_STEP_SICK] = t->notes.grave != 0 && t->config->health == TFT_HEALTH_STOP;
     t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
     status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
     if (status)
@@ -156,7 +175,8 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     t->state.loss_steps++;
     t->state.seconds = t->numbers[TFT_STEP_SECONDS];
     fix_length(t);
-    t->stop |= tft_trainer_is_over(t);
+    t->sick |= t->numbers[TFT_STEP_SICK] > 0;
+    t->stop |= t->sick || tft_trainer_is_over(t);
     t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
     return HALAY_OK;
 }

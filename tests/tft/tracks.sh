@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a training writes for other programs: TensorBoard's events (read back by tests/tft/events.py alone, and by
+# TensorBoard where it is), MLflow's folder, CSV; all of it without a row too many where a run resumes. And its
+# health: a training made sick is warned of, or stopped; a healthy one is not.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+data=$scratch/data.htd
+python=${PYTHON:-python3}
+
+# A daily curve and noise; 'same' never changes.
+awk 'BEGIN { print "t,load,same"; x = 7; for (i = 0; i < 1440; i++) { x = (x * 16807) % 2147483647
+    printf "%d,%.4f,3\n", i, 50 + 8 * sin(i % 24 / 3.82) + 4 * x / 2147483647 } }' </dev/null >"$scratch/A_load.csv"
+schema() {
+    cat >"$scratch/$1.yaml" <<END
+id: {from: filename, pattern: "^(.*)_load"}
+time: {column: t, integer: true}
+season: 24
+inputs:
+  load:  {column: load, role: target}
+  steps: {calendar: steps, role: known, scale: none}
+$2
+window: {encoder: 24, horizon: 6}
+split: {train: "< ${3-960}", valid: "< 1200", test: "< 1440"}
+END
+    check "prepare $1" "$tft" prepare --schema "$scratch/$1.yaml" "$scratch/A_load.csv" -o "$scratch/$1.htd"
+}
+train() {
+    out=$1 data=$2
+    shift 2
+    "$tft" train --data "$scratch/$data.htd" --out "$scratch/$out" --hidden-size 4 --heads 1 --dropout 0 \
+        --batch-size 16 --learning-rate 3e-3 --valid-samples 30 --threads 1 --clip-mode global --clip 1 "$@"
+}
+steps_of() {
+    tail -n +2 "$1" | cut -d, -f1 | tr '\n' ' '
+}
+
+# ---- formats ----
+schema healthy ""
+check "train" train run healthy --max-steps 60 --eval-every 20 --log tensorboard,mlflow,csv
+check "resume" train run healthy --max-steps 80 --eval-every 20 --log tensorboard,mlflow,csv --resume
+[ "$(steps_of "$scratch/run/steps.csv")" = "10 20 30 40 50 60 70 80 " ] ||
+    wrong "steps.csv: $(cat "$scratch/run/steps.csv")"
+[ "$(steps_of "$scratch/run/evaluations.csv")" = "20 40 60 80 " ] ||
+    wrong "evaluations.csv: $(cat "$scratch/run/evaluations.csv")"
+# From an earlier checkpoint: later rows go, and are written again.
+rm "$scratch"/run/checkpoints/manifest-*80.json
+check "resume from 60" train run healthy --max-steps 80 --eval-every 20 --log tensorboard,mlflow,csv --resume
+[ "$(steps_of "$scratch/run/steps.csv")" = "10 20 30 40 50 60 70 80 " ] || wrong "steps.csv after a step back"
+metrics=$(echo "$scratch"/run/mlflow/0/????????????????????????????????/metrics)
+[ "$(cut -d' ' -f3 "$metrics/loss" | tr '\n' ' ')" = "10 20 30 40 50 60 70 80 " ] ||
+    wrong "mlflow: $(cat "$metrics/loss")"
+[ "$(cut -d' ' -f3 "$metrics/valid_loss" | tr '\n' ' ')" = "20 40 60 80 " ] || wrong "mlflow: valid_loss"
+[ "$(cut -d, -f3 "$scratch/run/steps.csv" | tail -n +2)" = "$(cut -d' ' -f2 "$metrics/loss")" ] || wrong "other losses"
+grep -q '^status: 3$' "$metrics/../meta.yaml" || wrong "mlflow: not finished: $(cat "$metrics/../meta.yaml")"
+[ "$(cat "$metrics/../params/hidden_size")" = 4 ] || wrong "mlflow: no parameters"
+check "events" "$python" "$top_srcdir/tests/tft/events.py" "$scratch/run"
+if "$python" -c 'import tensorboard' 2>/dev/null; then
+    check "TensorBoard" "$python" "$top_srcdir/tests/tft/events.py" --tensorboard "$scratch/run"
+else
+    echo "skipped: no tensorboard"
+fi
+if "$python" -c 'import mlflow' 2>/dev/null; then
+    check "MLflow" "$python" "$top_srcdir/tests/tft/events.py" --mlflow "$scratch/run"
+else
+    echo "skipped: no mlflow"
+fi
+refused 2 "'log' must be none, or some of tensorboard,mlflow,csv" train bad healthy --log tensorboard,xml
+check "none" train plain healthy --max-steps 20 --log none
+if [ -e "$scratch/plain/steps.csv" ] || [ -e "$scratch/plain/mlflow" ]; then wrong "files nobody asked for"; fi
+
+# ---- health ----
+health() {
+    grep -c '^health: ' "$scratch/said" || :
+}
+check "a healthy training" train well healthy --max-steps 400 --eval-every 100
+[ "$(health)" = 0 ] || wrong "a healthy training was warned of: $(grep '^health' "$scratch/said")"
+check "no progress" train still healthy --max-steps 400 --eval-every 100 --learning-rate 1e-9
+grep -q '^health: the loss does not fall' "$scratch/said" || wrong "nothing said: $(cat "$scratch/said")"
+[ "$(health)" = 1 ] || wrong "said more than once"
+grep -q '"health":\["stalled"\]' "$scratch/still/metrics.jsonl" || wrong "not in metrics.jsonl"
+refused 1 "the training was stopped: it is sick" train stop healthy --max-steps 4000 --learning-rate 1e-9 --health stop
+grep -q '^done after 30[0-9] steps' "$scratch/said" || wrong "stopped late: $(grep "steps and" "$scratch/said")"
+[ -s "$scratch/stop/model.safetensors" ] || wrong "a training that was stopped left no model"
+check "off" train off healthy --max-steps 400 --learning-rate 1e-9 --health off
+[ "$(health)" = 0 ] || wrong "'health: off' speaks"
+schema short "" 48
+check "overfitting" train over short --max-steps 600 --eval-every 40 --patience 20 --hidden-size 24 --epochs 2000 \
+    --learning-rate 1e-2
+grep -q '^health: overfitting: since step' "$scratch/said" || wrong "overfitting: $(cat "$scratch/said")"
+schema dead "  same:  {column: same, role: known}"
+check "a dead input" train dead dead --max-steps 60
+grep -q "^health: dead input: .* reached 'same'" "$scratch/said" || wrong "dead input: $(cat "$scratch/said")"
+[ "$(health)" = 1 ] || wrong "more than the dead input: $(grep '^health' "$scratch/said")"
+finish
