@@ -36,6 +36,7 @@ refused 1 "holds no trained model" "$tft" explain --checkpoint "$scratch/none" -
 refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
 refused 2 "'--future' is for forecasts beyond the end" "$tft" predict --checkpoint x --future f --split test y -o z
 refused 2 "'--format' must be" "$tft" predict --checkpoint x --format xml y -o z
+refused 2 "'--explain' and -o name the same file, '-'" "$tft" predict --checkpoint x --explain - y -o -
 refused 2 "--format is missing" "$tft" export --checkpoint x -o y
 refused 2 "unknown format 'keras'" "$tft" export --checkpoint x --format keras -o y
 refused 2 "standard output is taken by -o" "$tft" export --checkpoint x --format nvidia -o -

@@ -75,6 +75,38 @@ for key in split windows stride step encoder horizon q_risk importance by_step b
     grep -q "\"$key\": " "$scratch/1.json" || wrong "the JSON has no '$key'"
 done
 
+# Of each forecast: the weights that windows.csv has; attention whose mean over the forecasts is that of attention.csv;
+# the same numbers in both formats and on two ranks; and the forecasts that predict writes without.
+windows="--checkpoint $scratch/made --split test --stride 4 $scratch/of_made/A_made.csv"
+# shellcheck disable=SC2086 # one word each
+{
+    check "predict" "$tft" predict $windows -o "$scratch/plain.csv"
+    check "predict --explain" "$tft" predict $windows --explain "$scratch/why.csv" -o "$scratch/p.csv"
+    check "as JSON" "$tft" predict $windows --explain "$scratch/why.jsonl" -o "$scratch/p.csv"
+    check "predict on two ranks" "$halayrun" -np 2 "$tft" predict $windows --explain "$scratch/why2.csv" \
+        -o "$scratch/p2.csv"
+    "$tft" predict $windows --explain - -o "$scratch/p.csv" >"$scratch/dash"
+    refused 1 "cannot write" "$tft" predict $windows --explain "$scratch/none/why.csv" -o "$scratch/no.csv"
+}
+cmp "$scratch/plain.csv" "$scratch/p.csv" || wrong "an explanation changes the forecasts"
+cmp "$scratch/why.csv" "$scratch/why2.csv" || wrong "two ranks explain otherwise"
+cmp "$scratch/why.csv" "$scratch/dash" || wrong "standard output has something else"
+[ ! -e "$scratch/no.csv" ] || wrong "a failed predict left a file behind"
+cut -d, -f1,2,5-11 "$scratch/tables/windows.csv" >"$scratch/expected"
+cut -d, -f1-9 "$scratch/why.csv" | cmp - "$scratch/expected" || wrong "other weights than explain's"
+awk -F, 'FNR == 1 { file++; next } file == 1 { sum[$4] += $5; n[$4]++; next }
+    { for (i = 10; i <= NF; i++) mean[i - 10] += $i }
+    END { for (k in sum) { d = sum[k] / n[k] - mean[k] / (FNR - 1); if (d * d > 1e-10) exit 1; lags++ }
+        exit lags != 18 }' "$scratch/tables/attention.csv" "$scratch/why.csv" ||
+    wrong "other attention than explain's"
+is "the first line of JSON" "$(sed -n '1s/:[0-9][^,}]*/:N/g; 1s/\[.*\]/[]/p' "$scratch/why.jsonl")" "$(printf %s \
+    '{"entity":"A","origin":"2199","static":{},"past":{"driver":N,"noise":N,"other":N,"phase":N,"y":N},' \
+    '"future":{"other":N,"phase":N},"attention":[]}')"
+sed 1d "$scratch/why.csv" >"$scratch/expected"
+sed 's/"[^"]*"://g; s/[]["{}]//g; s/,,/,/' "$scratch/why.jsonl" | paste -d, "$scratch/expected" - |
+    awk -F, '{ for (i = 1; i <= 27; i++) if ($i != $(i + 27)) exit 1 } END { exit NF != 54 || NR != 200 }' ||
+    wrong "JSON lines have other numbers"
+
 # On other threads and ranks.
 check "one thread" taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')" "$tft" explain "$@" \
     --json "$scratch/2.json"

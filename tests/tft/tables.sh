@@ -251,7 +251,7 @@ check "evaluate with shorter encoders" "$tft" evaluate --checkpoint "$scratch/sh
 check "report with shorter encoders" "$tft" report --run "$scratch/short" --data "$scratch/short.htd" \
     --split train -o "$scratch/page.html"
 check "predict with shorter encoders" "$tft" predict --checkpoint "$scratch/short" "$scratch/short.csv" \
-    -o "$scratch/end.csv"
+    --explain "$scratch/why.csv" -o "$scratch/end.csv"
 grep -q '^4 windows, 1 of them with a shorter encoder$' "$scratch/said" ||
     wrong "predict's summary: $(cat "$scratch/said")"
 check "predict the split with shorter encoders" "$tft" predict --checkpoint "$scratch/short" \
@@ -262,6 +262,10 @@ grep '^a,6,' "$scratch/split.csv" | cut -d, -f3- >"$scratch/seventh"
 paste -d, "$scratch/seven" "$scratch/seventh" |
     awk -F, '{ for (k = 4; k <= 6; k++) { d = $k - $(k + 6); if (d * d > 1e-8 * $k * $k) exit 1 } }' ||
     wrong "what stands before a shorter encoder is looked at: $(paste "$scratch/seven" "$scratch/seventh")"
+# Its explanation knows the seven rows and the horizon, and the last of these lags from the horizon's last step alone.
+awk -F, '/^d,6,/ { for (i = NF - 15; i <= NF; i++) { n += $i != ""; sum += $i } } /^a,/ { full = $NF != "" }
+    END { exit !(n == 11 && sum > 1 && full) }' "$scratch/why.csv" ||
+    wrong "the explanation of a shorter encoder: $(cat "$scratch/why.csv")"
 { head -n 1 "$scratch/table.csv"; rows 0 2 | sed -n '/,a,/s/,a,/,d,/p'; rows 0 30 | grep ',a,'; } >"$scratch/two.csv"
 check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
 grep -q "'d' is not forecast: it has 2 rows, the model looks back over at least 3" "$scratch/said" ||

@@ -10,6 +10,7 @@
 #include "tft/cli/options.h"
 #include "tft/data/future.h"
 #include "tft/data/output_file.h"
+#include "tft/explain/explain_file.h"
 #include "tft/run/interrupt.h"
 #include "tft/score/forecast_file.h"
 #include "tft/score/inference.h"
@@ -25,6 +26,8 @@ struct request {
     struct tft_window_choice windows;
     int calibrate; /* -1: as the run's configuration says */
     int json;
+    const char *explain; /* NULL: forecasts are not explained */
+    int explain_json;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -44,13 +47,15 @@ static const struct halay_option option_rows[] = {
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
       SETS(calibrate), .words = tft_calibrate_words },
     { "--format", NULL, "csv|jsonl", "jsonl: JSON lines (by OUT's name; csv)", HALAY_OPTION_TEXT, SETS(format) },
+    { "--explain", NULL, "FILE", "write what each forecast relied on too: CSV or JSON lines, by FILE's name",
+      HALAY_OPTION_TEXT, SETS(explain) },
     { "--out", "-o", "FILE", "the file to write; - is standard output", HALAY_OPTION_TEXT, SETS(out) },
     { .name = NULL },
 };
 
 static const struct halay_command_line command_line = {
     .command = "halay-tft predict",
-    .synopsis = "--checkpoint RUN FILE... [--future FILE | --split NAME [--stride N]] -o OUT",
+    .synopsis = "--checkpoint RUN FILE... [--future FILE | --split NAME [--stride N]] [--explain FILE] -o OUT",
     .about = "Reads files like those of the training and forecasts with the model in RUN: what comes after the last "
              "row of each entity, or every window of a split. Writes entity,origin,time,horizon,target and the "
              "quantiles, in the target's unit; origin is the last moment that a forecast has seen.",
@@ -134,7 +139,7 @@ static enum halay_status choose_windows(const struct request *r, struct tft_infe
     return status;
 }
 
-/* Print what was forecast, unless the forecasts themselves go to standard output. */
+/* Print what was forecast, unless a file goes to standard output. */
 static enum halay_status print_window_count(const struct request *r, const struct tft_inference *s,
                                             const struct tft_windows *windows)
 {
@@ -144,7 +149,7 @@ static enum halay_status print_window_count(const struct request *r, const struc
 
     tft_calibrator_describe(shares, calibrated, sizeof calibrated);
     json_decref(shares);
-    if (!strcmp(r->out, "-"))
+    if (!strcmp(r->out, "-") || (r->explain && !strcmp(r->explain, "-")))
         return HALAY_OK;
     printf("%zu windows", windows->count);
     if (shorter)
@@ -156,12 +161,90 @@ static enum halay_status print_window_count(const struct request *r, const struc
     return HALAY_ERR_SYSTEM;
 }
 
+/* ---- write ---- */
+
+/* The files, while they are written; only rank 0 has them open. */
+struct writing {
+    struct tft_weight_reader reader; /* of an explanation */
+    struct tft_forecaster forecaster;
+    struct tft_output out, explain;
+    struct tft_forecast_file forecasts;
+    struct tft_explain_file explanation;
+    size_t values; /* numbers of a forecast, before those that explain it */
+};
+
+static enum halay_status open_files(const struct request *r, struct writing *w)
+{
+    enum halay_status status = tft_output_open(r->log, r->out, &w->out);
+
+    return status || !r->explain ? status : tft_output_open(r->log, r->explain, &w->explain);
+}
+
+static enum halay_status writing_init(const struct request *r, struct tft_inference *s,
+                                      const struct tft_windows *windows, struct writing *w)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (r->explain)
+        status = tft_weight_reader_init(r->log, s->run.model, (size_t)tft_pool_threads(s->pool), &w->reader);
+    if (!status)
+        status =
+            tft_inference_forecaster(s, windows, r->explain ? tft_explain_file_more(&w->reader) : 0, &w->forecaster);
+    if (!status && s->rank == 0)
+        status = open_files(r, w);
+    if (r->explain) {
+        w->forecaster.look = tft_explain_file_look;
+        w->forecaster.look_arg = &w->explanation;
+    }
+    w->forecasts = (struct tft_forecast_file){
+        .file = w->out.file, .data = &s->data, .quantiles = &s->run.config.quantiles, .json = r->json
+    };
+    w->explanation = (struct tft_explain_file){
+        .log = r->log, .file = w->explain.file, .json = r->explain_json, .data = &s->data, .reader = &w->reader
+    };
+    w->values = s->data.schema.horizon * s->data.schema.target_count * s->run.config.quantiles.count;
+    return status;
+}
+
+static void writing_fini(struct writing *w)
+{
+    tft_output_abort(&w->out);
+    tft_output_abort(&w->explain);
+    tft_forecaster_fini(&w->forecaster);
+    tft_weight_reader_fini(&w->reader);
+}
+
+static enum halay_status write_window(void *arg, size_t position, const struct tft_window *window, const float *p)
+{
+    struct writing *w = arg;
+    enum halay_status status = tft_forecast_file_window(&w->forecasts, position, window, p);
+
+    return status ? status : tft_explain_file_window(&w->explanation, window, p + w->values);
+}
+
+static enum halay_status write_forecasts(const struct request *r, size_t count, struct writing *w)
+{
+    tft_forecast_file_header(&w->forecasts);
+    tft_explain_file_header(&w->explanation);
+    tft_interrupt_watch(); /* so that no partial file stays */
+    enum halay_status status = tft_forecast(&w->forecaster, count, write_window, w);
+    if (status == HALAY_ERR_CANCELED && w->out.file)
+        halay_error(r->log,
+                    strcmp(r->out, "-") ? "interrupted by a signal; '%s' is not written"
+                                        : "interrupted by a signal; '%s' is incomplete",
+                    r->out);
+    if (!status && w->explain.file)
+        status = tft_output_commit(&w->explain);
+    if (!status && w->out.file)
+        status = tft_output_commit(&w->out);
+    return status;
+}
+
 static enum halay_status predict(const struct request *r)
 {
     struct tft_inference s = { 0 };
     struct tft_windows windows = { 0 };
-    struct tft_forecaster forecaster = { 0 };
-    struct tft_output out = { 0 };
+    struct writing w = { 0 };
     enum halay_status status = tft_inference_init(r->log, r->checkpoint, NULL, &s);
 
     if (!status)
@@ -171,28 +254,12 @@ static enum halay_status predict(const struct request *r)
     if (!status)
         status = tft_inference_calibrate(&s, r->checkpoint, r->calibrate);
     if (!status)
-        status = tft_inference_forecaster(&s, &windows, 0, &forecaster);
-    if (!status && s.rank == 0)
-        status = tft_output_open(r->log, r->out, &out);
-    if (!status) {
-        struct tft_forecast_file file = {
-            .file = out.file, .data = &s.data, .quantiles = &s.run.config.quantiles, .json = r->json
-        };
-        tft_forecast_file_header(&file);
-        tft_interrupt_watch(); /* so that no partial file stays */
-        status = tft_forecast(&forecaster, windows.count, tft_forecast_file_window, &file);
-    }
-    if (status == HALAY_ERR_CANCELED && s.rank == 0)
-        halay_error(r->log,
-                    strcmp(r->out, "-") ? "interrupted by a signal; '%s' is not written"
-                                        : "interrupted by a signal; '%s' is incomplete",
-                    r->out);
-    if (!status && out.file)
-        status = tft_output_commit(&out);
+        status = writing_init(r, &s, &windows, &w);
+    if (!status)
+        status = write_forecasts(r, windows.count, &w);
     if (!status && s.rank == 0)
         status = print_window_count(r, &s, &windows);
-    tft_output_abort(&out);
-    tft_forecaster_fini(&forecaster);
+    writing_fini(&w);
     tft_windows_fini(&windows);
     tft_inference_fini(&s);
     return status;
@@ -216,8 +283,12 @@ int tft_cmd_predict(struct halay_log *log, char **argv)
         halay_error(log, "'--stride' goes with --split");
     if (r.future && !r.from_end)
         halay_error(log, "'--future' is for forecasts beyond the end, without --split");
-    if ((r.windows.stride && r.from_end) || (r.future && !r.from_end) ||
-        tft_forecast_file_format(log, r.format, r.out, &r.json))
+    const int is_one_file = r.explain && !strcmp(r.explain, r.out);
+    if (is_one_file)
+        halay_error(log, "'--explain' and -o name the same file, '%s'", r.out);
+    if ((r.windows.stride && r.from_end) || (r.future && !r.from_end) || is_one_file ||
+        tft_forecast_file_format(log, r.format, r.out, &r.json) ||
+        (r.explain && tft_forecast_file_format(log, NULL, r.explain, &r.explain_json)))
         return EXIT_USAGE;
     return tft_interrupt_exit(predict(&r));
 }

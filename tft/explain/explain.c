@@ -14,11 +14,6 @@ static const struct tft_model_config *config_of(const struct tft_explanation *e)
     return tft_model_config(e->inference->run.model);
 }
 
-const char *tft_explanation_name(const struct tft_explanation *e, enum tft_choice choice, size_t j)
-{
-    return config_of(e)->variables[e->reader.variables[choice][j]].name;
-}
-
 /* ---- memory ---- */
 
 static enum halay_status no_memory(const struct tft_explanation *e)

@@ -80,7 +80,5 @@ enum halay_status tft_explain_tables_open(struct tft_explanation *explanation);
 void tft_explain_tables_window(struct tft_explanation *explanation, const struct tft_window *window, const float *means,
                                double distance);
 enum halay_status tft_explain_tables_close(struct tft_explanation *explanation);
-/* A variable's name. */
-const char *tft_explanation_name(const struct tft_explanation *explanation, enum tft_choice choice, size_t j);
 
 #endif

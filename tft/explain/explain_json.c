@@ -22,7 +22,7 @@ static json_t *importance_json(const struct tft_explanation *e, int choice)
 
     for (size_t j = 0; j < e->reader.V[choice]; j++) {
         const int64_t *bins = e->sums.bins[choice] + j * TFT_SHARE_BINS;
-        json_object_set_new(part, tft_explanation_name(e, (enum tft_choice)choice, j),
+        json_object_set_new(part, tft_weight_name(&e->reader, choice, j),
                             json_pack("{so so so so}", "mean", number(tft_explanation_mean(e, choice, j)), "p10",
                                       number(tft_share_quantile(bins, .1)), "p50", number(tft_share_quantile(bins, .5)),
                                       "p90", number(tft_share_quantile(bins, .9))));
@@ -41,7 +41,7 @@ static json_t *steps_json(const struct tft_explanation *e)
             json_t *means = json_array();
             for (size_t t = 0; t < tft_weight_steps(&e->reader, choice); t++)
                 json_array_append_new(means, number(tft_weight_sums_mean(&e->sums, choice, t, j)));
-            json_object_set_new(part, tft_explanation_name(e, (enum tft_choice)choice, j), means);
+            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), means);
         }
         json_object_set_new(steps, tft_part_names[choice], part);
     }
@@ -59,7 +59,7 @@ static json_t *explained_json(const struct tft_explanation *e, const struct tft_
     for (int choice = 0; choice < TFT_CHOICES; choice++) {
         json_t *part = json_object();
         for (size_t j = 0; j < e->reader.V[choice]; j++, at++)
-            json_object_set_new(part, tft_explanation_name(e, (enum tft_choice)choice, j), number(of->means[at] / n));
+            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), number(of->means[at] / n));
         json_object_set_new(object, tft_part_names[choice], part);
     }
     return object;

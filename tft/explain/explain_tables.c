@@ -5,6 +5,7 @@
  */
 #include "tft/data/paths.h"
 #include "tft/explain/explain.h"
+#include "tft/explain/explain_file.h"
 #include "tft/explain/shares.h"
 #include "tft/score/forecast_file.h"
 #include <errno.h>
@@ -27,15 +28,6 @@ static enum halay_status open_table(const struct tft_explanation *e, const char 
     return status;
 }
 
-/* "past load", quoted where it must be. */
-static void write_column(const struct tft_explanation *e, FILE *file, int choice, size_t j)
-{
-    char text[TFT_NAME_MAX + 16];
-
-    snprintf(text, sizeof text, "%s %s", tft_part_names[choice], tft_explanation_name(e, (enum tft_choice)choice, j));
-    tft_write_field(file, text);
-}
-
 enum halay_status tft_explain_tables_open(struct tft_explanation *e)
 {
     if (!is_writer(e))
@@ -48,11 +40,7 @@ enum halay_status tft_explain_tables_open(struct tft_explanation *e)
     if (status)
         return status;
     fputs("entity,origin,distance,regime", e->table.file);
-    for (int choice = 0; choice < TFT_CHOICES; choice++)
-        for (size_t j = 0; j < e->reader.V[choice]; j++) {
-            fputc(',', e->table.file);
-            write_column(e, e->table.file, choice, j);
-        }
+    tft_explain_file_columns(e->table.file, &e->reader);
     fputc('\n', e->table.file);
     return HALAY_OK;
 }
@@ -77,7 +65,7 @@ void tft_explain_tables_window(struct tft_explanation *e, const struct tft_windo
 static void write_input(const struct tft_explanation *e, FILE *file, int choice, size_t j)
 {
     const int64_t *bins = e->sums.bins[choice] + j * TFT_SHARE_BINS;
-    const char *name = tft_explanation_name(e, (enum tft_choice)choice, j);
+    const char *name = tft_weight_name(&e->reader, choice, j);
 
     fprintf(file, "%s,", tft_part_names[choice]);
     tft_write_field(file, name);

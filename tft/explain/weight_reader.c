@@ -6,6 +6,11 @@ const char *const tft_part_names[TFT_CHOICES] = {
     [TFT_CHOICE_STATIC] = "static", [TFT_CHOICE_HISTORY] = "past", [TFT_CHOICE_FUTURE] = "future"
 };
 
+const char *tft_weight_name(const struct tft_weight_reader *r, int choice, size_t j)
+{
+    return tft_model_config(r->model)->variables[r->variables[choice][j]].name;
+}
+
 size_t tft_weight_steps(const struct tft_weight_reader *r, int choice)
 {
     if (choice == TFT_CHOICE_STATIC)

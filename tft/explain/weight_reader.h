@@ -19,6 +19,8 @@ struct tft_weight_reader {
 
 /* "static", "past", "future" */
 extern const char *const tft_part_names[TFT_CHOICES];
+/* The name of a selection's variable j. */
+const char *tft_weight_name(const struct tft_weight_reader *reader, int choice, size_t j);
 /* Steps of a window that a selection (an enum tft_choice) has. */
 size_t tft_weight_steps(const struct tft_weight_reader *reader, int choice);
 
