@@ -34,6 +34,12 @@ grep -q '^eval step=60 ' "$scratch/said" || wrong "no line for the last evaluati
 [ "$(wc -l <"$run/metrics.jsonl")" -eq 3 ] || wrong "metrics.jsonl has not three lines"
 grep -q '"dropout": 0.1' "$run/run.json" || wrong "the command line does not win over the file"
 
+# What explain.sh checks with models that have learned; here it runs under sanitizers, too.
+check "explain" "$tft" explain --checkpoint "$run" --data "$data" --stride 480 --json "$scratch/why.json" \
+    --csv "$scratch/why" -o "$scratch/why.html"
+check "predict --explain" "$tft" predict --checkpoint "$run" --split test --stride 480 "$top_srcdir/data/pjm" \
+    --explain "$scratch/why.csv" -o "$scratch/p.csv"
+
 # The validation loss fell.
 losses=$(sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl")
 echo "$losses" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.9 * first) }' ||
