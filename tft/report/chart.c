@@ -177,7 +177,7 @@ void tft_chart_write(FILE *file, const struct tft_chart *c)
 {
     struct frame f = make_frame(c);
 
-    fprintf(file, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", c->width, c->height);
+    fprintf(file, "<figure>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", c->width, c->height);
     tft_html_text(file, c->title);
     fprintf(file, "\">\n");
     write_axes(file, c, &f);
@@ -188,5 +188,5 @@ void tft_chart_write(FILE *file, const struct tft_chart *c)
     for (size_t i = 0; i < c->line_count; i++)
         write_line(file, &c->lines[i], &f);
     write_legend(file, c, &f);
-    fprintf(file, "</svg>\n");
+    fprintf(file, "</svg>\n</figure>\n");
 }

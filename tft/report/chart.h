@@ -31,6 +31,7 @@ struct tft_chart {
 
 /* Text with &, <, > and quotes escaped. */
 void tft_html_text(FILE *file, const char *text);
+/* As a figure of its own. */
 void tft_chart_write(FILE *file, const struct tft_chart *chart);
 
 #endif

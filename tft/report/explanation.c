@@ -4,22 +4,13 @@
  */
 #include "tft/report/explanation.h"
 #include "tft/report/chart.h"
+#include "tft/report/json_number.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum { CURVES = 4, REGIMES_DRAWN = 40 };
 
 static const char *const styles[CURVES] = { "model", "naive", "second", "truth" };
-
-static double number_of(const json_t *value)
-{
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static double number_at(const json_t *object, const char *key)
-{
-    return number_of(json_object_get(object, key));
-}
 
 /* ---- inputs ---- */
 
@@ -38,17 +29,18 @@ static void write_inputs(FILE *f, const json_t *importance, const char *part, co
     json_object_foreach((json_t *)inputs, name, input) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);
-        fprintf(f, "</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>", 100 * number_at(input, "mean"));
+        fprintf(f, "</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>",
+                100 * tft_json_number_at(input, "mean"));
         fprintf(f, "<td>%.1f %%</td><td>%.1f %%</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n",
-                100 * number_at(input, "mean"), 100 * number_at(input, "p10"), 100 * number_at(input, "p50"),
-                100 * number_at(input, "p90"));
+                100 * tft_json_number_at(input, "mean"), 100 * tft_json_number_at(input, "p10"),
+                100 * tft_json_number_at(input, "p50"), 100 * tft_json_number_at(input, "p90"));
     }
     fprintf(f, "</table></div>\n");
 }
 
 static void write_occlusion(FILE *f, const json_t *occlusion)
 {
-    double correlation = number_at(occlusion, "rank_correlation");
+    double correlation = tft_json_number_at(occlusion, "rank_correlation");
     const char *name;
     json_t *input;
 
@@ -63,20 +55,13 @@ static void write_occlusion(FILE *f, const json_t *occlusion)
     json_object_foreach(json_object_get(occlusion, "inputs"), name, input) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);
-        fprintf(f, "</td><td>%.1f %%</td><td>%+.1f %%</td></tr>\n", 100 * number_at(input, "weight"),
-                100 * number_at(input, "change"));
+        fprintf(f, "</td><td>%.1f %%</td><td>%+.1f %%</td></tr>\n", 100 * tft_json_number_at(input, "weight"),
+                100 * tft_json_number_at(input, "change"));
     }
     fprintf(f, "</table></div>\n");
 }
 
 /* ---- charts ---- */
-
-static void write_chart(FILE *f, const struct tft_chart *chart)
-{
-    fprintf(f, "<figure>\n");
-    tft_chart_write(f, chart);
-    fprintf(f, "</figure>\n");
-}
 
 /* Past weights through the split: of the four inputs that weigh most. */
 static void write_over_time(FILE *f, const json_t *json)
@@ -96,7 +81,7 @@ static void write_over_time(FILE *f, const json_t *json)
         json_t *input;
         double most = -1, *y = x + (drawn + 1) * n;
         json_object_foreach((json_t *)past, name, input) {
-            double mean = number_at(input, "mean");
+            double mean = tft_json_number_at(input, "mean");
             if (mean < least && mean > most) {
                 most = mean;
                 best = name;
@@ -106,19 +91,19 @@ static void write_over_time(FILE *f, const json_t *json)
             break;
         least = most;
         for (size_t i = 0; i < n; i++)
-            y[i] = number_at(json_object_get(json_array_get(periods, i), "past"), best);
+            y[i] = tft_json_number_at(json_object_get(json_array_get(periods, i), "past"), best);
         lines[drawn] = (struct tft_line){ best, styles[drawn], x, y, n };
     }
     snprintf(label, sizeof label, "parts of the time from %.32s to %.32s",
              json_string_value(json_object_get(first, "from")), json_string_value(json_object_get(last, "from")));
     if (x && n > 1)
-        write_chart(f, &(struct tft_chart){ .title = "Weights of past inputs over time",
-                                            .x_label = label,
-                                            .width = 520,
-                                            .height = 280,
-                                            .lines = lines,
-                                            .line_count = drawn,
-                                            .from_zero = 1 });
+        tft_chart_write(f, &(struct tft_chart){ .title = "Weights of past inputs over time",
+                                                .x_label = label,
+                                                .width = 520,
+                                                .height = 280,
+                                                .lines = lines,
+                                                .line_count = drawn,
+                                                .from_zero = 1 });
     free(x);
 }
 
@@ -133,25 +118,25 @@ static void write_lags(FILE *f, const json_t *attention)
         return;
     for (size_t i = 0; i < n; i++) {
         x[i] = (double)i;
-        y[i] = number_of(json_array_get(mean, i));
+        y[i] = tft_json_number(json_array_get(mean, i));
     }
     for (size_t i = 0; i < m; i++) {
-        low[i] = number_of(json_array_get(p10, i));
-        high[i] = number_of(json_array_get(p90, i));
+        low[i] = tft_json_number(json_array_get(p10, i));
+        high[i] = tft_json_number(json_array_get(p90, i));
     }
     const struct tft_line line = { "mean", "model", x, y, n };
-    write_chart(f, &(struct tft_chart){ .title = "Attention by lag",
-                                        .x_label = "steps back from the step that is forecast",
-                                        .width = 520,
-                                        .height = 280,
-                                        .lines = &line,
-                                        .line_count = 1,
-                                        .band_label = "next step, P10-P90",
-                                        .band_x = x,
-                                        .band_low = low,
-                                        .band_high = high,
-                                        .band_count = m,
-                                        .from_zero = 1 });
+    tft_chart_write(f, &(struct tft_chart){ .title = "Attention by lag",
+                                            .x_label = "steps back from the step that is forecast",
+                                            .width = 520,
+                                            .height = 280,
+                                            .lines = &line,
+                                            .line_count = 1,
+                                            .band_label = "next step, P10-P90",
+                                            .band_x = x,
+                                            .band_low = low,
+                                            .band_high = high,
+                                            .band_count = m,
+                                            .from_zero = 1 });
     free(x);
 }
 
@@ -171,20 +156,20 @@ static void write_horizons(FILE *f, const struct tft_explanation *e, const json_
         const json_t *mean = json_object_get(row, "mean");
         double *y = x + (k + 1) * T;
         for (size_t t = 0; t < json_array_size(mean); t++)
-            y[t] = number_of(json_array_get(mean, t));
+            y[t] = tft_json_number(json_array_get(mean, t));
         snprintf(labels[k], sizeof labels[k], "step %lld",
                  (long long)json_integer_value(json_object_get(row, "horizon")));
         lines[k] = (struct tft_line){ labels[k], styles[k], x, y, json_array_size(mean) };
     }
     if (x)
-        write_chart(f, &(struct tft_chart){ .title = "Attention from steps of the horizon",
-                                            .x_label = "steps from the forecast's origin",
-                                            .width = 520,
-                                            .height = 280,
-                                            .lines = lines,
-                                            .line_count = count,
-                                            .has_mark = 1,
-                                            .from_zero = 1 });
+        tft_chart_write(f, &(struct tft_chart){ .title = "Attention from steps of the horizon",
+                                                .x_label = "steps from the forecast's origin",
+                                                .width = 520,
+                                                .height = 280,
+                                                .lines = lines,
+                                                .line_count = count,
+                                                .has_mark = 1,
+                                                .from_zero = 1 });
     free(x);
 }
 
@@ -209,20 +194,20 @@ static void write_series(FILE *f, const struct tft_explanation *e, const struct 
         }
     }
     snprintf(title, sizeof title, "%.60s", id);
-    write_chart(
+    tft_chart_write(
         f, &(struct tft_chart){
                .title = title, .x_label = "window", .width = 520, .height = 260, .lines = lines, .line_count = drawn });
     const double ends[] = { 1, (double)s->count }, level[] = { e->request->distance, e->request->distance };
     const struct tft_line distances[] = { { "distance", "model", x, s->distances, s->count },
                                           { "another regime from here", "naive", ends, level, 2 } };
     snprintf(title, sizeof title, "%.60s, distance of attention from its mean", id);
-    write_chart(f, &(struct tft_chart){ .title = title,
-                                        .x_label = "window",
-                                        .width = 520,
-                                        .height = 260,
-                                        .lines = distances,
-                                        .line_count = 2,
-                                        .from_zero = 1 });
+    tft_chart_write(f, &(struct tft_chart){ .title = title,
+                                            .x_label = "window",
+                                            .width = 520,
+                                            .height = 260,
+                                            .lines = distances,
+                                            .line_count = 2,
+                                            .from_zero = 1 });
 }
 
 static void write_regimes(FILE *f, const struct tft_explanation *e, const json_t *json)

@@ -4,16 +4,12 @@
  */
 #include "tft/report/interval_page.h"
 #include "tft/report/chart.h"
+#include "tft/report/json_number.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { QUANTILES_MAX = 16, POINTS_MAX = QUANTILES_MAX + 2 };
-
-static double number_of(const json_t *value)
-{
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
 
 /* The share that a quantile's name promises: .1 for "p10". */
 static double share_of(const char *name)
@@ -41,35 +37,50 @@ static double nominal_of(const char *coverage)
     return low && high > low ? share_of(high + 1) - share_of(low + 1) : NAN;
 }
 
+struct curve {
+    const double *x, *y;
+    size_t n;
+};
+
+/* What is promised, a line from at_zero to 1, and what was seen: of a calibrated forecast (model is not empty) also
+ * before it was. */
+static void write_promise(FILE *f, const char *title, const char *x_label, double at_zero, const struct curve *seen,
+                          const struct curve *model)
+{
+    const double ends[] = { 0, 1 }, promised[] = { at_zero, 1 };
+    const struct tft_line lines[] = {
+        { "promised", "truth", ends, promised, 2 },
+        { model->n ? "calibrated" : "forecast", "model", seen->x, seen->y, seen->n },
+        { model->n ? "as the model says" : NULL, "second", model->x, model->y, model->n },
+    };
+
+    tft_chart_write(f, &(struct tft_chart){ .title = title,
+                                            .x_label = x_label,
+                                            .width = 520,
+                                            .height = 300,
+                                            .lines = lines,
+                                            .line_count = 3,
+                                            .from_zero = 1 });
+}
+
 /* Observed over nominal shares; a forecast that keeps its promises lies on the diagonal. */
 static void write_reliability(FILE *f, const json_t *scores, const json_t *before)
 {
     const json_t *now = json_object_get(scores, "reliability"), *old = json_object_get(before, "reliability");
     double x[POINTS_MAX] = { 0 }, y[POINTS_MAX] = { 0 }, z[POINTS_MAX] = { 0 };
-    static const double ends[] = { 0, 1 };
     const char *name;
     json_t *value;
     size_t n = 1;
 
     json_object_foreach((json_t *)now, name, value) {
         x[n] = share_of(name);
-        y[n] = number_of(value);
-        z[n++] = number_of(json_object_get(old, name));
+        y[n] = tft_json_number(value);
+        z[n++] = tft_json_number_at(old, name);
     }
     x[n] = y[n] = z[n] = 1;
     n++;
-    const struct tft_line lines[] = { { "promised", "truth", ends, ends, 2 },
-                                      { before ? "calibrated" : "forecast", "model", x, y, n },
-                                      { before ? "as the model says" : NULL, "second", x, z, before ? n : 0 } };
-    fprintf(f, "<figure>\n");
-    tft_chart_write(f, &(struct tft_chart){ .title = "Share of values up to the quantile",
-                                            .x_label = "the quantile's share",
-                                            .width = 520,
-                                            .height = 300,
-                                            .lines = lines,
-                                            .line_count = 3,
-                                            .from_zero = 1 });
-    fprintf(f, "</figure>\n");
+    write_promise(f, "Share of values up to the quantile", "the quantile's share", 0, &(struct curve){ x, y, n },
+                  &(struct curve){ x, z, before ? n : 0 });
 }
 
 /* A histogram as the outline of its bars: from the left end of each to its right. */
@@ -81,32 +92,22 @@ static size_t outline(const json_t *pit, double *x, double *y)
 
     json_object_foreach((json_t *)pit, name, value) {
         x[n] = share_of(name);
-        y[n++] = number_of(value);
+        y[n++] = tft_json_number(value);
         x[n] = share_of(strchr(name, '_') + 1);
-        y[n++] = number_of(value);
+        y[n++] = tft_json_number(value);
     }
     return n;
 }
 
 static void write_pit(FILE *f, const json_t *scores, const json_t *before)
 {
-    static const double ends[] = { 0, 1 }, one[] = { 1, 1 };
     double x[2 * POINTS_MAX], y[2 * POINTS_MAX], old_x[2 * POINTS_MAX], old_y[2 * POINTS_MAX];
     size_t n = outline(json_object_get(scores, "pit"), x, y);
     size_t old = outline(json_object_get(before, "pit"), old_x, old_y);
-    const struct tft_line lines[] = { { "promised", "truth", ends, one, 2 },
-                                      { before ? "calibrated" : "forecast", "model", x, y, n },
-                                      { before ? "as the model says" : NULL, "second", old_x, old_y, old } };
 
-    fprintf(f, "<figure>\n");
-    tft_chart_write(f, &(struct tft_chart){ .title = "Values between the quantiles, relative to what is promised (PIT)",
-                                            .x_label = "place in the forecast distribution",
-                                            .width = 520,
-                                            .height = 300,
-                                            .lines = lines,
-                                            .line_count = 3,
-                                            .from_zero = 1 });
-    fprintf(f, "</figure>\n");
+    write_promise(f, "Values between the quantiles, relative to what is promised (PIT)",
+                  "place in the forecast distribution", 1, &(struct curve){ x, y, n },
+                  &(struct curve){ old_x, old_y, old });
 }
 
 static void write_horizons(FILE *f, const json_t *scores, const char *coverage)
@@ -119,21 +120,19 @@ static void write_horizons(FILE *f, const json_t *scores, const char *coverage)
     for (size_t h = 0; x && h < n; h++) {
         const json_t *of = json_array_get(horizons, h);
         x[h] = (double)h + 1;
-        y[h] = number_of(json_object_get(of, coverage));
-        width[h] = number_of(json_object_get(of, "width"));
+        y[h] = tft_json_number_at(of, coverage);
+        width[h] = tft_json_number_at(of, "width");
         line[h] = nominal;
     }
     if (x && n) {
         const struct tft_line covered[] = { { "promised", "truth", x, line, n }, { "observed", "model", x, y, n } };
         const struct tft_line widths[] = { { NULL, "model", x, width, n } };
-        fprintf(f, "<figure>\n");
         tft_chart_write(f, &(struct tft_chart){ .title = "Share of values inside the interval",
                                                 .x_label = "steps ahead",
                                                 .width = 520,
                                                 .height = 280,
                                                 .lines = covered,
                                                 .line_count = 2 });
-        fprintf(f, "</figure><figure>\n");
         tft_chart_write(f, &(struct tft_chart){ .title = "Width of the interval",
                                                 .x_label = "steps ahead",
                                                 .width = 520,
@@ -141,7 +140,6 @@ static void write_horizons(FILE *f, const json_t *scores, const char *coverage)
                                                 .lines = widths,
                                                 .line_count = 1,
                                                 .from_zero = 1 });
-        fprintf(f, "</figure>\n");
     }
     free(x);
 }
@@ -150,9 +148,9 @@ static void write_row(FILE *f, const char *name, const json_t *scores, const cha
 {
     static const char *const keys[] = { "width", "interval_score", "wis", "crps" };
 
-    fprintf(f, "<tr><td>%s</td><td>%.1f %%</td>", name, 100 * number_of(json_object_get(scores, coverage)));
+    fprintf(f, "<tr><td>%s</td><td>%.1f %%</td>", name, 100 * tft_json_number_at(scores, coverage));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        double value = number_of(json_object_get(scores, keys[i]));
+        double value = tft_json_number_at(scores, keys[i]);
         if (isnan(value))
             fprintf(f, "<td>-</td>");
         else

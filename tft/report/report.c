@@ -6,6 +6,7 @@
 #include "tft/report/report.h"
 #include "tft/report/chart.h"
 #include "tft/report/interval_page.h"
+#include "tft/report/json_number.h"
 #include "tft/score/naive.h"
 #include <math.h>
 #include <stdlib.h>
@@ -51,12 +52,6 @@ static const char head[] =
     "i{display:block;height:10px;border-radius:3px;background:var(--model)}h3{font-size:15px;margin:24px 0 8px}"
     "table{margin:0 0 14px}\n"
     "</style></head><body><main>\n";
-
-static double number_at(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
 
 static const char *text_at(const json_t *object, const char *key)
 {
@@ -106,26 +101,26 @@ static void write_cards(FILE *f, const struct tft_report *r)
     char value[64], title[64], label[96];
 
     fprintf(f, "<div class=\"cards\">\n");
-    if (!isnan(number_at(q_risk, median))) {
-        snprintf(value, sizeof value, "%.4f", number_at(q_risk, median));
+    if (!isnan(tft_json_number_at(q_risk, median))) {
+        snprintf(value, sizeof value, "%.4f", tft_json_number_at(q_risk, median));
         snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
         card(f, value, label);
     }
     json_object_foreach((json_t *)naive, season, scores) {
-        if (isnan(number_at(q_risk, median)) || !(number_at(scores, median) > 0))
+        if (isnan(tft_json_number_at(q_risk, median)) || !(tft_json_number_at(scores, median) > 0))
             continue; /* no value a season before, or nothing to compare with */
-        double change = 100 * (number_at(q_risk, median) / number_at(scores, median) - 1);
+        double change = 100 * (tft_json_number_at(q_risk, median) / tft_json_number_at(scores, median) - 1);
         snprintf(value, sizeof value, "%+.1f %%", change);
         tft_naive_title(season, json_array_size(json_object_get(scores, "by_horizon")), title, sizeof title);
         snprintf(label, sizeof label, "against the %s", title);
         card(f, value, label);
     }
     if (last) {
-        snprintf(value, sizeof value, "%.0f", number_at(last, "step"));
+        snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "step"));
         card(f, value, "training steps");
-        snprintf(value, sizeof value, "%.0f s", number_at(last, "seconds"));
+        snprintf(value, sizeof value, "%.0f s", tft_json_number_at(last, "seconds"));
         card(f, value, "of training");
-        snprintf(value, sizeof value, "%.0f", number_at(last, "samples_per_second"));
+        snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "samples_per_second"));
         card(f, value, "samples per second");
     }
     fprintf(f, "</div>\n");
@@ -139,7 +134,7 @@ static double *column(const json_t *metrics, const char *key, const char *inner)
 
     for (size_t i = 0; values && i < n; i++) {
         const json_t *line = json_array_get(metrics, i);
-        values[i] = inner ? number_at(json_object_get(line, key), inner) : number_at(line, key);
+        values[i] = inner ? tft_json_number_at(json_object_get(line, key), inner) : tft_json_number_at(line, key);
     }
     return values;
 }
@@ -155,18 +150,17 @@ static void write_losses(FILE *f, const struct tft_report *r)
         const struct tft_line losses[] = { { "training", "second", step, train, n },
                                            { "validation", "model", step, valid, n } };
         const struct tft_line risks[] = { { median, "model", step, risk, n } };
-        fprintf(f, "<h2>Training</h2><div class=\"pair\"><figure>\n");
+        fprintf(f, "<h2>Training</h2><div class=\"pair\">\n");
         tft_chart_write(
             f, &(struct tft_chart){
                    .title = "Loss", .x_label = "step", .width = 520, .height = 280, .lines = losses, .line_count = 2 });
-        fprintf(f, "</figure><figure>\n");
         tft_chart_write(f, &(struct tft_chart){ .title = "Validation q-risk",
                                                 .x_label = "step",
                                                 .width = 520,
                                                 .height = 280,
                                                 .lines = risks,
                                                 .line_count = 1 });
-        fprintf(f, "</figure></div>\n");
+        fprintf(f, "</div>\n");
     }
     free(step);
     free(train);
@@ -183,7 +177,7 @@ static void write_risk_row(FILE *f, const char *name, const json_t *names, const
     tft_html_text(f, name);
     fprintf(f, "</td>");
     json_object_foreach((json_t *)names, key, value)
-        cell(f, number_at(q_risk, key), 4);
+        cell(f, tft_json_number_at(q_risk, key), 4);
     fprintf(f, "</tr>\n");
 }
 
@@ -193,7 +187,7 @@ static void write_risks(FILE *f, const json_t *scores)
     const char *key;
     json_t *value;
     const char *median = median_name(q_risk);
-    double mine = number_at(q_risk, median);
+    double mine = tft_json_number_at(q_risk, median);
     char name[96], warning[400] = "";
 
     fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
@@ -206,8 +200,8 @@ static void write_risks(FILE *f, const json_t *scores)
             continue;
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         write_risk_row(f, name, q_risk, value, 0);
-        if (mine >= number_at(value, median))
-            tft_naive_warning(median, mine, name, number_at(value, median), warning, sizeof warning);
+        if (mine >= tft_json_number_at(value, median))
+            tft_naive_warning(median, mine, name, tft_json_number_at(value, median), warning, sizeof warning);
     }
     fprintf(f, "</table></div>\n");
     if (*warning)
@@ -235,10 +229,10 @@ static void write_entities(FILE *f, const json_t *scores)
                 coverage = json_number_value(number);
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
-        fprintf(f, "</td><td>%.0f</td>", number_at(value, "values"));
-        cell(f, number_at(json_object_get(value, "q_risk"), median), 4);
-        fprintf(f, "<td>%.5g</td>", number_at(value, "mae"));
-        cell(f, number_at(value, "mase"), 3);
+        fprintf(f, "</td><td>%.0f</td>", tft_json_number_at(value, "values"));
+        cell(f, tft_json_number_at(json_object_get(value, "q_risk"), median), 4);
+        fprintf(f, "<td>%.5g</td>", tft_json_number_at(value, "mae"));
+        cell(f, tft_json_number_at(value, "mase"), 3);
         fprintf(f, "<td>%.1f %%</td></tr>\n", 100 * coverage);
     }
     fprintf(f, "</table></div>\n");
@@ -262,15 +256,14 @@ static void write_horizons(FILE *f, const json_t *scores)
     }
     for (size_t h = 0; h < n; h++) {
         x[h] = (double)h + 1;
-        y[h] = number_at(json_object_get(json_array_get(horizons, h), "q_risk"), median);
-        const json_t *naive_risk = json_array_get(of_season, h);
-        z[h] = json_is_number(naive_risk) ? json_number_value(naive_risk) : NAN;
+        y[h] = tft_json_number_at(json_object_get(json_array_get(horizons, h), "q_risk"), median);
+        z[h] = tft_json_number(json_array_get(of_season, h));
     }
     if (season)
         tft_naive_title(season, n, naive_title, sizeof naive_title);
     const struct tft_line lines[] = { { "TFT", "model", x, y, n }, { season ? naive_title : NULL, "naive", x, z, n } };
     snprintf(title, sizeof title, "q-risk %.16s by horizon", median);
-    fprintf(f, "<h2>By horizon</h2><figure>\n");
+    fprintf(f, "<h2>By horizon</h2>\n");
     tft_chart_write(f, &(struct tft_chart){ .title = title,
                                             .x_label = "steps ahead",
                                             .width = 1040,
@@ -278,7 +271,6 @@ static void write_horizons(FILE *f, const json_t *scores)
                                             .lines = lines,
                                             .line_count = 2,
                                             .from_zero = 1 });
-    fprintf(f, "</figure>\n");
     free(x);
 }
 
@@ -292,7 +284,6 @@ static void write_forecast(FILE *f, const struct tft_report_forecast *c, const c
     if (x) {
         const struct tft_line lines[] = { { "truth", "truth", x, c->truth, n },
                                           { "median", "model", x + c->history, c->middle, c->horizon } };
-        fprintf(f, "<figure>\n");
         tft_chart_write(f, &(struct tft_chart){ .title = c->title,
                                                 .x_label = "steps from the forecast's origin",
                                                 .width = 520,
@@ -306,7 +297,6 @@ static void write_forecast(FILE *f, const struct tft_report_forecast *c, const c
                                                 .band_count = c->horizon,
                                                 .has_mark = 1,
                                                 .mark = 0 });
-        fprintf(f, "</figure>\n");
     }
     free(x);
 }
