@@ -14,6 +14,20 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* A row of the q-risks: the first is the model's, the others are without a variable each. */
+static json_t *q_risk_json(const struct tft_explanation *e, size_t row)
+{
+    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
+    json_t *q_risk = json_object();
+    char name[32];
+
+    for (size_t q = 0; q < c->quantile_count; q++) {
+        tft_quantile_name(c->quantiles[q], name, sizeof name);
+        json_object_set_new(q_risk, name, number(e->q_risk[row * c->quantile_count + q]));
+    }
+    return q_risk;
+}
+
 /* ---- inputs ---- */
 
 static json_t *importance_json(const struct tft_explanation *e, int choice)
@@ -217,35 +231,16 @@ static json_t *occlusion_json(const struct tft_explanation *e)
 
     tft_explanation_importance(e, weights);
     for (size_t i = 0; i < c->variable_count; i++) {
-        json_t *q_risk = json_object();
-        for (size_t q = 0; q < Q; q++) {
-            char name[32];
-            tft_quantile_name(c->quantiles[q], name, sizeof name);
-            json_object_set_new(q_risk, name, number(e->q_risk[(1 + i) * Q + q]));
-        }
         changes[i] = e->q_risk[(1 + i) * Q + median] / e->q_risk[median] - 1;
-        json_object_set_new(
-            inputs, c->variables[i].name,
-            json_pack("{so so so}", "weight", number(weights[i]), "q_risk", q_risk, "change", number(changes[i])));
+        json_object_set_new(inputs, c->variables[i].name,
+                            json_pack("{so so so}", "weight", number(weights[i]), "q_risk", q_risk_json(e, 1 + i),
+                                      "change", number(changes[i])));
     }
     return json_pack("{so so so}", "inputs", inputs, "rank_correlation", correlation_json(e, weights, changes, 0),
                      "rank_correlation_static", correlation_json(e, weights, changes, 1));
 }
 
 /* ---- all ---- */
-
-static json_t *q_risk_json(const struct tft_explanation *e)
-{
-    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
-    json_t *q_risk = json_object();
-
-    for (size_t q = 0; q < c->quantile_count; q++) {
-        char name[32];
-        tft_quantile_name(c->quantiles[q], name, sizeof name);
-        json_object_set_new(q_risk, name, number(e->q_risk[q]));
-    }
-    return q_risk;
-}
 
 json_t *tft_explanation_json(const struct tft_explanation *e)
 {
@@ -260,7 +255,7 @@ json_t *tft_explanation_json(const struct tft_explanation *e)
     return json_pack("{ss sI sI sI sI sI so so so so so so s{sf sI} so}", "split", tft_split_names[r->windows.split],
                      "windows", (json_int_t)e->windows.count, "stride", (json_int_t)r->windows.stride, "step",
                      (json_int_t)e->inference->run.step, "encoder", (json_int_t)e->reader.E, "horizon",
-                     (json_int_t)e->reader.D, "q_risk", q_risk_json(e), "importance", importance, "by_step",
+                     (json_int_t)e->reader.D, "q_risk", q_risk_json(e, 0), "importance", importance, "by_step",
                      steps_json(e), "by_entity", entities_json(e), "over_time", periods_json(e), "attention",
                      attention_json(e), "regimes", "threshold", r->distance, "windows", (json_int_t)regimes,
                      "occlusion", r->has_occlusion ? occlusion_json(e) : json_null());

@@ -329,15 +329,13 @@ json_t *torch_arguments_pytorch_forecasting(const struct tft_model_config *confi
     const struct kind known_category = { TFT_KNOWN, TFT_CATEGORY }, known_real = { TFT_KNOWN, TFT_REAL };
     const struct kind observed_category = { TFT_OBSERVED, TFT_CATEGORY }, observed_real = { TFT_OBSERVED, TFT_REAL };
     const struct kind target = { TFT_TARGET, TFT_REAL };
-    json_t *quantiles = json_array();
+    json_t *quantiles = tft_list_json(&run->quantiles);
     json_t *a =
         json_pack("{sI si sf sI sI sI so sb sb}", "hidden_size", (json_int_t)config->H, "lstm_layers", 1, "dropout",
                   run->dropout, "attention_head_size", (json_int_t)config->heads, "max_encoder_length",
                   (json_int_t)config->E, "hidden_continuous_size", (json_int_t)config->hidden_continuous, "output_size",
                   output_size(config), "share_single_variable_networks", 0, "causal_attention", 1);
 
-    for (size_t q = 0; q < run->quantiles.count; q++)
-        json_array_append_new(quantiles, json_real(run->quantiles.values[q]));
     int failed = !a || set_new(a, "static_categoricals", NAMES_OF(config, static_category)) ||
                  set_new(a, "static_reals", NAMES_OF(config, static_real)) ||
                  set_new(a, "time_varying_categoricals_encoder", NAMES_OF(config, known_category, observed_category)) ||

@@ -203,13 +203,11 @@ static json_t *input_names(const struct tft_model_config *config, enum tft_role 
 json_t *torch_arguments_nvidia(const struct tft_model_config *config, const struct tft_run_config *run)
 {
     size_t unused[TFT_VARIABLES_MAX], counts[TFT_ROLES][2];
-    json_t *quantiles = json_array();
+    json_t *quantiles = tft_list_json(&run->quantiles);
 
     for (int role = 0; role < TFT_ROLES; role++)
         for (int type = TFT_REAL; type <= TFT_CATEGORY; type++)
             counts[role][type] = torch_variables(config, (enum tft_role)role, (enum tft_type)type, unused);
-    for (size_t q = 0; q < run->quantiles.count; q++)
-        json_array_append_new(quantiles, json_real(run->quantiles.values[q]));
     size_t future = counts[TFT_KNOWN][TFT_REAL] + counts[TFT_KNOWN][TFT_CATEGORY];
     size_t observed = counts[TFT_OBSERVED][TFT_REAL] + counts[TFT_OBSERVED][TFT_CATEGORY];
     json_t *arguments = json_pack(

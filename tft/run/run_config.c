@@ -201,11 +201,21 @@ static enum halay_status take_number(struct halay_log *log, const char *where, c
     return HALAY_OK;
 }
 
+/* The words that are offered, with a text between them. */
+static void list_words(const struct key *key, const char *between, char list[128])
+{
+    list[0] = 0;
+    for (size_t i = 0; i < key->offered; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, 128 - used, "%s%s", i ? between : "", key->words[i]);
+    }
+}
+
 static enum halay_status take_word(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
                                    struct tft_run_config *config)
 {
     const char *text = json_string_value(value);
-    char list[128] = "";
+    char list[128];
 
     for (size_t i = 0; key->words[i]; i++) {
         if (text && !strcmp(text, key->words[i]) && i >= key->offered) {
@@ -216,11 +226,8 @@ static enum halay_status take_word(struct halay_log *log, const char *where, con
             *whole_at(key, config) = (int64_t)i;
             return HALAY_OK;
         }
-        if (i < key->offered) {
-            size_t used = strlen(list);
-            snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", key->words[i]);
-        }
     }
+    list_words(key, ", ", list);
     halay_error(log, "%s: '%s' must be one of %s", where, key->name, list);
     return HALAY_ERR_CONFIG;
 }
@@ -259,9 +266,8 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
     }
     json_decref(of_text);
     if (!good) {
-        char list[128] = "";
-        for (size_t w = 0; w < key->offered; w++)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", w ? "," : "", key->words[w]);
+        char list[128];
+        list_words(key, ",", list);
         halay_error(log, "%s: '%s' must be none, or some of %s", where, key->name, list);
         return HALAY_ERR_CONFIG;
     }
@@ -432,6 +438,15 @@ enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_r
     return HALAY_OK;
 }
 
+json_t *tft_list_json(const struct tft_list *list)
+{
+    json_t *numbers = json_array();
+
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(numbers, json_real(list->values[i]));
+    return numbers;
+}
+
 json_t *tft_run_config_json(const struct tft_run_config *config)
 {
     json_t *object = json_object();
@@ -454,9 +469,7 @@ json_t *tft_run_config_json(const struct tft_run_config *config)
                 if (*whole_at(key, &copy) >> w & 1)
                     json_array_append_new(value, json_string(key->words[w]));
         } else if (key->kind == LIST) {
-            value = json_array();
-            for (size_t q = 0; q < config->quantiles.count; q++)
-                json_array_append_new(value, json_real(config->quantiles.values[q]));
+            value = tft_list_json(&config->quantiles);
         }
         if (value)
             json_object_set_new(object, key->name, value);

@@ -23,6 +23,20 @@ struct fit {
     double *column;       /* owned: (count) the scores of a step and band */
 };
 
+/* One that only forecasts other windows. */
+static struct tft_forecaster forecaster_of(const struct tft_forecaster *like, const struct tft_windows *windows,
+                                           const uint64_t *numbers)
+{
+    struct tft_forecaster f = *like;
+
+    f.gather = (struct tft_gather){ .windows = windows, .numbers = numbers };
+    f.calibrator = NULL;
+    f.look = NULL;
+    f.more = f.chunk_windows = 0;
+    f.chunk = NULL;
+    return f;
+}
+
 static enum halay_status keep_scores(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     struct fit *f = arg;
@@ -114,27 +128,21 @@ static json_t *target_json(struct fit *f, size_t target)
 static json_t *fit_json(struct fit *f, const struct tft_list *quantiles)
 {
     const struct tft_schema *s = &f->data->schema;
-    json_t *targets = json_object(), *list = json_array();
+    json_t *targets = json_object();
 
-    for (size_t q = 0; q < quantiles->count; q++)
-        json_array_append_new(list, json_real(quantiles->values[q]));
     for (size_t o = 0; o < s->target_count; o++)
         json_object_set_new(targets, s->inputs[s->targets[o]].name, target_json(f, o));
-    return json_pack("{so sI so}", "quantiles", list, "windows", (json_int_t)f->count, "targets", targets);
+    return json_pack("{so sI so}", "quantiles", tft_list_json(quantiles), "windows", (json_int_t)f->count, "targets",
+                     targets);
 }
 
 enum halay_status tft_calibrate(const struct tft_forecaster *like, const struct tft_data *data,
                                 const struct tft_list *quantiles, json_t **document)
 {
     struct fit f = { 0 };
-    struct tft_forecaster forecaster = *like;
     enum halay_status status = fit_init(like->log, data, quantiles, &f);
+    struct tft_forecaster forecaster = forecaster_of(like, &f.windows, f.numbers);
 
-    forecaster.gather = (struct tft_gather){ .windows = &f.windows, .numbers = f.numbers };
-    forecaster.calibrator = NULL;
-    forecaster.look = NULL;
-    forecaster.more = forecaster.chunk_windows = 0;
-    forecaster.chunk = NULL;
     if (!status)
         status = tft_forecaster_init(&forecaster);
     if (!status)
@@ -191,15 +199,10 @@ static enum halay_status note_window(void *arg, size_t position, const struct tf
 enum halay_status tft_calibrate_recall(const struct tft_forecaster *like)
 {
     struct tft_windows before = { 0 };
-    struct tft_forecaster forecaster = *like;
+    struct tft_forecaster forecaster = forecaster_of(like, &before, NULL);
 
     if (!like->calibrator || !like->calibrator->is_rolling)
         return HALAY_OK;
-    forecaster.gather = (struct tft_gather){ .windows = &before };
-    forecaster.calibrator = NULL;
-    forecaster.look = NULL;
-    forecaster.more = forecaster.chunk_windows = 0;
-    forecaster.chunk = NULL;
     enum halay_status status = tft_windows_init_preceding(like->log, like->gather.windows, TFT_RECENT, &before);
     if (!status)
         status = tft_forecaster_init(&forecaster);

@@ -15,15 +15,6 @@
 
 enum { FORMAT_VERSION = 1 };
 
-static json_t *quantiles_json(const struct tft_list *quantiles)
-{
-    json_t *list = json_array();
-
-    for (size_t q = 0; q < quantiles->count; q++)
-        json_array_append_new(list, json_real(quantiles->values[q]));
-    return list;
-}
-
 /* ---- save ---- */
 
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const struct tft_param_table *table,
@@ -123,7 +114,7 @@ static enum halay_status check_document(struct halay_log *log, const char *path,
                                         const struct tft_run *run)
 {
     const char *parameters = json_string_value(json_object_get(document, "parameters"));
-    json_t *quantiles = quantiles_json(&run->config.quantiles);
+    json_t *quantiles = tft_list_json(&run->config.quantiles);
     char crc[16];
     enum halay_status status = HALAY_OK;
 
