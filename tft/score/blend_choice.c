@@ -12,32 +12,11 @@ struct choice {
     float *p; /* owned: a window's forecast */
 };
 
-/* Add a window's forecast with one share. */
-static void add_window(const struct choice *c, const struct tft_window *w, struct tft_forecast_scores *to)
-{
-    const struct tft_data *d = c->forecaster->gather.windows->data;
-    size_t O = d->schema.target_count, Q = c->blend.quantile_count;
-
-    for (size_t i = 0; i < d->schema.horizon * O; i++) {
-        size_t row = w->origin + i / O, o = i % O;
-        double y = d->values[(row + 1) * d->real_count - O + o], unscaled[TFT_SCORE_QUANTILES_MAX], loss = 0;
-        if (!d->present[row * O + o])
-            continue;
-        for (size_t q = 0; q < Q; q++) {
-            double scaled = c->p[i * Q + q];
-            unscaled[q] = tft_scaler_undo(tft_data_target_scaler(d, w->entity, o), scaled);
-            loss += tft_quantile_loss(y, scaled, to->scores[o].quantiles[q]);
-        }
-        to->loss_sum += loss * tft_data_weight(d, row);
-        tft_scores_add(&to->scores[o], 0, i / O, d->target[row * O + o], unscaled, 0);
-    }
-}
-
 static enum halay_status take(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     struct choice *c = arg;
     const struct tft_data *d = c->forecaster->gather.windows->data;
-    size_t values = c->blend.horizon * c->blend.targets * c->blend.quantile_count;
+    size_t of_step = c->blend.targets * c->blend.quantile_count, values = c->blend.horizon * of_step;
     enum halay_status status = tft_data_check(d, w->origin, d->schema.horizon);
 
     (void)position;
@@ -45,8 +24,8 @@ static enum halay_status take(void *arg, size_t position, const struct tft_windo
         c->blend.share = (double)k / (SHARES - 1);
         memcpy(c->p, p, values * sizeof *p);
         status = tft_blend_apply(&c->blend, d, w, c->p);
-        if (!status)
-            add_window(c, w, &c->of[k]);
+        for (size_t h = 0; h < c->blend.horizon && !status; h++)
+            tft_forecast_scores_add_step(&c->of[k], d, NULL, w->entity, w->origin + h, h, c->p + h * of_step);
     }
     return status;
 }
@@ -72,18 +51,16 @@ enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struc
 {
     struct choice c = { .forecaster = f, .blend = *blend };
     enum halay_status status = choice_init(&c);
-    size_t best = SHARES - 1, n = 0;
+    size_t best = SHARES - 1;
 
     if (!status)
         status = tft_forecast(f, count, take, &c);
     for (size_t k = SHARES - 1; k-- > 0 && !status;)
         best = c.of[k].loss_sum < c.of[best].loss_sum ? k : best;
-    for (size_t o = 0; o < c.of[best].target_count; o++)
-        n += c.of[best].scores[o].all.n;
     if (!status) {
         blend->share = (double)best / (SHARES - 1);
         *result = c.of[best];
-        result->loss = n ? result->loss_sum * tft_model_loss_factor(f->model) / (double)n : 0;
+        tft_forecast_scores_finish(f->model, result);
         c.of[best] = (struct tft_forecast_scores){ 0 };
     }
     for (size_t k = 0; k < SHARES; k++)

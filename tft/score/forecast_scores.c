@@ -13,17 +13,15 @@ struct scorer {
     void *arg;
 };
 
-/* Row `row`, the horizon's step h: p is (targets, quantiles), scaled. */
-static void score_row(struct scorer *s, size_t entity, size_t row, size_t h, const float *p)
+void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tft_data *d,
+                                  const struct tft_naive *naive, size_t entity, size_t row, size_t h, const float *p)
 {
-    const struct tft_data *d = s->forecaster->gather.windows->data;
     size_t O = d->schema.target_count;
 
     for (size_t o = 0; o < O; o++) {
         const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
-        struct tft_scores *scores = &s->result->scores[o];
+        struct tft_scores *scores = &r->scores[o];
         size_t Q = scores->quantile_count;
-        double naive_error = s->naive ? s->naive[o].mean_error[entity] : 0;
         double unscaled[TFT_SCORE_QUANTILES_MAX], y = d->values[(row + 1) * d->real_count - O + o], loss = 0;
         if (!d->present[row * O + o])
             continue;
@@ -32,13 +30,37 @@ static void score_row(struct scorer *s, size_t entity, size_t row, size_t h, con
             unscaled[q] = tft_scaler_undo(scaler, scaled);
             loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
-        s->result->loss_sum += loss * tft_data_weight(d, row);
-        tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled, naive_error);
-        if (!s->result->uncalibrated)
-            continue;
+        r->loss_sum += loss * tft_data_weight(d, row);
+        tft_scores_add(scores, scores->entity_count > 1 ? entity : 0, h, d->target[row * O + o], unscaled,
+                       naive ? naive[o].mean_error[entity] : 0);
+    }
+}
+
+void tft_forecast_scores_finish(const struct tft_model *model, struct tft_forecast_scores *r)
+{
+    size_t n = 0;
+
+    for (size_t o = 0; o < r->target_count; o++)
+        n += r->scores[o].all.n;
+    r->loss = n ? r->loss_sum * tft_model_loss_factor(model) / (double)n : 0;
+}
+
+/* The same step as the model says. */
+static void add_uncalibrated(struct scorer *s, size_t entity, size_t row, size_t h)
+{
+    const struct tft_data *d = s->forecaster->gather.windows->data;
+    size_t O = d->schema.target_count;
+
+    for (size_t o = 0; o < O; o++) {
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
+        struct tft_scores *scores = &s->result->uncalibrated[o];
+        size_t Q = scores->quantile_count;
+        double unscaled[TFT_SCORE_QUANTILES_MAX];
         for (size_t q = 0; q < Q; q++)
             unscaled[q] = tft_scaler_undo(scaler, (double)s->forecaster->calibrator->before[(h * O + o) * Q + q]);
-        tft_scores_add(&s->result->uncalibrated[o], entity, h, d->target[row * O + o], unscaled, naive_error);
+        if (d->present[row * O + o])
+            tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled,
+                           s->naive ? s->naive[o].mean_error[entity] : 0);
     }
 }
 
@@ -51,8 +73,11 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
 
     if (status)
         return status;
-    for (size_t h = 0; h < d->schema.horizon; h++)
-        score_row(s, w->entity, w->origin + h, h, p + h * values);
+    for (size_t h = 0; h < d->schema.horizon; h++) {
+        tft_forecast_scores_add_step(s->result, d, s->naive, w->entity, w->origin + h, h, p + h * values);
+        if (s->result->uncalibrated)
+            add_uncalibrated(s, w->entity, w->origin + h, h);
+    }
     return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
 }
 
@@ -96,7 +121,6 @@ enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count
                                           tft_forecast_take also, void *arg, struct tft_forecast_scores *r)
 {
     struct scorer s = { .forecaster = f, .naive = naive, .also = also, .arg = arg, .result = r };
-    size_t n = 0;
 
     if (f->calibrator && !r->uncalibrated)
         r->uncalibrated = make_scores(f->log, r->scores[0].quantiles, r->scores[0].quantile_count,
@@ -105,9 +129,7 @@ enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count
         return HALAY_ERR_NO_MEMORY;
     enum halay_status status = tft_forecast(f, count, score_window, &s);
 
-    for (size_t o = 0; o < r->target_count; o++)
-        n += r->scores[o].all.n;
-    r->loss = n ? r->loss_sum * tft_model_loss_factor(f->model) / (double)n : 0;
+    tft_forecast_scores_finish(f->model, r);
     return status;
 }
 

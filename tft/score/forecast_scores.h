@@ -28,6 +28,12 @@ void tft_forecast_scores_fini(struct tft_forecast_scores *result);
 enum halay_status tft_forecast_scores_add(struct tft_forecaster *forecaster, size_t count,
                                           const struct tft_naive *naive, tft_forecast_take also, void *arg,
                                           struct tft_forecast_scores *result);
+/* Add the forecast of one step, p (targets, quantiles), scaled: of the horizon's step h, at a row of an entity's. Where
+ * the scores tell no entities apart it is of the first. */
+void tft_forecast_scores_add_step(struct tft_forecast_scores *result, const struct tft_data *data,
+                                  const struct tft_naive *naive, size_t entity, size_t row, size_t h, const float *p);
+/* Set the loss, of what was added. */
+void tft_forecast_scores_finish(const struct tft_model *model, struct tft_forecast_scores *result);
 /* Both, for the model's quantiles, without naive forecasts. */
 enum halay_status tft_forecast_scores_of(struct tft_forecaster *forecaster, size_t count,
                                          struct tft_forecast_scores *result);
