@@ -17,11 +17,6 @@ const char *tft_health_word(enum tft_health_rule rule)
     return words[rule];
 }
 
-int tft_health_is_grave(enum tft_health_rule rule)
-{
-    return rule <= TFT_HEALTH_OVERFITTING;
-}
-
 /* The rule's bit, if it has not spoken yet. */
 static unsigned speak(struct tft_health *h, enum tft_health_rule rule)
 {

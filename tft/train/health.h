@@ -38,6 +38,9 @@ enum tft_health_rule {
     TFT_HEALTH_RULES
 };
 
+/* Bits: the rules that say that training on is of no use. */
+enum { TFT_HEALTH_GRAVE = (1 << TFT_HEALTH_DEAD_INPUT) - 1 };
+
 struct tft_health_step {
     uint64_t step;
     double loss, norm;                  /* of all gradients this rank updates, before clipping */
@@ -67,8 +70,6 @@ struct tft_health {
 
 /* The word of a rule ("overfitting"). */
 const char *tft_health_word(enum tft_health_rule rule);
-/* Does it say that training on is of no use? */
-int tft_health_is_grave(enum tft_health_rule rule);
 
 /* Take a step. A rule that speaks: its bit, with what it saw and what helps in text; else 0. */
 unsigned tft_health_take_step(struct tft_health *health, const struct tft_health_step *step, char *text, size_t size);

@@ -50,6 +50,12 @@ enum halay_status tft_trainer_begin_notes(struct tft_trainer *t)
     return t->config->log ? create_tracks(t) : HALAY_OK;
 }
 
+/* Does this rank have the sum of the parameter's gradients? */
+static int has_gradient(const struct tft_trainer *t, size_t i)
+{
+    return !t->table->params[i].dead && !(t->adam.offsets && t->adam.offsets[i] == SIZE_MAX);
+}
+
 /* ---- health ---- */
 
 static void say(struct tft_trainer *t, unsigned spoken, const char *text)
@@ -58,9 +64,6 @@ static void say(struct tft_trainer *t, unsigned spoken, const char *text)
         return;
     tft_progress_say(&t->progress, "health: %s", text);
     t->notes.spoken |= spoken;
-    for (int rule = 0; rule < TFT_HEALTH_RULES; rule++)
-        if (spoken >> rule & 1 && tft_health_is_grave((enum tft_health_rule)rule))
-            t->notes.grave |= 1u << rule;
 }
 
 /* The embedding of an input: the tensor that multiplies it. */
@@ -68,9 +71,8 @@ static int is_embedding(const struct tft_trainer *t, size_t i)
 {
     const struct tft_param *p = &t->table->params[i];
     size_t length = strlen(p->name);
-    int is_mine = !t->adam.offsets || t->adam.offsets[i] != SIZE_MAX;
 
-    return is_mine && !p->dead && !strncmp(p->name, "input.", 6) && length > 13 &&
+    return has_gradient(t, i) && !strncmp(p->name, "input.", 6) && length > 13 &&
            !strcmp(p->name + length - 7, ".kernel");
 }
 
@@ -168,12 +170,11 @@ enum halay_status tft_trainer_note_values(struct tft_trainer *t)
     for (size_t i = 0; i < t->table->count && !status; i++) {
         const struct tft_param *p = &t->table->params[i];
         struct tft_values values = { "weights", p->name, t->params + p->offset, p->count };
-        int is_mine = !t->adam.offsets || t->adam.offsets[i] != SIZE_MAX;
 
         status = tft_tracks_add_values(n->tracks, t->state.step, now, &values);
         values.group = "gradients";
         values.values = t->exchange.gradients + p->offset;
-        if (!status && is_mine && !p->dead && t->adam.squares)
+        if (!status && has_gradient(t, i) && t->adam.squares)
             status = tft_tracks_add_values(n->tracks, t->state.step, now, &values);
     }
     return status;

@@ -23,7 +23,7 @@ enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_SICK, TFT_S
 struct tft_notes {
     struct tft_tracks *tracks; /* owned; NULL: none */
     struct tft_health health;
-    unsigned spoken, grave;  /* rules that spoke since the last evaluation; that stop the training */
+    unsigned spoken;         /* rules that spoke since the last evaluation */
     unsigned char *reached;  /* owned: parameters that a gradient reached in this block of steps */
     int64_t step_us, row_us; /* when the step before ended, and the step of the row before */
     long long step_waited_us, step_gathered_us;

@@ -158,7 +158,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     if (status)
         return status;
     t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
-    t->numbers[TFT_STEP_SICK] = t->notes.grave != 0 && t->config->health == TFT_HEALTH_STOP;
+    t->numbers[TFT_STEP_SICK] = (t->notes.health.said & TFT_HEALTH_GRAVE) && t->config->health == TFT_HEALTH_STOP;
     t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
     status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
     if (status)
