@@ -6,10 +6,10 @@
  */
 #include "fusion/values/offers.h"
 #include "halay.h"
-#include "tests/test.h"
+#include "tests/fusion/choices.h"
 #include <string.h>
 
-enum { OFFERS = 3, QUEUE = 16, STEPS = 64 };
+enum { OFFERS = 3, QUEUE = 16 };
 
 struct queue {
     struct halay_offer words[QUEUE];
@@ -25,32 +25,6 @@ struct rank {
     struct queue said; /* and not heard by the other */
     uint64_t met[OFFERS], asked[OFFERS], gone[OFFERS];
 };
-
-/* Every sequence of choices in turn. */
-struct choices {
-    size_t at, count;
-    unsigned char taken[STEPS], of[STEPS];
-};
-
-static int choose(struct choices *c, int of)
-{
-    REQUIRE(c->at < STEPS);
-    if (c->at == c->count) {
-        c->taken[c->count] = 0;
-        c->of[c->count++] = (unsigned char)of;
-    }
-    return c->taken[c->at++];
-}
-
-static int next_sequence(struct choices *c)
-{
-    while (c->count && c->taken[c->count - 1] + 1 == c->of[c->count - 1])
-        c->count--;
-    if (c->count)
-        c->taken[c->count - 1]++;
-    c->at = 0;
-    return c->count > 0;
-}
 
 static uint64_t say(struct rank *r, struct halay_offer word)
 {
@@ -186,6 +160,7 @@ static void run_all(const int *submissions, const int *withdrawals)
     size_t runs = 0, with_gone = 0;
 
     memset(&choices, 0, sizeof choices);
+    choices.most = 64;
     do {
         memset(ranks, 0, sizeof ranks);
         for (int r = 0; r < 2; r++) {

@@ -9,42 +9,10 @@
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/express_rounds.h"
 #include "fusion/values/enrolment.h"
-#include "tests/fusion/random.h"
-#include "tests/test.h"
+#include "tests/fusion/choices.h"
 #include <string.h>
 
-enum { RANKS = 4, TIMES = 3, QUEUE = 64, STEPS = 400 };
-
-/* ---- choices: every sequence of them in turn, or random ones ---- */
-
-struct choices {
-    size_t at, count;
-    unsigned char taken[STEPS], of[STEPS];
-    struct random *random; /* NULL: all */
-};
-
-static int choose(struct choices *c, int of)
-{
-    if (c->random)
-        return (int)random_below(c->random, (uint64_t)of);
-    REQUIRE(c->at < STEPS);
-    if (c->at == c->count) {
-        c->taken[c->count] = 0;
-        c->of[c->count++] = (unsigned char)of;
-    }
-    return c->taken[c->at++];
-}
-
-/* Zero: that was the last one. */
-static int next_sequence(struct choices *c)
-{
-    while (c->count && c->taken[c->count - 1] + 1 == c->of[c->count - 1])
-        c->count--;
-    if (c->count)
-        c->taken[c->count - 1]++;
-    c->at = 0;
-    return c->count > 0;
-}
+enum { RANKS = 4, TIMES = 3, QUEUE = 64 };
 
 /* ---- ranks ---- */
 
@@ -336,6 +304,7 @@ static void run_all(int times, int warm, size_t pairs)
     size_t runs = 0, withdrawn = 0;
 
     memset(&choices, 0, sizeof choices);
+    choices.most = CHOICES_MOST;
     do {
         withdrawn += run(2, warm + times, warm, pairs, &choices) != 0;
         runs++;
