@@ -2,12 +2,12 @@
  *
  * Records: the ring, as memory that several threads write and anybody reads.
  *
- * A writer takes the next number, which says where the record lies, clears the number that stands there, writes the
- * words and then the number. A reader takes the number, the words, and the number again: if both are the one that it
- * looks for, the words belong together. All are atomic words; each store of a word is a release and each load an
- * acquire, so that none passes the number before it. (Only a writer that is held up while the others fill the whole
- * ring could mix two records.) A process that is killed leaves what it has stored; the kernel keeps the pages of a
- * shared mapping.
+ * A writer takes the next number, which says where the record lies, marks the place as its own, writes the words and
+ * then the number. If the place is another writer's or holds a newer record, because one of the two was held up while
+ * the others filled the whole ring, its own record is dropped: nobody waits and no two are mixed. A reader takes the
+ * number, the words, and the number again: if both are the one that it looks for, the words belong together. All are
+ * atomic words; each store of a word is a release and each load an acquire, so that none passes the number before it.
+ * A process that is killed leaves what it has stored; the kernel keeps the pages of a shared mapping.
  *
  * Cleanup: reverse-order labels.
  */
@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
+#define WRITING UINT64_MAX                 /* a place's number while a writer has it */
 enum { FORMAT_VERSION = 2, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
 _Static_assert(offsetof(struct halay_ring_head, begun) == 8 * BEGUN_WORD, "begun is where the writers count");
@@ -49,9 +50,12 @@ void halay_ring_add(struct halay_ring *ring, const struct halay_record *record)
     uint64_t number = 1 + atomic_fetch_add_explicit(&ring->words[BEGUN_WORD], 1, memory_order_relaxed);
     uint64_t words[HALAY_RECORD_WORDS];
     _Atomic uint64_t *slot = record_slot(ring, number);
+    uint64_t before = atomic_load_explicit(&slot[0], memory_order_relaxed);
 
+    if (before >= number || !atomic_compare_exchange_strong_explicit(&slot[0], &before, WRITING, memory_order_relaxed,
+                                                                     memory_order_relaxed))
+        return;
     memcpy(words, record, sizeof words);
-    atomic_store_explicit(&slot[0], 0, memory_order_relaxed);
     for (int i = 1; i < HALAY_RECORD_WORDS; i++)
         atomic_store_explicit(&slot[i], words[i], memory_order_release); /* see the top */
     atomic_store_explicit(&slot[0], number, memory_order_release);

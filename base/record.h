@@ -11,9 +11,10 @@
  *             28 size i32 | 32 begun u64, records so far | 40 pid i64 | 48 wall clock minus the records' clock i64 ns |
  *             56 boot id, 40 bytes | 96 host, 64 bytes
  *
- *     record   0 number u64, from 1 on, 0 while it is written | 8 time i64 ns | 16 begin i64 ns | 24 start i64 ns |
- *             32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 | 64 count u16 | 66 set u16 | 68 kind u8
- *             | 69 operation u8 | 70 dtype u8 | 71 op u8 | 72 status u8 | 73 name length u8 | 74 name, 54 bytes
+ *     record   0 number u64, from 1 on, 0: none yet, all ones while it is written | 8 time i64 ns |
+ *              16 begin i64 ns | 24 start i64 ns | 32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 |
+ *              64 count u16 | 66 set u16 | 68 kind u8 | 69 operation u8 | 70 dtype u8 | 71 op u8 | 72 status u8 |
+ *              73 name length u8 | 74 name, 54 bytes
  */
 #ifndef HALAY_BASE_RECORD_H
 #define HALAY_BASE_RECORD_H
@@ -91,7 +92,8 @@ enum halay_status halay_ring_create(struct halay_log *log, const char *path, siz
                                     struct halay_ring **out);
 void halay_ring_destroy(struct halay_ring *ring); /* the file stays; NULL is allowed */
 
-/* Add a record; its number is set here. Any thread, several at a time; never blocks. */
+/* Add a record; its number is set here. Any thread, several at a time; never blocks. It is dropped where another thread
+ * has not finished the record that it would overwrite. */
 void halay_ring_add(struct halay_ring *ring, const struct halay_record *record);
 
 /* Records so far. */

@@ -60,7 +60,7 @@ static void check_wrap(const char *file)
 /* ---- several threads ---- */
 
 static struct halay_ring *shared;
-static _Atomic int writing = WRITERS;
+static _Atomic int writing;
 
 static void *write_many(void *arg)
 {
@@ -73,7 +73,8 @@ static void *write_many(void *arg)
     return NULL;
 }
 
-static void check_threads(void)
+/* In a small ring writers meet in the same place all the time. */
+static void check_threads(size_t bytes)
 {
     static unsigned char who[WRITERS] = { 0, 1, 2 };
     pthread_t threads[WRITERS];
@@ -81,7 +82,8 @@ static void check_threads(void)
     uint64_t seen[WRITERS] = { 0 }, got = 0;
     int whole = 1, ordered = 1;
 
-    REQUIRE(halay_ring_create(NULL, NULL, 1 << 20, 0, 1, &shared) == HALAY_OK);
+    writing = WRITERS;
+    REQUIRE(halay_ring_create(NULL, NULL, bytes, 0, 1, &shared) == HALAY_OK);
     uint64_t capacity = halay_ring_head(shared)->capacity;
     for (int i = 0; i < WRITERS; i++)
         REQUIRE(!pthread_create(&threads[i], NULL, write_many, &who[i]));
@@ -109,6 +111,37 @@ static void check_threads(void)
 
 /* ---- files ---- */
 
+static void write_bytes(long at, const void *bytes, size_t count)
+{
+    FILE *file = fopen(path, "r+e");
+
+    REQUIRE(file && !fseek(file, at, SEEK_SET) && fwrite(bytes, 1, count, file) == count && !fclose(file));
+}
+
+/* What a place's number says while a writer that was held up has it, and after a faster one was there. */
+static void check_held_up(uint64_t in_place)
+{
+    struct halay_ring *ring;
+    struct halay_record r;
+
+    REQUIRE(halay_ring_create(NULL, path, 64 * sizeof r, 0, 1, &ring) == HALAY_OK);
+    for (uint64_t n = 1; n <= 64; n++) {
+        r = numbered(n);
+        halay_ring_add(ring, &r);
+    }
+    write_bytes(HALAY_RING_HEAD + 9 * (long)sizeof r, &in_place, sizeof in_place);
+    for (uint64_t n = 65; n <= 128; n++) {
+        r = numbered(n);
+        halay_ring_add(ring, &r);
+        CHECK(halay_ring_get(ring, n, &r) == (n != 74) && (n == 74 || is_numbered(&r)), "%d", (int)n);
+    }
+    halay_ring_destroy(ring);
+    FILE *file = fopen(path, "re");
+    REQUIRE(file && !fseek(file, HALAY_RING_HEAD + 9 * (long)sizeof r, SEEK_SET));
+    CHECK(fread(&r, sizeof r, 1, file) == 1 && r.number == in_place && r.ordinal == 10, "it is still the other's");
+    REQUIRE(!fclose(file) && !unlink(path));
+}
+
 static void check_killed(void)
 {
     struct halay_ring *ring;
@@ -133,13 +166,6 @@ static void check_killed(void)
     for (uint64_t n = 1; n <= 10; n++)
         CHECK(halay_ring_get(ring, n, &r) && is_numbered(&r) && r.ordinal == n);
     halay_ring_destroy(ring);
-}
-
-static void write_bytes(long at, const void *bytes, size_t count)
-{
-    FILE *file = fopen(path, "r+e");
-
-    REQUIRE(file && !fseek(file, at, SEEK_SET) && fwrite(bytes, 1, count, file) == count && !fclose(file));
 }
 
 static void check_damage(void)
@@ -253,7 +279,10 @@ int main(void)
     snprintf(path, sizeof path, "%s/ring", folder);
     check_wrap(NULL);
     check_wrap(path);
-    check_threads();
+    check_threads(1 << 20);
+    check_threads(1);
+    check_held_up(UINT64_MAX);
+    check_held_up(10 + 5 * 64);
     check_killed();
     check_damage();
     check_names();
