@@ -73,7 +73,7 @@ static int by_value(const void *a, const void *b)
 /* Training window i of `count`. */
 static struct tft_window window_of(const struct tft_windows *windows, size_t i, size_t count)
 {
-    return tft_windows_get(windows, i * (windows->count / count));
+    return tft_windows_get(windows, i * windows->count / count);
 }
 
 /* Quantiles of the errors of a target at one step; errors has room for `count`. */
