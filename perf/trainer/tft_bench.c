@@ -447,6 +447,16 @@ static void floors_of(const struct bench *bench, double *floor)
         floor[part] *= 1e3 * passes * 2 * samples / (bench->rate * (double)bench->options.threads);
 }
 
+/* How much of a step the products alone would take at that rate. */
+static double share_of(const struct bench *bench, const double *floor)
+{
+    double sum = 0;
+
+    for (int part = 0; part < TFT_PART_COUNT; part++)
+        sum += floor[part];
+    return 1e-3 * sum / bench->median;
+}
+
 static void print_result(const struct bench *bench, const double *parts)
 {
     const struct bench_options *options = &bench->options;
@@ -464,6 +474,7 @@ static void print_result(const struct bench *bench, const double *parts)
         printf("%-18s %8.2f %8.2f\n", tft_part_name((enum tft_part)part),
                1e3 * parts[part] / (double)options->steps / (double)options->threads, floor[part]);
     printf("%-18s %8.2f\n", "optimizer", 1e3 * bench->adam_seconds / (double)options->steps);
+    printf("the floor is %.0f %% of the step\n", 100 * share_of(bench, floor));
     if (bench->ranks > 1)
         printf("sums over ranks were under way for %.2f ms a step, of which the optimizer waited %.2f ms\n",
                1e3 * bench->communication / (double)options->steps, 1e3 * bench->exposed / (double)options->steps);
@@ -484,7 +495,7 @@ static json_t *result_of(const struct bench *bench, const double *parts)
     json_object_set_new(layers, "optimizer", json_real(1e3 * bench->adam_seconds / steps));
     return json_pack(
         "{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, "
-        "s:o}",
+        "s:o, s:f}",
         "samples_per_second", (double)options->batch / bench->median, "evaluate", options->is_evaluation, "dtype",
         dtype_words[bench->options.dtype], "threads", (json_int_t)options->threads, "ranks", bench->ranks, "batch_size",
         (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout", options->dropout, "steps",
@@ -494,7 +505,7 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         1e3 * bench->communication / steps, "exposed_ms", 1e3 * bench->exposed / steps, "memory_bytes",
         (json_int_t)bench->footprint, "optimizer_bytes",
         (json_int_t)(2 * sizeof(real) * tft_shards_reals(&bench->shards, tft_model_params(bench->model))),
-        "by_layer_ms", layers, "floor_ms", floors);
+        "by_layer_ms", layers, "floor_ms", floors, "floor_share", share_of(bench, floor));
 }
 
 static enum halay_status write_result(struct bench *bench, const double *parts)

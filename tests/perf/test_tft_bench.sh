@@ -7,7 +7,8 @@ bench=$top_builddir/perf/halay-tft-bench
 failed=0
 
 out=$("$bench" --threads 2 --batch 9 --hidden 8 --steps 1 --dropout 0.2 --json -) || { echo "bench failed"; exit 1; }
-for key in samples_per_second dtype threads ranks batch_size hidden_size by_layer_ms lstm attention floor_ms; do
+for key in samples_per_second dtype threads ranks batch_size hidden_size by_layer_ms lstm attention floor_ms \
+    floor_share; do
     printf '%s\n' "$out" | grep -q "\"$key\":" || { echo "no key '$key' in: $out"; failed=1; }
 done
 file=$(mktemp) || exit 99
