@@ -233,6 +233,8 @@ static enum halay_status write_forecasts(const struct request *r, size_t count, 
                     strcmp(r->out, "-") ? "interrupted by a signal; '%s' is not written"
                                         : "interrupted by a signal; '%s' is incomplete",
                     r->out);
+    if (status == HALAY_ERR_CANCELED && w->explain.file)
+        halay_error(r->log, "'%s' is not written either", r->explain);
     if (!status && w->explain.file)
         status = tft_output_commit(&w->explain);
     if (!status && w->out.file)
