@@ -113,6 +113,10 @@ head='{"entity":"PJME","origin":"2018-01-31 23:00:00","time":"2018-02-01 00:00:0
 grep -q "^$head" "$scratch/split.jsonl" || wrong "predict's JSON lines"
 
 check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scratch/page.html"
+grep -q 'What the forecasts rely on' "$scratch/page.html" || wrong "the page explains nothing"
+grep -q 'Without each input' "$scratch/page.html" && wrong "the page has an occlusion that nobody asked for"
+check "report --occlusion" "$tft" report --run "$run" --data "$data" --stride 480 --occlusion -o "$scratch/more.html"
+grep -q 'Without each input' "$scratch/more.html" || wrong "the page has no occlusion"
 tail -n 1 "$scratch/page.html" | grep -q '</html>' || wrong "the page has no end"
 if grep -qE '<script|src=|href=|https?://' "$scratch/page.html"; then wrong "the page needs something from elsewhere"; \
     fi

@@ -21,6 +21,7 @@ struct request {
     const char *run, *data, *out;
     struct tft_window_choice windows;
     int calibrate; /* -1: as the run's configuration says */
+    int has_occlusion;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -34,15 +35,17 @@ static const struct halay_option option_rows[] = {
       .least = 1, .most = TFT_STEPS_MAX },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
       SETS(calibrate), .words = tft_calibrate_words },
+    { "--occlusion", NULL, NULL, "also forecast again without each input", HALAY_OPTION_FLAG, SETS(has_occlusion) },
     { "--out", "-o", "FILE", "the page", HALAY_OPTION_TEXT, SETS(out) },
     { .name = NULL },
 };
 
 static const struct halay_command_line command_line = {
     .command = "halay-tft report",
-    .synopsis = "--run RUN [--data DATA.htd [--split NAME] [--stride N]] -o PAGE.html",
+    .synopsis = "--run RUN [--data DATA.htd [--split NAME] [--stride N] [--occlusion]] -o PAGE.html",
     .about = "Writes one self-contained HTML page about a run: loss curves; with data also scores beside the naive "
-             "forecasts', scores by horizon and entity, and some forecasts over the actual values.",
+             "forecasts', scores by horizon and entity, some forecasts over the actual values, and what the forecasts "
+             "rely on, as halay-tft explain finds it.",
     .table = option_rows,
     .is_lenient = 1,
 };
@@ -179,6 +182,22 @@ static enum halay_status make_scores(struct tft_inference *s, const struct tft_w
     return status;
 }
 
+/* What the same windows' forecasts rely on. */
+static enum halay_status explain(struct tft_inference *s, const struct tft_explain_request *request,
+                                 struct tft_explanation *explanation, struct tft_report *report)
+{
+    enum halay_status status = tft_explanation_init(s, request, explanation);
+
+    if (status || s->rank != 0)
+        return status;
+    report->explanation = explanation;
+    report->explained = tft_explanation_json(explanation);
+    if (report->explained)
+        return HALAY_OK;
+    halay_error(s->log, "no memory for the explanation");
+    return HALAY_ERR_NO_MEMORY;
+}
+
 static void report_fini(struct tft_report *r)
 {
     for (size_t i = 0; r->forecasts && i < FORECASTS_MAX; i++) {
@@ -191,6 +210,7 @@ static void report_fini(struct tft_report *r)
     json_decref(r->run);
     json_decref(r->metrics);
     json_decref(r->scores);
+    json_decref(r->explained);
 }
 
 static enum halay_status write_page(struct halay_log *log, const char *path, const struct tft_report *r)
@@ -204,9 +224,25 @@ static enum halay_status write_page(struct halay_log *log, const char *path, con
     return tft_output_commit(&out);
 }
 
+static enum halay_status add_data(const struct request *r, const struct tft_explain_request *explained,
+                                  struct tft_inference *s, struct tft_explanation *explanation, struct tft_report *page)
+{
+    enum halay_status status = tft_inference_calibrate(s, r->run, r->calibrate);
+
+    if (!status)
+        status = make_scores(s, &explained->windows, page);
+    if (!status)
+        status = explain(s, explained, explanation, page);
+    return status;
+}
+
 static enum halay_status report_run(struct halay_log *log, const struct request *r)
 {
     struct tft_inference s = { 0 };
+    struct tft_explain_request explained = { .windows = r->windows,
+                                             .distance = TFT_REGIME_DISTANCE,
+                                             .has_occlusion = r->has_occlusion };
+    struct tft_explanation explanation = { 0 };
     struct tft_report page = { 0 };
     char *path = tft_path_join(log, r->run, "run.json");
     enum halay_status status = path ? halay_document_load(log, path, NULL, &page.run) : HALAY_ERR_NO_MEMORY;
@@ -216,20 +252,18 @@ static enum halay_status report_run(struct halay_log *log, const struct request 
         status = read_metrics(log, r->run, &page.metrics);
     if (!status && r->data) {
         status = tft_inference_init(log, r->run, r->data, &s);
-        struct tft_window_choice windows = r->windows;
-        if (!windows.stride)
-            windows.stride = s.data.schema.horizon;
+        if (!explained.windows.stride)
+            explained.windows.stride = s.data.schema.horizon;
         if (!status)
-            status = tft_inference_calibrate(&s, r->run, r->calibrate);
-        if (!status)
-            status = make_scores(&s, &windows, &page);
+            status = add_data(r, &explained, &s, &explanation, &page);
     }
     if (status == HALAY_ERR_CANCELED && s.rank == 0)
         halay_error(log, "interrupted by a signal; there is no page");
     if (!status && s.rank == 0)
         status = write_page(log, r->out, &page);
-    tft_inference_fini(&s);
     report_fini(&page);
+    tft_explanation_fini(&explanation);
+    tft_inference_fini(&s);
     free(path);
     return status;
 }
