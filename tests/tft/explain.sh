@@ -75,6 +75,14 @@ for key in split windows stride step encoder horizon q_risk importance by_step b
     grep -q "\"$key\": " "$scratch/1.json" || wrong "the JSON has no '$key'"
 done
 
+# Percentiles by entity are those of the windows' weights, to a bin of 1/64 of themselves.
+told=$(awk '/"by_entity"/ { on = 1 } on && /"past"/ { on = 2 } on == 2 && /"driver"/ { on = 3 }
+    on == 3 && /"p90"/ { sub(/.*: /, ""); print $1 + 0; exit }' "$scratch/1.json")
+column=$(sed 1q "$scratch/tables/windows.csv" | tr ',' '\n' | grep -n '^past driver$' | cut -d: -f1)
+found=$(sed 1d "$scratch/tables/windows.csv" | cut -d, -f"$column" | sort -g | sed -n 180p)
+awk "BEGIN { exit !($told > .98 * $found && $told < 1.02 * $found) }" </dev/null && pass ||
+    wrong "by_entity: P90 of the driver's weight is $told, of the windows' it is $found"
+
 # Of each forecast: the weights that windows.csv has; attention whose mean over the forecasts is that of attention.csv;
 # the same numbers in both formats and on two ranks; and the forecasts that predict writes without.
 windows="--checkpoint $scratch/made --split test --stride 4 $scratch/of_made/A_made.csv"

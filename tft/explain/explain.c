@@ -25,17 +25,18 @@ static enum halay_status no_memory(const struct tft_explanation *e)
 static enum halay_status make_room(struct tft_explanation *e)
 {
     size_t entities = e->inference->data.entity_count, all = e->reader.all;
-    size_t Q = config_of(e)->quantile_count;
+    size_t Q = config_of(e)->quantile_count, rows = 1 + TFT_EXPLAIN_QUANTILES;
 
-    e->memory = calloc(entities + TFT_EXPLAIN_PERIODS, all * sizeof *e->memory);
+    e->memory = calloc(entities + TFT_EXPLAIN_PERIODS, rows * all * sizeof *e->memory);
+    e->bins = calloc(1 + TFT_EXPLAIN_PERIODS, all * TFT_SHARE_BINS * sizeof *e->bins);
     e->entities = calloc(entities, sizeof *e->entities);
     e->q_risk = calloc(1 + config_of(e)->variable_count, Q * sizeof *e->q_risk);
-    if (!e->memory || !e->entities || !e->q_risk)
+    if (!e->memory || !e->bins || !e->entities || !e->q_risk)
         return no_memory(e);
     for (size_t i = 0; i < entities; i++)
-        e->entities[i].means = e->memory + i * all;
+        e->entities[i].means = e->memory + i * rows * all;
     for (size_t i = 0; i < TFT_EXPLAIN_PERIODS; i++)
-        e->periods[i].means = e->memory + (entities + i) * all;
+        e->periods[i].means = e->memory + (entities + i) * rows * all;
     return HALAY_OK;
 }
 
@@ -89,6 +90,7 @@ void tft_explanation_fini(struct tft_explanation *e)
         free(e->series[k].distances);
     }
     free(e->memory);
+    free(e->bins);
     free(e->entities);
     free(e->q_risk);
     tft_weight_sums_fini(&e->sums);
@@ -126,14 +128,41 @@ static void measure(void *arg, const struct tft_forecast_granule *granule)
     }
 }
 
-static void add_window(struct tft_explained *to, const struct tft_explanation *e, const float *means, double distance)
+/* Where the windows of `binned` (row 0) or of a period (from row 1 on) are counted. */
+static int64_t *bins_at(const struct tft_explanation *e, size_t row)
+{
+    return e->bins + row * e->reader.all * TFT_SHARE_BINS;
+}
+
+static void find_quantiles(const struct tft_explanation *e, const int64_t *bins, const struct tft_explained *of)
+{
+    static const double quantiles[TFT_EXPLAIN_QUANTILES] = { .1, .5, .9 };
+    size_t all = e->reader.all;
+
+    for (size_t q = 0; q < TFT_EXPLAIN_QUANTILES; q++)
+        for (size_t j = 0; j < all; j++)
+            of->means[(1 + q) * all + j] = tft_share_quantile(bins + j * TFT_SHARE_BINS, quantiles[q]);
+}
+
+/* All windows of `binned` have come; the next are another entity's. */
+static void end_entity(struct tft_explanation *e, size_t next)
+{
+    find_quantiles(e, e->bins, &e->entities[e->binned]);
+    memset(e->bins, 0, e->reader.all * TFT_SHARE_BINS * sizeof *e->bins);
+    e->binned = next;
+}
+
+static void add_window(struct tft_explained *to, int64_t *bins, const struct tft_explanation *e, const float *means,
+                       double distance)
 {
     to->windows++;
     to->regimes += distance > e->request->distance;
     to->distance += distance;
     to->most = fmax(to->most, distance);
-    for (size_t j = 0; j < e->reader.all; j++)
+    for (size_t j = 0; j < e->reader.all; j++) {
         to->means[j] += (double)means[j];
+        bins[j * TFT_SHARE_BINS + tft_share_bin(means[j])]++;
+    }
 }
 
 static double mean_target(const struct tft_data *d, const struct tft_window *w)
@@ -158,10 +187,13 @@ static enum halay_status take_window(void *arg, size_t position, const struct tf
     double distance = (double)means[e->reader.all];
     int64_t moment = tft_data_time(d, window->entity, window->origin);
     double part = ((double)moment - (double)e->begin) / ((double)e->end - (double)e->begin + 1);
+    size_t period = (size_t)(part * TFT_EXPLAIN_PERIODS);
 
     (void)position;
-    add_window(&e->entities[window->entity], e, means, distance);
-    add_window(&e->periods[(size_t)(part * TFT_EXPLAIN_PERIODS)], e, means, distance);
+    if (window->entity != e->binned)
+        end_entity(e, window->entity);
+    add_window(&e->entities[window->entity], e->bins, e, means, distance);
+    add_window(&e->periods[period], bins_at(e, 1 + period), e, means, distance);
     for (size_t k = 0; k < e->series_count; k++) {
         struct tft_explained_series *s = &e->series[k];
         if (s->entity == window->entity && s->count < s->room) {
@@ -221,6 +253,9 @@ static enum halay_status explain_all(struct tft_explanation *e)
         status = tft_forecast_scores_init(s->log, q->values, q->count, &s->data, entities, &scores);
     for (size_t first = 0; first < entities && !status; first += most)
         status = explain_entities(e, &add, &see, first, entities - first < most ? entities - first : most, &scores);
+    end_entity(e, 0);
+    for (size_t i = 0; i < TFT_EXPLAIN_PERIODS; i++)
+        find_quantiles(e, bins_at(e, 1 + i), &e->periods[i]);
     if (!status)
         status = tft_weight_sums_join(&e->sums, s->ctx);
     if (!status)

@@ -18,7 +18,7 @@
  * threshold. */
 #define TFT_REGIME_DISTANCE .3
 
-enum { TFT_EXPLAIN_PERIODS = 48, TFT_EXPLAIN_SERIES = 4 };
+enum { TFT_EXPLAIN_PERIODS = 48, TFT_EXPLAIN_SERIES = 4, TFT_EXPLAIN_QUANTILES = 3 }; /* .1, .5, .9 */
 
 struct tft_explain_request {
     struct tft_window_choice windows; /* the stride is set */
@@ -31,7 +31,7 @@ struct tft_explain_request {
 struct tft_explained {
     size_t windows, regimes;
     double distance, most; /* sum and largest of the windows' distances */
-    double *means;         /* (reader.all) sums of tft_weight_means */
+    double *means;         /* (1 + TFT_EXPLAIN_QUANTILES, reader.all) sums of tft_weight_means, then their quantiles */
 };
 
 /* One entity's windows, in order. */
@@ -47,8 +47,10 @@ struct tft_explanation {
     struct tft_windows windows;
     struct tft_weight_reader reader;
     struct tft_weight_sums sums;
-    double *memory;                                    /* owned: of the next two's means */
-    struct tft_explained *entities;                    /* owned: (entities) */
+    double *memory;                 /* owned: of the next two's means */
+    int64_t *bins;                  /* owned: (1 + periods, reader.all, TFT_SHARE_BINS) of `binned`, of each period */
+    size_t binned;                  /* the entity whose windows come */
+    struct tft_explained *entities; /* owned: (entities) */
     struct tft_explained periods[TFT_EXPLAIN_PERIODS]; /* parts of the time between the first and the last origin */
     int64_t begin, end;                                /* moments of these */
     struct tft_explained_series series[TFT_EXPLAIN_SERIES];

@@ -30,6 +30,11 @@ static json_t *q_risk_json(const struct tft_explanation *e, size_t row)
 
 /* ---- inputs ---- */
 
+static json_t *share_json(double mean, double p10, double p50, double p90)
+{
+    return json_pack("{so so so so}", "mean", number(mean), "p10", number(p10), "p50", number(p50), "p90", number(p90));
+}
+
 static json_t *importance_json(const struct tft_explanation *e, int choice)
 {
     json_t *part = json_object();
@@ -37,9 +42,8 @@ static json_t *importance_json(const struct tft_explanation *e, int choice)
     for (size_t j = 0; j < e->reader.V[choice]; j++) {
         const int64_t *bins = e->sums.bins[choice] + j * TFT_SHARE_BINS;
         json_object_set_new(part, tft_weight_name(&e->reader, choice, j),
-                            json_pack("{so so so so}", "mean", number(tft_explanation_mean(e, choice, j)), "p10",
-                                      number(tft_share_quantile(bins, .1)), "p50", number(tft_share_quantile(bins, .5)),
-                                      "p90", number(tft_share_quantile(bins, .9))));
+                            share_json(tft_explanation_mean(e, choice, j), tft_share_quantile(bins, .1),
+                                       tft_share_quantile(bins, .5), tft_share_quantile(bins, .9)));
     }
     return part;
 }
@@ -68,12 +72,14 @@ static json_t *explained_json(const struct tft_explanation *e, const struct tft_
     double n = (double)of->windows;
     json_t *object = json_pack("{sI sI so so}", "windows", (json_int_t)of->windows, "regimes", (json_int_t)of->regimes,
                                "distance", number(of->distance / n), "most", number(of->windows ? of->most : NAN));
-    size_t at = 0;
+    size_t at = 0, all = e->reader.all;
 
     for (int choice = 0; choice < TFT_CHOICES; choice++) {
         json_t *part = json_object();
         for (size_t j = 0; j < e->reader.V[choice]; j++, at++)
-            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), number(of->means[at] / n));
+            json_object_set_new(
+                part, tft_weight_name(&e->reader, choice, j),
+                share_json(of->means[at] / n, of->means[all + at], of->means[2 * all + at], of->means[3 * all + at]));
         json_object_set_new(object, tft_part_names[choice], part);
     }
     return object;

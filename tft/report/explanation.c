@@ -91,7 +91,8 @@ static void write_over_time(FILE *f, const json_t *json)
             break;
         least = most;
         for (size_t i = 0; i < n; i++)
-            y[i] = tft_json_number_at(json_object_get(json_array_get(periods, i), "past"), best);
+            y[i] =
+                tft_json_number_at(json_object_get(json_object_get(json_array_get(periods, i), "past"), best), "mean");
         lines[drawn] = (struct tft_line){ best, styles[drawn], x, y, n };
     }
     snprintf(label, sizeof label, "parts of the time from %.32s to %.32s",
