@@ -14,6 +14,8 @@ node() {
     local name=$1
     shift
     mkdir -p "$dir/$name"
+    : >"$dir/out.$name" # now: who waits for a line there must not find the last one's
+    : >"$dir/err.$name"
     (cd "$dir/$name" && exec env --default-signal=INT "$halayrun" --join $meet "$@") \
         >"$dir/out.$name" 2>"$dir/err.$name" </dev/null &
     eval pid_$name=$!
