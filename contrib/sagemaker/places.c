@@ -8,14 +8,13 @@
  */
 #include "contrib/sagemaker/container.h"
 #include "contrib/sagemaker/opt_ml.h"
-#include "tft/data/output_file.h"
-#include "tft/data/paths.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int is_folder(const char *path)
 {
@@ -224,12 +223,15 @@ static enum halay_status make_folder(struct sagemaker_container *c, const char *
     char path[PATH_MAX];
 
     opt_ml_path(name, path, sizeof path);
-    return tft_make_folder(c->log, path);
+    if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path)))
+        return HALAY_OK;
+    halay_error(c->log, "cannot make folder '%s': %s", path, errno == EEXIST ? "it is no folder" : strerror(errno));
+    return HALAY_ERR_SYSTEM;
 }
 
-static void find_folders(struct sagemaker_container *c, struct tft_train_command *command)
+static enum halay_status find_folders(struct sagemaker_container *c, struct tft_train_command *command)
 {
-    struct tft_train_options *how = &command->options;
+    struct halay_tft_train_options *how = &command->options;
 
     opt_ml_path("model", c->folder, sizeof c->folder);
     opt_ml_path("checkpoints", c->checkpoints, sizeof c->checkpoints);
@@ -239,11 +241,11 @@ static void find_folders(struct sagemaker_container *c, struct tft_train_command
     if (!how->checkpoints && is_folder(c->checkpoints))
         how->checkpoints = c->checkpoints;
     how->metrics = how->checkpoints ? how->checkpoints : c->metrics;
-    how->resume = how->watches_continue = 1;
+    how->resume = command->watches_continue = 1;
     if (how->checkpoints)
-        return;
-    command->config.keep = 0;
+        return HALAY_OK;
     halay_info(c->log, "no folder '%s': no checkpoints are kept", c->checkpoints);
+    return tft_run_options_set(c->log, &command->config, "keep", 0);
 }
 
 int sagemaker_find_places(struct sagemaker_container *c, struct tft_train_command *command)
@@ -256,35 +258,43 @@ int sagemaker_find_places(struct sagemaker_container *c, struct tft_train_comman
         status = make_folder(c, "output");
     if (!status)
         status = make_folder(c, "output/data");
-    if (status)
-        return tft_exit_status(status);
-    find_folders(c, command);
-    return -1;
+    if (!status)
+        status = find_folders(c, command);
+    return status ? tft_exit_status(status) : -1;
+}
+
+/* Whole, or not at all. */
+static int copy_file(const char *from_path, const char *to_path)
+{
+    char beside[PATH_MAX + 8], bytes[1 << 14];
+    size_t n;
+
+    snprintf(beside, sizeof beside, "%s.tmp", to_path);
+    FILE *from = fopen(from_path, "re"), *to = from ? fopen(beside, "we") : NULL;
+    while (to && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
+        fwrite(bytes, 1, n, to);
+    int failed = !to || ferror(from) || ferror(to);
+    failed |= to && fclose(to);
+    failed = failed || rename(beside, to_path);
+    int error = errno;
+    if (from)
+        fclose(from);
+    if (to && failed)
+        unlink(beside);
+    errno = error;
+    return failed;
 }
 
 enum halay_status sagemaker_publish(struct sagemaker_container *c, const char *metrics)
 {
-    struct tft_output out = { 0 };
-    char path[PATH_MAX], bytes[1 << 14];
-    size_t n;
+    char from[PATH_MAX], to[PATH_MAX];
 
     if (!strcmp(metrics, c->metrics))
         return HALAY_OK;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", metrics);
-    FILE *from = fopen(path, "re");
-    if (!from) {
-        halay_error(c->log, "cannot open '%s': %s", path, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    opt_ml_path("output/data/metrics.jsonl", path, sizeof path);
-    enum halay_status status = tft_output_open(c->log, path, &out);
-    while (!status && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
-        fwrite(bytes, 1, n, out.file); /* commit reports errors */
-    if (!status && ferror(from)) {
-        halay_error(c->log, "cannot read '%s/metrics.jsonl': %s", metrics, strerror(errno));
-        tft_output_abort(&out);
-        status = HALAY_ERR_SYSTEM;
-    }
-    fclose(from);
-    return status ? status : tft_output_commit(&out);
+    snprintf(from, sizeof from, "%s/metrics.jsonl", metrics);
+    opt_ml_path("output/data/metrics.jsonl", to, sizeof to);
+    if (!copy_file(from, to))
+        return HALAY_OK;
+    halay_error(c->log, "cannot copy '%s' to '%s': %s", from, to, strerror(errno));
+    return HALAY_ERR_SYSTEM;
 }

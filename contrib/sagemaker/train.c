@@ -5,39 +5,44 @@
 #include "contrib/sagemaker/train.h"
 #include "contrib/sagemaker/container.h"
 #include "tft/cli/commands.h"
-#include "tft/train/train.h"
 
-static enum halay_status train_everywhere(struct sagemaker_container *c, const struct tft_train_command *command)
+struct request {
+    struct sagemaker_container *container;
+    struct tft_train_command command;
+};
+
+static enum halay_status train_everywhere(struct halay_log *log, struct halay_tft *tft, void *request)
 {
-    const struct tft_train_options *options = &command->options;
-    struct tft_job job = { 0 };
-    enum halay_status status = tft_train_command_join(c->log, command, &job);
+    struct request *r = request;
+    struct tft_train_command *command = &r->command;
+    struct halay_tft_data *data = NULL;
+    enum halay_status status = tft_train_command_open(log, tft, command, &data);
 
     if (!status)
-        status = sagemaker_check_ranks(c, job.ctx);
+        status = sagemaker_check_ranks(r->container, halay_tft_context(tft));
     if (!status)
-        status = tft_train(c->log, job.ctx, &command->config, &job.data, options);
-    if (!status && !options->finds_rate && halay_rank(job.ctx) == 0)
-        status = sagemaker_publish(c, options->metrics);
-    tft_job_fini(&job);
+        status = tft_train_command_run(log, tft, command, data);
+    if (!status && !command->finds_rate && tft_command_is_first(tft))
+        status = sagemaker_publish(r->container, command->options.metrics);
+    halay_tft_data_close(data);
     return status;
 }
 
 static int run_in_container(struct sagemaker_container *c, char **argv)
 {
     const struct tft_run_source hyperparameters = { c->where, c->parameters };
-    struct tft_train_command command = { 0 };
+    struct request r = { .container = c };
 
     if (sagemaker_complete_words(c, &argv))
         return EXIT_USAGE;
-    int code = tft_train_command_parse(c->log, &hyperparameters, argv, &command);
+    int code = tft_train_command_parse(c->log, &hyperparameters, argv, &r.command);
     if (code < 0)
-        code = sagemaker_find_places(c, &command);
+        code = sagemaker_find_places(c, &r.command);
     if (code < 0)
-        code = tft_train_command_complete(c->log, &command);
+        code = tft_train_command_complete(c->log, &r.command);
     if (code < 0)
-        code = train_everywhere(c, &command) ? EXIT_FAILURE : EXIT_SUCCESS;
-    tft_train_command_fini(&command);
+        code = tft_run_options_run(c->log, r.command.config, train_everywhere, &r);
+    tft_train_command_fini(&r.command);
     return code;
 }
 

@@ -2,10 +2,10 @@
 """
 Builds the wheel and the source distribution: what pip calls (PEP 517), and tools/wheel.
 
-The wheel holds the package, libhalay and the programs as the build made them. Nothing in it depends on another library
-than the C library's: sodium, jansson, yaml and zlib are linked statically, and hwloc, oneDNN, BLAS and MPI are left
-out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). Where one of the four has no static library the shared
-one is linked, and the wheel's tag says that it is for this machine only.
+The wheel holds the package, the libraries and the programs as the build made them. Nothing in it depends on another
+library than the C library's: sodium, jansson, yaml and zlib are linked statically, and hwloc, oneDNN, BLAS and MPI are
+left out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). Where one of the four has no static library the
+shared one is linked, and the wheel's tag says that it is for this machine only.
 """
 
 import base64
@@ -22,6 +22,7 @@ import zipfile
 from typing import Any, Dict, List, Optional, Tuple
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIBRARIES = ["libhalay", "libhalay-tft"]
 PROGRAMS = ["launcher/halayrun", "halay-tft", "perf/halay-perf"]
 STATIC = {"SODIUM": "sodium", "JANSSON": "jansson", "YAML": "yaml", "ZLIB": "z"}
 NOTICES = ["libsodium-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev"]  # packages, for their licences
@@ -36,13 +37,15 @@ METADATA = """\
 Metadata-Version: 2.1
 Name: halay
 Version: {version}
-Summary: Collective communication for training on CPUs, a launcher, and a backend of torch.distributed
+Summary: Collective communication for training on CPUs, a launcher, a backend of torch.distributed, and forecasts
 License: Apache-2.0
 Requires-Python: >=3.9
 Classifier: License :: OSI Approved :: Apache Software License
 Classifier: Operating System :: POSIX :: Linux
 Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
+Provides-Extra: tft
+Requires-Dist: pandas>=1.5; extra == "tft"
 Description-Content-Type: text/markdown
 
 {readme}"""
@@ -85,13 +88,25 @@ def make(build: str, *words: str) -> None:
     run("make", "-s", f"-j{os.cpu_count() or 1}", *words, cwd=build)
 
 
-def configure(build: str) -> None:
+def make_library(build: str, name: str) -> bool:
+    """Whether there is this library now. The trainer's needs static libraries of position-independent code."""
+    if name == LIBRARIES[0]:
+        make(build, f"{name}.la")
+    elif subprocess.run(["make", "-s", f"{name}.la"], cwd=build, capture_output=True).returncode:
+        print(f"halay: the wheel has no {name}: static libraries here do not go into a shared one; halay.tft will look "
+              "for an installed one")
+        return False
+    return True
+
+
+def configure(build: str, *options: str) -> None:
     """Prepare the folder build, which may be there already."""
+    os.makedirs(build, exist_ok=True)
     if not os.path.exists(os.path.join(SOURCE, "configure")):
         run("./autogen.sh", cwd=SOURCE)
     if not os.path.exists(os.path.join(build, "Makefile")):
         libraries = [f"{name}_LIBS=-l:lib{lib}.a" for name, lib in STATIC.items() if has_static(lib)]
-        run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *libraries, cwd=build)
+        run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *options, *libraries, cwd=build)
 
 
 def needs(path: str) -> List[str]:
@@ -111,8 +126,8 @@ def libc_version(paths: List[str]) -> Tuple[int, int]:
 
 
 def foreign(paths: List[str]) -> List[str]:
-    """The libraries that these files are linked with beside the C library's."""
-    own = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux[-\w]*)\.so")
+    """The libraries that these files are linked with beside the C library's and libhalay."""
+    own = re.compile(r"(libc|libm|libpthread|libdl|librt|ld-linux[-\w]*|libhalay)\.so")
     return sorted({name for path in paths for name in needs(path) if not own.match(name)})
 
 
@@ -178,16 +193,17 @@ def add_info(wheel: Wheel, info: str, tag: str) -> None:
             wheel.add_file(f"{info}/licenses/{package}", path)
 
 
-def write_wheel(folder: str, library: str, programs: List[str]) -> str:
+def write_wheel(folder: str, libraries: List[str], programs: List[str]) -> str:
     """Write the wheel with these files into the folder; return its name."""
     with tempfile.TemporaryDirectory() as scratch:
-        library = stripped(os.path.realpath(library), scratch)
+        libraries = [stripped(os.path.realpath(library), scratch) for library in libraries]
         programs = [stripped(program, scratch) for program in programs]
-        tag = tag_of([library, *programs])
+        tag = tag_of([*libraries, *programs])
         name, info = f"halay-{version()}-{tag}.whl", f"halay-{version()}.dist-info"
         wheel = Wheel(os.path.join(folder, name))
         add_package(wheel)
-        wheel.add_file("halay/lib/libhalay.so.1", library, 0o755)
+        for soname, library in zip(LIBRARIES, libraries):
+            wheel.add_file(f"halay/lib/{soname}.so.1", library, 0o755)
         for program in programs:
             wheel.add_file(f"halay-{version()}.data/scripts/{os.path.basename(program)}", program, 0o755)
         add_info(wheel, info, tag)
@@ -202,12 +218,13 @@ def build_wheel(
     check_tools()
     with tempfile.TemporaryDirectory() as scratch:
         build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
-        os.makedirs(build, exist_ok=True)
         configure(build)
-        make(build, "libhalay.la")
-        library = shutil.copy(os.path.join(build, ".libs/libhalay.so"), scratch)
-        make(build, "LDFLAGS=-static", *PROGRAMS)  # could also make libhalay.la anew, without a shared library
-        return write_wheel(wheel_directory, library, [os.path.join(build, program) for program in PROGRAMS])
+        made = [name for name in LIBRARIES if make_library(build, name)]
+        libraries = [shutil.copy(os.path.join(build, f".libs/{name}.so"), scratch) for name in made]
+        build = os.path.join(build, "programs")
+        configure(build, "--disable-shared")
+        make(build, *PROGRAMS)
+        return write_wheel(wheel_directory, libraries, [os.path.join(build, program) for program in PROGRAMS])
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:

@@ -185,6 +185,8 @@ static enum halay_status prepare(struct bench *bench)
     tft_synthetic_electricity(&config);
     config.H = (size_t)options->hidden;
     config.dropout = options->dropout;
+    if (options->is_evaluation)
+        config.granule = TFT_FORECAST_GRANULE;
     config.dtype = (enum tft_dtype)options->dtype;
     status = tft_model_create(&bench->log, &config, &bench->model);
     if (!status)

@@ -82,6 +82,10 @@ class VersionError(HalayError):
     """The other side speaks another version of the protocol."""
 
 
+class FormatError(HalayError, ValueError):
+    """A table or a file does not say what it should."""
+
+
 _CLASSES: Dict[int, Type[HalayError]] = {
     Status.ARGUMENT: ArgumentError,
     Status.NO_MEMORY: NoMemoryError,
@@ -95,6 +99,7 @@ _CLASSES: Dict[int, Type[HalayError]] = {
     Status.CANCELED: CanceledError,
     Status.AUTH: AuthError,
     Status.VERSION: VersionError,
+    Status.FORMAT: FormatError,
 }
 
 

@@ -5,12 +5,12 @@
 #
 #     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
 #
-# with four more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
-# which is the library itself in another world, and perf/trainer, which measures the trainer), contrib/ stands on the
-# programs and only their main functions know it, a library of others is included in the one place that wraps it, and
-# nothing includes in a circle: no folders, and no files, where x.h, x.c and x_impl.h, the inside of x, count as one.
-# Only #include lines are looked at, that is enough: what is not declared cannot be called. The environment is read in
-# one file of the library and one of the trainer.
+# with five more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
+# which is the library itself in another world, and perf/trainer, which measures the trainer), so do the trainer's
+# commands, tft/cli, whose library is the rest of tft, contrib/ stands on the programs and only their main functions
+# know it, a library of others is included in the one place that wraps it, and nothing includes in a circle: no folders,
+# and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is
+# enough: what is not declared cannot be called. The environment is read in one file.
 #
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu
@@ -21,6 +21,7 @@ include                 halay_types.h
 include/halay_mpi.h     halay_types.h halay_coll.h halay.h
 include/halay_elastic.h halay_types.h halay.h
 include/halay_xla.h     halay_types.h halay.h
+include/halay_tft.h     halay_types.h halay.h
 base                    halay_types.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
 collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
@@ -28,13 +29,14 @@ fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h halay
 fusion                  base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 launcher/halayrun.c     halay_types.h base/ launcher/ contrib/
-contrib                 halay_types.h halay.h base/ launcher/ tft/ contrib/
+contrib                 halay_types.h halay.h halay_tft.h base/ launcher/ tft/cli/ contrib/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 perf/trainer            halay_types.h halay.h base/ tft/ perf/trainer/
-tft                     halay_types.h halay_coll.h halay.h halay_elastic.h base/ tft/
-tft/halay_tft.c         halay_types.h base/ tft/ contrib/
-examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h
+tft                     halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/
+tft/cli                 halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/cli/
+tft/halay_tft.c         halay_types.h base/ tft/cli/ contrib/
+examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
 '
 
 # One line for each library of others: its headers, then the files that may include them (shell patterns).
@@ -52,10 +54,12 @@ dnnl*       tft/kernels/gemm*
 oneapi/*    tft/kernels/gemm*
 cblas.h     tft/kernels/gemm*
 openblas*   tft/kernels/gemm*
+cuda*       tft/kernels/cuda/*
+cublas*     tft/kernels/cuda/*
 '
 
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
-readers='base/config.c tft/run/run_config.c'
+readers='base/config.c'
 
 # The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own
 # folder.
@@ -65,7 +69,7 @@ collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx
 fusion                values coordinator state observe rank api
 launcher              common cli where local remote job mpi .
-tft                   kernels layers model data run score track train interop explain report cli .
+tft                   kernels layers model data run score track train interop explain report api cli .
 '
 
 # Print the breaches in the tree of the current folder.
@@ -83,7 +87,7 @@ check_includes() {
         [ ! -d "$folder" ] || folders="$folders $folder"
     done
     # shellcheck disable=SC2086 # a list of words
-    find $folders \( -name '*.[ch]' -o -name '*.def' -o -name '*.cu' \) | sort >"$files"
+    find $folders \( -name '*.[ch]' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' \) | sort >"$files"
     : >"$edges"
     xargs grep -nE '^[[:space:]]*#[[:space:]]*include|\b(secure_)?getenv[[:space:]]*\(' /dev/null <"$files" |
         awk -v layers="$layers" -v others="$others" -v readers="$readers" -v files="$files" -v edges="$edges" '
@@ -96,7 +100,7 @@ check_includes() {
         function layer_of(file) {
             if (file in known)
                 return file
-            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer))\//))
+            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer)|tft\/cli)\//))
                 return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)
         }
@@ -300,7 +304,7 @@ self_test() {
     mkdir "$scratch/tree"
     (
         cd "$scratch/tree"
-        mkdir -p include base collectives/api collectives/transport fusion/api tft/cli perf
+        mkdir -p include base collectives/api collectives/transport fusion/api tft/cli tft/data perf
         echo '#include <stddef.h>' >include/halay_types.h
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
@@ -309,6 +313,7 @@ self_test() {
             >collectives/api/group.h
         printf '#include "collectives/api/group.h"\n#include "halay.h"\n' >fusion/api/engine.c
         printf '#include <jansson.h>\n#include "halay.h"\n' >tft/cli/main.c
+        echo '#include "base/log.h"' >tft/data/schema.h
         breaches=$(check_tree)
         [ -z "$breaches" ] || {
             echo "check_layers.sh: breaches in a tree without any: $breaches"
@@ -320,7 +325,10 @@ self_test() {
     expect_breach collectives/transport/new.c '#include "../api/group.h"'
     expect_breach collectives/api/new.c '#include "fusion/api/engine.c"'
     expect_breach tft/data/new.c '#include "collectives/api/group.h"'
+    expect_breach tft/cli/new.c '#include "tft/data/schema.h"'
+    expect_breach tft/api/new.c '#include "tft/cli/main.c"'
     expect_breach perf/src/new.h '#include <mpi.h>'
+    expect_breach tft/kernels/new.c '#include <cuda_runtime_api.h>'
     expect_breach tft/data/new.c 'int f(void) { return !getenv("HOME"); }'
     expect 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
         base/log.c '#include "base/lock.h"' base/lock.h '#include "log.h"'

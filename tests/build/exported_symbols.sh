@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# libhalay.so exports what its public headers declare, all of it and nothing else; a module exports halay_module alone.
+# libhalay.so exports what its public headers declare, all of it and nothing else, and libhalay-tft.so what halay_tft.h
+# does; a module exports halay_module alone.
 . "${top_srcdir:?}/tests/build/build.sh"
 command -v nm >/dev/null 2>&1 || skip "nm is not installed"
 
@@ -22,14 +23,19 @@ expect() {
 }
 
 # HALAY_API marks each prototype; its name stands before the first parenthesis.
-cat "$top_srcdir"/include/*.h | tr '\n' ' ' | sed 's/HALAY_API/\n&/g' |
-    sed -n 's/^HALAY_API[^(]*[ *]\(halay_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$scratch/public"
+declared() { cat "$@" | tr '\n' ' ' | sed 's/HALAY_API/\n&/g' |
+    sed -n 's/^HALAY_API[^(]*[ *]\(halay_[a-z0-9_]*\)(.*/\1/p' | sort -u; }
+declared "$top_srcdir/include/halay_tft.h" >"$scratch/trainer"
+declared "$top_srcdir"/include/*.h | comm -23 - "$scratch/trainer" >"$scratch/public"
 [ "$(wc -l <"$scratch/public")" -gt 20 ] || wrong "found too few prototypes in the public headers"
 expect "$top_builddir/.libs/libhalay.so" "$scratch/public"
+[ "$(wc -l <"$scratch/trainer")" -gt 10 ] || wrong "found too few prototypes in halay_tft.h"
+expect "$top_builddir/.libs/libhalay-tft.so" "$scratch/trainer"
 
 for module in "$top_builddir"/.libs/libhalay-*.so; do
     [ -f "$module" ] || continue
     case $module in
+    *-tft.so) continue ;;
     *-perf-mpi*.so) echo halay_perf_mpi_ops >"$scratch/expected" ;;
     *) echo halay_module >"$scratch/expected" ;;
     esac

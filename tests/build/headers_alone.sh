@@ -9,7 +9,8 @@ cc=$(make_variable CC)
 cxx=$(make_variable CXX)
 mpi_flags=$(make_variable MPI_CFLAGS)
 other_flags="$(make_variable UCX_CFLAGS) $(make_variable HWLOC_CFLAGS) $(make_variable JANSSON_CFLAGS) \
-$(make_variable SODIUM_CFLAGS) $(make_variable YAML_CFLAGS) $(make_variable ONEDNN_CFLAGS) $(make_variable BLAS_CFLAGS)"
+$(make_variable SODIUM_CFLAGS) $(make_variable YAML_CFLAGS) $(make_variable ONEDNN_CFLAGS) \
+$(make_variable BLAS_CFLAGS) -Itests/cuda/include"
 strict='-Wall -Wextra -Werror -pedantic -fsyntax-only'
 
 # alone HEADER COMPILER FLAGS...: one translation unit that includes the header and nothing else, twice.

@@ -31,11 +31,11 @@ lib=$(dirname "$(find "$root" -name libhalay.so | head -n 1)")
 LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} HALAY_MODULE_PATH=$lib/halay
 export LD_LIBRARY_PATH HALAY_MODULE_PATH
 
-for header in halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_xla.h; do
+for header in halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h halay_xla.h; do
     checks=$((checks + 1))
     [ -f "$root/include/$header" ] || wrong "include/$header was not installed"
 done
-[ -f "$lib/libhalay.so" ] || wrong "libhalay.so was not installed"
+for library in libhalay.so libhalay-tft.so; do [ -f "$lib/$library" ] || wrong "$library was not installed"; done
 
 for program in "$root"/bin/*; do
     [ -f "$program" ] || continue
@@ -47,10 +47,16 @@ for program in "$root"/bin/*; do
     grep -qE '[0-9]+\.[0-9]+\.[0-9]+' "$scratch/said" || wrong "${program##*/} --version prints no version"
 done
 
+awk 'BEGIN {
+    print "unique_id,ds,y"
+    for (day = 0; day < 500; day++)
+        printf "one,%d,%g\n", day, 5 + sin(day / 9)
+}' >"$scratch/series.csv"
 find "$root" -path '*examples*' -name '*.c' >"$scratch/examples"
 while read -r example; do
-    mpi_cflags='' mpi_libs='' leaks=1 arguments=''
+    mpi_cflags='' mpi_libs='' leaks=1 arguments='' package=halay
     [ "${example##*/}" != own_start.c ] || arguments="0 1 $scratch" # rank 0 of 1, which meets nobody there
+    [ "${example##*/}" != forecast.c ] || arguments=$scratch/series.csv package=halay-tft
     if grep -q '<halay_mpi\.h>' "$example"; then
         mpi_cflags=$(make_variable MPI_CFLAGS) mpi_libs=$(make_variable MPI_LIBS)
         leaks=0 # what MPI leaves allocated is its own
@@ -59,7 +65,7 @@ while read -r example; do
     checks=$((checks + 1))
     # shellcheck disable=SC2046,SC2086 # lists of words
     if $cc -Wall -Wextra -Werror $sanitizer $mpi_cflags "$example" -o "$scratch/example" \
-        $($pkg_config --cflags --libs halay) $mpi_libs -lm \
+        $($pkg_config --cflags --libs $package) $mpi_libs -lm \
         >"$scratch/said" 2>&1; then
         ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=$leaks" "$scratch/example" $arguments \
             >"$scratch/said" 2>&1 || {
@@ -76,7 +82,7 @@ done <"$scratch/examples"
 if command -v cmake >/dev/null 2>&1; then
     checks=$((checks + 2))
     mkdir "$scratch/cmake"
-    cp "$(find "$root" -name linear.c | head -n 1)" "$scratch/cmake/"
+    cp "$(find "$root" -name linear.c | head -n 1)" "$(find "$root" -name forecast.c | head -n 1)" "$scratch/cmake/"
     version=$(make_variable PACKAGE_VERSION)
     cat >"$scratch/cmake/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.10)
@@ -85,6 +91,9 @@ find_package(halay $version REQUIRED)
 add_executable(linear linear.c)
 target_compile_options(linear PRIVATE $sanitizer)
 target_link_libraries(linear PRIVATE halay::halay m $sanitizer)
+add_executable(forecast forecast.c)
+target_compile_options(forecast PRIVATE $sanitizer)
+target_link_libraries(forecast PRIVATE halay::tft $sanitizer)
 CMAKE
     { CC=$cc cmake -S "$scratch/cmake" -B "$scratch/cmake/build" -DCMAKE_PREFIX_PATH="$root" &&
         cmake --build "$scratch/cmake/build" && "$scratch/cmake/build/linear"; } >"$scratch/said" 2>&1 || {

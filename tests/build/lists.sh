@@ -18,7 +18,9 @@ for source in $(grep -lE '^#include "(tests/fake/fake|tests/fusion/ranks)[.]h"' 
     grep -qxF "${source%.c}" "$scratch/thread" || wrong "$source runs ranks as threads and is not in THREAD_TESTS"
 done
 if [ -e .git ] && command -v git >/dev/null 2>&1; then
-    plain_make print-dist | sed "s|^$(pwd)/||" >"$scratch/packed"
+    # Automake names some files by their way from the build folder.
+    way=$(realpath --relative-to="$top_builddir" . | sed 's/[.]/[.]/g')
+    plain_make print-dist | sed "s|^$(pwd)/||; s|^$way/||" >"$scratch/packed"
     git ls-files -- . ':!debian' ':!.git*' >"$scratch/tracked"
     while read -r name; do
         checks=$((checks + 1))

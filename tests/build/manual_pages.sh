@@ -26,7 +26,7 @@ done
 
 # Each public function has a page of its own in section 3, or one that leads to it.
 if command -v nm >/dev/null 2>&1; then
-    nm -D --defined-only "$top_builddir/.libs/libhalay.so" |
+    nm -D --defined-only "$top_builddir/.libs/libhalay.so" "$top_builddir/.libs/libhalay-tft.so" |
         sed -n 's/.* T \(halay_[a-z0-9_]*\).*/\1/p' | sort -u >functions
     [ -s functions ] || wrong "libhalay.so exports nothing"
     while read -r function; do

@@ -18,8 +18,8 @@ out=$("$run" -np 3 "$hello")
 [ "$(echo "$out" | grep -c 'of 3: the numbers of all ranks add up to 3')" = 3 ] || { echo "$out"; exit 1; }
 "$run" -np 2 "$linear"
 # The guide shows the example as it is.
-awk '/^```/ { inside = 0 } inside { print } /^```c$/ { inside = 1 }' "$top_srcdir/docs/guides/library.md" |
-    awk '/SPDX/ { on = 1 } on' |
+awk '/^```/ { if (on) exit; inside = 0 } inside && /SPDX/ { on = 1 } on { print } /^```c$/ { inside = 1 }' \
+    "$top_srcdir/docs/guides/library.md" |
     cmp - "$top_srcdir/examples/linear.c" || { echo "docs/guides/library.md shows another linear.c"; exit 1; }
 command -v python3 >/dev/null 2>&1 || { echo "skipped: no python3 that loads the library"; exit 0; }
 ldd "$top_builddir/.libs/libhalay.so" | grep -q -e libasan -e libtsan && exit 0 # must be loaded first

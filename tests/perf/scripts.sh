@@ -58,6 +58,10 @@ script accuracy pjm "$top_srcdir/data/pjm" --steps 1+1 -- $small
 table accuracy-pjm '|  | steps | P10 | P50 | P90 |'
 says out '^\| test, value of 168 hours before \|  \| 0\.0532 \| 0\.1089 \| 0\.0612 \|$'
 # shellcheck disable=SC2086
+script intervals "$top_srcdir/data" --only demo -- --max-steps 1 $small
+table intervals '|  | hold, % | by horizon | by entity | width | interval score |'
+says out '^\| the demo, MW: `rolling` \| [0-9.]* \| [0-9]* to [0-9]* \|'
+# shellcheck disable=SC2086
 script cold pjm "$top_srcdir/data/pjm" --steps 1 --unseen DEOK -- $small
 table cold '|  | not seen: P10 | P50 | P90 | seen: P10 | P50 | P90 |'
 if grep -q avx512_bf16 /proc/cpuinfo; then

@@ -19,8 +19,9 @@ done
 # shellcheck disable=SC2086 # several words
 PYTHONPATH=$top_srcdir/packaging/python "$python" -c '
 import sys, halay_build
-print(halay_build.write_wheel(*sys.argv[1:3], sys.argv[3:]))
-' "$scratch" "$top_builddir/.libs/libhalay.so.1" $programs >"$scratch/name" 2>"$scratch/said"
+print(halay_build.write_wheel(sys.argv[1], sys.argv[2:4], sys.argv[4:]))
+' "$scratch" "$top_builddir/.libs/libhalay.so.1" "$top_builddir/.libs/libhalay-tft.so.1" $programs \
+    >"$scratch/name" 2>"$scratch/said"
 "$python" - "$scratch/$(cat "$scratch/name")" "$top_srcdir" "$scratch" <<'END'
 import base64, configparser, email, hashlib, os, re, sys, zipfile
 
@@ -36,7 +37,8 @@ for folder, _, files in os.walk(f"{tree}/python/halay"):
         package |= {os.path.relpath(f"{folder}/{name}", f"{tree}/python") for name in files}
 programs = {f"{scripts}/{name}" for name in ("halayrun", "halay-tft", "halay-perf")}
 about = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
-expected = package | programs | about | {"halay/lib/libhalay.so.1"}
+libraries = {"halay/lib/libhalay.so.1", "halay/lib/libhalay-tft.so.1"}
+expected = package | programs | about | libraries
 assert "halay/py.typed" in expected
 others = {name for name in names - expected if not name.startswith(f"{info}/licenses/")}
 assert expected <= names and not others, (expected - names, others)
@@ -51,7 +53,7 @@ for name, (digest, size) in recorded.items():
     sha = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     assert (digest, size) == (f"sha256={sha}", str(len(data))), name
 
-for name in programs | {"halay/lib/libhalay.so.1"}:
+for name in programs | libraries:
     assert wheel.read(name)[:4] == b"\x7fELF", f"{name} is no program"
     assert wheel.getinfo(name).external_attr >> 16 == 0o100755, name
 tag = re.fullmatch(rf"halay-{re.escape(version)}-(py3-none-\w+)\.whl", os.path.basename(path))[1]
@@ -76,6 +78,9 @@ from importlib import metadata
 assert metadata.version("halay") == halay.__version__
 with halay.Context() as ctx:
     assert ctx.size == 1
-assert "site/halay/lib/libhalay.so.1" in open("/proc/self/maps").read(), "another library was loaded"
+loaded = open("/proc/self/maps").read()
+assert "site/halay/lib/libhalay.so.1" in loaded and "libhalay-tft" not in loaded, "another library was loaded"
+import halay.tft
+assert "site/halay/lib/libhalay-tft.so.1" in open("/proc/self/maps").read(), "another trainer was loaded"
 '
 echo "the wheel of this build is whole"

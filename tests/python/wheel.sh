@@ -53,6 +53,7 @@ echo "pip install: $(((${EPOCHREALTIME/./} - begin) / 1000)) ms"
 export PATH=$scratch/venv/bin:$scratch/path:/usr/bin:/bin
 cd "$scratch"
 check "import" python -c 'import halay'
+check "import of the trainer" python -c 'import halay.tft'
 python - <<'END'
 import subprocess, sys, time
 def seconds(code):

@@ -5,6 +5,7 @@
 # repeated, and train, evaluate and report say so; scaled per window, and relative to the season, they beat it. A run
 # knows by which season it was trained.
 . "${top_srcdir:?}/tests/tft/shell.sh"
+needs_halayrun
 
 # 60 days of a rising load with a daily curve and noise of its own.
 awk 'BEGIN { print "t,load"; x = 7; for (i = 0; i < 1440; i++) { x = (x * 16807) % 2147483647
@@ -25,10 +26,10 @@ split: {train: "< 960", valid: "< 1200", test: "< 1440"}
 END
     check "prepare $1" "$tft" prepare --schema "$scratch/$1.yaml" "$scratch/A_load.csv" -o "$scratch/$1.htd"
 }
-# train NAME: 60 steps; what it and evaluate say is in NAME.trained and NAME.scores.
+# train NAME [STEPS]: 60 of them; what it and evaluate say is in NAME.trained and NAME.scores.
 train() {
     check "train $1" "$tft" train --data "$scratch/$1.htd" --out "$scratch/$1" --hidden-size 8 --heads 2 --dropout 0 \
-        --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 --threads 1
+        --max-steps ${2-60} --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 --threads 1
     cp "$scratch/said" "$scratch/$1.trained"
     check "evaluate $1" "$tft" evaluate --checkpoint "$scratch/$1" --data "$scratch/$1.htd" --stride 24
     cp "$scratch/said" "$scratch/$1.scores"
@@ -41,7 +42,14 @@ risk() {
 holds() {
     awk "BEGIN { exit !($2 + 0 > 0 && $4 + 0 > 0 && $2 $3 $4) }" </dev/null && pass || wrong "$1: $2, not $3 $4"
 }
-warning="no better than naive: the forecast's p50 is"
+# advises NAME KEYS: training and evaluation say that it is no better than naive, and which keys the target lacks.
+advises() {
+    for said in trained scores; do
+        grep "^no better than naive: the forecast's p50 is [^;]* 'value of 24 steps before' [0-9.]*; " \
+            "$scratch/$1.$said" | grep -q " the target (schema) can have $2\$" ||
+            wrong "$1.$said does not advise $2: $(grep naive "$scratch/$1.$said")"
+    done
+}
 
 schema plain ''
 schema window ', per: window'
@@ -53,9 +61,10 @@ naive=$(risk plain 'value of 24 steps before')
 holds "by the training span" "$(risk plain forecast)" ">" "10 * $naive"
 holds "per window" "$(risk window forecast)" "<" "$(risk plain forecast) / 5"
 holds "and relative to the season" "$(risk both forecast)" "<" "1.1 * $naive"
-for said in trained scores; do
-    grep -qF "$warning" "$scratch/plain.$said" || wrong "plain.$said has no warning"
-done
+advises plain "'per: window', 'blend: season', 'relative_to: season'"
+schema poor ', per: window, relative_to: season' '[24, 2000]' # no series is so long
+train poor 1
+advises poor "'blend: season'"
 check "report" "$tft" report --run "$scratch/plain" --data "$scratch/plain.htd" -o "$scratch/page.html"
 grep -qF "no better than naive: the forecast" "$scratch/page.html" || wrong "the page has no warning"
 
@@ -66,6 +75,10 @@ share() {
 }
 schema blend ', blend: season'
 train blend
+grep -q "^blend of 'load': 0[.][012] of the model, [01][.][0-9] of 'value of 24 steps before'$" \
+    "$scratch/blend.trained" ||
+    wrong "the blend is not described: $(cat "$scratch/blend.trained")"
+! grep "no better than naive" "$scratch/blend.trained" "$scratch/blend.scores" || wrong "a good forecast is warned of"
 holds "a blend with a poor model" "$(risk blend forecast)" "<" "1.1 * $naive"
 holds "whose share" "1 + $(share blend)" "<" "1.3"
 cp "$scratch/blend/model.safetensors" "$scratch/before"
@@ -73,6 +86,9 @@ check "resume blend" "$tft" train --data "$scratch/blend.htd" --out "$scratch/bl
     --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
     --threads 1 --resume
 cmp -s "$scratch/before" "$scratch/blend/model.safetensors" || wrong "the resumed run has other weights or shares"
+check "train with few" "$tft" train --data "$scratch/blend.htd" --out "$scratch/few" --hidden-size 8 --heads 2 \
+    --max-steps 1 --valid-samples 19 --threads 1
+[ "$(share few)" = 0.5 ] || wrong "19 windows chose a share: $(share few)"
 check "predict blend" "$tft" predict --checkpoint "$scratch/blend" "$scratch/A_load.csv" -o "$scratch/a.csv"
 sed 's/role: known, scale: none/role: known, blend: season/' "$scratch/blend.yaml" >"$scratch/known.yaml"
 refused 1 "'blend' must be left out: it is for targets" \
@@ -83,10 +99,27 @@ schema auto ', per: auto, relative_to: auto'
 check "train auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \
     --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
     --threads 1
-grep -c "^tried 'per: .*' 'relative_to: .*': validation loss [0-9.]*$" "$scratch/said" | grep -qx 4 ||
+number='[0-9.e-]*'
+grep -q "^trying from 640, 800, 960 on; p50 of naive forecasts $number, $number, $number$" "$scratch/said" ||
+    wrong "the origins are not named: $(grep trying "$scratch/said")"
+three="$number, $number, $number"
+grep -c "^tried 'per: .*' 'relative_to: .*': validation loss $three; p50 $three$" "$scratch/said" | grep -qx 4 ||
     wrong "not four were tried"
-grep -q "^chosen: 'per: window' 'relative_to: season': validation loss" "$scratch/said" ||
+grep -qx "chosen: 'per: window' 'relative_to: season'" "$scratch/said" ||
     wrong "chosen was $(grep chosen "$scratch/said")"
+# The loss of a distribution can be negative.
+check "train auto by likelihood" "$tft" train --data "$scratch/auto.htd" --out "$scratch/normal" --loss gaussian \
+    --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
+    --threads 1
+grep -q "^tried .*loss.* -[0-9.]*; p50" "$scratch/said" ||
+    wrong "no likelihood is above 1, so nothing is tested: $(grep tried "$scratch/said")"
+grep -q "^chosen: '.*' 'relative_to: season'$" "$scratch/said" || wrong "by likelihood: $(cat "$scratch/said")"
+check "train auto on two ranks" "$halayrun" -np 2 "$tft" train --data "$scratch/auto.htd" --out "$scratch/two" \
+    --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
+    --threads 1
+[ "$(grep -c "tried 'per" "$scratch/said")" = 4 ] &&
+    grep -q "chosen: 'per: window' 'relative_to: season'$" "$scratch/said" ||
+    wrong "on two ranks: $(cat "$scratch/said")"
 check "evaluate auto" "$tft" evaluate --checkpoint "$scratch/auto" --data "$scratch/auto.htd" --stride 24
 cmp -s "$scratch/said" "$scratch/both.scores" || wrong "auto has other scores than its choice: $(cat "$scratch/said")"
 check "resume auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \

@@ -284,8 +284,11 @@ first() {
 best=$(sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$scratch/killed/metrics.jsonl" | sort -g | head -n 1)
 echo "$(first "$scratch/tuned") $best" | awk '{ exit !($1 - $2 < 1e-4 && $2 - $1 < 1e-4) }' ||
     wrong "fine-tuning begins at $(first "$scratch/tuned"), not at $best"
-refused 1 "init_from: tensor 'output.quantiles.kernel' is [8, 3] in '$scratch/killed', this model's is [8, 1]" \
-    train --out "$scratch/quantiles" --init-from "$scratch/killed" --max-steps 1 --quantiles 0.5
+check "fine-tuning with other quantiles" train --out "$scratch/median" --init-from "$scratch/killed" --max-steps 1 \
+    --quantiles 0.5
+grep -q "0 begin at random; other quantiles" "$scratch/said" || wrong "other quantiles: $(cat "$scratch/said")"
+refused 1 "init_from: tensor 'input.zone.table' is [4, 8] in '$scratch/killed', this model's is [4, 16]" \
+    train --out "$scratch/quantiles" --init-from "$scratch/killed" --max-steps 1 --hidden-size 16
 [ ! -e "$scratch/quantiles/run.json" ] || wrong "a training that cannot begin leaves files"
 refused 1 "holds no trained model" train --out "$scratch/nowhere" --init-from "$scratch/nothing"
 check "sampling by scale" train --out "$scratch/scale" --sampling scale --max-steps 2

@@ -93,6 +93,11 @@ near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" \
 [ -z "$(number "$scratch/scores.json" mae)" ] || wrong "an error in no unit"
 check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
 grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
+# A single evaluation is a ring in the middle of its chart, where a line would show nothing.
+cp -r "$run" "$scratch/once"
+sed 1q "$run/metrics.jsonl" >"$scratch/once/metrics.jsonl"
+check "report of one evaluation" "$tft" report --run "$scratch/once" -o "$scratch/once.html"
+grep -q '<circle class="line ' "$scratch/once.html" || wrong "the page does not show a single evaluation"
 # Another season changes what the model is compared with, and nothing else; MASE is null, and says why, where training
 # has none.
 sed 's/season: 24/season: [2, 200]/' "$scratch/schema.yaml" >"$scratch/other.yaml"
@@ -143,7 +148,7 @@ for end in 259 250; do
         for (k = 6; k <= 8; k++) { d = $k - $(k + 8); if (d * d > 1e-10 * $k * $k) exit 1 } } END { exit NR != 24 }' ||
         wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
 done
-refused 1 "known input 'price' comes from a column, which ends with the files; give its future by --future" \
+refused 1 "known input 'price' comes from a column, which ends with the rows; give its future (--future)" \
     "$tft" predict --checkpoint "$run" "$scratch/before.csv" -o "$scratch/end.csv"
 sed '/,c,/d' "$scratch/price.csv" >"$scratch/some.csv"
 check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" \
@@ -314,6 +319,33 @@ refused 1 "to train, validate and test with a horizon of 400 it needs" \
     "$tft" prepare --preset long --horizon 400 "$scratch/long.csv" -o "$scratch/none.htd"
 refused 2 "unknown preset 'wide'" "$tft" prepare --preset wide "$scratch/long.csv" -o "$scratch/none.htd"
 refused 2 "go without --schema" "$tft" prepare --preset long --schema x "$scratch/long.csv" -o "$scratch/none.htd"
+# A schema over the preset: names of columns, more inputs, a window; the rest is found.
+series "" 5 400
+cat >"$scratch/over.yaml" <<'END'
+preset: long
+window: {encoder: 30, horizon: 4}
+END
+preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
+check "a preset's schema" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/long.csv" -o "$scratch/over.htd"
+grep -qF "every 5, window 30 + 4; train < 1600" "$scratch/said" || wrong "what was found is not said"
+check "a schema over the preset changes nothing else" cmp "$scratch/long.htd" "$scratch/over.htd"
+sed '1s/.*/when,load,series,more/' "$scratch/long.csv" >"$scratch/named.csv"
+cat >"$scratch/over.yaml" <<'END'
+preset: long
+id: {column: series}
+time: {column: when}
+window: {encoder: 30, horizon: 4}
+inputs:
+  load: {column: load, role: target, per: entity}
+  more: {column: more, role: observed, type: category}
+END
+check "columns by other names" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/named.csv" -o "$scratch/over.htd"
+grep -q "^more .* observed" "$scratch/said" && grep -q "^series .* static" "$scratch/said" ||
+    wrong "inputs are missing: $(cat "$scratch/said")"
+for key in 'csv: {separator: ";"}' 'every: 1h' 'window: 3' 'id: series' 'inputs: {y: 1}'; do
+    printf 'preset: long\n%s\n' "$key" >"$scratch/over.yaml"
+    refused 1 "schema '" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/long.csv" -o "$scratch/none.htd"
+done
 printf 'unique_id,ds,y\na,2020-01-01,1\n' >"$scratch/long.csv"
 refused 1 "no series has two rows" "$tft" prepare --preset long "$scratch/long.csv" -o "$scratch/none.htd"
 printf 'unique_id,ds,y\na,1,1\na,x,1\n' >"$scratch/long.csv"

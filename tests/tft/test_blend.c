@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a blend takes from training: errors of naive forecasts, from windows that are spread over the whole of it.
+ * What a blend takes from training: the season of its naive forecasts, and their errors, from windows that are spread
+ * over the whole of it.
  */
 #include "tests/tft/files.h"
 #include "tft/data/htd.h"
@@ -15,22 +16,32 @@ static int rise(int t)
     return t < ROWS / 2 ? 1 : 3;
 }
 
+/* And a walk, which knows no season: a step up or down, from the numbers of a generator. */
+static int step_of(uint64_t *x)
+{
+    *x = *x * 16807 % 2147483647;
+    return *x % 1000 < 500 ? 1 : -1;
+}
+
 static void make_data(struct tft_data *d)
 {
-    static char csv[ROWS * 16];
-    static int y[ROWS];
-    char text[400], *at = csv + sprintf(csv, "t,y\n");
+    static char csv[ROWS * 24];
+    static int y[ROWS], z[ROWS];
+    char text[500], *at = csv + sprintf(csv, "t,y,z\n");
     struct tft_schema schema;
     struct tft_table table;
     struct tft_encoding encoding;
+    uint64_t x = 7;
 
     for (int t = 0; t < ROWS; t++) {
         y[t] = t < SEASON ? t : y[t - SEASON] + rise(t);
-        at += sprintf(at, "%d,%d\n", t, y[t]);
+        z[t] = t ? z[t - 1] + step_of(&x) : 0;
+        at += sprintf(at, "%d,%d,%d\n", t, y[t], z[t]);
     }
     snprintf(text, sizeof text,
-             "id: {from: filename, pattern: \"^(.*).csv\"}\ntime: {column: t, integer: true}\nseason: %d\n"
-             "inputs:\n  y: {column: y, role: target, blend: season}\n  s: {calendar: steps, role: known}\n"
+             "id: {from: filename, pattern: \"^(.*).csv\"}\ntime: {column: t, integer: true}\nseason: [%d, 20]\n"
+             "inputs:\n  y: {column: y, role: target, blend: season}\n  z: {column: z, role: target, blend: season}\n"
+             "  s: {calendar: steps, role: known}\n"
              "window: {encoder: 8, horizon: %d}\nsplit: {train: \"< %d\", test: \"< %d\"}\n",
              SEASON, HORIZON, ROWS - 10, ROWS);
     const char *path = write_text("rows.csv", csv);
@@ -39,6 +50,25 @@ static void make_data(struct tft_data *d)
     REQUIRE(!tft_encoding_fit(&test_log, &schema, &table, &encoding) &&
             !tft_data_init(&test_log, &schema, &encoding, &table, d));
     tft_table_fini(&table);
+}
+
+/* A run's description keeps it. Of one that names no season, it is the schema's first. */
+static void check_file(const struct tft_blend *blend, const struct tft_data *d)
+{
+    json_t *json = tft_blend_json(blend);
+    struct tft_blend again;
+
+    REQUIRE(json && !tft_blend_read(json, &d->schema, 1, 3, &again));
+    CHECK(again.seasons[0] == SEASON && again.seasons[1] == 1 && again.units[1] == blend->units[1] &&
+          again.errors[7] == blend->errors[7]);
+    tft_blend_fini(&again);
+    json_object_del(json, "seasons");
+    REQUIRE(!tft_blend_read(json, &d->schema, 1, 3, &again));
+    CHECK(again.seasons[0] == SEASON && again.seasons[1] == SEASON);
+    tft_blend_fini(&again);
+    json_object_set_new(json, "seasons", json_pack("[ii]", 4, 0));
+    CHECK(tft_blend_read(json, &d->schema, 1, 3, &again) == HALAY_ERR_FORMAT && !again.errors);
+    json_decref(json);
 }
 
 int main(void)
@@ -59,6 +89,8 @@ int main(void)
         CHECK(errors[0] > 0 && fabs(errors[1] * unit - 1) < 1e-3 && fabs(errors[2] * unit - 3) < 1e-3,
               "%zu ahead: %g %g %g", h, errors[0], errors[1], errors[2]);
     }
+    CHECK(blend.seasons[0] == SEASON && blend.seasons[1] == 1, "seasons %zu %zu", blend.seasons[0], blend.seasons[1]);
+    check_file(&blend, &d);
     tft_blend_fini(&blend);
     tft_windows_fini(&windows);
     tft_data_fini(&d);

@@ -4,10 +4,7 @@
  * runs, so that anybody else's look is a fault. It takes all rows as one block and finds no equal ones. Loss,
  * gradients, an update and forecasts are the processor's.
  */
-#include "perf/trainer/synthetic.h"
-#include "tests/tft/model_helpers.h"
-#include "tft/model/network.h"
-#include "tft/train/adam.h"
+#include "tests/tft/device_step.h"
 #include <sys/mman.h>
 
 enum { FAR_BYTES = 64 << 20 };
@@ -67,6 +64,14 @@ FAR(rows_take, (struct queue * queue, const real *table, const int32_t *codes, s
     (queue, table, codes, R, W, y))
 FAR(rows_put, (struct queue * queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table),
     (queue, x, codes, R, W, table))
+FAR(sparse_put, (struct queue * queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to),
+    (queue, x, codes, R, shape, to))
+FAR(sparse_add, (struct queue * queue, const real *x, struct sparse shape, real *to), (queue, x, shape, to))
+FAR(sparse_squares, (struct queue * queue, const real *x, struct sparse shape, double *sum), (queue, x, shape, sum))
+FAR(sparse_adam,
+    (struct queue * queue, const struct adam_run *run, const real *gradient, struct sparse shape, real *m, real *v,
+     real *p),
+    (queue, run, gradient, shape, m, v, p))
 FAR(outer, (struct queue * queue, const real *x, const real *wb, size_t R, size_t W, real *y), (queue, x, wb, R, W, y))
 FAR(outer_add, (struct queue * queue, const real *x, const real *w, size_t R, size_t W, real *y),
     (queue, x, w, R, W, y))
@@ -104,9 +109,8 @@ FAR(attention_backward,
 FAR(ascending, (struct queue * queue, size_t R, size_t Q, size_t O, real *o), (queue, R, Q, O, o))
 FAR(ascending_backward, (struct queue * queue, const real *p, size_t R, size_t Q, size_t O, real *d_p),
     (queue, p, R, Q, O, d_p))
-FAR(quantile_loss, (struct queue * queue, const struct quantiles_run *run, double *loss, real *d_p),
-    (queue, run, loss, d_p))
-FAR(samples_first, (struct queue * queue, const struct quantiles_run *run, real *y), (queue, run, y))
+FAR(loss, (struct queue * queue, const struct outputs_run *run, double *loss, real *d_p), (queue, run, loss, d_p))
+FAR(samples_first, (struct queue * queue, const struct outputs_run *run, real *y), (queue, run, y))
 FAR(squares, (struct queue * queue, const real *x, size_t n, double *sum), (queue, x, n, sum))
 FAR(adam, (struct queue * queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v, real *p),
     (queue, run, gradient, n, m, v, p))
@@ -140,6 +144,10 @@ static void wrap_rows(void)
     table.take_codes = far_take_codes;
     table.rows_take = far_rows_take;
     table.rows_put = far_rows_put;
+    table.sparse_put = far_sparse_put;
+    table.sparse_add = far_sparse_add;
+    table.sparse_squares = far_sparse_squares;
+    table.sparse_adam = far_sparse_adam;
     table.outer = far_outer;
     table.outer_add = far_outer_add;
     table.outer_sum = far_outer_sum;
@@ -168,7 +176,7 @@ static void wrap_layers(void)
     table.attention_backward = far_attention_backward;
     table.ascending = far_ascending;
     table.ascending_backward = far_ascending_backward;
-    table.quantile_loss = far_quantile_loss;
+    table.loss = far_loss;
     table.samples_first = far_samples_first;
     table.squares = far_squares;
     table.adam = far_adam;
@@ -189,133 +197,27 @@ static void make_table(void)
     wrap_layers();
 }
 
-/* What a run leaves, all of it in the host's memory. */
-struct results {
-    double loss, forecast_loss, norm;
-    real *gradients, *params, *forecast;
-};
-
-static real *host_reals(size_t n)
-{
-    real *x = calloc(n, sizeof *x);
-
-    REQUIRE(x);
-    return x;
-}
-
-/* Dead parameters' places are never written. */
-static real *device_reals(struct queue *queue, const struct kernels *kernels, const real *from, size_t n)
-{
-    real *x = kernels->alloc(n * sizeof *x);
-
-    REQUIRE(x);
-    kernel_to_device(queue, from, n * sizeof *x, x);
-    return x;
-}
-
-static void load(struct tft_workspace *workspace, size_t B)
-{
-    struct tft_batch *batch = tft_workspace_batch(workspace, B, 5);
-
-    REQUIRE(tft_synthetic_fill((void *)workspace->model, 0, batch) == HALAY_OK);
-    batch->lengths[0] = 2;
-    batch->weights[1] = 0;
-}
-
-static void ignore(void *arg, size_t param)
-{
-    (void)arg;
-    (void)param;
-}
-
-static void run(const struct tft_model_config *config, const struct kernels *kernels, size_t B, struct results *r)
-{
-    struct tft_model *model;
-    struct tft_workspace *workspace;
-    struct tft_pool *pool;
-    struct tft_adam adam;
-    const real *forecast;
-    real *params, *gradients;
-
-    REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK && tft_pool_create(NULL, 1, &pool) == HALAY_OK);
-    model->kernels = kernels;
-    REQUIRE(tft_workspace_create(NULL, model, &workspace) == HALAY_OK);
-    size_t n = tft_model_param_count(model), outputs = B * config->D * model->output.out;
-    struct queue *queue = tft_workspace_queue(workspace);
-
-    *r = (struct results){ .gradients = host_reals(n), .params = host_reals(n), .forecast = host_reals(outputs) };
-    params = device_reals(queue, kernels, r->gradients, n);
-    gradients = device_reals(queue, kernels, r->gradients, n);
-    tft_adam_defaults(&adam);
-    adam.kernels = kernels;
-    adam.clip_mode = TFT_CLIP_GLOBAL;
-    adam.m = device_reals(queue, kernels, r->params, n);
-    adam.v = device_reals(queue, kernels, r->params, n);
-    fill_values(r->params, n, 3);
-    kernel_to_device(queue, r->params, n * sizeof(real), params);
-    const struct tft_pass pass = { .params = params, .seed = 11, .step = 4, .loss_scale = 0.5, .final = ignore };
-    load(workspace, B);
-    tft_model_gradient(workspace, &pass, gradients, &r->loss);
-    kernel_to_host(queue, gradients, n * sizeof(real), r->gradients);
-    REQUIRE(tft_adam_step(&adam, pool, tft_model_params(model), params, gradients, NULL, &r->norm) == HALAY_OK);
-    kernel_to_host(queue, params, n * sizeof(real), r->params);
-    load(workspace, B);
-    tft_model_predict(workspace, &pass, &forecast, &r->forecast_loss);
-    memcpy(r->forecast, forecast, outputs * sizeof(real));
-    tft_adam_fini(&adam);
-    tft_workspace_destroy(workspace);
-    tft_pool_destroy(pool);
-    tft_model_destroy(model);
-    if (kernels == tft_kernels_cpu()) {
-        free(params);
-        free(gradients);
-        free(adam.m);
-        free(adam.v);
-    }
-    far_used = 0;
-}
-
-static double difference(const real *a, const real *b, size_t n)
-{
-    double most = 0, largest = 1e-9;
-
-    for (size_t i = 0; i < n; i++) {
-        most = fmax(most, fabs((double)(a[i] - b[i])));
-        largest = fmax(largest, fabs((double)a[i]));
-    }
-    return most / largest;
-}
-
-static void compare(enum tft_conformance conformance, size_t statics, int ascending, double dropout)
+static void compare(enum tft_conformance conformance, size_t statics, int ascending, double dropout, enum tft_loss loss)
 {
     const size_t B = 3;
     struct tft_model_config config;
-    struct tft_model *model;
     struct results near, there;
+    size_t n, outputs;
 
-    tiny_config(&config, statics, 1 + statics % 2);
-    config.conformance = conformance;
-    config.hidden_continuous = 4;
-    config.ascending = ascending;
-    config.dropout = dropout;
+    device_config(conformance, statics, ascending, dropout, loss, &config);
     config.E = 50; /* several blocks of the processor */
-    REQUIRE(tft_model_create(NULL, &config, &model) == HALAY_OK);
-    size_t n = tft_model_param_count(model), outputs = B * config.D * model->output.out;
-    tft_model_destroy(model);
-    run(&config, tft_kernels_cpu(), B, &near);
-    run(&config, &table, B, &there);
+    device_sizes(&config, B, &n, &outputs);
+    run_step(&config, tft_kernels_cpu(), B, &near);
+    run_step(&config, &table, B, &there);
+    far_used = 0;
     CHECK(fabs(near.loss - there.loss) < 1e-10 * near.loss, "loss %.12g, far %.12g", near.loss, there.loss);
     CHECK(fabs(near.norm - there.norm) < 1e-9 * near.norm, "norm %.12g, far %.12g", near.norm, there.norm);
     CHECK(fabs(near.forecast_loss - there.forecast_loss) < 1e-9 * near.forecast_loss);
     CHECK(difference(near.gradients, there.gradients, n) < 1e-10, "gradients");
     CHECK(difference(near.params, there.params, n) < 1e-6, "updated parameters");
     CHECK(difference(near.forecast, there.forecast, outputs) < 1e-6, "forecasts");
-    free(near.gradients);
-    free(near.params);
-    free(near.forecast);
-    free(there.gradients);
-    free(there.params);
-    free(there.forecast);
+    results_free(&near);
+    results_free(&there);
 }
 
 int main(void)
@@ -323,10 +225,11 @@ int main(void)
     far = mmap(NULL, FAR_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(far != MAP_FAILED);
     make_table();
-    compare(TFT_PUBLISHED, 3, 0, 0.25);
-    compare(TFT_PUBLISHED, 0, 1, 0);
-    compare(TFT_NVIDIA, 1, 0, 0.25);
-    compare(TFT_PYTORCH_FORECASTING, 2, 0, 0.25);
+    compare(TFT_PUBLISHED, 3, 0, 0.25, TFT_LOSS_QUANTILES);
+    compare(TFT_PUBLISHED, 0, 1, 0, TFT_LOSS_QUANTILES);
+    compare(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_STUDENT_T);
+    compare(TFT_NVIDIA, 1, 0, 0.25, TFT_LOSS_QUANTILES);
+    compare(TFT_PYTORCH_FORECASTING, 2, 0, 0.25, TFT_LOSS_QUANTILES);
     munmap(far, FAR_BYTES);
     return test_end();
 }

@@ -29,6 +29,18 @@ static double flat(int step)
     return noise(step);
 }
 
+/* Its first steps are lucky, and it has far to go: a training that goes on from another, of a noisy target. */
+static double falls_late(int step)
+{
+    return noise(step) * (step <= 10 ? .62 : .6 + .12 * exp(-step / 150.));
+}
+
+/* Its first steps differ so much because it falls so fast. */
+static double falls_at_once(int step)
+{
+    return noise(step) * (.75 + 2 * exp(-step / 1.2));
+}
+
 static double rises(int step)
 {
     return noise(step) * (step < 300 ? 1 - step / 600. : 5);
@@ -41,7 +53,7 @@ static double small(int step)
 
 static double grows(int step)
 {
-    return .1 * noise(step) * (step < 300 ? 1 : 1000);
+    return .1 * noise(step) * (step < 300 ? 1 : 13);
 }
 
 static double shrinks(int step)
@@ -78,6 +90,8 @@ static void test_steps(void)
     char text[512];
 
     CHECK(run(&(struct training){ falls, small, .1, .05 }, text) == 0);
+    CHECK(run(&(struct training){ falls_late, small, 0, 0 }, text) == 0, "%s", text);
+    CHECK(run(&(struct training){ falls_at_once, small, 0, 0 }, text) == 0, "%s", text);
     speaks(&(struct training){ flat, small, 0, 0 }, TFT_HEALTH_STALLED, "does not fall");
     speaks(&(struct training){ rises, grows, 0, 0 }, TFT_HEALTH_EXPLODING, "explode");
     speaks(&(struct training){ falls, small, .5, 0 }, TFT_HEALTH_COMMUNICATION, "50 % of the time");
@@ -89,9 +103,9 @@ static void test_steps(void)
     CHECK(run(&(struct training){ shrinks, shrinks, 0, 0 }, text) == 0);
 }
 
-static unsigned evaluate(const double valid[], const double train[], size_t count, char text[512])
+static unsigned evaluate(enum tft_loss kind, const double valid[], const double train[], size_t count, char text[512])
 {
-    struct tft_health health = { 0 };
+    struct tft_health health = { .kind = kind };
     unsigned said = 0;
 
     for (size_t i = 0; i < count; i++)
@@ -104,13 +118,20 @@ static void test_evaluations(void)
 {
     char text[512];
 
-    CHECK(evaluate((double[]){ .5, .4, .45, .46, .47 }, (double[]){ .5, .4, .3, .2, .1 }, 5, text) ==
-          1u << TFT_HEALTH_OVERFITTING);
+    CHECK(evaluate(TFT_LOSS_QUANTILES, (double[]){ .5, .4, .45, .46, .47 }, (double[]){ .5, .4, .3, .2, .1 }, 5,
+                   text) == 1u << TFT_HEALTH_OVERFITTING);
     CHECK(strstr(text, "since step 200 the validation loss rose from 0.4 to 0.47"));
     /* Not three in a row; not by a tenth; not while the training loss is no lower. */
-    CHECK(!evaluate((double[]){ .4, .45, .46, .43, .46, .47 }, (double[]){ .5, .4, .3, .2, .1, .1 }, 6, text));
-    CHECK(!evaluate((double[]){ .4, .43, .43, .43, .43 }, (double[]){ .5, .4, .3, .2, .1 }, 5, text));
-    CHECK(!evaluate((double[]){ .4, .5, .5, .5, .5 }, (double[]){ .3, .4, .4, .5, .6 }, 5, text));
+    CHECK(!evaluate(TFT_LOSS_QUANTILES, (double[]){ .4, .45, .46, .43, .46, .47 }, (double[]){ .5, .4, .3, .2, .1, .1 },
+                    6, text));
+    CHECK(
+        !evaluate(TFT_LOSS_QUANTILES, (double[]){ .4, .43, .43, .43, .43 }, (double[]){ .5, .4, .3, .2, .1 }, 5, text));
+    CHECK(!evaluate(TFT_LOSS_QUANTILES, (double[]){ .4, .5, .5, .5, .5 }, (double[]){ .3, .4, .4, .5, .6 }, 5, text));
+    /* A likelihood's logarithm, below 0: a tenth is .1. */
+    CHECK(!evaluate(TFT_LOSS_GAUSSIAN, (double[]){ -.2, -.3, -.28, -.25, -.21 }, (double[]){ 0, -.1, -.2, -.3, -.4 }, 5,
+                    text));
+    CHECK(evaluate(TFT_LOSS_GAUSSIAN, (double[]){ -.2, -.3, -.18, -.15, -.11 }, (double[]){ 0, -.1, -.2, -.3, -.4 }, 5,
+                   text) == 1u << TFT_HEALTH_OVERFITTING);
 }
 
 int main(void)

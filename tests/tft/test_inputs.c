@@ -21,6 +21,8 @@ static enum halay_status prepare_files(const char *schema_text, const char *cons
     struct tft_schema schema = { 0 };
     struct tft_table table = { 0 };
     struct tft_encoding encoding = { 0 };
+    const char *path = future ? write_text("future.csv", future) : NULL;
+    const struct tft_table_source later = { &path, 1, NULL };
     enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", schema_text), &schema);
 
     if (!status)
@@ -32,7 +34,7 @@ static enum halay_status prepare_files(const char *schema_text, const char *cons
     if (!status && future)
         status = tft_table_extend(&test_log, 2, &table);
     if (!status && future)
-        status = tft_future_take(&test_log, &schema, write_text("future.csv", future), 2, &table);
+        status = tft_future_take(&test_log, &schema, &later, 2, &table);
     if (!status)
         status = tft_data_init(&test_log, &schema, &encoding, &table, data);
     tft_encoding_fini(&encoding);

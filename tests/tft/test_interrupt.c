@@ -4,7 +4,7 @@
  * ranks; a later one ends the process. The clock is the test's own.
  */
 #include "tests/test.h"
-#include "tft/run/interrupt.h"
+#include "tft/cli/interrupt.h"
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,14 +22,27 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
     return 0;
 }
 
+/* The signal that the session was asked to stop by: its next call says so. */
+static int asked(struct halay_tft *tft)
+{
+    const struct halay_tft_windows windows = { .struct_size = sizeof windows, .page = "/dev/null" };
+
+    halay_tft_report(tft, "/no/such/run", NULL, &windows);
+    return halay_tft_stopped(tft);
+}
+
 /* Writes a byte to `to` when it is still there after the second signal. */
 static int child(int to)
 {
-    tft_interrupt_watch();
+    struct halay_tft *tft;
+
+    if (halay_tft_init(NULL, &tft))
+        return 4;
+    tft_interrupt_watch(tft);
     raise(SIGTERM);
     now.tv_nsec = 999999000;
     raise(SIGTERM);
-    if (tft_interrupt_seen() != SIGTERM || raise(SIGUSR1) || tft_interrupt_seen() != SIGUSR1)
+    if (asked(tft) != SIGTERM || raise(SIGUSR1) || asked(tft) != SIGUSR1)
         return 1;
     if (write(to, "x", 1) != 1)
         return 3;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The whole model, built in double: every gradient against central differences, for each conformance, with dropout,
- * masked targets, shorter histories, ascending quantiles, every
- * kind of variable, none to three statics, the plain graph and the one with savings; and the two graphs against each
- * other.
+ * masked targets, shorter histories, ascending quantiles, every loss, every kind of variable, none to three statics,
+ * the plain graph and the one with savings; and the two graphs against each other.
  */
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
@@ -26,6 +25,7 @@ static unsigned char finals[1024];
 
 /* Of the models that are made next. */
 static enum tft_conformance conformance;
+static enum tft_loss learned;
 static int shorter, ascending, narrow;
 
 static void variant(struct tft_model_config *config)
@@ -33,6 +33,9 @@ static void variant(struct tft_model_config *config)
     config->conformance = conformance;
     config->hidden_continuous = 4;
     config->ascending = ascending;
+    config->loss = learned;
+    if (tft_loss_is_point(learned))
+        config->quantile_count = 1;
     if (narrow) /* every embedding of one number: joint networks are as wide as their inputs */
         config->hidden_continuous = 1;
     for (size_t i = 0; narrow && i < config->variable_count; i++)
@@ -47,6 +50,13 @@ static void load(struct fixture *f)
     REQUIRE(tft_synthetic_fill(f->model, 0, batch) == HALAY_OK);
     if (shorter)
         batch->lengths[0] = 2;
+    for (size_t i = 0; i < f->B * f->model->config.D * f->model->columns.targets && learned; i++) {
+        batch->weights[i] = 0.5 + (real)(i % 3); /* a row's */
+        batch->offsets[i] = 0.25 * (real)(i % 5);
+        batch->targets[i] = tft_loss_is_unscaled(learned) ? floor(5 * fabs(batch->targets[i])) : batch->targets[i];
+    }
+    for (size_t i = 0; i < f->B * f->model->columns.targets && learned; i++)
+        batch->units[i] = 1.5 + (real)i;
     batch->weights[1] = 0;
     batch->targets[1] = NAN; /* a masked target may hold anything */
     REQUIRE(tft_workspace_check(f->workspace) == HALAY_OK);
@@ -74,18 +84,22 @@ static double loss_of(void *arg)
                                .dropout = dropout_of(config->dropout, f->pass.seed, f->pass.step, batch->position) };
 
     model_forward(f->workspace, &pass);
-    const struct quantiles_run run = { .D = config->D,
-                                       .B = f->B,
-                                       .Q = config->quantile_count,
-                                       .O = tft_model_columns(f->model)->targets,
-                                       .quantiles = config->quantiles,
-                                       .scale = f->pass.loss_scale * f->model->loss_factor,
-                                       .p = f->workspace->output,
-                                       .y = batch->targets,
-                                       .w = batch->weights };
+    const struct outputs_run run = { .D = config->D,
+                                     .B = f->B,
+                                     .P = tft_config_outputs(config),
+                                     .O = tft_model_columns(f->model)->targets,
+                                     .loss = config->loss,
+                                     .quantiles = config->quantiles,
+                                     .power = config->tweedie_power,
+                                     .scale = f->pass.loss_scale * f->model->loss_factor,
+                                     .p = f->workspace->output,
+                                     .y = batch->targets,
+                                     .w = batch->weights,
+                                     .offsets = batch->offsets,
+                                     .units = batch->units };
     double loss;
 
-    kernel_quantile_loss(f->workspace->queue, &run, &loss, NULL);
+    kernel_loss(f->workspace->queue, &run, &loss, NULL);
     return loss;
 }
 
@@ -292,5 +306,11 @@ int main(void)
     narrow = 1;
     check_differences(3, 1, 0, 0.25, 2);
     check_savings(3, 0);
+    conformance = TFT_PUBLISHED;
+    shorter = ascending = narrow = 0;
+    for (int which = TFT_LOSS_MAE; which <= TFT_LOSS_STUDENT_T; which++) {
+        learned = (enum tft_loss)which;
+        check_differences(1, 2, 0, 0.25, 2);
+    }
     return test_end();
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration of a run: the published defaults, the three sources one over the other, and every refusal.
+ * Configuration of a run: the published defaults, sources one over the other, and every refusal.
  */
 #include "base/document.h"
 #include "tests/tft/files.h"
+#include "tft/kernels/loss.h"
 #include "tft/run/run_config.h"
 
 static enum halay_status take(const char *yaml, struct tft_run_config *c)
@@ -39,26 +40,16 @@ static void sources(void)
                 &c));
     CHECK(c.hidden_size == 32 && c.heads == 2 && c.quantiles.values[0] == 0.05 && c.schedule == TFT_LR_COSINE &&
           c.learning_rate == 3e-3);
-    setenv("HALAY_TFT_SEED", "8", 1);
-    setenv("HALAY_TFT_DROPOUT", "0.3", 1);
-    CHECK(!tft_run_config_take_environment(&test_log, &c) && c.seed == 8 && c.dropout == 0.3);
-    unsetenv("HALAY_TFT_SEED");
-    CHECK(!tft_run_config_take_option(&test_log, "--batch-size", "16", &c) && c.batch_size == 16);
-    CHECK(!tft_run_config_take_option(&test_log, "--quantiles", "0.1,0.9", &c) && c.quantiles.count == 2);
-    CHECK(!tft_run_config_take_option(&test_log, "--quantiles", "[0.25, 0.5]", &c) && c.quantiles.values[0] == 0.25);
-    CHECK(!tft_run_config_take_option(&test_log, "--quantiles", "1e-6,0.999998,0.999999", &c) &&
-          c.quantiles.values[2] == 0.999999);
-    CHECK(!tft_run_config_take_option(&test_log, "--max-steps", "0", &c) && !c.max_steps);
-    CHECK(!tft_run_config_take_option(&test_log, "--deterministic", "ranks", &c) && c.deterministic == 2);
+    CHECK(!take("seed: '8'\ndropout: '0.3'\nbatch-size: '16'\nquantiles: '0.1,0.9'\n", &c));
+    CHECK(c.seed == 8 && c.dropout == 0.3 && c.batch_size == 16 && c.quantiles.count == 2);
+    CHECK(!take("quantiles: '[0.25, 0.5]'\n", &c) && c.quantiles.values[0] == 0.25);
+    CHECK(!take("quantiles: '1e-6,0.999998,0.999999'\n", &c) && c.quantiles.values[2] == 0.999999);
+    CHECK(!take("max_steps: 0\n", &c) && !c.max_steps);
+    CHECK(!take("deterministic: ranks\n", &c) && c.deterministic == 2);
     json_t *json = tft_run_config_json(&c);
     tft_run_config_defaults(&d);
     CHECK(json && !tft_run_config_take(&test_log, "again", json, &d) && !memcmp(&c, &d, sizeof c));
     json_decref(json);
-    setenv("HALAY_TFT_DROPUOT", "0.3", 1);
-    CHECK(tft_run_config_take_environment(&test_log, &c) == HALAY_ERR_CONFIG &&
-          error_says("environment variable 'HALAY_TFT_DROPUOT': unknown key 'dropuot'; did you mean 'dropout'?"));
-    unsetenv("HALAY_TFT_DROPUOT");
-    unsetenv("HALAY_TFT_DROPOUT");
 }
 
 static void refused(void)
@@ -136,8 +127,50 @@ static void resumed(void)
           error_says("set 'train_samples' too"));
 }
 
+/* Which losses go with what; a run without the key has quantiles. */
+static void losses(void)
+{
+    static const char *const refused[][2] = {
+        { "loss: gaussian\nconformance: pytorch-forecasting\n", "is of 'conformance: published'" },
+        { "loss: student-t\ncrossing: forbid\n", "'crossing: forbid' is of 'loss: quantiles'" },
+        { "loss: mse\nquantiles: [0.1, 0.5, 0.9]\n", "leave 'quantiles' out" },
+        { "loss: huber\nquantiles: [0.4]\n", "leave 'quantiles' out" },
+        { "loss: mae\ncalibrate: rolling\n", "no interval to calibrate" },
+    };
+    struct tft_run_config c;
+
+    tft_run_config_defaults(&c);
+    CHECK(c.loss == TFT_LOSS_QUANTILES && c.tweedie_power == 1.5);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        tft_run_config_defaults(&c);
+        CHECK(!take(refused[i][0], &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&
+                  error_says(refused[i][1]),
+              "%s", refused[i][0]);
+    }
+    for (size_t loss = 0; tft_loss_words[loss]; loss++) {
+        tft_run_config_defaults(&c);
+        char line[64];
+        snprintf(line, sizeof line, "loss: %s\n", tft_loss_words[loss]);
+        CHECK(!take(line, &c) && c.loss == (int64_t)loss);
+        CHECK(!tft_run_config_check(&test_log, &c) &&
+              c.quantiles.count == (tft_loss_is_point((enum tft_loss)loss) ? 1 : 3));
+        CHECK(c.quantiles.values[c.quantiles.count / 2] == 0.5);
+    }
+    tft_run_config_defaults(&c);
+    REQUIRE(!take("loss: tweedie\nquantiles: [0.25, 0.75]\n", &c) && !tft_run_config_check(&test_log, &c));
+    json_t *before = tft_run_config_json(&c);
+    CHECK(c.quantiles.count == 2 && !strcmp(json_string_value(json_object_get(before, "loss")), "tweedie"));
+    REQUIRE(!take("loss: gaussian\n", &c));
+    CHECK(tft_run_config_check_resume(&test_log, "'x'", before, &c) == HALAY_ERR_CONFIG && error_says("'loss' was"));
+    REQUIRE(!take("loss: quantiles\n", &c));
+    json_object_del(before, "loss"); /* a run of a time without the key */
+    CHECK(!tft_run_config_check_resume(&test_log, "'x'", before, &c));
+    json_decref(before);
+}
+
 int main(void)
 {
+    losses();
     begin_scratch();
     defaults();
     sources();

@@ -89,6 +89,13 @@ static const struct {
     { "id: {from: filename, pattern: \"(\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT,
       "a regular expression" },
     { "id: {from: filename, pattern: \"x\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT, "with one (group)" },
+    { "id: {from: filename, pattern: \"(.*)l++++++++++++++\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+      "repeats multiply to 10000 at most" },
+    { "id: {from: filename, pattern: \"(((.{9,30}){30}){30})\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW SPLIT,
+      "repeats multiply to 10000 at most" },
+    { "id: {from: filename, pattern: \"(x{99999999999999999999,})\"}\ntime: {column: t}\nevery: 1h\n" INPUTS WINDOW
+          SPLIT,
+      "repeats multiply to 10000 at most" },
     { "id: {column: z}\ntime: {columns: []}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'columns' must be a list of names" },
     { "id: {column: z}\ntime: {columns: [y, m, d, h, mi, s, x]}\nevery: 1h\n" INPUTS WINDOW SPLIT, "year, month, day" },
     { "id: {column: z}\ntime: {format: \"%Y\"}\nevery: 1h\n" INPUTS WINDOW SPLIT, "'column' must be" },

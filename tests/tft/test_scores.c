@@ -340,15 +340,16 @@ static void rate_finder(void)
         rates[i] = pow(10, x);
         losses[i] = 1 - 0.8 / (1 + exp(-6 * (x + 3))) + (x > -1 ? pow(10, 3 * (x + 1)) : 0);
     }
-    double rate = tft_learning_rate_suggest(rates, losses, TFT_RATE_FINDER_STEPS);
+    double rate = tft_learning_rate_suggest(TFT_LOSS_QUANTILES, rates, losses, TFT_RATE_FINDER_STEPS);
     CHECK(rate > 5e-4 && rate < 1e-2, "%g", rate);
     losses[70] = NAN; /* what comes after it does not count */
-    CHECK(tft_learning_rate_suggest(rates, losses, TFT_RATE_FINDER_STEPS) ==
-          tft_learning_rate_suggest(rates, losses, 70));
+    CHECK(tft_learning_rate_suggest(TFT_LOSS_QUANTILES, rates, losses, TFT_RATE_FINDER_STEPS) ==
+          tft_learning_rate_suggest(TFT_LOSS_QUANTILES, rates, losses, 70));
     for (size_t i = 0; i < TFT_RATE_FINDER_STEPS; i++)
         losses[i] = 1 + (double)i;
-    CHECK(tft_learning_rate_suggest(rates, losses, TFT_RATE_FINDER_STEPS) == 0, "it never falls");
-    CHECK(tft_learning_rate_suggest(rates, losses, 0) == 0 && tft_learning_rate_suggest(rates, losses, 1) == 0);
+    CHECK(tft_learning_rate_suggest(TFT_LOSS_QUANTILES, rates, losses, TFT_RATE_FINDER_STEPS) == 0, "it never falls");
+    CHECK(tft_learning_rate_suggest(TFT_LOSS_QUANTILES, rates, losses, 0) == 0 &&
+          tft_learning_rate_suggest(TFT_LOSS_QUANTILES, rates, losses, 1) == 0);
 }
 
 int main(void)

@@ -12,6 +12,10 @@
 static const char *const plain = "  w:   {column: w, role: known, type: category, unknown: true}\n"
                                  "  day: {calendar: day_of_week, role: known, type: category}\n";
 
+/* What the next runs have. */
+static int conformance = TFT_PUBLISHED, crossing;
+static struct tft_list quantiles = { 3, { 0.1, 0.5, 0.9 } };
+
 static void make(const char *inputs, const char *ids, double category_dropout, int hidden, struct tft_run *c)
 {
     char text[2000];
@@ -38,6 +42,9 @@ static void make(const char *inputs, const char *ids, double category_dropout, i
     tft_run_config_defaults(&c->config);
     c->config.hidden_size = hidden;
     c->config.category_dropout = category_dropout;
+    c->config.conformance = conformance;
+    c->config.crossing = crossing;
+    c->config.quantiles = quantiles;
     tft_batches_describe(&c->schema, &c->encoding, &c->config, &model);
     REQUIRE(!tft_model_create(&test_log, &model, &c->model));
     size_t reals = tft_model_params(c->model)->reals;
@@ -49,15 +56,15 @@ static void make(const char *inputs, const char *ids, double category_dropout, i
 
 static enum halay_status transfer(const struct tft_run *from, struct tft_run *to)
 {
-    const struct tft_transfer_to what = { &to->schema, &to->encoding, tft_model_params(to->model) };
+    const struct tft_transfer_to what = { &to->schema, &to->encoding, tft_model_config(to->model),
+                                          tft_model_params(to->model) };
 
     for (size_t i = 0; i < what.table->reals; i++)
         to->params[i] = -1;
     return tft_transfer(&test_log, "there", from, &what, to->params);
 }
 
-/* Row r of an embedding, and how many there are. */
-static const float *row(const struct tft_run *c, const char *tensor, size_t r, size_t *rows)
+static const struct tft_param *param(const struct tft_run *c, const char *tensor)
 {
     const struct tft_param_table *table = tft_model_params(c->model);
     size_t i = 0;
@@ -65,8 +72,16 @@ static const float *row(const struct tft_run *c, const char *tensor, size_t r, s
     while (i < table->count && strcmp(table->params[i].name, tensor))
         i++;
     REQUIRE(i < table->count);
-    *rows = table->params[i].shape[0];
-    return c->params + table->params[i].offset + r * table->params[i].shape[1];
+    return &table->params[i];
+}
+
+/* Row r of an embedding, and how many there are. */
+static const float *row(const struct tft_run *c, const char *tensor, size_t r, size_t *rows)
+{
+    const struct tft_param *p = param(c, tensor);
+
+    *rows = p->shape[0];
+    return c->params + p->offset + r * p->shape[1];
 }
 
 /* Row r there is row s here. */
@@ -176,6 +191,121 @@ static void mapped_and_holidays(void)
     tft_run_fini(&to);
 }
 
+/* A column of a parameter, or of its rows [row, row + rows) (one of a vector). */
+static int same_column(const struct tft_run *to, size_t c, const struct tft_run *from, size_t d, const char *tensor,
+                       const size_t rows[3])
+{
+    const struct tft_param *mine = param(to, tensor), *theirs = param(from, tensor);
+    size_t wide = mine->shape[mine->dimensions - 1], wider = theirs->shape[theirs->dimensions - 1];
+
+    for (size_t r = 0; r < rows[2]; r++)
+        if (to->params[mine->offset + (rows[0] + r) * wide + c] !=
+            from->params[theirs->offset + (rows[1] + r) * wider + d])
+            return 0;
+    return 1;
+}
+
+/* The parts of a selection's joint network that belong to w and day: there the first and the second of its inputs. */
+static void check_inputs(const struct tft_run *to, const struct tft_run *from, const size_t places[2],
+                         const char *joint)
+{
+    const size_t H = 8, all[3] = { 0, 0, 8 }, one[3] = { 0, 0, 1 };
+    char name[64];
+
+    for (size_t k = 0; k < 2; k++) {
+        const size_t wide[3] = { places[k] * H, k * H, H };
+        snprintf(name, sizeof name, "%s.dense1.kernel", joint);
+        for (size_t c = 0; c < H; c++)
+            CHECK(same_column(to, c, from, c, name, wide), "%s, input %zu", name, k);
+        snprintf(name, sizeof name, "%s.value.kernel", joint);
+        CHECK(same_column(to, places[k], from, k, name, all), "%s, input %zu", name, k);
+        snprintf(name, sizeof name, "%s.norm.gamma", joint);
+        CHECK(same_column(to, places[k], from, k, name, one), "%s, input %zu", name, k);
+        snprintf(name, sizeof name, "%s.skip.kernel", joint);
+        CHECK(same_column(to, places[k], from, k, name, wide), "%s, input %zu", name, k);
+    }
+}
+
+static const char *const day_first = "  day: {calendar: day_of_week, role: known, type: category}\n"
+                                     "  w:   {column: w, role: known, type: category, unknown: true}\n";
+static const char *const one_more = "  month: {calendar: month, role: known, type: category}\n"
+                                    "  w:   {column: w, role: known, type: category, unknown: true}\n"
+                                    "  day: {calendar: day_of_week, role: known, type: category}\n";
+
+static void other_inputs(void)
+{
+    struct tft_run from, to;
+
+    make(plain, "bd", 0.1, 8, &from);
+    make(day_first, "bd", 0.1, 8, &to); /* the same inputs in another order */
+    REQUIRE(!transfer(&from, &to));
+    check_inputs(&to, &from, (const size_t[]){ 1, 0 }, "future.joint");
+    for (size_t i = 0; i < tft_model_params(to.model)->reals; i++)
+        CHECK(to.params[i] >= 0, "%zu", i);
+    tft_run_fini(&to);
+    make(one_more, "bd", 0.1, 8, &to);
+    REQUIRE(!transfer(&from, &to));
+    check_inputs(&to, &from, (const size_t[]){ 1, 2 }, "future.joint");
+    CHECK(to.params[param(&to, "future.joint.dense1.kernel")->offset] == -1 &&
+          to.params[param(&to, "future.joint.value.bias")->offset] == -1 &&
+          to.params[param(&to, "input.month.table")->offset] == -1 &&
+          same_column(&to, 3, &from, 3, "future.variable.w.dense1.bias", (const size_t[]){ 0, 0, 1 }));
+    /* and back: month is left out */
+    tft_run_fini(&from);
+    make(plain, "bd", 0.1, 8, &from);
+    for (size_t i = 0; i < tft_model_params(to.model)->reals; i++)
+        to.params[i] = (float)i;
+    REQUIRE(!transfer(&to, &from));
+    check_inputs(&to, &from, (const size_t[]){ 1, 2 }, "future.joint");
+    tft_run_fini(&to);
+    tft_run_fini(&from);
+
+    conformance = TFT_PYTORCH_FORECASTING; /* its joint networks are as wide as there are inputs */
+    make(plain, "bd", 0.1, 8, &from);
+    make(one_more, "bdefgh", 0.1, 8, &to); /* w has more categories: its embedding is wider */
+    REQUIRE(!transfer(&from, &to));
+    CHECK(to.params[param(&to, "future.joint.dense1.kernel")->offset] == -1 &&
+          to.params[param(&to, "input.w.table")->offset] == -1 && to.params[param(&to, "encoder.kernel")->offset] >= 0);
+    tft_run_fini(&to);
+    tft_run_fini(&from);
+    conformance = TFT_PUBLISHED;
+}
+
+/* Column c of the last layer begins as a mean of a and b of the other run's. */
+static int is_between(const struct tft_run *to, size_t c, const struct tft_run *from, size_t a, size_t b, double share)
+{
+    const struct tft_param *mine = param(to, "output.quantiles.bias"), *theirs = param(from, "output.quantiles.bias");
+    const float *old = from->params + theirs->offset;
+
+    return fabs(to->params[mine->offset + c] - ((1 - share) * old[a] + share * old[b])) < 1e-2;
+}
+
+static void other_quantiles(void)
+{
+    static const char *const targets[] = { "  z:   {column: y, role: target, per: all}\n",
+                                           "  a:   {column: y, role: target, per: all}\n"
+                                           "  z:   {column: y, role: target, per: all}\n" };
+    struct tft_run from, to;
+
+    make(join(plain, targets[0]), "bd", 0.1, 8, &from); /* columns: y and z at 0.1, at 0.5, at 0.9 */
+    quantiles = (struct tft_list){ 4, { 0.05, 0.5, 0.7, 0.9 } };
+    make(join(plain, targets[1]), "bd", 0.1, 8, &to); /* y, a and z */
+    REQUIRE(!transfer(&from, &to));
+    CHECK(is_between(&to, 0, &from, 0, 0, 0) && is_between(&to, 2, &from, 1, 1, 0), "0.05 begins as 0.1");
+    CHECK(is_between(&to, 3, &from, 2, 2, 0) && is_between(&to, 11, &from, 5, 5, 0), "0.5 and 0.9");
+    CHECK(is_between(&to, 6, &from, 2, 4, 0.5) && is_between(&to, 8, &from, 3, 5, 0.5), "0.7 between 0.5 and 0.9");
+    CHECK(to.params[param(&to, "output.quantiles.bias")->offset + 1] == -1, "a new target");
+    tft_run_fini(&to);
+    crossing = 1; /* columns are distances */
+    make(join(plain, targets[0]), "bd", 0.1, 8, &to);
+    REQUIRE(!transfer(&from, &to));
+    CHECK(to.params[param(&to, "output.quantiles.bias")->offset] == -1);
+    tft_run_fini(&to);
+    tft_run_fini(&from);
+    crossing = 0;
+    quantiles = (struct tft_list){ 3, { 0.1, 0.5, 0.9 } };
+}
+
 static void refused(void)
 {
     struct tft_run from, to;
@@ -198,6 +328,8 @@ int main(void)
     by_name();
     without_unknown();
     mapped_and_holidays();
+    other_inputs();
+    other_quantiles();
     refused();
     end_scratch();
     return test_end();

@@ -5,6 +5,7 @@
 # TensorBoard where it is), MLflow's folder, CSV; all of it without a row too many where a run resumes. And its
 # health: a training made sick is warned of, or stopped; a healthy one is not.
 . "${top_srcdir:?}/tests/tft/shell.sh"
+needs_halayrun
 data=$scratch/data.htd
 python=${PYTHON:-python3}
 
@@ -82,6 +83,11 @@ grep -q '"health":\["stalled"\]' "$scratch/still/metrics.jsonl" || wrong "not in
 refused 1 "the training was stopped: it is sick" train stop healthy --max-steps 4000 --learning-rate 1e-9 --health stop
 grep -q '^done after 30[0-9] steps' "$scratch/said" || wrong "stopped late: $(grep "steps and" "$scratch/said")"
 [ -s "$scratch/stop/model.safetensors" ] || wrong "a training that was stopped left no model"
+# A rate that rises to a hundred times what is healthy, and nothing that clips: the loss is a hundredfold in the end.
+refused 1 "the training was stopped: it is sick" train burst healthy --max-steps 20000 --epochs 10000 \
+    --eval-every 20000 --learning-rate 10 --schedule warmup --clip-mode none --health stop
+grep -q '^health: gradients explode: their norm' "$scratch/said" || wrong "exploding: $(cat "$scratch/said")"
+[ "$(health)" = 1 ] || wrong "more than an explosion: $(grep '^health' "$scratch/said")"
 check "off" train off healthy --max-steps 400 --learning-rate 1e-9 --health off
 [ "$(health)" = 0 ] || wrong "'health: off' speaks"
 schema short "" 48
@@ -92,4 +98,22 @@ schema dead "  same:  {column: same, role: known}"
 check "a dead input" train dead dead --max-steps 60
 grep -q "^health: dead input: .* reached 'same'" "$scratch/said" || wrong "dead input: $(cat "$scratch/said")"
 [ "$(health)" = 1 ] || wrong "more than the dead input: $(grep '^health' "$scratch/said")"
+
+# A rank that is held up two thirds of the time: the other waits for it.
+# shellcheck disable=SC2016 # of the ranks' shell
+"$halayrun" -np 2 sh -c 'echo $$ >"$1/rank.$HALAY_RANK"; shift; exec "$@"' sh "$scratch" "$tft" train \
+    --data "$scratch/healthy.htd" --out "$scratch/slow" --hidden-size 16 --heads 1 --batch-size 64 --max-steps 150 \
+    --valid-samples 30 --threads 1 >"$scratch/said" 2>&1 &
+job=$!
+while kill -0 $job 2>/dev/null; do
+    if [ -s "$scratch/rank.1" ]; then
+        kill -STOP "$(cat "$scratch/rank.1")" 2>/dev/null || :
+        sleep .04
+        kill -CONT "$(cat "$scratch/rank.1")" 2>/dev/null || :
+    fi
+    sleep .02
+done
+wait $job || wrong "a slow rank: $(cat "$scratch/said")"
+grep -q 'health: communication is the bottleneck: [0-9]* % of the time' "$scratch/said" && pass ||
+    wrong "a slow rank: $(cat "$scratch/said")"
 finish

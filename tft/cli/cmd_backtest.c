@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay-tft backtest: the command line of tft/train/backtest.h.
+ * halay-tft backtest.
  */
 #include "base/config.h"
 #include "tft/cli/commands.h"
+#include "tft/cli/progress_lines.h"
 #include "tft/cli/run_options.h"
-#include "tft/model/tft.h"
-#include "tft/run/interrupt.h"
-#include "tft/score/forecast_file.h"
-#include "tft/score/inference.h"
-#include "tft/score/score_output.h"
-#include "tft/train/backtest.h"
-#include <string.h>
+#include "tft/cli/session.h"
 
 struct request {
     struct tft_run_keys keys; /* first: run_options.h */
-    const char *data, *format, *json;
-    struct tft_backtest_options how;
-    struct tft_run_config config;
+    const char *data;
+    int split, format; /* words; -1: not given */
+    struct halay_tft_backtest_options how;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -26,20 +21,20 @@ static const struct halay_option option_rows[] = {
     { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data) },
     { "--out", "-o", "FOLDER", "where the runs fit-0001, fit-0002, ... go", HALAY_OPTION_TEXT, SETS(how.folder) },
     { "--refit", NULL, "K", "origins of one fit; 0: all, in one fit (0)", HALAY_OPTION_NUMBER, SETS(how.refit),
-      .most = TFT_STEPS_MAX },
-    { "--split", NULL, NULL, "valid or test (test)", HALAY_OPTION_WORD, SETS(how.split), .words = tft_split_names },
+      .most = HALAY_TFT_STEPS_MAX },
+    { "--split", NULL, NULL, "valid or test (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
     { "--stride", NULL, "N", "steps from origin to origin (the horizon)", HALAY_OPTION_NUMBER, SETS(how.stride),
-      .least = 1, .most = TFT_STEPS_MAX },
+      .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--warm-start", NULL, NULL, "a fit starts from the parameters of the previous one", HALAY_OPTION_FLAG,
-      SETS(how.warm) },
+      SETS(how.warm_start) },
     { "--resume", NULL, NULL, "continue an earlier backtest into FOLDER", HALAY_OPTION_FLAG, SETS(how.resume) },
     { "--forecasts", NULL, "FILE",
       "write all forecasts, as predict does, with the actual values and the number of the fit", HALAY_OPTION_TEXT,
       SETS(how.forecasts) },
-    { "--format", NULL, "csv|jsonl", "of the forecasts; jsonl: JSON lines (by FILE's name; csv)", HALAY_OPTION_TEXT,
-      SETS(format) },
+    { "--format", NULL, NULL, "of the forecasts; jsonl: JSON lines (by FILE's name; csv)", HALAY_OPTION_WORD,
+      SETS(format), .words = tft_option_formats },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
-      SETS(json) },
+      SETS(how.file) },
     { "--config", NULL, "FILE", "keys and values of each training, YAML or JSON", HALAY_OPTION_TEXT, SETS(keys.file) },
     { .name = NULL },
 };
@@ -54,41 +49,48 @@ static const struct halay_command_line command_line = {
     .is_lenient = 1,
 };
 
-static enum halay_status backtest(struct halay_log *log, const struct request *r)
+static enum halay_status backtest(struct halay_log *log, struct halay_tft *tft, void *request)
 {
-    struct tft_job job = { 0 };
-    struct tft_output out = { 0 };
-    json_t *result = NULL;
-    enum halay_status status = tft_job_init(log, &r->config, r->data, &job);
-    int says = job.ctx && halay_rank(job.ctx) == 0;
+    struct request *r = request;
+    struct tft_progress_lines lines = { 0 };
+    struct halay_tft_data *data = NULL;
+    char *json = NULL;
+    enum halay_status status = tft_job_open(log, tft, r->data, &data);
 
-    if (!status && says)
-        status = tft_score_output_open(log, r->json, &out);
+    tft_interrupt_watch(tft);
+    r->how.progress = tft_progress_lines_step;
+    r->how.say = tft_progress_lines_say;
+    r->how.arg = &lines;
     if (!status)
-        status = tft_backtest(log, job.ctx, &r->config, &job.data, &r->how, &result);
-    if (status == HALAY_ERR_CANCELED && says)
-        halay_error(log, r->config.keep ? "interrupted by a signal; '--resume' goes on"
-                                        : "interrupted by a signal, with no checkpoint to go on from (keep 0)");
-    if (!status && says)
-        status = tft_score_output_write(log, &r->config.quantiles, &out, result);
-    tft_output_abort(&out);
-    json_decref(result);
-    tft_job_fini(&job);
+        status = halay_tft_backtest(tft, data, &r->how, &json);
+    if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
+        halay_error(log, tft_run_options_number(r->how.config, "keep") > 0
+                             ? "interrupted by a signal; '--resume' goes on"
+                             : "interrupted by a signal, with no checkpoint to go on from (keep 0)");
+    if (!status && json)
+        status = tft_command_print_table(log, json, r->how.file, NULL);
+    halay_tft_free(json);
+    halay_tft_data_close(data);
     return status;
 }
 
 int tft_cmd_backtest(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.split = TFT_TEST };
-    int status = tft_run_options_parse(log, &command_line, NULL, argv, &r, &r.config);
+    struct request r = { .how.struct_size = sizeof r.how, .split = -1, .format = -1 };
+    char *config = NULL;
+    int status = tft_run_options_parse(log, &command_line, NULL, argv, &r, &config);
 
     if (status >= 0)
         return status;
     if (!r.data)
-        return tft_options_missing(log, &command_line, "--data");
-    if (!r.how.folder)
-        return tft_options_missing(log, &command_line, "--out");
-    if (tft_forecast_file_format(log, r.format, r.how.forecasts ? r.how.forecasts : "", &r.how.json))
-        return EXIT_USAGE;
-    return tft_interrupt_exit(backtest(log, &r));
+        status = tft_options_missing(log, &command_line, "--data");
+    else if (!r.how.folder)
+        status = tft_options_missing(log, &command_line, "--out");
+    r.how.config = config;
+    r.how.split = tft_option_word(tft_option_splits, r.split);
+    r.how.format = tft_option_word(tft_option_formats, r.format);
+    if (status < 0)
+        status = tft_run_options_run(log, config, backtest, &r);
+    halay_tft_free(config);
+    return status;
 }

@@ -5,8 +5,7 @@
  */
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
-#include "tft/run/interrupt.h"
-#include "tft/score/inference.h"
+#include "tft/cli/session.h"
 #include <stdio.h>
 
 struct request {
@@ -31,45 +30,23 @@ static const struct halay_command_line command_line = {
     .is_lenient = 1,
 };
 
-static enum halay_status write_calibration(struct halay_log *log, const struct request *r, struct tft_inference *s,
-                                           json_t *document)
+static enum halay_status calibrate(struct halay_log *log, struct halay_tft *tft, void *request)
 {
-    char text[200];
-    enum halay_status status =
-        tft_calibration_save(log, r->checkpoint, tft_model_params(s->run.model), s->run.params, s->run.step, document);
+    const struct request *r = request;
+    struct tft_command_run_data run = { 0 };
+    char *found = NULL;
+    enum halay_status status = tft_command_open(log, tft, r->checkpoint, r->data, &run);
 
-    if (status)
-        return status;
-    tft_calibrate_describe(document, &s->data, text, sizeof text);
-    printf("%s\n", text);
-    if (!fflush(stdout))
-        return HALAY_OK;
-    halay_error(log, "cannot write to standard output");
-    return HALAY_ERR_SYSTEM;
-}
-
-static enum halay_status calibrate(struct halay_log *log, const struct request *r)
-{
-    struct tft_inference s = { 0 };
-    json_t *document = NULL;
-    enum halay_status status = tft_inference_init(log, r->checkpoint, r->data, &s);
-
-    tft_interrupt_watch(); /* or another rank's death would leave this one waiting */
-    if (!status) {
-        const struct tft_forecaster forecaster = { .log = log,
-                                                   .ctx = s.ctx,
-                                                   .model = s.run.model,
-                                                   .workers = s.workers,
-                                                   .params = s.run.params,
-                                                   .blend = &s.run.blend };
-        status = tft_calibrate(&forecaster, &s.data, &s.run.config.quantiles, &document);
-    }
-    if (status == HALAY_ERR_CANCELED && s.rank == 0)
+    if (!status)
+        status = halay_tft_calibrate(run.model, run.data, r->checkpoint, &found);
+    if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
         halay_error(log, "interrupted by a signal; there is no calibration");
-    if (!status && s.rank == 0)
-        status = write_calibration(log, r, &s, document);
-    json_decref(document);
-    tft_inference_fini(&s);
+    if (found) {
+        puts(found);
+        halay_tft_free(found);
+        status = tft_command_flush(log);
+    }
+    tft_command_close(&run);
     return status;
 }
 
@@ -84,5 +61,5 @@ int tft_cmd_calibrate(struct halay_log *log, char **argv)
         return tft_options_missing(log, &command_line, "--checkpoint");
     if (!r.data)
         return tft_options_missing(log, &command_line, "--data");
-    return tft_interrupt_exit(calibrate(log, &r));
+    return tft_command_run(log, NULL, calibrate, &r);
 }

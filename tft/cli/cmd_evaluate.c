@@ -5,14 +5,12 @@
  */
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
-#include "tft/run/interrupt.h"
-#include "tft/score/inference.h"
-#include "tft/score/score_output.h"
+#include "tft/cli/session.h"
 
 struct request {
-    const char *checkpoint, *data, *json, *csv;
-    struct tft_window_choice windows;
-    int calibrate; /* -1: as the run's configuration says */
+    const char *checkpoint, *data;
+    struct halay_tft_windows windows;
+    int split, calibrate; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -20,15 +18,15 @@ struct request {
 static const struct halay_option option_rows[] = {
     { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
     { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
-    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(windows.split), .words = tft_split_names },
+    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
     { "--stride", NULL, "N", "steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
-      SETS(windows.stride), .least = 1, .most = TFT_STEPS_MAX },
+      SETS(windows.stride), .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
-      SETS(calibrate), .words = tft_calibrate_words },
+      SETS(calibrate), .words = tft_option_calibrations },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
-      SETS(json) },
+      SETS(windows.file) },
     { "--csv", NULL, "FILE", "write the scores of all values, by horizon and by entity as a table", HALAY_OPTION_TEXT,
-      SETS(csv) },
+      SETS(windows.csv) },
     { .name = NULL },
 };
 
@@ -43,41 +41,27 @@ static const struct halay_command_line command_line = {
     .is_lenient = 1,
 };
 
-static enum halay_status evaluate(struct halay_log *log, const struct request *r)
+static enum halay_status evaluate(struct halay_log *log, struct halay_tft *tft, void *request)
 {
-    struct tft_inference s = { 0 };
-    struct tft_output out = { 0 }, csv = { 0 };
-    json_t *result = NULL;
-    enum halay_status status = tft_inference_init(log, r->checkpoint, r->data, &s);
+    const struct request *r = request;
+    struct tft_command_run_data run = { 0 };
+    char *json = NULL;
+    enum halay_status status = tft_command_open(log, tft, r->checkpoint, r->data, &run);
 
-    tft_interrupt_watch(); /* or another rank's death would leave this one waiting */
-    if (!status && s.rank == 0)
-        status = tft_score_output_open(log, r->json, &out);
-    if (!status && s.rank == 0)
-        status = tft_score_output_open(log, r->csv, &csv);
     if (!status)
-        status = tft_inference_calibrate(&s, r->checkpoint, r->calibrate);
-    struct tft_window_choice windows = r->windows;
-    if (!windows.stride)
-        windows.stride = s.data.schema.stride;
-    if (!status)
-        status = tft_inference_evaluate(&s, &windows, NULL, NULL, &result);
-    if (status == HALAY_ERR_CANCELED && s.rank == 0)
+        status = halay_tft_evaluate(run.model, run.data, &r->windows, &json);
+    if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
         halay_error(log, "interrupted by a signal; there are no scores");
-    if (!status && s.rank == 0)
-        status = tft_score_output_write(log, &s.run.config.quantiles, &out, result);
-    if (!status && csv.file)
-        status = tft_score_output_csv(&csv, result);
-    tft_output_abort(&out);
-    tft_output_abort(&csv);
-    json_decref(result);
-    tft_inference_fini(&s);
+    if (!status && json)
+        status = tft_command_print_table(log, json, r->windows.file, r->windows.csv);
+    halay_tft_free(json);
+    tft_command_close(&run);
     return status;
 }
 
 int tft_cmd_evaluate(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.split = TFT_TEST, .calibrate = -1 };
+    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .calibrate = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
@@ -86,5 +70,7 @@ int tft_cmd_evaluate(struct halay_log *log, char **argv)
         return tft_options_missing(log, &command_line, "--checkpoint");
     if (!r.data)
         return tft_options_missing(log, &command_line, "--data");
-    return tft_interrupt_exit(evaluate(log, &r));
+    r.windows.split = tft_option_word(tft_option_splits, r.split);
+    r.windows.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
+    return tft_command_run(log, NULL, evaluate, &r);
 }

@@ -5,11 +5,8 @@
  */
 #include "tft/cli/cmd_train.h"
 #include "tft/cli/commands.h"
-#include "tft/data/paths.h"
-#include "tft/train/train.h"
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SETS(member) HALAY_OPTION_SETS(tft_train_command, member)
 
@@ -27,7 +24,7 @@ static const struct halay_option option_rows[] = {
     { "--checkpoint-dir", NULL, "FOLDER", "where checkpoints are kept (RUN/checkpoints)", HALAY_OPTION_TEXT,
       SETS(options.checkpoints) },
     { "--find-learning-rate", NULL, NULL, "try rates from 1e-6 to 1 in 100 steps, suggest one, write nothing",
-      HALAY_OPTION_FLAG, SETS(options.finds_rate) },
+      HALAY_OPTION_FLAG, SETS(finds_rate) },
     { .name = NULL },
 };
 
@@ -48,51 +45,73 @@ const struct halay_command_line tft_train_line = {
 int tft_train_command_parse(struct halay_log *log, const struct tft_run_source *beside, char **argv,
                             struct tft_train_command *c)
 {
-    c->options.report = stdout;
+    c->options.struct_size = sizeof c->options;
     return tft_run_options_parse(log, &tft_train_line, beside, argv, c, &c->config);
 }
 
-int tft_train_command_complete(struct halay_log *log, struct tft_train_command *c)
+int tft_train_command_complete(struct halay_log *log, const struct tft_train_command *c)
 {
-    struct tft_train_options *how = &c->options;
-
     if (!c->data)
         return tft_options_missing(log, &tft_train_line, "--data");
-    if (!how->folder && !how->finds_rate)
+    if (!c->options.folder && !c->finds_rate)
         return tft_options_missing(log, &tft_train_line, "--out");
-    if (how->elastic && (c->schema || how->finds_rate)) {
+    if (c->options.elastic && (c->schema || c->finds_rate)) {
         fprintf(stderr, "halay-tft train: --elastic and --%s: %s\n", c->schema ? "schema" : "find-learning-rate",
                 c->schema ? "prepare the data first, so that ranks that come later find them" : "one of them");
         return EXIT_USAGE;
     }
-    if (how->folder && !how->checkpoints) {
-        how->checkpoints = c->checkpoints = tft_path_join(log, how->folder, "checkpoints");
-        if (!c->checkpoints)
-            return EXIT_FAILURE;
-    }
     return -1;
 }
 
-enum halay_status tft_train_command_join(struct halay_log *log, const struct tft_train_command *c, struct tft_job *job)
+enum halay_status tft_train_command_open(struct halay_log *log, struct halay_tft *tft,
+                                         const struct tft_train_command *c, struct halay_tft_data **data)
 {
-    if (c->schema)
-        return tft_job_init_table(log, &c->config, c->schema, c->data, job);
-    return tft_job_init(log, &c->config, c->data, job);
+    return c->schema ? tft_job_open_table(log, tft, c->schema, c->data, data) : tft_job_open(log, tft, c->data, data);
+}
+
+static enum halay_status find_rate(struct halay_log *log, struct halay_tft *tft, const struct tft_train_command *c,
+                                   struct halay_tft_data *data)
+{
+    char *text = NULL;
+    double rate;
+    enum halay_status status = halay_tft_find_learning_rate(tft, data, c->config, &rate, &text);
+
+    if (!text)
+        return status;
+    fputs(text, stdout);
+    halay_tft_free(text);
+    return tft_command_flush(log);
+}
+
+enum halay_status tft_train_command_run(struct halay_log *log, struct halay_tft *tft, struct tft_train_command *c,
+                                        struct halay_tft_data *data)
+{
+    if (!c->finds_rate)
+        tft_interrupt_watch(tft);
+    if (c->watches_continue)
+        tft_interrupt_watch_also(SIGCONT);
+    if (c->finds_rate)
+        return find_rate(log, tft, c, data);
+    c->options.config = c->config;
+    c->options.progress = tft_progress_lines_step;
+    c->options.say = tft_progress_lines_say;
+    c->options.arg = &c->lines;
+    return halay_tft_train(tft, data, &c->options, NULL);
 }
 
 void tft_train_command_fini(struct tft_train_command *c)
 {
-    free(c->checkpoints);
+    halay_tft_free(c->config);
 }
 
-static enum halay_status train(struct halay_log *log, const struct tft_train_command *c)
+static enum halay_status train(struct halay_log *log, struct halay_tft *tft, void *request)
 {
-    struct tft_job job = { 0 };
-    enum halay_status status = tft_train_command_join(log, c, &job);
+    struct halay_tft_data *data = NULL;
+    enum halay_status status = tft_train_command_open(log, tft, request, &data);
 
     if (!status)
-        status = tft_train(log, job.ctx, &c->config, &job.data, &c->options);
-    tft_job_fini(&job);
+        status = tft_train_command_run(log, tft, request, data);
+    halay_tft_data_close(data);
     return status;
 }
 
@@ -104,7 +123,7 @@ int tft_cmd_train(struct halay_log *log, char **argv)
     if (code < 0)
         code = tft_train_command_complete(log, &command);
     if (code < 0)
-        code = train(log, &command) ? EXIT_FAILURE : EXIT_SUCCESS;
+        code = tft_run_options_run(log, command.config, train, &command);
     tft_train_command_fini(&command);
     return code;
 }

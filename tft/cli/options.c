@@ -3,9 +3,17 @@
  * Command lines, and the exit statuses of what they start.
  */
 #include "tft/cli/options.h"
-#include "tft/run/interrupt.h"
 #include <stdio.h>
 #include <stdlib.h>
+
+const char *const tft_option_splits[] = { "train", "valid", "test", NULL };
+const char *const tft_option_calibrations[] = { "none", "conformal", "rolling", NULL };
+const char *const tft_option_formats[] = { "csv", "jsonl", NULL };
+
+const char *tft_option_word(const char *const *words, int place)
+{
+    return place < 0 ? NULL : words[place];
+}
 
 int tft_options_parse(struct halay_log *log, const struct halay_command_line *line, char **argv, void *values)
 {
@@ -36,11 +44,4 @@ int tft_exit_status(enum halay_status status)
     if (!status)
         return EXIT_SUCCESS;
     return status == HALAY_ERR_CONFIG ? EXIT_USAGE : EXIT_FAILURE;
-}
-
-int tft_interrupt_exit(enum halay_status status)
-{
-    if (status == HALAY_ERR_CANCELED && tft_interrupt_seen())
-        return 128 + tft_interrupt_seen();
-    return status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -15,10 +15,12 @@ int tft_options_parse(struct halay_log *log, const struct halay_command_line *li
 /* Logs what is missing and how to get help; EXIT_USAGE. */
 int tft_options_missing(struct halay_log *log, const struct halay_command_line *line, const char *what);
 
+/* Words of several commands' options, with NULL at the end. */
+extern const char *const tft_option_splits[], *const tft_option_calibrations[], *const tft_option_formats[];
+/* The word at a place; NULL below 0. */
+const char *tft_option_word(const char *const *words, int place);
+
 /* The exit status for a function's status: 2 if the use is wrong, 1 for other errors. */
 int tft_exit_status(enum halay_status status);
-/* That of a command which a signal may end (tft/run/interrupt.h): 128 + the signal's number if status is
- * HALAY_ERR_CANCELED and one came, else 0 or 1. */
-int tft_interrupt_exit(enum halay_status status);
 
 #endif

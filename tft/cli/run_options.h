@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands that train share: the keys of a run's configuration on their command lines, and the job: prepared
- * data on the ranks that run together.
+ * What the commands that train share: the keys of a run's configuration on their command lines, and prepared data on
+ * the ranks that run together.
  */
 #ifndef HALAY_TFT_RUN_OPTIONS_H
 #define HALAY_TFT_RUN_OPTIONS_H
 
-#include "halay.h"
 #include "tft/cli/options.h"
-#include "tft/data/data.h"
-#include "tft/run/run_config.h"
+#include "tft/cli/session.h"
+#include <jansson.h>
 
 /* Keys from another source. */
 struct tft_run_source {
-    const char *where;      /* for messages */
-    const json_t *document; /* NULL: none */
+    const char *where; /* for messages */
+    json_t *document;  /* borrowed; NULL: none */
 };
 
 /* The keys of a command line, in its order; they override the file. */
@@ -30,25 +29,24 @@ struct tft_run_keys {
 /*
  * Parse a command line of options and keys of the configuration, which has to begin with a struct tft_run_keys. The
  * line's keys are taken after the file, what is beside it (a second file, which overrides the first; may be NULL) and
- * the environment. Returns a status to exit with, or -1 to go on with *config, checked as a whole.
+ * the environment. Returns a status to exit with, or -1 to go on with *config, checked as a whole (halay_tft_free).
  */
 int tft_run_options_parse(struct halay_log *log, const struct halay_command_line *line,
-                          const struct tft_run_source *beside, char **argv, void *values,
-                          struct tft_run_config *config);
+                          const struct tft_run_source *beside, char **argv, void *values, char **config);
 
-/* Zero-initialise. */
-struct tft_job {
-    struct halay_context *ctx; /* owned */
-    struct tft_data data;      /* owned */
-};
+/* Set a key of a configuration to a value that is one. HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_run_options_set(struct halay_log *log, char **config, const char *key, long long value);
+/* The number that a key of a configuration has; 0: none. */
+double tft_run_options_number(const char *config, const char *key);
 
-/* Open the data, then join the other ranks; log gets this rank's number, and the engine writes to it. Call fini even
- * after an error, so that the other ranks learn of it. */
-enum halay_status tft_job_init(struct halay_log *log, const struct tft_run_config *config, const char *data_path,
-                               struct tft_job *job);
+/* tft_command_run, in a job that is as deterministic as the configuration and the environment say. */
+int tft_run_options_run(struct halay_log *log, const char *config, tft_command_work *work, void *request);
+
+/* Open the data, then join the other ranks. */
+enum halay_status tft_job_open(struct halay_log *log, struct halay_tft *tft, const char *path,
+                               struct halay_tft_data **data);
 /* The same with a table (a file, or a folder of files) that one rank of each host first prepares by a schema. */
-enum halay_status tft_job_init_table(struct halay_log *log, const struct tft_run_config *config, const char *schema,
-                                     const char *table, struct tft_job *job);
-void tft_job_fini(struct tft_job *job);
+enum halay_status tft_job_open_table(struct halay_log *log, struct halay_tft *tft, const char *schema,
+                                     const char *table, struct halay_tft_data **data);
 
 #endif

@@ -109,7 +109,9 @@ const struct tft_scaler *tft_data_scaler(const struct tft_data *d, size_t entity
 
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target)
 {
-    return tft_data_scaler(data, entity, data->schema.targets[target]);
+    static const struct tft_scaler none = { .scale = 1 };
+
+    return tft_loss_is_unscaled(data->loss) ? &none : tft_data_scaler(data, entity, data->schema.targets[target]);
 }
 
 /* Does one bridge come before another one? */

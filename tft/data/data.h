@@ -16,6 +16,7 @@
 #include "tft/data/htd_sections.h"
 #include "tft/data/schema.h"
 #include "tft/data/table.h"
+#include "tft/kernels/loss.h"
 #include <stdint.h>
 
 struct tft_entity {
@@ -31,6 +32,7 @@ struct tft_gap {
 };
 
 struct tft_data {
+    enum tft_loss loss; /* of the run that forecasts, which sets it: says whether its forecasts are scaled */
     struct tft_schema schema;
     struct tft_encoding encoding;
     struct tft_table_summary summary;
@@ -85,8 +87,16 @@ void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARR
  * there. */
 enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
 
-/* How a target (by its number among the targets) of an entity was scaled. */
+/* How forecasts of a target (by its number among the targets) of an entity are scaled: as the data are, or not. */
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
+/* The value of a target in a row of the block, scaled as forecasts are. */
+static inline double tft_data_forecast_target(const struct tft_data *data, size_t row, size_t target)
+{
+    size_t O = data->schema.target_count;
+
+    return tft_loss_is_unscaled(data->loss) ? data->target[row * O + target]
+                                            : data->values[(row + 1) * data->real_count - O + target];
+}
 
 /* How an input (by its number in the schema) of an entity was scaled. */
 const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);

@@ -13,7 +13,7 @@
 struct future {
     struct halay_log *log;
     const struct tft_schema *schema;
-    const char *path;
+    const char *name;       /* of the first file, or of the frame */
     struct tft_table table; /* owned */
     size_t rows;
 };
@@ -124,29 +124,31 @@ static enum halay_status take_series(const struct future *f, struct tft_table *t
             continue;
         }
         tft_schema_print_time(f->schema, moment, text, sizeof text);
-        halay_error(f->log, "'%s' has no row of '%s' for %s; %zu steps after its last row are needed", f->path, s->id,
+        halay_error(f->log, "'%s' has no row of '%s' for %s; %zu steps after its last row are needed", f->name, s->id,
                     text, f->rows);
         status = HALAY_ERR_FORMAT;
     }
     return status ? status : fill(f, to, s);
 }
 
-enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema, const char *path, size_t rows,
-                                  struct tft_table *table)
+enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
+                                  const struct tft_table_source *source, size_t rows, struct tft_table *table)
 {
     struct tft_schema open = *schema; /* borrows what the caller's holds */
-    struct future f = { .log = log, .schema = &open, .path = path, .rows = rows };
+    struct future f = {
+        .log = log, .schema = &open, .name = source->frame ? source->frame->name : source->paths[0], .rows = rows
+    };
     size_t kept = 0;
 
     open.trim = open.has_span = 0;
-    enum halay_status status = tft_table_read_future(log, &open, &path, 1, &f.table);
+    enum halay_status status = tft_table_read_future(log, &open, source, &f.table);
     if (status)
         return status;
     for (size_t e = 0; e < table->series_count; e++) {
         struct tft_series *s = &table->series[e];
         const struct tft_series *from = find_series(&f, s->id);
         if (!from && !status) {
-            halay_warning(log, "'%s' is not forecast: '%s' has no row of it", s->id, path);
+            halay_warning(log, "'%s' is not forecast: '%s' has no row of it", s->id, f.name);
             tft_series_fini(s);
             continue;
         }
@@ -160,7 +162,7 @@ enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema
     }
     table->series_count = kept;
     if (!status && !kept) {
-        halay_error(log, "'%s' has no row of any entity", path);
+        halay_error(log, "'%s' has no row of any entity", f.name);
         status = HALAY_ERR_FORMAT;
     }
     tft_table_fini(&f.table);

@@ -8,11 +8,11 @@
 #include "tft/data/table.h"
 
 /*
- * Give the last `rows` rows of each series, which tft_table_extend has added, the known inputs that a file (or a folder
- * of them) holds for their moments. Series that it does not mention are removed from the table, with a warning. If it
- * ends too early, the error names entity and moment; the table may then be half done.
+ * Give the last `rows` rows of each series, which tft_table_extend has added, the known inputs that files, or a frame,
+ * hold for their moments. Series that it does not mention are removed from the table, with a warning. If they
+ * end too early, the error names entity and moment; the table may then be half done.
  */
-enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema, const char *path, size_t rows,
-                                  struct tft_table *table);
+enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
+                                  const struct tft_table_source *source, size_t rows, struct tft_table *table);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows: stream each file and append each row to its entity, or, of a wide file, each cell to its column's entity.
+ * Rows: stream each file, or a frame (frame.h), and append each row to its entity, or, of a wide one, each cell to its
+ * column's entity.
  */
 #include "tft/data/csv.h"
 #include "tft/data/number.h"
@@ -13,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One file being read: where its columns are. */
+/* One file or frame being read: where its columns are. */
 struct source {
-    struct tft_csv *csv;
+    struct tft_csv *csv;           /* of a file */
+    const struct tft_frame *frame; /* NULL: a file */
+    size_t frame_row;              /* the next */
+    char (*rooms)[TFT_FRAME_TEXT]; /* owned: (columns) */
     const char *path;
     uint32_t number;
     size_t times[TFT_TIME_COLUMNS_MAX], id, columns[TFT_INPUTS_MAX];
@@ -32,6 +36,58 @@ static enum halay_status no_memory(struct tft_collector *c)
 {
     halay_error(c->log, "no memory for the table");
     return HALAY_ERR_NO_MEMORY;
+}
+
+/* ---- what a file and a frame have in common ---- */
+
+static size_t column_count(const struct source *s)
+{
+    return s->frame ? s->frame->column_count : tft_csv_columns(s->csv);
+}
+
+static const char *column_name(const struct source *s, size_t column)
+{
+    return s->frame ? s->frame->columns[column].name : tft_csv_column_name(s->csv, column);
+}
+
+/* For messages: of a frame's first row 1. */
+static size_t row_number(const struct source *s)
+{
+    return s->frame ? s->frame_row : tft_csv_row(s->csv);
+}
+
+static struct tft_place place_of(const struct tft_collector *c, const struct source *s)
+{
+    return tft_rows_place(c, s->number, row_number(s));
+}
+
+static enum halay_status find_column(struct tft_collector *c, const struct source *s, const char *pattern,
+                                     size_t *column)
+{
+    return s->frame ? tft_frame_find_column(c->log, s->frame, pattern, column)
+                    : tft_csv_find_column(s->csv, pattern, column);
+}
+
+/* Is a cell read as a number, without its text? */
+static int is_number(const struct source *s, size_t column)
+{
+    return s->frame && tft_frame_is_number(s->frame, column);
+}
+
+static enum halay_status next_row(struct source *s, char ***fields, int *end)
+{
+    if (!s->frame)
+        return tft_csv_next(s->csv, fields, end);
+    *end = s->frame_row == s->frame->rows;
+    s->frame_row += !*end;
+    *fields = NULL;
+    return HALAY_OK;
+}
+
+/* A cell of the row that was read last; fields: a file's. */
+static const char *text_of(const struct source *s, char **fields, size_t column)
+{
+    return s->frame ? tft_frame_text(s->frame, column, s->frame_row - 1, s->rooms[column]) : fields[column];
 }
 
 /* ---- entities ---- */
@@ -54,8 +110,7 @@ static enum halay_status find_entity(struct tft_collector *c, const struct sourc
     if (tft_dictionary_add(&c->ids, id, entity))
         return no_memory(c);
     if (c->ids.count > known && !is_utf8(id)) {
-        halay_error(c->log, "file '%s', row %zu: the id '%.64s' is not text in UTF-8", source->path,
-                    tft_csv_row(source->csv), id);
+        halay_error(c->log, "%s: the id '%.64s' is not text in UTF-8", place_of(c, source).text, id);
         return HALAY_ERR_FORMAT;
     }
     if (*entity == c->size) {
@@ -220,7 +275,7 @@ static int is_taken(const struct tft_collector *c, const struct source *source, 
 static enum halay_status find_entity_columns(struct tft_collector *c, struct source *source)
 {
     const char *pattern = c->schema->inputs[c->schema->targets[0]].column;
-    size_t count = tft_csv_columns(source->csv);
+    size_t count = column_count(source);
     enum halay_status status = HALAY_OK;
 
     source->wide = malloc(count * sizeof *source->wide);
@@ -229,7 +284,7 @@ static enum halay_status find_entity_columns(struct tft_collector *c, struct sou
         return no_memory(c);
     source->wide_column = c->table->column_of[c->schema->targets[0]];
     for (size_t i = 0; i < count && !status; i++) {
-        const char *name = tft_csv_column_name(source->csv, i);
+        const char *name = column_name(source, i);
         if (is_taken(c, source, i) || !*name || (strcmp(pattern, name) && fnmatch(pattern, name, 0)))
             continue;
         status = find_entity(c, source, name, &source->entities[source->wide_count]);
@@ -247,15 +302,14 @@ static void note_ignored(struct tft_collector *c, const struct source *source)
 {
     struct tft_table *t = c->table;
 
-    for (size_t i = 0; i < tft_csv_columns(source->csv); i++) {
+    for (size_t i = 0; i < column_count(source); i++) {
         int taken = is_taken(c, source, i);
         for (size_t k = 0; k < source->wide_count && !taken; k++)
             taken = source->wide[k] == i;
         if (taken)
             continue;
         size_t used = strlen(t->ignored);
-        snprintf(t->ignored + used, sizeof t->ignored - used, "%s%s", used ? ", " : "",
-                 tft_csv_column_name(source->csv, i));
+        snprintf(t->ignored + used, sizeof t->ignored - used, "%s%s", used ? ", " : "", column_name(source, i));
         t->summary.columns_ignored++;
     }
 }
@@ -267,16 +321,16 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
     enum halay_status status = HALAY_OK;
 
     if (s->id_kind == TFT_ID_COLUMN)
-        status = tft_csv_find_column(source->csv, s->id_column, &source->id);
+        status = find_column(c, source, s->id_column, &source->id);
     else if (s->id_kind == TFT_ID_FILENAME)
         status = id_from_name(c, source);
     for (size_t i = 0; i < s->time_column_count && !status; i++)
-        status = tft_csv_find_column(source->csv, s->time_columns[i], &source->times[i]);
+        status = find_column(c, source, s->time_columns[i], &source->times[i]);
     for (size_t i = 0; i < t->column_count && !status; i++)
         if ((s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0]) || !tft_rows_has_column(c, i))
             source->columns[i] = SIZE_MAX;
         else
-            status = tft_csv_find_column(source->csv, s->inputs[t->columns[i]].column, &source->columns[i]);
+            status = find_column(c, source, s->inputs[t->columns[i]].column, &source->columns[i]);
     if (!status && s->id_kind == TFT_ID_HEADER && !c->future)
         status = find_entity_columns(c, source);
     if (!status && source->number == 0 && !c->future)
@@ -289,8 +343,8 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
 static enum halay_status bad_cell(struct tft_collector *c, const struct source *source, size_t column, const char *text,
                                   const char *should)
 {
-    halay_error(c->log, "file '%s', row %zu, column '%s': '%.64s' is not %s", source->path, tft_csv_row(source->csv),
-                tft_csv_column_name(source->csv, column), text, should);
+    halay_error(c->log, "%s, column '%s': '%.64s' is not %s", place_of(c, source).text, column_name(source, column),
+                text, should);
     return HALAY_ERR_FORMAT;
 }
 
@@ -310,14 +364,14 @@ static enum halay_status read_parts(struct tft_collector *c, const struct source
 
     for (size_t i = 0; i < n; i++) {
         int64_t value;
-        const char *text = fields[source->times[i]];
+        const char *text = text_of(source, fields, source->times[i]);
         if (tft_time_parse_integer(text, &value) || value < 0 || value > 9999)
             return bad_cell(c, source, source->times[i], text, "a part of a date or time");
         parts[i] = (int)value;
     }
     if (!tft_time_from_parts(parts, n, time))
         return HALAY_OK;
-    return bad_cell(c, source, source->times[n - 1], fields[source->times[n - 1]],
+    return bad_cell(c, source, source->times[n - 1], text_of(source, fields, source->times[n - 1]),
                     "the end of a date and time that exists");
 }
 
@@ -356,25 +410,40 @@ static void keep_day(const struct tft_schema *s, struct source *source, const ch
     source->day = tft_time_day(time) * 86400;
 }
 
+/* A frame's time as a number. */
+static enum halay_status take_time(struct tft_collector *c, const struct source *source, int64_t *time, int *is_utc)
+{
+    const int64_t most = 1000000000000; /* as in a file: 12 digits */
+
+    *time = tft_frame_integer(source->frame, source->times[0], source->frame_row - 1);
+    *is_utc = c->schema->time_kind != TFT_TIME_INTEGER && source->frame->times_are_utc;
+    if (*time > -most && *time < most)
+        return HALAY_OK;
+    return bad_cell(c, source, source->times[0], text_of(source, NULL, source->times[0]),
+                    "a time in seconds since 1970, of at most 12 digits");
+}
+
 /* The time that a row gives, of the clock that it was written by or (*is_utc) of UTC. */
 static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time,
                                        int *is_utc)
 {
     const struct tft_schema *s = c->schema;
-    const char *text = fields[source->times[0]];
+    const char *text = text_of(source, fields, source->times[0]);
     char joined[256];
     size_t used = 0;
 
     if (s->time_kind == TFT_TIME_PARTS)
         return read_parts(c, source, fields, time);
+    if (source->frame && source->frame->columns[source->times[0]].kind == HALAY_TFT_TIMES)
+        return take_time(c, source, time, is_utc);
     if (s->time_kind == TFT_TIME_INTEGER)
         return tft_time_parse_integer(text, time)
                    ? bad_cell(c, source, source->times[0], text, "a whole number of at most 12 digits")
                    : HALAY_OK;
     if (s->time_column_count > 1) {
         for (size_t i = 0; i < s->time_column_count && used < sizeof joined; i++)
-            used +=
-                (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? " " : "", fields[source->times[i]]);
+            used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? " " : "",
+                                     text_of(source, fields, source->times[i]));
         text = joined;
     }
     if (same_day(source, text, time))
@@ -390,13 +459,15 @@ static enum halay_status read_row_time(struct tft_collector *c, struct source *s
 
 /* One cell of the table's column k. */
 static enum halay_status read_cell(struct tft_collector *c, const struct source *source, size_t k, size_t column,
-                                   const char *text, double *value)
+                                   char **fields, double *value)
 {
     const struct tft_input *input = &c->schema->inputs[c->table->columns[k]];
+    const int is_direct = is_number(source, column) && !input->is_category;
+    const char *text = is_direct ? "" : text_of(source, fields, column);
     size_t number;
 
-    *value = NAN;
-    if (is_missing(c->schema, text))
+    *value = is_direct ? tft_frame_number(source->frame, column, source->frame_row - 1) : NAN;
+    if (is_direct ? isnan(*value) : (source->frame && !*text) || is_missing(c->schema, text))
         return HALAY_OK;
     if (input->is_category) {
         struct tft_dictionary *names = &c->table->dictionaries[k];
@@ -408,12 +479,13 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
         *value = (double)number;
         return HALAY_OK;
     }
-    if (!tft_number_parse(text, c->schema->decimal, value))
+    if (!is_direct && !tft_number_parse(text, c->schema->decimal, value))
         return bad_cell(c, source, column, text, "a number (what means \"no value\" is listed in 'csv: missing')");
     if (!(fabs(*value) <= FLT_MAX))
-        return bad_cell(c, source, column, text, "within what a model can hold, at most 3.4e38 in magnitude");
+        return bad_cell(c, source, column, text_of(source, fields, column),
+                        "within what a model can hold, at most 3.4e38 in magnitude");
     if (*value < 0 && input->role == TFT_INPUT_WEIGHT)
-        return bad_cell(c, source, column, text, "a weight: 0 or more");
+        return bad_cell(c, source, column, text_of(source, fields, column), "a weight: 0 or more");
     return HALAY_OK;
 }
 
@@ -459,7 +531,7 @@ static enum halay_status take_cells(struct tft_collector *c, const struct source
 
     for (size_t k = 0; k < source->wide_count && !status; k++) {
         size_t column = source->wide[k];
-        status = read_cell(c, source, source->wide_column, column, fields[column], &values[source->wide_column]);
+        status = read_cell(c, source, source->wide_column, column, fields, &values[source->wide_column]);
         if (!status)
             status = give_row(c, source->entities[k], row, values, outside);
     }
@@ -489,7 +561,7 @@ static enum halay_status take_moment(struct tft_collector *c, struct source *sou
 static enum halay_status take_row(struct tft_collector *c, struct source *source, char **fields)
 {
     const struct tft_schema *s = c->schema;
-    struct tft_row row = { .file = source->number & INT32_MAX, .line = (uint32_t)tft_csv_row(source->csv) };
+    struct tft_row row = { .file = source->number & INT32_MAX, .line = (uint32_t)row_number(source) };
     double values[TFT_INPUTS_MAX];
     int skipped = 0;
     enum halay_status status = take_moment(c, source, fields, &row, &skipped);
@@ -502,38 +574,59 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
         return HALAY_OK;
     for (size_t k = 0; k < c->table->column_count && !status; k++)
         if (source->columns[k] != SIZE_MAX)
-            status = read_cell(c, source, k, source->columns[k], fields[source->columns[k]], &values[k]);
+            status = read_cell(c, source, k, source->columns[k], fields, &values[k]);
         else
             values[k] = NAN;
     if (status)
         return status;
     if (s->id_kind == TFT_ID_HEADER && !c->future)
         return take_cells(c, source, fields, &row, values, outside);
-    if (s->id_kind == TFT_ID_COLUMN && !*fields[source->id])
+    if (s->id_kind == TFT_ID_COLUMN && !*text_of(source, fields, source->id))
         return bad_cell(c, source, source->id, "", "an id");
     /* A wide table's future: one series, "", for all entities. */
     if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX)
         status =
-            find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? fields[source->id] : source->file_id, &source->entity);
+            find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? text_of(source, fields, source->id) : source->file_id,
+                        &source->entity);
     return status ? status : give_row(c, source->entity, &row, values, outside);
+}
+
+struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line)
+{
+    struct tft_place place;
+
+    snprintf(place.text, sizeof place.text, c->frame ? "%.500s, row %zu" : "file '%.500s', row %zu",
+             c->paths->list[file], line);
+    return place;
+}
+
+static enum halay_status open_frame(struct tft_collector *c, struct source *source)
+{
+    enum halay_status status = tft_frame_check(c->log, source->frame);
+
+    source->rooms = calloc(source->frame->column_count + 1, sizeof *source->rooms);
+    return !status && !source->rooms ? no_memory(c) : status;
 }
 
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
 {
-    struct source source = { .path = c->paths->list[file], .number = (uint32_t)file, .entity = SIZE_MAX };
+    struct source source = {
+        .frame = c->frame, .path = c->paths->list[file], .number = (uint32_t)file, .entity = SIZE_MAX
+    };
     char **fields;
     int end = 0;
-    enum halay_status status = tft_csv_open(c->log, source.path, c->schema->separator, &source.csv);
+    enum halay_status status =
+        c->frame ? open_frame(c, &source) : tft_csv_open(c->log, source.path, c->schema->separator, &source.csv);
 
-    if (status)
-        return status;
-    status = find_columns(c, &source);
+    if (!status)
+        status = find_columns(c, &source);
     while (!status && !end) {
-        status = tft_csv_next(source.csv, &fields, &end);
+        status = next_row(&source, &fields, &end);
         if (!status && !end)
             status = take_row(c, &source, fields);
     }
     tft_csv_close(source.csv);
+    free(source.rooms);
     free(source.wide);
     free(source.entities);
     c->table->summary.files++;

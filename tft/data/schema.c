@@ -13,14 +13,38 @@
 #include "tft/model/tft.h"
 #include <regex.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const tft_split_names[] = { "train", "valid", "test", NULL };
+
+/* An expander of repeats such as glibc's copies what is repeated: `(((a{9}){9}){9})` is 729 times a, and 75 plus signs
+ * in a row fill all memory. Their product bounds the copies. */
+#define REPEATS_MAX 10000
+
+static int repeats_too_much(const char *pattern)
+{
+    size_t copies = 1;
+
+    for (const char *at = pattern; *at && copies <= REPEATS_MAX; at++)
+        if (strchr("*+?", *at))
+            copies *= 2;
+        else if (*at == '{') {
+            const char *most = at + 1 + strspn(at + 1, "0123456789");
+            most = *most == ',' ? most + 1 : at + 1;
+            size_t times = strtoul(most, NULL, 10), least = strtoul(at + 1, NULL, 10);
+            times = times > least ? times : least;
+            copies *= times > REPEATS_MAX ? REPEATS_MAX + 1 : times + 1;
+        }
+    return copies > REPEATS_MAX;
+}
 
 static enum halay_status check_pattern(const struct tft_where *w, const char *pattern)
 {
     regex_t regex;
 
+    if (repeats_too_much(pattern))
+        return tft_where_wrong(w, "pattern", "a regular expression whose repeats multiply to 10000 at most");
     if (regcomp(&regex, pattern, REG_EXTENDED))
         return tft_where_wrong(w, "pattern", "a regular expression");
     size_t groups = regex.re_nsub;
@@ -448,18 +472,39 @@ enum halay_status tft_schema_init(struct halay_log *log, const char *where, json
     return HALAY_OK;
 }
 
-enum halay_status tft_schema_load(struct halay_log *log, const char *path, struct tft_schema *schema)
+static enum halay_status parse_text(struct halay_log *log, const char *text, json_t **document)
 {
-    char where[256];
-    json_t *document;
-    enum halay_status status = halay_document_load(log, path, NULL, &document);
+    const char *given = text ? text : "";
+    const int is_json = given[strspn(given, " \t\r\n")] == '{';
+
+    return halay_document_parse(log, "schema", given, strlen(given), is_json, NULL, document);
+}
+
+enum halay_status tft_schema_document(struct halay_log *log, const char *path, const char *text,
+                                      char where[TFT_SCHEMA_WHERE], json_t **document)
+{
+    enum halay_status status = path ? halay_document_load(log, path, NULL, document) : parse_text(log, text, document);
 
     if (status)
         return status;
-    snprintf(where, sizeof where, "schema '%.200s'", path);
-    status = tft_schema_take_files(log, path, document);
+    snprintf(where, TFT_SCHEMA_WHERE, path ? "schema '%.200s'" : "schema", path);
+    status = tft_schema_take_files(log, path ? path : "./schema", *document);
     if (!status)
-        status = tft_schema_init(log, where, document, schema);
+        return HALAY_OK;
+    json_decref(*document);
+    *document = NULL;
+    return status;
+}
+
+enum halay_status tft_schema_load(struct halay_log *log, const char *path, struct tft_schema *schema)
+{
+    char where[TFT_SCHEMA_WHERE];
+    json_t *document;
+    enum halay_status status = tft_schema_document(log, path, NULL, where, &document);
+
+    if (status)
+        return status;
+    status = tft_schema_init(log, where, document, schema);
     json_decref(document);
     return status;
 }

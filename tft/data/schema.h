@@ -153,6 +153,11 @@ enum halay_status tft_schema_init(struct halay_log *log, const char *where, json
 /* The same from a file. Files that it names (holidays) are found from its folder, and their contents are put into the
  * document. */
 enum halay_status tft_schema_load(struct halay_log *log, const char *path, struct tft_schema *schema);
+/* The document alone, from a file or, if path is NULL, from text: JSON if that begins with a brace, YAML otherwise,
+ * whose files are found from the present folder. `where` is for messages about it. */
+enum { TFT_SCHEMA_WHERE = 256 };
+enum halay_status tft_schema_document(struct halay_log *log, const char *path, const char *text,
+                                      char where[TFT_SCHEMA_WHERE], json_t **document);
 void tft_schema_fini(struct tft_schema *schema);
 
 /* First moment of a split's targets (the previous split's end), INT64_MIN for the first. */
@@ -161,6 +166,11 @@ int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split s
 /* What targets leave to training: the sum of TFT_LEVELS_WINDOW (`per: auto`) and TFT_LEVELS_SEASON (`relative_to:
  * auto`); 0: nothing. */
 int tft_schema_open_levels(const struct tft_schema *schema);
+/* Is the `per` of an input (a target's or its lag's) left open? */
+int tft_schema_is_open(const struct tft_schema *schema, size_t input);
+/* Have them as one possibility, TFT_LEVELS_CHOSEN + what is chosen, or open again (0): in the struct, not in the
+ * document. */
+void tft_schema_try(struct tft_schema *schema, int levels);
 /* Choose for all of them, TFT_LEVELS_CHOSEN + what is chosen, in the struct and in the document. HALAY_ERR_NO_MEMORY
  * is not logged. */
 enum halay_status tft_schema_choose(struct tft_schema *schema, int levels);

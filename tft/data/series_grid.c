@@ -190,21 +190,19 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
 
     tft_schema_print_row_time(g->c->schema, row->time, moment, sizeof moment);
     tft_schema_print_time(g->c->schema, g->series->start, start, sizeof start);
-    halay_error(g->c->log, "file '%s', row %u: %s is not a whole number of steps after the first moment of '%s', %s",
-                g->c->paths->list[row->file], row->line, moment, g->series->id, start);
+    halay_error(g->c->log, "%s: %s is not a whole number of steps after the first moment of '%s', %s",
+                tft_rows_place(g->c, row->file, row->line).text, moment, g->series->id, start);
     return HALAY_ERR_FORMAT;
 }
 
 static enum halay_status doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
 {
-    const struct tft_paths *paths = g->c->paths;
     char moment[40];
 
     tft_schema_print_row_time(g->c->schema, a->time, moment, sizeof moment);
-    halay_error(g->c->log,
-                "file '%s', row %u: '%s' has a second row for %s (the first: file '%s', row %u); set 'duplicates' to "
-                "choose one",
-                paths->list[b->file], b->line, g->series->id, moment, paths->list[a->file], a->line);
+    halay_error(g->c->log, "%s: '%s' has a second row for %s (the first: %s); set 'duplicates' to choose one",
+                tft_rows_place(g->c, b->file, b->line).text, g->series->id, moment,
+                tft_rows_place(g->c, a->file, a->line).text);
     return HALAY_ERR_FORMAT;
 }
 
@@ -374,7 +372,7 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     tft_schema_print_time(g->c->schema, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment,
                           sizeof moment);
     if (line)
-        snprintf(where, sizeof where, "file '%.500s', row %u", g->c->paths->list[line->file], line->line);
+        snprintf(where, sizeof where, "%s", tft_rows_place(g->c, line->file, line->line).text);
     halay_error(g->c->log, "%s: '%s' has no value for input '%s' (column '%s') at %s; %s", where, g->series->id,
                 input->name, input->column, moment, why);
     return HALAY_ERR_FORMAT;

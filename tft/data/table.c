@@ -80,13 +80,21 @@ static enum halay_status complete_entities(struct tft_collector *c)
     return status;
 }
 
-static enum halay_status read_files(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
-                                    size_t path_count, int future, struct tft_spill *spill, struct tft_table *table)
+static enum halay_status read_rows(struct halay_log *log, const struct tft_schema *schema,
+                                   const struct tft_table_source *source, int future, struct tft_spill *spill,
+                                   struct tft_table *table)
 {
     struct tft_paths expanded = { 0 };
+    const struct tft_paths frame = { &(char *){ source->frame ? (char *)source->frame->name : NULL }, 1 };
     struct tft_table t = { .spill = spill };
-    struct tft_collector c = { .log = log, .schema = schema, .paths = &expanded, .table = &t, .future = future };
-    enum halay_status status = tft_paths_expand(log, paths, path_count, schema->files, &expanded);
+    struct tft_collector c = { .log = log,
+                               .schema = schema,
+                               .paths = source->frame ? &frame : &expanded,
+                               .frame = source->frame,
+                               .table = &t,
+                               .future = future };
+    enum halay_status status =
+        source->frame ? HALAY_OK : tft_paths_expand(log, source->paths, source->path_count, schema->files, &expanded);
 
     choose_columns(schema, &t);
     t.dictionaries = calloc(t.column_count, sizeof *t.dictionaries);
@@ -94,7 +102,7 @@ static enum halay_status read_files(struct halay_log *log, const struct tft_sche
         halay_error(log, "no memory for the table");
         status = HALAY_ERR_NO_MEMORY;
     }
-    for (size_t i = 0; i < expanded.count && !status; i++)
+    for (size_t i = 0; i < c.paths->count && !status; i++)
         status = tft_rows_collect(&c, i);
     if (!status)
         status = complete_entities(&c);
@@ -113,23 +121,23 @@ static enum halay_status read_files(struct halay_log *log, const struct tft_sche
     return status;
 }
 
+enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_schema *schema,
+                                      const struct tft_table_source *source, struct tft_spill *spill,
+                                      struct tft_table *table)
+{
+    return read_rows(log, schema, source, 0, spill, table);
+}
+
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table)
 {
-    return read_files(log, schema, paths, path_count, 0, NULL, table);
-}
-
-enum halay_status tft_table_read_spilled(struct halay_log *log, const struct tft_schema *schema,
-                                         const char *const *paths, size_t path_count, struct tft_spill *spill,
-                                         struct tft_table *table)
-{
-    return read_files(log, schema, paths, path_count, 0, spill, table);
+    return read_rows(log, schema, &(struct tft_table_source){ paths, path_count, NULL }, 0, NULL, table);
 }
 
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
-                                        const char *const *paths, size_t path_count, struct tft_table *table)
+                                        const struct tft_table_source *source, struct tft_table *table)
 {
-    return read_files(log, schema, paths, path_count, 1, NULL, table);
+    return read_rows(log, schema, source, 1, NULL, table);
 }
 
 static enum halay_status extend(struct tft_series *s, size_t more, size_t columns)

@@ -11,6 +11,7 @@
 #define HALAY_TFT_TABLE_H
 
 #include "tft/data/dictionary.h"
+#include "tft/data/frame.h"
 #include "tft/data/schema.h"
 #include "tft/data/spill.h"
 #include <stdint.h>
@@ -70,20 +71,27 @@ struct tft_table {
     struct tft_table_summary summary;
 };
 
+/* Where rows come from: files, or a frame. */
+struct tft_table_source {
+    const char *const *paths; /* or folders: the files in them that match the schema's `files` */
+    size_t path_count;
+    const struct tft_frame *frame; /* NULL: the files */
+};
+
 /*
- * Read files by a schema. paths may name folders: the files in them that match the schema's `files`. Errors name file,
- * row and column; on error nothing is held.
+ * Read rows by a schema, errors name file, row and column; on error nothing is held. spill (may be NULL): for a table
+ * that may be larger than memory; borrowed until the table, and data made from it, end.
  */
+enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_schema *schema,
+                                      const struct tft_table_source *source, struct tft_spill *spill,
+                                      struct tft_table *table);
+/* The same of files. */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
-/* The same of a table that may be larger than memory; spill is borrowed until the table, and data made from it, end. */
-enum halay_status tft_table_read_spilled(struct halay_log *log, const struct tft_schema *schema,
-                                         const char *const *paths, size_t path_count, struct tft_spill *spill,
-                                         struct tft_table *table);
-/* The same for files of the future: id, time and known inputs. Other columns may be absent, and are neither read nor
+/* The same for the future: id, time and known inputs. Other columns may be absent, and are neither read nor
  * filled. A wide table's future is that of all entities, a series without a name. */
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
-                                        const char *const *paths, size_t path_count, struct tft_table *table);
+                                        const struct tft_table_source *source, struct tft_table *table);
 /* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);

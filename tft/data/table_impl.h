@@ -6,6 +6,7 @@
 #ifndef HALAY_TFT_TABLE_IMPL_H
 #define HALAY_TFT_TABLE_IMPL_H
 
+#include "tft/data/frame.h"
 #include "tft/data/paths.h"
 #include "tft/data/table.h"
 
@@ -36,7 +37,8 @@ struct tft_rows {
 struct tft_collector {
     struct halay_log *log;
     const struct tft_schema *schema;
-    const struct tft_paths *paths;
+    const struct tft_paths *paths; /* of a frame its name alone */
+    const struct tft_frame *frame; /* NULL: files */
     struct tft_table *table;
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
@@ -45,7 +47,13 @@ struct tft_collector {
     int future;  /* only known inputs are read; other columns may be absent */
 };
 
-/* Read one file of the list into the collector. */
+/* "file 'x.csv', row 7", for messages. */
+struct tft_place {
+    char text[600];
+};
+struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line);
+
+/* Read one file of the list, or the frame, into the collector. */
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
 
 /* An entity's rows, all of them, in memory. */

@@ -76,10 +76,22 @@ static enum halay_status choose_series(struct tft_explanation *e)
                                             .values = calloc(count + 1, sizeof *s->values),
                                             .distances = calloc(count + 1, sizeof *s->distances) };
         e->series_count++;
-        if (!s->values || !s->distances)
+        if (!s->values || !s->distances || tft_single_init(&e->layout, &e->reader, &s->farthest))
             return no_memory(e);
     }
     return HALAY_OK;
+}
+
+/* Single forecasts to keep. */
+static enum halay_status choose_singles(struct tft_explanation *e)
+{
+    if (tft_single_init(&e->layout, &e->reader, &e->worst) || tft_single_init(&e->layout, &e->reader, &e->best) ||
+        tft_single_init(&e->layout, &e->reader, &e->asked))
+        return no_memory(e);
+    e->asked_number = SIZE_MAX;
+    if (!e->request->single)
+        return HALAY_OK;
+    return tft_single_find(e->inference->log, &e->windows, e->request->single, &e->asked_number);
 }
 
 void tft_explanation_fini(struct tft_explanation *e)
@@ -88,7 +100,11 @@ void tft_explanation_fini(struct tft_explanation *e)
     for (size_t k = 0; k < TFT_EXPLAIN_SERIES; k++) {
         free(e->series[k].values);
         free(e->series[k].distances);
+        tft_single_fini(&e->series[k].farthest);
     }
+    tft_single_fini(&e->worst);
+    tft_single_fini(&e->best);
+    tft_single_fini(&e->asked);
     free(e->memory);
     free(e->bins);
     free(e->entities);
@@ -113,19 +129,13 @@ static enum halay_status take_nothing(void *arg, size_t position, const struct t
     return HALAY_OK;
 }
 
-/* Of each window its mean weights, and after them its distance. */
 static void measure(void *arg, const struct tft_forecast_granule *granule)
 {
     struct tft_explanation *e = arg;
-    const struct tft_weight_reader *r = &e->reader;
-    const struct tft_weights *w = tft_weight_reader_read(r, granule);
+    const struct tft_weights *w = tft_weight_reader_read(&e->reader, granule);
 
-    for (size_t b = 0; b < granule->batch->B; b++) {
-        float *more = granule->more + b * granule->stride;
-        struct tft_window window = tft_gather_window(granule->gather, (size_t)granule->batch->position + b);
-        tft_weight_means(r, w, granule->batch, b, more);
-        more[r->all] = (float)tft_weight_sums_distance(&e->sums, window.entity, w, b);
-    }
+    for (size_t b = 0; b < granule->batch->B; b++)
+        tft_single_measure(&e->layout, &e->sums, w, granule, b);
 }
 
 /* Where the windows of `binned` (row 0) or of a period (from row 1 on) are counted. */
@@ -178,18 +188,42 @@ static double mean_target(const struct tft_data *d, const struct tft_window *w)
     return n ? sum / (double)n : NAN;
 }
 
+/* Put a window into the list of the farthest, if it is one of them. */
+static void note_distance(struct tft_explanation *e, const struct tft_window *window, double distance)
+{
+    size_t at = e->farthest_count;
+
+    e->distances[tft_share_bin((float)distance)]++;
+    while (at > 0 && distance > e->farthest[at - 1].distance)
+        at--;
+    if (at == TFT_FARTHEST)
+        return;
+    e->farthest_count += e->farthest_count < TFT_FARTHEST;
+    memmove(e->farthest + at + 1, e->farthest + at, (e->farthest_count - at - 1) * sizeof *e->farthest);
+    e->farthest[at] = (struct tft_far){ *window, distance };
+}
+
+/* number: the window's among all. */
+static void keep_singles(struct tft_explanation *e, size_t number, const struct tft_window *window, const float *p)
+{
+    double error = tft_single_error(&e->inference->data, &e->inference->run.config.quantiles, window, p);
+
+    tft_single_offer(&e->worst, &e->layout, &e->sums, window, p, error);
+    tft_single_offer(&e->best, &e->layout, &e->sums, window, p, -error);
+    if (number == e->asked_number)
+        tft_single_offer(&e->asked, &e->layout, &e->sums, window, p, 0);
+}
+
 static enum halay_status take_window(void *arg, size_t position, const struct tft_window *window, const float *p)
 {
     struct tft_explanation *e = arg;
     const struct tft_data *d = &e->inference->data;
-    const struct tft_model_config *c = config_of(e);
-    const float *means = p + c->D * d->schema.target_count * c->quantile_count;
-    double distance = (double)means[e->reader.all];
+    const float *means = p + e->layout.means;
+    double distance = (double)p[e->layout.distance];
     int64_t moment = tft_data_time(d, window->entity, window->origin);
     double part = ((double)moment - (double)e->begin) / ((double)e->end - (double)e->begin + 1);
     size_t period = (size_t)(part * TFT_EXPLAIN_PERIODS);
 
-    (void)position;
     if (window->entity != e->binned)
         end_entity(e, window->entity);
     add_window(&e->entities[window->entity], e->bins, e, means, distance);
@@ -199,8 +233,11 @@ static enum halay_status take_window(void *arg, size_t position, const struct tf
         if (s->entity == window->entity && s->count < s->room) {
             s->values[s->count] = mean_target(d, window);
             s->distances[s->count++] = distance;
+            tft_single_offer(&s->farthest, &e->layout, &e->sums, window, p, distance);
         }
     }
+    note_distance(e, window, distance);
+    keep_singles(e, e->before + position, window, p);
     tft_explain_tables_window(e, window, means, distance);
     return HALAY_OK;
 }
@@ -220,6 +257,7 @@ static enum halay_status explain_entities(struct tft_explanation *e, struct tft_
     size_t n = choose_entities(e, add, first, count);
 
     choose_entities(e, see, first, count);
+    e->before = see->gather.base;
     tft_weight_sums_begin(&e->sums, first, count);
     enum halay_status status = tft_forecast(add, n, take_nothing, NULL);
     if (!status)
@@ -245,7 +283,7 @@ static enum halay_status explain_all(struct tft_explanation *e)
     enum halay_status status = tft_inference_forecaster(s, &e->windows, 0, &add);
 
     if (!status)
-        status = tft_inference_forecaster(s, &e->windows, e->reader.all + 1, &see);
+        status = tft_inference_forecaster(s, &e->windows, e->layout.end - e->layout.forecast, &see);
     add.look = add_weights;
     see.look = measure;
     add.look_arg = see.look_arg = e;
@@ -319,8 +357,13 @@ enum halay_status tft_explanation_init(struct tft_inference *s, const struct tft
         status = tft_weight_sums_init(s->log, &e->reader, s->data.entity_count, &e->sums);
     if (!status)
         status = make_room(e);
-    if (!status)
+    if (!status) {
+        e->layout = tft_single_layout_of(&e->reader,
+                                         config_of(e)->D * s->data.schema.target_count * config_of(e)->quantile_count);
         status = choose_series(e);
+    }
+    if (!status)
+        status = choose_singles(e);
     if (!status)
         status = tft_explain_tables_open(e);
     if (!status) {

@@ -11,7 +11,8 @@
 #define HALAY_TFT_EXPLAIN_H
 
 #include "tft/data/output_file.h"
-#include "tft/explain/weight_sums.h"
+#include "tft/explain/shares.h"
+#include "tft/explain/singles.h"
 #include "tft/score/inference.h"
 
 /* A window belongs to another regime if its attention is farther than this from its entity's mean: the published
@@ -19,12 +20,14 @@
 #define TFT_REGIME_DISTANCE .3
 
 enum { TFT_EXPLAIN_PERIODS = 48, TFT_EXPLAIN_SERIES = 4, TFT_EXPLAIN_QUANTILES = 3 }; /* .1, .5, .9 */
+enum { TFT_FARTHEST = 10 };
 
 struct tft_explain_request {
     struct tft_window_choice windows; /* the stride is set */
     double distance;                  /* from which a window belongs to another regime */
     int has_occlusion;
     const char *tables; /* folder for CSV files; NULL: none. Rank 0 writes */
+    const char *single; /* "ENTITY,TIME": a forecast to explain beside the best and the worst; NULL: none */
 };
 
 /* What the windows of an entity, or of a part of the time, have in common. */
@@ -39,6 +42,13 @@ struct tft_explained_series {
     size_t entity, count, room;
     double *values;    /* owned: (count) mean of the first target over the horizon; NAN if none was measured */
     double *distances; /* owned: (count) */
+    struct tft_single farthest;
+};
+
+/* A window among those whose attention is farthest from the mean. */
+struct tft_far {
+    struct tft_window window;
+    double distance;
 };
 
 struct tft_explanation {
@@ -50,11 +60,18 @@ struct tft_explanation {
     double *memory;                 /* owned: of the next two's means */
     int64_t *bins;                  /* owned: (1 + periods, reader.all, TFT_SHARE_BINS) of `binned`, of each period */
     size_t binned;                  /* the entity whose windows come */
+    size_t before;                  /* windows before those that come */
     struct tft_explained *entities; /* owned: (entities) */
     struct tft_explained periods[TFT_EXPLAIN_PERIODS]; /* parts of the time between the first and the last origin */
     int64_t begin, end;                                /* moments of these */
     struct tft_explained_series series[TFT_EXPLAIN_SERIES];
     size_t series_count;
+    int64_t distances[TFT_SHARE_BINS]; /* of all windows */
+    struct tft_far farthest[TFT_FARTHEST];
+    size_t farthest_count;
+    struct tft_single_layout layout; /* of a window's numbers */
+    struct tft_single worst, best, asked;
+    size_t asked_number;     /* the window that the request names; SIZE_MAX: it names none */
     double *q_risk;          /* owned: (1 + model's variables, quantiles) of the forecasts, and without each variable */
     struct tft_output table; /* windows.csv, while it is written */
 };
@@ -66,6 +83,12 @@ void tft_explanation_fini(struct tft_explanation *explanation);
 
 /* All numbers but the single windows' and the whole of attention: a new reference; NULL if there is no memory. */
 json_t *tft_explanation_json(const struct tft_explanation *explanation);
+
+/* In words, how far the weights may be believed, of what that has under "occlusion"; empty without a correlation. */
+void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size);
+
+/* What tft_explanation_json made, as a table for people. The stream's owner checks its errors. */
+void tft_explanation_print(FILE *to, const json_t *json);
 
 /* Variables of past and future by their place in the model: the mean weight over a window's steps, where a variable
  * that a part does not have weighs nothing there; static ones: the mean weight. (model's variables) */

@@ -11,19 +11,6 @@ size_t tft_explain_file_more(const struct tft_weight_reader *r)
     return r->all + r->T;
 }
 
-/* Sample b's attention; 0 at lags that its window does not reach. */
-static void read_lags(const struct tft_weight_reader *r, const struct tft_weights *w, size_t b, size_t length,
-                      float *lags)
-{
-    for (size_t lag = 0; lag < r->T; lag++) {
-        double sum = 0;
-        size_t first = lag > length ? lag - length : 0; /* the first step of the horizon that sees so far back */
-        for (size_t h = first; h < r->D; h++)
-            sum += tft_weight_attention(r, w, b, h, r->E + h - lag);
-        lags[lag] = first < r->D ? (float)(sum / (double)(r->D - first)) : 0;
-    }
-}
-
 void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule)
 {
     const struct tft_explain_file *f = arg;
@@ -33,7 +20,7 @@ void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule
     for (size_t b = 0; b < granule->batch->B; b++) {
         float *more = granule->more + b * granule->stride;
         tft_weight_means(r, w, granule->batch, b, more);
-        read_lags(r, w, b, granule->batch->lengths[b], more + r->all);
+        tft_weight_lags(r, w, granule->batch, b, more + r->all);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The explanation as CSV: importance.csv (of each input, of all steps and of each), attention.csv
- * (of each head from each step of the horizon) and windows.csv (each forecast), which is written as the windows come.
+ * The explanation as CSV: importance.csv (of each input, of all steps and of each), attention.csv (of each head, and of
+ * all, from each step of the horizon) and windows.csv (each forecast), which is written as the windows come.
  */
 #include "tft/data/paths.h"
 #include "tft/explain/explain.h"
@@ -61,6 +61,16 @@ void tft_explain_tables_window(struct tft_explanation *e, const struct tft_windo
     fputc('\n', e->table.file);
 }
 
+/* The end of a line. bins NULL: there are none. */
+static void write_percentiles(FILE *file, const int64_t *bins)
+{
+    if (bins)
+        fprintf(file, ",%.6g,%.6g,%.6g\n", tft_share_quantile(bins, .1), tft_share_quantile(bins, .5),
+                tft_share_quantile(bins, .9));
+    else
+        fprintf(file, ",,,\n");
+}
+
 /* Step 0 is the origin, as in the page: the last one whose values a forecast knows. */
 static void write_input(const struct tft_explanation *e, FILE *file, int choice, size_t j)
 {
@@ -69,17 +79,19 @@ static void write_input(const struct tft_explanation *e, FILE *file, int choice,
 
     fprintf(file, "%s,", tft_part_names[choice]);
     tft_write_field(file, name);
-    fprintf(file, ",all,%zu,%.6g,%.6g,%.6g,%.6g\n", e->windows.count, tft_explanation_mean(e, choice, j),
-            tft_share_quantile(bins, .1), tft_share_quantile(bins, .5), tft_share_quantile(bins, .9));
+    fprintf(file, ",all,%zu,%.6g", e->windows.count, tft_explanation_mean(e, choice, j));
+    write_percentiles(file, bins);
     for (size_t t = 0; choice != TFT_CHOICE_STATIC && t < tft_weight_steps(&e->reader, choice); t++) {
         int64_t n = tft_weight_sums_windows(&e->sums, choice, t);
         if (!n)
             continue;
         fprintf(file, "%s,", tft_part_names[choice]);
         tft_write_field(file, name);
-        fprintf(file, ",%ld,%lld,%.6g,,,\n",
-                choice == TFT_CHOICE_HISTORY ? (long)t - (long)e->reader.E + 1 : (long)t + 1, (long long)n,
-                tft_weight_sums_mean(&e->sums, choice, t, j));
+        fprintf(file, ",%ld,%lld,%.6g", choice == TFT_CHOICE_HISTORY ? (long)t - (long)e->reader.E + 1 : (long)t + 1,
+                (long long)n, tft_weight_sums_mean(&e->sums, choice, t, j));
+        write_percentiles(file, choice == TFT_CHOICE_FUTURE
+                                    ? e->sums.future_bins + (t * e->reader.V[choice] + j) * TFT_SHARE_BINS
+                                    : NULL);
     }
 }
 
@@ -97,6 +109,22 @@ static enum halay_status write_importance(const struct tft_explanation *e)
     return tft_output_commit(&out);
 }
 
+/* From a step of the horizon, of a head, or (heads) of all together. bins: (T, TFT_SHARE_BINS), or NULL. */
+static void write_attention_of(const struct tft_explanation *e, FILE *file, size_t h, size_t head, const int64_t *bins)
+{
+    const struct tft_weight_reader *r = &e->reader;
+    char name[24] = "all";
+
+    if (head < r->heads)
+        snprintf(name, sizeof name, "%zu", head + 1);
+    for (size_t t = 0; t <= r->E + h; t++)
+        if (e->sums.seen[t]) {
+            fprintf(file, "%zu,%s,%ld,%zu,%.6g", h + 1, name, (long)t - (long)r->E + 1, r->E + h - t,
+                    tft_weight_sums_attention(&e->sums, head, h, t));
+            write_percentiles(file, bins ? bins + t * TFT_SHARE_BINS : NULL);
+        }
+}
+
 static enum halay_status write_attention(const struct tft_explanation *e)
 {
     const struct tft_weight_reader *r = &e->reader;
@@ -105,13 +133,14 @@ static enum halay_status write_attention(const struct tft_explanation *e)
 
     if (status)
         return status;
-    fputs("horizon,head,step,lag,mean\n", out.file);
-    for (size_t h = 0; h < r->D; h++)
+    fputs("horizon,head,step,lag,mean,p10,p50,p90\n", out.file);
+    for (size_t h = 0, k = 0; h < r->D; h++) {
         for (size_t head = 0; head < r->heads; head++)
-            for (size_t t = 0; t <= r->E + h; t++)
-                if (e->sums.seen[t])
-                    fprintf(out.file, "%zu,%zu,%ld,%zu,%.6g\n", h + 1, head + 1, (long)t - (long)r->E + 1, r->E + h - t,
-                            tft_share_mean(e->sums.attention[(head * r->D + h) * r->T + t], e->sums.seen[t]));
+            write_attention_of(e, out.file, h, head, NULL);
+        int is_shown = k < e->sums.shown && tft_weight_sums_shown(&e->sums, k) == h;
+        write_attention_of(e, out.file, h, r->heads, is_shown ? e->sums.shown_bins + k * r->T * TFT_SHARE_BINS : NULL);
+        k += (size_t)is_shown;
+    }
     return tft_output_commit(&out);
 }
 

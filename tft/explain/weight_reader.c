@@ -84,3 +84,27 @@ void tft_weight_means(const struct tft_weight_reader *r, const struct tft_weight
     mean_of_rows(w->history + ((b + 1) * r->E - length) * past, length, past, means + statics);
     mean_of_rows(w->future + b * r->D * future, r->D, future, means + statics + past);
 }
+
+void tft_weight_lags(const struct tft_weight_reader *r, const struct tft_weights *w, const struct tft_batch *batch,
+                     size_t b, float *lags)
+{
+    size_t length = batch->lengths[b];
+
+    for (size_t lag = 0; lag < r->T; lag++) {
+        double sum = 0;
+        size_t first = lag > length ? lag - length : 0; /* the first step of the horizon that sees so far back */
+        for (size_t h = first; h < r->D; h++)
+            sum += tft_weight_attention(r, w, b, h, r->E + h - lag);
+        lags[lag] = first < r->D ? (float)(sum / (double)(r->D - first)) : 0;
+    }
+}
+
+void tft_weight_places(const struct tft_weight_reader *r, const struct tft_weights *w, size_t b, float *places)
+{
+    for (size_t t = 0; t < r->T; t++) {
+        double sum = 0;
+        for (size_t h = 0; h < r->D; h++)
+            sum += tft_weight_attention(r, w, b, h, t);
+        places[t] = (float)(sum / (double)r->D);
+    }
+}

@@ -35,6 +35,13 @@ const struct tft_weights *tft_weight_reader_read(const struct tft_weight_reader 
 /* Sample b's mean weight of each variable over its steps: (all), static, past, future. */
 void tft_weight_means(const struct tft_weight_reader *reader, const struct tft_weights *weights,
                       const struct tft_batch *batch, size_t b, float *means);
+/* Sample b's attention by lag, (T): to what lies so many steps before the forecast step, mean over the heads and the
+ * steps of the horizon that see so far back; 0 at lags that its window does not reach. */
+void tft_weight_lags(const struct tft_weight_reader *reader, const struct tft_weights *weights,
+                     const struct tft_batch *batch, size_t b, float *lags);
+/* Sample b's attention to each step of the window, (T), mean over the heads and the horizon. */
+void tft_weight_places(const struct tft_weight_reader *reader, const struct tft_weights *weights, size_t b,
+                       float *places);
 /* Sample b's attention of step h of the horizon to step t of the window, mean over the heads. */
 static inline double tft_weight_attention(const struct tft_weight_reader *reader, const struct tft_weights *weights,
                                           size_t b, size_t h, size_t t)

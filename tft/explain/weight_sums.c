@@ -25,8 +25,9 @@ static size_t lay_totals(struct tft_weight_sums *s)
         s->steps[choice] = take(s, &used, tft_weight_steps(r, choice) * r->V[choice]);
         s->bins[choice] = take(s, &used, r->V[choice] * TFT_SHARE_BINS);
     }
+    s->future_bins = take(s, &used, r->D * r->V[TFT_CHOICE_FUTURE] * TFT_SHARE_BINS);
     s->attention = take(s, &used, r->heads * r->D * r->T);
-    s->lag_bins = take(s, &used, (r->E + 1) * TFT_SHARE_BINS);
+    s->shown_bins = take(s, &used, s->shown * r->T * TFT_SHARE_BINS);
     s->seen = take(s, &used, r->T);
     s->windows = take(s, &used, 1);
     return used;
@@ -37,7 +38,8 @@ enum halay_status tft_weight_sums_init(struct halay_log *log, const struct tft_w
 {
     size_t one = reader->D * reader->T;
 
-    *s = (struct tft_weight_sums){ .reader = reader };
+    *s = (struct tft_weight_sums){ .reader = reader,
+                                   .shown = reader->D < TFT_HORIZONS_SHOWN ? reader->D : TFT_HORIZONS_SHOWN };
     pthread_mutex_init(&s->lock, NULL); /* default attributes: cannot fail here */
     s->total_count = lay_totals(s);
     s->most = ENTITY_BYTES / sizeof *s->of_entities / one;
@@ -78,8 +80,11 @@ static void add_selection(struct tft_weight_sums *s, int choice, const real *row
     for (size_t t = from; t < steps; t++)
         for (size_t j = 0; j < V; j++) {
             float share = (float)rows[t * V + j];
+            size_t bin = tft_share_bin(share);
             s->steps[choice][t * V + j] += tft_share_fixed(share);
-            s->bins[choice][j * TFT_SHARE_BINS + tft_share_bin(share)]++;
+            s->bins[choice][j * TFT_SHARE_BINS + bin]++;
+            if (choice == TFT_CHOICE_FUTURE)
+                s->future_bins[(t * V + j) * TFT_SHARE_BINS + bin]++;
         }
 }
 
@@ -96,8 +101,12 @@ static void add_attention(struct tft_weight_sums *s, const struct tft_weights *w
         s->attention[i] += tft_share_fixed((float)of_heads[i]);
     for (size_t i = 0; i < one; i++)
         of_entity[i] += tft_share_fixed((float)tft_weight_attention(r, w, b, i / r->T, i % r->T));
-    for (size_t lag = 0; lag <= length; lag++)
-        s->lag_bins[lag * TFT_SHARE_BINS + tft_share_bin((float)tft_weight_attention(r, w, b, 0, r->E - lag))]++;
+    for (size_t k = 0; k < s->shown; k++) {
+        size_t h = tft_weight_sums_shown(s, k);
+        for (size_t t = r->E - length; t <= r->E + h; t++)
+            s->shown_bins[(k * r->T + t) * TFT_SHARE_BINS +
+                          tft_share_bin((float)tft_weight_attention(r, w, b, h, t))]++;
+    }
     of_entity[one]++;
 }
 
@@ -149,17 +158,20 @@ enum halay_status tft_weight_sums_join(struct tft_weight_sums *s, struct halay_c
 }
 
 double tft_weight_sums_distance(const struct tft_weight_sums *s, size_t entity, const struct tft_weights *weights,
-                                size_t b)
+                                size_t b, size_t length)
 {
     const struct tft_weight_reader *r = s->reader;
     const double *roots = s->roots + (entity - s->first) * r->D * r->T;
     double sum = 0;
 
     for (size_t h = 0; h < r->D; h++) {
-        double common = 0;
-        for (size_t t = 0; t < r->T; t++)
-            common += roots[h * r->T + t] * sqrt(tft_weight_attention(r, weights, b, h, t));
-        sum += sqrt(fmax(0, 1 - common));
+        double common = 0, seen = 0;
+        for (size_t t = r->E - length; t < r->T; t++) {
+            double root = roots[h * r->T + t];
+            common += root * sqrt(tft_weight_attention(r, weights, b, h, t));
+            seen += root * root;
+        }
+        sum += sqrt(fmax(0, 1 - common / sqrt(seen)));
     }
     return sum / (double)r->D;
 }
@@ -167,6 +179,36 @@ double tft_weight_sums_distance(const struct tft_weight_sums *s, size_t entity, 
 int64_t tft_weight_sums_windows(const struct tft_weight_sums *s, int choice, size_t t)
 {
     return choice == TFT_CHOICE_HISTORY ? s->seen[t] : *s->windows;
+}
+
+size_t tft_weight_sums_shown(const struct tft_weight_sums *s, size_t k)
+{
+    return s->shown > 1 ? k * (s->reader->D - 1) / (s->shown - 1) : 0;
+}
+
+double tft_weight_sums_attention(const struct tft_weight_sums *s, size_t head, size_t h, size_t t)
+{
+    const struct tft_weight_reader *r = s->reader;
+    size_t heads = head < r->heads ? 1 : r->heads, first = head < r->heads ? head : 0;
+    int64_t sum = 0;
+
+    for (size_t i = first; i < first + heads; i++)
+        sum += s->attention[(i * r->D + h) * r->T + t];
+    return tft_share_mean(sum, s->seen[t]) / (double)heads;
+}
+
+void tft_weight_sums_usual(const struct tft_weight_sums *s, size_t entity, float *lags)
+{
+    const struct tft_weight_reader *r = s->reader;
+    const double *roots = s->roots + (entity - s->first) * r->D * r->T;
+
+    for (size_t lag = 0; lag < r->T; lag++) {
+        size_t first = lag > r->E ? lag - r->E : 0;
+        double sum = 0;
+        for (size_t h = first; h < r->D; h++)
+            sum += pow(roots[h * r->T + r->E + h - lag], 2);
+        lags[lag] = first < r->D ? (float)(sum / (double)(r->D - first)) : 0;
+    }
 }
 
 double tft_weight_sums_mean(const struct tft_weight_sums *s, int choice, size_t t, size_t j)

@@ -12,6 +12,8 @@
 #include "tft/explain/weight_reader.h"
 #include <pthread.h>
 
+enum { TFT_HORIZONS_SHOWN = 8 };
+
 struct tft_weight_sums {
     const struct tft_weight_reader *reader; /* borrowed */
     pthread_mutex_t lock;                   /* guards all sums */
@@ -19,8 +21,10 @@ struct tft_weight_sums {
     size_t total_count;
     int64_t *steps[TFT_CHOICES]; /* (1, E or D; V) */
     int64_t *bins[TFT_CHOICES];  /* (V, TFT_SHARE_BINS) of all steps */
+    int64_t *future_bins;        /* (D, V, TFT_SHARE_BINS) of the future's selection, of each step */
     int64_t *attention;          /* (heads, D, T) */
-    int64_t *lag_bins;           /* (E + 1, TFT_SHARE_BINS) of the horizon's first step: by lag, mean over the heads */
+    size_t shown;                /* steps of the horizon whose attention has percentiles */
+    int64_t *shown_bins;         /* (shown, T, TFT_SHARE_BINS) of these, mean over the heads */
     int64_t *seen;               /* (T) windows that have a step */
     int64_t *windows;            /* (1) */
 
@@ -48,12 +52,20 @@ enum halay_status tft_weight_sums_join(struct tft_weight_sums *sums, struct hala
 int64_t tft_weight_sums_windows(const struct tft_weight_sums *sums, int choice, size_t t);
 double tft_weight_sums_mean(const struct tft_weight_sums *sums, int choice, size_t t, size_t j);
 
+/* The horizon's step (from 0) that is number k of those shown: the first, the last, and some between. */
+size_t tft_weight_sums_shown(const struct tft_weight_sums *sums, size_t k);
+/* Mean attention from step h of the horizon to step t of the window, over the windows that have it; of a head, or
+ * (heads) of all together. */
+double tft_weight_sums_attention(const struct tft_weight_sums *sums, size_t head, size_t h, size_t t);
+
 /*
  * How far the attention of sample b, mean over the heads, is from its entity's mean, both distributions over the
  * window's steps: the mean over the horizon of sqrt(1 - sum of sqrt(p q)), from 0 (the same) to 1 (nothing in common).
- * The entity's batch has ended.
+ * length: the window's past; of a mean that goes back farther, what it can see. The entity's batch has ended.
  */
 double tft_weight_sums_distance(const struct tft_weight_sums *sums, size_t entity, const struct tft_weights *weights,
-                                size_t b);
+                                size_t b, size_t length);
+/* An entity's mean attention by lag, (T), as tft_weight_lags has a window's. Its batch has ended. */
+void tft_weight_sums_usual(const struct tft_weight_sums *sums, size_t entity, float *lags);
 
 #endif

@@ -322,6 +322,11 @@ enum halay_status tft_torch_check(struct halay_log *log, enum tft_torch_format f
                     names[format], names[format]);
         return HALAY_ERR_ARGUMENT;
     }
+    if (config->loss != TFT_LOSS_QUANTILES) {
+        halay_error(log, "%s's model forecasts quantiles, this one has 'loss: %s'; train with 'loss: quantiles'",
+                    names[format], tft_loss_words[config->loss]);
+        return HALAY_ERR_ARGUMENT;
+    }
     return format == TFT_TORCH_NVIDIA ? torch_check_nvidia(log, config, schema)
                                       : torch_check_pytorch_forecasting(log, config);
 }

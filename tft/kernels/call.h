@@ -125,6 +125,20 @@ static inline void kernel_rows_put(struct queue *queue, const real *x, const int
     kernels_of(queue)->rows_put(queue, x, codes, R, W, table);
 }
 
+static inline void kernel_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R,
+                                     struct sparse shape, real *to)
+{
+    assert(shape.most && shape.W && to && (!R || (codes && reals_apart(x, R * shape.W, to, 1))));
+    kernels_of(queue)->sparse_put(queue, x, codes, R, shape, to);
+}
+
+static inline void kernel_sparse_add(struct queue *queue, const real *x, struct sparse shape, real *to)
+{
+    assert(shape.most && shape.W);
+    assert(reals_apart(x, sparse_reals(shape.most, shape.W), to, sparse_reals(shape.most, shape.W)));
+    kernels_of(queue)->sparse_add(queue, x, shape, to);
+}
+
 static inline void kernel_outer(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y)
 {
     assert(R && W && reals_apart(x, R, y, R * W) && reals_apart(wb, 2 * W, y, R * W));
@@ -346,18 +360,20 @@ static inline void kernel_ascending_backward(struct queue *queue, const real *p,
     kernels_of(queue)->ascending_backward(queue, p, R, Q, O, d_p);
 }
 
-static inline void kernel_quantile_loss(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p)
+static inline void kernel_loss(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p)
 {
-    size_t n = run->D * run->B * run->Q * run->O;
+    size_t n = run->D * run->B * run->P * run->O;
 
-    assert(n && run->quantiles && run->y && run->w && loss && (!d_p || reals_apart(run->p, n, d_p, n)));
+    assert(n && run->y && run->w && loss && (!d_p || reals_apart(run->p, n, d_p, n)));
+    assert(run->loss == TFT_LOSS_QUANTILES ? run->quantiles != NULL : run->P == tft_loss_outputs(run->loss, 0));
+    assert(!tft_loss_is_distribution(run->loss) || (run->offsets && run->units));
     (void)n;
-    kernels_of(queue)->quantile_loss(queue, run, loss, d_p);
+    kernels_of(queue)->loss(queue, run, loss, d_p);
 }
 
-static inline void kernel_samples_first(struct queue *queue, const struct quantiles_run *run, real *y)
+static inline void kernel_samples_first(struct queue *queue, const struct outputs_run *run, real *y)
 {
-    size_t n = run->D * run->B * run->Q * run->O;
+    size_t n = run->D * run->B * run->P * run->O;
 
     assert(n && reals_apart(run->p, n, y, n));
     (void)n;
@@ -375,6 +391,19 @@ static inline void kernel_adam(struct queue *queue, const struct adam_run *run, 
 {
     assert(n && gradient && (!run->squares || run->count) && reals_apart(m, n, v, n) && reals_apart(m, n, p, n));
     kernels_of(queue)->adam(queue, run, gradient, n, m, v, p);
+}
+
+static inline void kernel_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum)
+{
+    assert(shape.most && shape.W && x && sum);
+    kernels_of(queue)->sparse_squares(queue, x, shape, sum);
+}
+
+static inline void kernel_sparse_adam(struct queue *queue, const struct adam_run *run, const real *gradient,
+                                      struct sparse shape, real *m, real *v, real *p)
+{
+    assert(shape.most && shape.W && gradient && (!run->squares || run->count) && m && v && p);
+    kernels_of(queue)->sparse_adam(queue, run, gradient, shape, m, v, p);
 }
 
 #endif

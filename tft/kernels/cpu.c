@@ -138,6 +138,8 @@ static const struct kernels table = {
     .shared_rows_spread = cpu_shared_rows_spread,
     .rows_take = cpu_rows_take,
     .rows_put = cpu_rows_put,
+    .sparse_put = cpu_sparse_put,
+    .sparse_add = cpu_sparse_add,
     .outer = cpu_outer,
     .outer_add = cpu_outer_add,
     .outer_sum = cpu_outer_sum,
@@ -164,10 +166,12 @@ static const struct kernels table = {
     .attention_scratch = cpu_attention_scratch,
     .ascending = cpu_ascending,
     .ascending_backward = cpu_ascending_backward,
-    .quantile_loss = cpu_quantile_loss,
+    .loss = cpu_loss,
     .samples_first = cpu_samples_first,
     .squares = cpu_squares,
     .adam = cpu_adam,
+    .sparse_squares = cpu_sparse_squares,
+    .sparse_adam = cpu_sparse_adam,
 };
 
 const struct kernels *tft_kernels_cpu(void)

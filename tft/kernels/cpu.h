@@ -98,11 +98,20 @@ void cpu_take_codes(struct queue *queue, const struct column *column, const int3
 size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *rows);
 void cpu_shared_rows_spread(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows);
 
+/* cpu_sparse.c */
+void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to);
+void cpu_sparse_add(struct queue *queue, const real *x, struct sparse shape, real *to);
+void cpu_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum);
+void cpu_sparse_adam(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,
+                     real *m, real *v, real *p);
+
+/* cpu_loss.c */
+void cpu_loss(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p);
+
 /* cpu_outputs.c */
 void cpu_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
 void cpu_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
-void cpu_quantile_loss(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p);
-void cpu_samples_first(struct queue *queue, const struct quantiles_run *run, real *y);
+void cpu_samples_first(struct queue *queue, const struct outputs_run *run, real *y);
 void cpu_squares(struct queue *queue, const real *x, size_t n, double *sum);
 void cpu_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
               real *p);

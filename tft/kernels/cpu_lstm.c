@@ -87,8 +87,8 @@ void cpu_lstm(struct queue *queue, const struct lstm_run *run)
         cpu_multiply(queue, matrix_of(run->h + before, H), matrix_of(run->u, 4 * H), B, 4 * H, H, added(gates, 4 * H));
         step(gates, run->c + before, B, H, run->c + after, run->h + after);
         if (run->padding) {
-            pass_state(run->padding, t, B, H, run->h + before, run->h + after);
-            pass_state(run->padding, t, B, H, run->c + before, run->c + after);
+            pass_state(run->padding, run->first + t, B, H, run->h + before, run->h + after);
+            pass_state(run->padding, run->first + t, B, H, run->c + before, run->c + after);
         }
     }
 }
@@ -99,8 +99,10 @@ void cpu_lstm_backward(struct queue *queue, const struct lstm_run *run, const st
     real *u_t = d->scratch;                                   /* (4 H, H): U transposed */
     real *kept_h = u_t + 4 * H * H, *kept_c = kept_h + B * H; /* (B, H) */
 
-    transpose(run->u, H, 4 * H, u_t);
-    cpu_keep(queue, matrix_of(u_t, H), 4 * H, H);
+    if (!d->goes_on) {
+        transpose(run->u, H, 4 * H, u_t);
+        cpu_keep(queue, matrix_of(u_t, H), 4 * H, H);
+    }
     for (size_t t = run->S; t-- > 0;) {
         size_t before = t * B * H, after = before + B * H;
         real *gates = run->gates + 4 * before;
@@ -111,14 +113,15 @@ void cpu_lstm_backward(struct queue *queue, const struct lstm_run *run, const st
         }
         step_backward(gates, run->c + before, run->c + after, d->d_h, d->d_out + before, B, H, d->d_c);
         if (run->padding)
-            zero_padded(run->padding, t, B, 4 * H, gates);
+            zero_padded(run->padding, run->first + t, B, 4 * H, gates);
         cpu_multiply(queue, matrix_of(gates, 4 * H), matrix_of(u_t, H), B, H, 4 * H, written(d->d_h, H));
         if (run->padding) {
-            pass_state(run->padding, t, B, H, kept_h, d->d_h);
-            pass_state(run->padding, t, B, H, kept_c, d->d_c);
+            pass_state(run->padding, run->first + t, B, H, kept_h, d->d_h);
+            pass_state(run->padding, run->first + t, B, H, kept_c, d->d_c);
         }
     }
-    cpu_forget(queue);
+    if (!run->first)
+        cpu_forget(queue);
 }
 
 size_t cpu_lstm_scratch(size_t S, size_t B, size_t H)

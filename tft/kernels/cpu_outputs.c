@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quantiles, their loss, and the optimizer.
+ * Quantiles that cannot cross, the outputs' order, and the optimizer.
  *
  * Ascending quantiles: o_q moves p_q and all above it, with slope sigmoid(o_q) = 1 - e^(p_(q-1) - p_q): what forward
  * wrote over o is enough.
@@ -9,16 +9,11 @@
 #include "tft/kernels/vector.h"
 #include <float.h>
 
-static real softplus(real x)
-{
-    return (real)((x > 0 ? (double)x : 0) + log1p(exp(-fabs((double)x))));
-}
-
 void cpu_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o)
 {
     for (size_t r = 0; r < R; r++)
         for (size_t k = O; k < Q * O; k++)
-            o[r * Q * O + k] = o[r * Q * O + k - O] + softplus(o[r * Q * O + k]);
+            o[r * Q * O + k] = o[r * Q * O + k - O] + (real)tft_softplus((double)o[r * Q * O + k]);
 }
 
 void cpu_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p)
@@ -34,45 +29,15 @@ void cpu_ascending_backward(struct queue *queue, const real *p, size_t R, size_t
     }
 }
 
-/* d loss / d forecast of a target that is `above` the forecast; a NaN stays one. */
-static double slope_of(double above, double quantile)
+void cpu_samples_first(struct queue *queue, const struct outputs_run *run, real *y)
 {
-    if (above > 0)
-        return -quantile;
-    return above < 0 ? 1 - quantile : above;
-}
-
-void cpu_quantile_loss(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p)
-{
-    size_t Q = run->Q, O = run->O, B = run->B, D = run->D;
-    double sum = 0;
-
-    for (size_t t = 0; t < D; t++)
-        for (size_t b = 0; b < B; b++)
-            for (size_t q = 0; q < Q; q++)
-                for (size_t o = 0; o < O; o++) {
-                    size_t at = (t * B + b) * Q * O + q * O + o, target = (b * D + t) * O + o;
-                    double weight = (double)run->w[target], above, slope;
-
-                    /* A masked target may hold anything, a NaN too. */
-                    above = weight == 0 ? 0 : (double)run->y[target] - (double)run->p[at];
-                    slope = slope_of(above, run->quantiles[q]);
-                    sum -= weight == 0 ? 0 : weight * slope * above;
-                    if (d_p)
-                        d_p[at] = weight == 0 ? 0 : (real)(weight * slope * run->scale);
-                }
-    *loss = sum * run->scale;
-}
-
-void cpu_samples_first(struct queue *queue, const struct quantiles_run *run, real *y)
-{
-    size_t Q = run->Q, O = run->O, B = run->B, D = run->D;
+    size_t P = run->P, O = run->O, B = run->B, D = run->D;
 
     for (size_t b = 0; b < B; b++)
         for (size_t t = 0; t < D; t++)
             for (size_t o = 0; o < O; o++)
-                for (size_t q = 0; q < Q; q++)
-                    y[((b * D + t) * O + o) * Q + q] = run->p[(t * B + b) * Q * O + q * O + o];
+                for (size_t k = 0; k < P; k++)
+                    y[((b * D + t) * O + o) * P + k] = run->p[(t * B + b) * P * O + k * O + o];
 }
 
 TFT_VECTOR static double sum_of_squares(const real *x, size_t n)

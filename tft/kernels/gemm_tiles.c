@@ -15,34 +15,43 @@ struct factors {
     size_t row, step, ldb, depth;
 };
 
+/* Multiplies as many of the rows as its tile has, at least one; how many. */
 struct kernel {
-    void (*tile)(const struct factors *f, size_t rows, struct target c);
-    size_t rows, columns;
+    size_t (*tile)(const struct factors *f, size_t rows, struct target c);
+    size_t columns;
 };
 
-/* Rows that are not there are computed like the last one and not stored. */
-#define DEFINE_TILE(name, attributes, bytes, ROWS)                                                    \
-    typedef real name##_vector __attribute__((vector_size(bytes), aligned(sizeof(real)), may_alias)); \
-    attributes static void name(const struct factors *f, size_t rows, struct target c)                \
-    {                                                                                                 \
-        name##_vector sum[ROWS][2] = { 0 };                                                           \
-        const real *a[ROWS], *b = f->b;                                                               \
-        for (size_t r = 0; r < ROWS; r++)                                                             \
-            a[r] = f->a + (r < rows ? r : rows - 1) * f->row;                                         \
-        for (size_t k = 0; k < f->depth; k++, b += f->ldb) {                                          \
-            const name##_vector *in = (const name##_vector *)b;                                       \
-            for (size_t r = 0; r < ROWS; r++) {                                                       \
-                sum[r][0] += a[r][k * f->step] * in[0];                                               \
-                sum[r][1] += a[r][k * f->step] * in[1];                                               \
-            }                                                                                         \
-        }                                                                                             \
-        for (size_t r = 0; r < ROWS && r < rows; r++)                                                 \
-            for (size_t i = 0; i < 2; i++) {                                                          \
-                name##_vector *to = (name##_vector *)(c.data + r * c.ld) + i;                         \
-                if (c.add)                                                                            \
-                    sum[r][i] += *to;                                                                 \
-                *to = sum[r][i];                                                                      \
-            }                                                                                         \
+/* name_of: `rows` rows, a constant where it is called, so that sums and loops are registers. */
+#define DEFINE_TILE(name, attributes, bytes, ROWS)                                                           \
+    typedef real name##_vector __attribute__((vector_size(bytes), aligned(sizeof(real)), may_alias));        \
+    attributes static inline                                                                                 \
+        __attribute__((always_inline)) void name##_of(const struct factors *f, size_t rows, struct target c) \
+    {                                                                                                        \
+        name##_vector sum[MOST_ROWS][2] = { 0 };                                                             \
+        const real *a = f->a, *b = f->b;                                                                     \
+        const size_t row = f->row, step = f->step, ldb = f->ldb;                                             \
+        for (size_t k = f->depth; k-- > 0; a += step, b += ldb) {                                            \
+            const name##_vector *in = (const name##_vector *)b, b0 = in[0], b1 = in[1];                      \
+            _Pragma("GCC unroll 8") for (size_t r = 0; r < rows; r++)                                        \
+            {                                                                                                \
+                sum[r][0] += a[r * row] * b0;                                                                \
+                sum[r][1] += a[r * row] * b1;                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("GCC unroll 8") for (size_t r = 0; r < rows; r++)                                            \
+        {                                                                                                    \
+            name##_vector *to = (name##_vector *)(c.data + r * c.ld);                                        \
+            to[0] = sum[r][0] + (c.add ? to[0] : (name##_vector){ 0 });                                      \
+            to[1] = sum[r][1] + (c.add ? to[1] : (name##_vector){ 0 });                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    attributes static size_t name(const struct factors *f, size_t rows, struct target c)                     \
+    {                                                                                                        \
+        if (rows >= ROWS)                                                                                    \
+            return name##_of(f, ROWS, c), ROWS;                                                              \
+        if (rows >= ROWS / 2)                                                                                \
+            return name##_of(f, ROWS / 2, c), ROWS / 2;                                                      \
+        return name##_of(f, 1, c), 1;                                                                        \
     }
 
 DEFINE_TILE(tile_plain, , 16, 4)
@@ -64,13 +73,13 @@ size_t tft_gemm_vector(void)
 
 static struct kernel kernel_of(size_t vector)
 {
-    void (*tile)(const struct factors *f, size_t rows, struct target c) = tile_plain;
+    size_t (*tile)(const struct factors *f, size_t rows, struct target c) = tile_plain;
 
 #ifdef TFT_HAVE_CLONES
     if (vector > 16)
         tile = vector == 64 ? tile_v4 : tile_v3;
 #endif
-    return (struct kernel){ tile, vector == 64 ? 8 : 4, 2 * vector / sizeof(real) };
+    return (struct kernel){ tile, 2 * vector / sizeof(real) };
 }
 
 /* Columns from n of rows from k of B, side by side; zeros where there are none. */
@@ -93,15 +102,14 @@ TFT_VECTOR static void pack(struct matrix b, size_t k, size_t n, size_t depth, s
 static void multiply(const struct kernel *kernel, struct factors f, size_t M, size_t columns, struct target c)
 {
     real edge[MOST_ROWS * WIDEST];
+    size_t rows;
 
-    for (size_t m = 0; m < M; m += kernel->rows, f.a += kernel->rows * f.row, c.data += kernel->rows * c.ld) {
-        size_t rows = M - m < kernel->rows ? M - m : kernel->rows;
-
+    for (size_t m = 0; m < M; m += rows, f.a += rows * f.row, c.data += rows * c.ld) {
         if (columns == kernel->columns) {
-            kernel->tile(&f, rows, c);
+            rows = kernel->tile(&f, M - m, c);
             continue;
         }
-        kernel->tile(&f, rows, written(edge, kernel->columns));
+        rows = kernel->tile(&f, M - m, written(edge, kernel->columns));
         for (size_t r = 0; r < rows; r++)
             for (size_t n = 0; n < columns; n++)
                 c.data[r * c.ld + n] = edge[r * kernel->columns + n] + (c.add ? c.data[r * c.ld + n] : 0);

@@ -27,12 +27,15 @@
 #ifndef HALAY_TFT_KERNELS_H
 #define HALAY_TFT_KERNELS_H
 
-#include "base/log.h"
 #include "tft/kernels/dropout.h"
 #include "tft/kernels/gemm.h"
+#include "tft/kernels/loss.h"
 #include "tft/kernels/real.h"
+#include "tft/kernels/sparse.h"
 #include <stddef.h>
 #include <stdint.h>
+
+struct halay_log;
 
 /* A device's own; begins with struct queue_head. */
 struct queue;
@@ -115,10 +118,11 @@ struct weigh {
     const real *xhat, *gamma, *beta; /* (R, W), (W), (W) */
 };
 
-/* An LSTM over all its steps. h and c have B rows more than steps: the first B are the initial state, so that row
- * t B + b is the state before step t. Gates stand in the order i, f, g, o. */
+/* Steps of an LSTM, all of them or some. h and c have B rows more than steps: the first B are the initial state, so
+ * that row t B + b is the state before step t. Gates stand in the order i, f, g, o. */
 struct lstm_run {
     size_t S, B, H;
+    size_t first;          /* steps before these, for padding */
     const size_t *padding; /* (B): how many of a sample's first steps do not exist; NULL: all exist. They leave the
                               state as it is, whatever is in their rows */
     const real *u;         /* (H, 4 H): the recurrent weights */
@@ -129,6 +133,7 @@ struct lstm_run {
 struct lstm_gradient {
     const real *d_out; /* (S B, H): of h after each step, from above; 0 for steps that do not exist */
     real *d_h, *d_c;   /* (B, H): in, of the last state from what follows; out, of the initial state */
+    int goes_on;       /* the last call was that of the steps after these, and left scratch as it is */
     real *scratch;     /* lstm_scratch(S, B, H) reals */
 };
 
@@ -157,14 +162,18 @@ struct attention_gradient {
     real *d_q, *d_k, *d_v; /* shaped like q, k, v */
 };
 
-/* Quantile loss (TFT equations 24 and 25): q max(y - p, 0) + (1 - q) max(p - y, 0), times the target's weight. At p = y
- * the slope is 0, between -q and 1 - q. Where the weight is 0, y may be anything, also no number. */
-struct quantiles_run {
-    size_t D, B, Q, O;
-    const double *quantiles; /* (Q), the host's */
+/* What the last layer computed, P numbers for each target, and its loss (tft/kernels/loss.h), times the target's
+ * weight. That of quantiles (TFT equations 24 and 25) is q max(y - p, 0) + (1 - q) max(p - y, 0); at p = y the slope is
+ * 0, between -q and 1 - q, and so is mae's. Where the weight is 0, y may be anything, also no number. */
+struct outputs_run {
+    size_t D, B, P, O;
+    enum tft_loss loss;
+    const double *quantiles; /* (P), the host's; quantiles only */
+    double power;            /* tweedie only */
     double scale;
-    const real *p;     /* (D B, Q O): column q O + o */
-    const real *y, *w; /* (B, D, O): samples first */
+    const real *p;               /* (D B, P O): column k O + o */
+    const real *y, *w;           /* (B, D, O): samples first */
+    const real *offsets, *units; /* (B, D, O) and (B, O); distributions only */
 };
 
 /* A column of a batch, samples first, to a variable's rows, time-major. */
@@ -247,6 +256,11 @@ struct kernels {
     /* y (R, W) = rows of a table (any, W); and table += rows of x, also where codes repeat, in their order. */
     void (*rows_take)(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
     void (*rows_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);
+    /* to = rows_put onto zeros, sparse; not more than `most` codes differ; R may be 0. And to += x, where the rows of
+     * both together are not more than `most`: the bits of sums of whole tables. */
+    void (*sparse_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape,
+                       real *to);
+    void (*sparse_add)(struct queue *queue, const real *x, struct sparse shape, real *to);
     /* y (R, W) = x (R) w (W) + b (W);  y += x w;  d_w (W) += the sum over rows of x d_y. */
     void (*outer)(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y); /* wb (2, W) */
     void (*outer_add)(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y);
@@ -301,13 +315,17 @@ struct kernels {
      * and d_p becomes d_o. */
     void (*ascending)(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
     void (*ascending_backward)(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
-    /* *loss: the sum times scale, added up in double. d_p (D B, Q O; NULL: not wanted) is written. */
-    void (*quantile_loss)(struct queue *queue, const struct quantiles_run *run, double *loss, real *d_p);
-    void (*samples_first)(struct queue *queue, const struct quantiles_run *run, real *y); /* y (B, D, O, Q) = p */
-    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);           /* *sum: in double */
+    /* *loss: the sum times scale, added up in double. d_p (D B, P O; NULL: not wanted) is written. */
+    void (*loss)(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p);
+    void (*samples_first)(struct queue *queue, const struct outputs_run *run, real *y); /* y (B, D, O, P) = p */
+    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);         /* *sum: in double */
     /* m, v and p (n each), in place. Moments below the smallest normal number become 0. */
     void (*adam)(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
                  real *p);
+    /* Both of a sparse gradient. Rows of m, v and p that it lacks stay as they are. */
+    void (*sparse_squares)(struct queue *queue, const real *x, struct sparse shape, double *sum);
+    void (*sparse_adam)(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,
+                        real *m, real *v, real *p);
 };
 
 /* Slots for so many rows. */

@@ -7,6 +7,12 @@
 
 #include "halay_types.h"
 
+#ifdef __CUDACC__
+#define TFT_ANYWHERE __host__ __device__ /* also compiled for a device */
+#else
+#define TFT_ANYWHERE
+#endif
+
 #ifdef TFT_OPAQUE /* neither readable nor writable: to check who looks at numbers (tests/build/device_memory.sh) */
 typedef struct {
     const float hidden;

@@ -23,10 +23,14 @@ void embedding_backward(const struct pass *pass, const struct embedding *layer, 
         kernel_rows_sum(pass->queue, d_xi, R, layer->W, 1, d_w + layer->W);
         return;
     }
-    kernel_rows_put(pass->queue, d_xi, codes, R, layer->W, d_w);
+    if (layer->sparse.most)
+        kernel_sparse_put(pass->queue, d_xi, codes, R, layer->sparse, d_w);
+    else
+        kernel_rows_put(pass->queue, d_xi, codes, R, layer->W, d_w);
 }
 
 void embedding_zero(const struct pass *pass, const struct embedding *layer)
 {
-    kernel_zero(pass->queue, (layer->categories ? layer->categories : 2) * layer->W, pass->g + layer->w);
+    if (!layer->sparse.most)
+        kernel_zero(pass->queue, (layer->categories ? layer->categories : 2) * layer->W, pass->g + layer->w);
 }

@@ -14,14 +14,15 @@
 
 struct embedding {
     size_t W;
-    size_t categories; /* 0: a real */
-    size_t w;          /* place of w and b, or of the table */
+    size_t categories;    /* 0: a real */
+    size_t w;             /* place of w and b, or of the table */
+    struct sparse sparse; /* of the table's gradient; most 0: it is whole */
 };
 
 /* Exactly one of x and codes is used, by kind. */
 void embedding_forward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
                        size_t R, real *xi);
-/* Always adds: the gradient's place is zeroed once a granule (embedding_zero), history and future both add. */
+/* Adds: the gradient's place is zeroed once a granule (embedding_zero). A sparse one is written: one call a granule. */
 void embedding_backward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
                         const real *d_xi, size_t R);
 void embedding_zero(const struct pass *pass, const struct embedding *layer);

@@ -26,7 +26,7 @@ static struct dropout dropout_at(const struct pass *pass, const struct glu *laye
 void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
                  const real *x, const real *bias, const real *skip, real *z)
 {
-    size_t in = layer->value.in, out = layer->value.out, at = rows.at, R = rows.R;
+    size_t in = layer->value.in, out = layer->value.out, at = rows.kept, R = rows.R;
     real *u = state->u + at * in;
     uint8_t *keep = layer->dropped ? state->keep + at * in : NULL;
     const struct masked_rows masked = {
@@ -42,7 +42,7 @@ void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_st
 void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
                const real *bias_v, const real *bias_g, const real *skip, real *z)
 {
-    size_t out = layer->value.out, at = rows.at, R = rows.R;
+    size_t out = layer->value.out, at = rows.kept, R = rows.R;
     real *y = state->xhat + at * out;
     const struct gate gate = { .R = R,
                                .W = out,
@@ -60,8 +60,8 @@ void glu_close(const struct pass *pass, const struct glu *layer, struct glu_stat
 void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, struct rows rows,
                   real *d_z, real *d_x, real *scratch)
 {
-    size_t in = layer->value.in, out = layer->value.out, at = rows.at, R = rows.R;
-    int add = at > 0;
+    size_t in = layer->value.in, out = layer->value.out, at = rows.kept, R = rows.R;
+    int add = rows.at > 0;
     const real *u = state->u + at * in;
     real *d_v = scratch, *d_g = scratch + R * out;
     const struct dropout dropout = dropout_at(pass, layer);

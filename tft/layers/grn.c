@@ -58,7 +58,7 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
 static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
                            const real *skip, real *z)
 {
-    size_t H = grn->H, out = grn->out, at = rows.at, R = rows.R;
+    size_t H = grn->H, out = grn->out, at = rows.kept, R = rows.R;
     const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
 
     kernel_product(pass->queue, matrix_of(e, H), matrix_of(folded, out), R, out, H,
@@ -71,7 +71,7 @@ static void folded_forward(const struct pass *pass, const struct grn *grn, struc
 void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
                       const real *skip, real *z)
 {
-    real *e = state->e + rows.at * grn->H, *u = state->glu.u + rows.at * grn->H;
+    real *e = state->e + rows.kept * grn->H, *u = state->glu.u + rows.kept * grn->H;
 
     kernel_elu(pass->queue, rows.R * grn->H, e);
     if (pass->folded) {
@@ -85,7 +85,7 @@ void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn
 void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
                        real *d_z, real *d_h1, real *scratch)
 {
-    const real *e = state->e + rows.at * grn->H;
+    const real *e = state->e + rows.kept * grn->H;
     real *d_h2 = scratch;
 
     glu_backward(pass, &grn->glu, &state->glu, rows, d_z, d_h2, scratch + rows.R * grn->H);
@@ -96,11 +96,11 @@ void grn_tail_backward(const struct pass *pass, const struct grn *grn, const str
 const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
                              real *normalised)
 {
-    real *skip = state->skip + rows.at * grn->out;
+    real *skip = state->skip + rows.kept * grn->out;
 
     if (grn->resample.mask == TFT_NONE)
         return skip;
-    layernorm_forward(pass, &grn->skip_norm, skip, rows.R, state->skip_inverse + rows.at, normalised);
+    layernorm_forward(pass, &grn->skip_norm, skip, rows.R, state->skip_inverse + rows.kept, normalised);
     return normalised;
 }
 
@@ -108,7 +108,7 @@ void grn_skip_backward(const struct pass *pass, const struct grn *grn, const str
                        real *d_skip)
 {
     if (grn->resample.mask != TFT_NONE)
-        layernorm_backward(pass, &grn->skip_norm, state->skip + rows.at * grn->out, state->skip_inverse + rows.at,
+        layernorm_backward(pass, &grn->skip_norm, state->skip + rows.kept * grn->out, state->skip_inverse + rows.kept,
                            rows.R, rows.at > 0, d_skip);
 }
 
@@ -120,14 +120,14 @@ void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_stat
     for (size_t at = 0; at < R; at += block_rows(pass, R)) {
         struct rows rows = block_at(pass, at, row, R);
         const real *in = x + at * grn->in, *skip = in;
-        real *h1 = state->e + at * grn->H;
+        real *h1 = state->e + rows.kept * grn->H;
 
         linear_forward(pass, &grn->dense1, in, rows.R, h1);
         if (context)
             kernel_rows_add(pass->queue, state->c, rows.R / pass->B, pass->B * grn->H, h1);
         if (grn->skip.w != TFT_NONE) {
-            linear_forward(pass, &grn->skip, in, rows.R, state->skip + at * grn->out);
-            skip = state->skip + at * grn->out;
+            linear_forward(pass, &grn->skip, in, rows.R, state->skip + rows.kept * grn->out);
+            skip = state->skip + rows.kept * grn->out;
         }
         grn_tail_forward(pass, grn, state, rows, skip, z + at * grn->out);
     }

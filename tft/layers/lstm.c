@@ -1,44 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The input's product is made for all steps at once, before them; the gradients of W, U and x are products over all
- * steps, after them.
+ * Block by block of steps: the input's product, then the steps, while its rows are near; backward, the steps, then the
+ * products that give the gradients of W, U and x. Backward's blocks are longer, since each adds to all of W and U.
  */
 #include "tft/layers/lstm.h"
 
-static struct lstm_run run_of(const struct pass *pass, const struct lstm *lstm, const struct lstm_steps *steps)
+enum { BACKWARD_BLOCKS = 2 };
+
+/* The steps from `at` on, at most `most`. Without backward, nobody reads a block's gates later: all are in the memory
+ * of the first. */
+static struct lstm_run run_of(const struct pass *pass, const struct lstm *lstm, const struct lstm_steps *steps,
+                              size_t at, size_t most)
 {
-    return (struct lstm_run){ .S = steps->S,
+    size_t before = at * pass->B * lstm->H;
+
+    return (struct lstm_run){ .S = steps->S - at < most ? steps->S - at : most,
                               .B = pass->B,
                               .H = lstm->H,
+                              .first = at,
                               .padding = steps->padding,
                               .u = pass->p + lstm->recurrent.w,
-                              .gates = steps->gates,
-                              .h = steps->h,
-                              .c = steps->c };
+                              .gates = steps->gates + (pass->g ? 4 * before : 0),
+                              .h = steps->h + before,
+                              .c = steps->c + before };
 }
 
 void lstm_forward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps)
 {
-    size_t rows = steps.S * pass->B;
-    const struct lstm_run run = run_of(pass, lstm, &steps);
+    size_t B = pass->B, block = block_rows(pass, steps.S * B) / B;
 
-    linear_forward(pass, &lstm->input, steps.x, rows, steps.gates);
-    if (lstm->recurrent.b != TFT_NONE)
-        kernel_rows_add(pass->queue, pass->p + lstm->recurrent.b, rows, 4 * lstm->H, steps.gates);
-    kernel_lstm(pass->queue, &run);
+    for (size_t at = 0; at < steps.S; at += block) {
+        const struct lstm_run run = run_of(pass, lstm, &steps, at, block);
+
+        linear_forward(pass, &lstm->input, steps.x + at * B * lstm->H, run.S * B, run.gates);
+        if (lstm->recurrent.b != TFT_NONE)
+            kernel_rows_add(pass->queue, pass->p + lstm->recurrent.b, run.S * B, 4 * lstm->H, run.gates);
+        kernel_lstm(pass->queue, &run);
+    }
 }
 
 void lstm_backward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps,
                    const struct lstm_backward *d)
 {
-    size_t rows = steps.S * pass->B;
-    const struct lstm_run run = run_of(pass, lstm, &steps);
+    size_t B = pass->B, block = BACKWARD_BLOCKS * (block_rows(pass, steps.S * B) / B);
 
-    kernel_lstm_backward(
-        pass->queue, &run,
-        &(struct lstm_gradient){ .d_out = d->d_out, .d_h = d->d_h, .d_c = d->d_c, .scratch = d->scratch });
-    linear_backward_kernel(pass, &lstm->recurrent, steps.h, steps.gates, rows, 0);
-    linear_backward(pass, &lstm->input, steps.x, steps.gates, rows, 0, d->d_x, 1);
+    for (size_t end = steps.S; end > 0; end -= end < block ? end : block) {
+        size_t at = end < block ? 0 : end - block, before = at * B * lstm->H;
+        const struct lstm_run run = run_of(pass, lstm, &steps, at, end - at);
+        int add = end < steps.S;
+
+        kernel_lstm_backward(
+            pass->queue, &run,
+            &(struct lstm_gradient){
+                .d_out = d->d_out + before, .d_h = d->d_h, .d_c = d->d_c, .goes_on = add, .scratch = d->scratch });
+        linear_backward_kernel(pass, &lstm->recurrent, run.h, run.gates, run.S * B, add);
+        linear_backward(pass, &lstm->input, steps.x + before, run.gates, run.S * B, add, d->d_x + before, 1);
+    }
     if (lstm->recurrent.b != TFT_NONE)
         kernel_copy(pass->queue, pass->g + lstm->input.b, 4 * lstm->H, pass->g + lstm->recurrent.b);
 }

@@ -56,10 +56,10 @@ static inline void pass_final(const struct pass *pass, struct span span)
 
 /* A block of a layer's rows: whole time steps. */
 struct rows {
-    size_t
-        at; /* its first row among the layer's, which a state's arrays hold; 0: gradients of parameters are written */
-    size_t row; /* the same row's number in the window (t B + b), for dropout; backward reads the mask instead */
-    size_t R;   /* how many */
+    size_t at;   /* its first row among the layer's; 0: gradients of parameters are written */
+    size_t kept; /* the place of that row in a state's arrays; 0 where every block is in the same place */
+    size_t row;  /* the same row's number in the window (t B + b), for dropout; backward reads the mask instead */
+    size_t R;    /* how many */
 };
 
 /* Rows are taken through a chain of layers in blocks of about as many as the device likes. Blocks hold whole time
@@ -80,12 +80,13 @@ static inline size_t block_rows_most(const struct kernels *kernels, size_t R, si
     return rows < R ? rows : R;
 }
 
-/* The block that begins at `at` of R rows, the first of which is the window's `row`. */
+/* The block that begins at `at` of R rows, the first of which is the window's `row`. Without backward, nobody reads a
+ * block's state later: all blocks are in the memory of the first, which stays near. */
 static inline struct rows block_at(const struct pass *pass, size_t at, size_t row, size_t R)
 {
     size_t most = block_rows(pass, R);
 
-    return (struct rows){ at, row + at, R - at < most ? R - at : most };
+    return (struct rows){ at, pass->g ? at : 0, row + at, R - at < most ? R - at : most };
 }
 
 /*

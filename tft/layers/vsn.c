@@ -17,7 +17,7 @@ static struct weigh weigh_at(const struct pass *pass, const struct vsn *vsn, con
                            .W = vsn->H,
                            .V = vsn->V,
                            .weights = state->weights + rows.at * vsn->V + j,
-                           .xhat = state->variables[j].glu.xhat + rows.at * vsn->H,
+                           .xhat = state->variables[j].glu.xhat + rows.kept * vsn->H,
                            .gamma = pass->p + norm->gamma,
                            .beta = pass->p + norm->beta };
 }
@@ -43,14 +43,30 @@ static void rank1_back(const struct pass *pass, const struct linear *layer, size
     linear_backward_input(pass, layer, sums, 2, pass->g + w, 1);
 }
 
-void vsn_layout(struct arena *arena, const struct vsn *vsn, size_t R, size_t most, struct vsn_state *state)
+/* With `recompute` one over the other. */
+static void layout_variables(struct arena *arena, const struct kernels *kernels, const struct vsn *vsn, size_t R,
+                             size_t most, struct vsn_state *state)
+{
+    size_t begin = arena->used, end = begin;
+    size_t rows = vsn->recompute ? block_rows_most(kernels, R, most) : R;
+
+    for (size_t j = 0; j < vsn->V; j++) {
+        if (vsn->recompute)
+            arena->used = begin;
+        grn_layout(arena, &vsn->variables[j], rows, most, &state->variables[j]);
+        end = arena->used > end ? arena->used : end;
+    }
+    arena->used = end;
+}
+
+void vsn_layout(struct arena *arena, const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most,
+                struct vsn_state *state)
 {
     size_t V = vsn->V, H = vsn->H, J = vsn->joint.H;
 
     state->own = arena_reals(arena, V, 2 * H);
     state->own_skip = arena_reals(arena, V, 2 * H);
-    for (size_t j = 0; j < V; j++)
-        grn_layout(arena, &vsn->variables[j], R, most, &state->variables[j]);
+    layout_variables(arena, kernels, vsn, R, most, state);
     if (vsn->single)
         return;
     state->weights = arena_reals(arena, R, V);
@@ -105,7 +121,7 @@ static void joint_add(const struct pass *pass, const struct vsn *vsn, const stru
     size_t V = vsn->V, J = vsn->joint.H;
     struct linear first = part_of(&vsn->joint.dense1, &vsn->variables[j]);
     struct linear skipping = part_of(&vsn->joint.skip, &vsn->variables[j]);
-    real *h1 = state->joint.e + rows.at * J, *skip = state->joint.skip + rows.at * V;
+    real *h1 = state->joint.e + rows.kept * J, *skip = state->joint.skip + rows.kept * V;
 
     if (input->x) {
         kernel_outer_add(pass->queue, input->x + rows.at, state->joint1 + j * 2 * J, rows.R, J, h1);
@@ -124,11 +140,11 @@ static void joint_forward(const struct pass *pass, const struct vsn *vsn, struct
     joint_base(pass, vsn, state, from);
     for (size_t at = 0; at < from.R; at += block_rows(pass, from.R)) {
         struct rows rows = block_at(pass, at, from.row, from.R);
-        real *h1 = state->joint.e + at * J;
+        real *h1 = state->joint.e + rows.kept * J;
         const real *skipped;
 
         kernel_rows_fill(pass->queue, state->base, rows.R / B, B * J, h1);
-        kernel_rows_fill(pass->queue, state->skip_base, rows.R, V, state->joint.skip + at * V);
+        kernel_rows_fill(pass->queue, state->skip_base, rows.R, V, state->joint.skip + rows.kept * V);
         for (size_t j = 0; j < V; j++)
             joint_add(pass, vsn, state, j, &from.inputs[j], rows);
         skipped = grn_skip_forward(pass, &vsn->joint, &state->joint, rows, scratch);
@@ -159,7 +175,7 @@ static const real *variable_skip(const struct pass *pass, const struct chosen *v
 {
     const struct vsn_input *input = v->input;
     size_t H = v->grn->out;
-    real *skip = v->own->skip ? v->own->skip + rows.at * H : NULL;
+    real *skip = v->own->skip ? v->own->skip + rows.kept * H : NULL;
 
     if (!skip && !input->x)
         return input->xi + rows.at * H;
@@ -180,13 +196,13 @@ static void variable_rows(const struct pass *pass, const struct chosen *v, struc
     const struct grn *grn = v->grn;
     const struct vsn_input *input = v->input;
     size_t at = rows.at, H = grn->H;
-    real *h1 = v->own->e + at * H;
+    real *h1 = v->own->e + rows.kept * H;
 
     if (grn->bare) {
-        real *sum = v->own->glu.xhat + at * grn->out;
+        real *sum = v->own->glu.xhat + rows.kept * grn->out;
 
         linear_product(pass, &grn->skip, input->xi + at * grn->in, rows.R, 0, sum, grn->out);
-        layernorm_forward(pass, &grn->glu.norm, sum, rows.R, v->own->glu.inverse + at, NULL);
+        layernorm_forward(pass, &grn->glu.norm, sum, rows.R, v->own->glu.inverse + rows.kept, NULL);
         return;
     }
     if (input->x)
@@ -194,6 +210,16 @@ static void variable_rows(const struct pass *pass, const struct chosen *v, struc
     else
         linear_forward(pass, &grn->dense1, input->xi + at * grn->in, rows.R, h1);
     grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, scratch), NULL);
+}
+
+/* The block that begins at `at`. */
+static struct rows variable_block(const struct pass *pass, const struct vsn *vsn, struct vsn_rows from, size_t at)
+{
+    struct rows rows = block_at(pass, at, from.row, from.R);
+
+    if (vsn->recompute)
+        rows.kept = 0;
+    return rows;
 }
 
 static void variable_forward(const struct pass *pass, const struct vsn *vsn, struct vsn_state *state,
@@ -212,11 +238,11 @@ static void variable_forward(const struct pass *pass, const struct vsn *vsn, str
             rank1_through(pass, &grn->skip, v.input->w, v.skipped);
     }
     for (size_t at = 0; at < from.R; at += block) {
-        struct rows rows = block_at(pass, at, from.row, from.R);
+        struct rows rows = variable_block(pass, vsn, from, at);
 
         variable_rows(pass, &v, rows, scratch);
         if (vsn->single)
-            layernorm_output(pass, &grn->glu.norm, v.own->glu.xhat + at * H, rows.R, out + at * H);
+            layernorm_output(pass, &grn->glu.norm, v.own->glu.xhat + rows.kept * H, rows.R, out + at * H);
         else
             kernel_weigh(pass->queue, weigh_at(pass, vsn, state, j, rows), j > 0, out + at * H);
     }
@@ -285,16 +311,19 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
 
     kernel_zero(pass->queue, 4 * H, sums.first);
     for (size_t at = 0; at < from.R; at += block) {
-        struct rows rows = block_at(pass, at, from.row, from.R);
+        struct rows rows = variable_block(pass, vsn, from, at);
         size_t n = rows.R, in = at * grn->in;
 
+        if (vsn->recompute)
+            variable_rows(pass, &v, rows, rest);
         if (vsn->single)
             kernel_copy(pass->queue, d_out + at * H, n * H, d_z);
         else
             kernel_weigh_backward(pass->queue, weigh_at(pass, vsn, state, j, rows), d_out + at * H, d_z,
                                   d_weights + at * V + j);
         if (grn->bare) {
-            layernorm_backward(pass, &grn->glu.norm, v.own->glu.xhat + at * H, v.own->glu.inverse + at, n, at > 0, d_z);
+            layernorm_backward(pass, &grn->glu.norm, v.own->glu.xhat + rows.kept * H, v.own->glu.inverse + rows.kept, n,
+                               at > 0, d_z);
             linear_backward(pass, &grn->skip, v.input->xi + in, d_z, n, at > 0, v.input->d_xi + in, 1);
         } else {
             variable_rows_backward(pass, &v, rows, d_z, sums, rest);

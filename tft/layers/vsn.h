@@ -17,6 +17,9 @@
  * side, and each variable's network has H outputs.
  *
  * With one variable its weight is 1 and the joint network's gradient is 0: `single` leaves it out.
+ *
+ * What the variables' networks keep for backward is most of a granule's memory, and grows with their number. With
+ * `recompute` they share the memory of one block of rows, and backward makes it again before it reads it, bit for bit.
  */
 #ifndef HALAY_TFT_VSN_H
 #define HALAY_TFT_VSN_H
@@ -27,6 +30,7 @@ struct vsn {
     size_t V, H;
     const size_t *chosen; /* (V) numbers of its variables, borrowed from the model */
     int single;
+    int recompute; /* what a variable's network keeps, a block's rows, is made again in backward */
     struct grn joint;
     struct grn *variables; /* (V), owned by the model */
 };
@@ -45,10 +49,11 @@ struct vsn_state {
     real *joint1, *joint_skip; /* (V, 2, J), (V, 2, V): [w; b] times each variable's part of the weights */
     real *own, *own_skip;      /* (V, 2, H): the same for the variables' own first layers and skips */
     struct grn_state joint;
-    struct grn_state *variables; /* (V), owned by the workspace */
+    struct grn_state *variables; /* (V), owned by the workspace; with `recompute` all in the same memory */
 };
 
-void vsn_layout(struct arena *arena, const struct vsn *vsn, size_t R, size_t most, struct vsn_state *state);
+void vsn_layout(struct arena *arena, const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most,
+                struct vsn_state *state);
 /* Reals, for both directions. */
 size_t vsn_scratch(const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most);
 

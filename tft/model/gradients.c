@@ -152,6 +152,14 @@ struct arrival {
     size_t granule;
 };
 
+static void add_gradient(struct queue *queue, const struct tft_param *p, const real *right, real *left)
+{
+    if (p->sparse.most)
+        kernel_sparse_add(queue, right, p->sparse, left);
+    else
+        kernel_add(queue, right, p->count, left);
+}
+
 /* A granule's gradient of a parameter is complete. */
 static void arrive(void *arg, size_t param)
 {
@@ -168,7 +176,7 @@ static void arrive(void *arg, size_t param)
 
         if (atomic_fetch_add(&workers->arrived[(parent - count) * table->count + param], 1) == 0)
             return;
-        kernel_add(arrival->queue, workers->blocks[right] + p->offset, p->count, workers->blocks[left] + p->offset);
+        add_gradient(arrival->queue, p, workers->blocks[right] + p->offset, workers->blocks[left] + p->offset);
         if (atomic_fetch_add(&workers->added[right], 1) + 1 == workers->living)
             give_block(workers, workers->blocks[right]);
         self = parent;
@@ -234,17 +242,21 @@ static void step_granules(void *arg, int thread)
     }
 }
 
-/* No granule: negative zeros, which change no sum, not even the sign of a zero. */
+/* No granule: no rows, or negative zeros, which change no sum, not even the sign of a zero. */
 static void step_of_none(const struct tft_workers *workers, const struct tft_step *step)
 {
     const struct tft_param_table *table = tft_model_params(workers->model);
+    struct queue *queue = tft_workspace_queue(workers->workspaces[0]);
 
     for (size_t i = table->count; i-- > 0;) {
         const struct tft_param *param = &table->params[i];
 
         if (param->dead)
             continue;
-        kernel_fill(tft_workspace_queue(workers->workspaces[0]), -0.0, param->count, step->gradients + param->offset);
+        if (param->sparse.most)
+            kernel_sparse_put(queue, NULL, NULL, 0, param->sparse, step->gradients + param->offset);
+        else
+            kernel_fill(queue, -0.0, param->count, step->gradients + param->offset);
         if (step->final)
             step->final(step->final_arg, i);
     }

@@ -64,8 +64,8 @@ struct tft_forward {
     size_t samples; /* [0, samples) are evaluated, in granules by position */
     tft_fill fill;  /* fill targets and weights too if loss is wanted */
     void *fill_arg;
-    /* Takes one granule's forecast, predictions (B, D, O, Q) scaled; from any thread, in any order. loss: sum over its
-     * unmasked targets and quantiles (not a mean), 0 if !with_loss. */
+    /* Takes what the model computed for one granule, predictions (B, D, O, P) (tft/model/outputs.h); from any thread,
+     * in any order. loss: sum over its unmasked targets and quantiles (not a mean), 0 if !with_loss. */
     enum halay_status (*take)(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
                               double loss);
     void *take_arg;

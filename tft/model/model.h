@@ -32,10 +32,10 @@ struct tft_batch {
     int32_t *cats;        /* (B, T, cats) codes; observed categories in the decoder part are never read */
     real *static_reals;   /* (B, static reals) */
     int32_t *static_cats; /* (B, static categories) */
-    real *targets;        /* (B, D, O) scaled; training only */
+    real *targets;        /* (B, D, O) for the loss: of quantiles and points (y - offset) / unit, of distributions y */
     real *weights;        /* (B, D, O) 1, or 0 for a masked target; training only; set to 1 before the callback */
-    real *offsets;        /* (B, D, O) and (B, O): a forecast is offset + unit * what the model computes; set to 0 and
-                             1 before the callback */
+    real *offsets;        /* (B, D, O) and (B, O): what makes forecasts of the model's numbers, offset + unit * number
+                             or as tft/kernels/loss.h says; set to 0 and 1 before the callback */
     real *units;
     size_t *lengths; /* (B) steps of history, 1 to E; set to E before the callback. A shorter one fills the encoder
                              part's end; what stands before it is never read. */
@@ -60,7 +60,7 @@ const struct tft_param_table *tft_model_params(const struct tft_model *model);
 size_t tft_model_param_count(const struct tft_model *model);
 /* The device that computes: parameters, gradients and all that a workspace has are in its memory. */
 const struct kernels *tft_model_kernels(const struct tft_model *model);
-/* The factor of the quantile loss: pytorch-forecasting's is a multiple of the published one. */
+/* The factor of the loss: pytorch-forecasting's is a multiple of the published one. */
 double tft_model_loss_factor(const struct tft_model *model);
 
 /* ---- one granule on one thread ---------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ struct tft_pass {
     uint64_t version;    /* while it is the same, so are the values of params, and what a workspace made of them in an
                             earlier pass is used again; 0: they may be others each time */
     uint32_t seed, step; /* of dropout: the run's seed, the optimizer's step */
-    double loss_scale;   /* the loss is the sum over unmasked targets and quantiles times this: 1 / (number of unmasked
+    double loss_scale; /* the loss is the sum over unmasked targets (and quantiles) times this: 1 / (number of unmasked
                             targets in the global batch) */
     /* Called once for each living parameter, last layers first, when this granule's gradient of it is complete. */
     void (*final)(void *arg, size_t param);
@@ -110,8 +110,9 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace);
  * parameter's gradient is *written* to its place in `gradients`. */
 void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss);
 
-/* Forward without dropout. *predictions: (B, D, O, Q), scaled, in the workspace until its next use; *loss (may be
- * NULL): sum over unmasked targets and quantiles of the quantile loss, times pass->loss_scale (needs targets). */
+/* Forward without dropout. *predictions: (B, D, O, P), of which tft_outputs_forecast makes forecasts, in the workspace
+ * until its next use; *loss (may be NULL): sum over unmasked targets (and quantiles), times pass->loss_scale (needs
+ * targets). */
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
                        double *loss);
 

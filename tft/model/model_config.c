@@ -21,6 +21,7 @@ void tft_config_defaults(struct tft_model_config *config)
     config->D = 24;
     config->quantile_count = 3;
     memcpy(config->quantiles, quantiles, sizeof quantiles);
+    config->tweedie_power = 1.5;
     config->dropout = 0.1;
     config->granule = TFT_GRANULE;
     config->hidden_continuous = 8;
@@ -87,6 +88,11 @@ size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice 
     return count;
 }
 
+size_t tft_config_outputs(const struct tft_model_config *config)
+{
+    return tft_loss_outputs(config->loss, config->quantile_count);
+}
+
 size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable)
 {
     double width;
@@ -129,6 +135,20 @@ static enum halay_status check_sizes(struct halay_log *log, const struct kernels
     return HALAY_OK;
 }
 
+static enum halay_status check_loss(struct halay_log *log, const struct tft_model_config *config)
+{
+    if (config->loss == TFT_LOSS_QUANTILES)
+        return HALAY_OK;
+    if (config->conformance != TFT_PUBLISHED || config->ascending)
+        REFUSE(
+            "another loss than quantiles is of the published model, and quantiles that cannot cross are of quantiles");
+    if (tft_loss_is_point(config->loss) && config->quantile_count != 1)
+        REFUSE("%zu quantiles: a loss of points has 1", config->quantile_count);
+    if (config->loss == TFT_LOSS_TWEEDIE && !(config->tweedie_power > 1 && config->tweedie_power < 2))
+        REFUSE("tweedie's power %g is not between 1 and 2", config->tweedie_power);
+    return HALAY_OK;
+}
+
 static enum halay_status check_variable(struct halay_log *log, const struct tft_model_config *config, size_t i)
 {
     const struct tft_variable *variable = &config->variables[i];
@@ -156,6 +176,8 @@ enum halay_status config_check(struct halay_log *log, const struct kernels *kern
     size_t roles[TFT_ROLES] = { 0 };
     enum halay_status status = check_sizes(log, kernels, config);
 
+    if (!status)
+        status = check_loss(log, config);
     if (status)
         return status;
     if (config->variable_count > TFT_VARIABLES_MAX)

@@ -171,6 +171,21 @@ static size_t reals_like(const struct tft_model_config *config, enum tft_role ro
     return count;
 }
 
+/* The table was added last. */
+static void set_sparse(struct builder *builder, const struct tft_variable *from, struct embedding *embedding)
+{
+    struct tft_param_table *table = &builder->model->table;
+    const struct tft_model_config *config = &builder->model->config;
+    size_t most;
+
+    if (builder->status || !config->sparse_rows || from->categories < config->sparse_rows ||
+        halay_mul_overflows(config->step_samples, steps_seen(builder->model, from->role), &most) || !most ||
+        most > from->categories / 4 || sparse_reals(most, embedding->W) > from->categories * embedding->W)
+        return;
+    embedding->sparse = (struct sparse){ most, embedding->W };
+    table->params[table->count - 1].sparse = embedding->sparse;
+}
+
 static void add_embedding(struct builder *builder, const struct tft_variable *from, struct embedding *embedding)
 {
     const struct tft_model_config *config = &builder->model->config;
@@ -184,6 +199,7 @@ static void add_embedding(struct builder *builder, const struct tft_variable *fr
     if (from->type == TFT_CATEGORY) {
         embedding->w = add_tensor(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
         start(builder, TABLE, from->categories, W, 0);
+        set_sparse(builder, from, embedding);
         return;
     }
     /* Kernel and bias are neighbours: together the matrix (2, W) that rank 1 wants. */
@@ -247,6 +263,15 @@ static struct grn add_joint(struct builder *builder, const char *layer, size_t V
                    builder->model->config.conformance == TFT_NVIDIA ? NULL : &site);
 }
 
+/* Whether what a selection's variables would keep of a granule is too much for each thread to have. */
+static int is_recomputed(const struct tft_model *model, size_t V)
+{
+    enum { ARRAYS = 5, MOST = 64 << 20 };
+    const struct tft_model_config *config = &model->config;
+
+    return V * ARRAYS * config->granule * config->E > MOST / sizeof(real) / config->H;
+}
+
 static void add_selection(struct builder *builder, const char *name, size_t V, const size_t *chosen, int context,
                           struct grn *networks, struct vsn *vsn)
 {
@@ -283,6 +308,7 @@ static void add_selection(struct builder *builder, const char *name, size_t V, c
         networks[j].first = width;
         width += W;
     }
+    vsn->recompute = is_recomputed(model, V);
 }
 
 static struct lstm add_lstm(struct builder *builder, const char *layer, struct span *params)
@@ -364,6 +390,14 @@ static void add_layers(struct builder *builder)
 {
     static const char *const contexts[CONTEXTS] = { "context.selection", "context.enrichment", "context.state_h",
                                                     "context.state_c" };
+    /* Other names where numbers mean something else: a run may start from one with another loss. */
+    static const char *const outputs[] = {
+        [TFT_LOSS_QUANTILES] = "quantiles", [TFT_LOSS_MAE] = "point",
+        [TFT_LOSS_MSE] = "point",           [TFT_LOSS_HUBER] = "point",
+        [TFT_LOSS_POISSON] = "poisson",     [TFT_LOSS_NEGATIVE_BINOMIAL] = "negative_binomial",
+        [TFT_LOSS_TWEEDIE] = "tweedie",     [TFT_LOSS_GAUSSIAN] = "gaussian",
+        [TFT_LOSS_STUDENT_T] = "student_t"
+    };
     struct tft_model *model = builder->model;
     size_t H = model->config.H, first;
     int gates_dropped = model->config.conformance != TFT_NVIDIA;
@@ -394,8 +428,8 @@ static void add_layers(struct builder *builder)
     model->feedforward = add_grn(builder, "feedforward", H, H, H, 0, 0, &site);
     model->output_gate = add_gate(builder, "output_gate", 0, &model->output_gate_params);
     first = model->table.count;
-    model->output =
-        add_linear(builder, "output", "quantiles", OUTPUT, H, model->columns.targets * model->config.quantile_count, 1);
+    model->output = add_linear(builder, "output", outputs[model->config.loss], OUTPUT, H,
+                               model->columns.targets * tft_config_outputs(&model->config), 1);
     model->output_params = span_from(builder, first);
 }
 

@@ -88,13 +88,13 @@ struct tft_workspace {
     real *gates, *h, *c;                     /* (T B, 4 H), (B + T B, H) */
     real *phi, *enriched;                    /* (T B, H) */
     real *attended, *gated, *fed, *last;     /* (N B, H), N queries */
-    real *output, *predictions;              /* (D B, Q O), (B, D, O, Q) */
+    real *output, *predictions;              /* (D B, P O), (B, D, O, P) */
     real *forecast;                          /* the host's predictions */
 
     real *d_static, *d_context[CONTEXTS];  /* (B, H) */
     real *d_phi, *d_enriched, *d_sequence; /* (T B, H) */
     real *d_tail, *d_tail_in;              /* (N B, H) */
-    real *d_output;                        /* (D B, Q O) */
+    real *d_output;                        /* (D B, P O) */
     real *derived, *d_derived;
     struct queue *queue; /* owned: what computes */
     uint64_t version;    /* version of the parameters that the rounded ones come from (tft/model/model.h) */

@@ -12,6 +12,7 @@
 #ifndef HALAY_TFT_PARAMS_H
 #define HALAY_TFT_PARAMS_H
 
+#include "tft/kernels/sparse.h"
 #include "tft/model/tft.h"
 
 enum { TFT_PARAM_NAME_MAX = 191, TFT_PARAM_DIMENSIONS = 3 };
@@ -33,6 +34,8 @@ struct tft_param {
     size_t shape[TFT_PARAM_DIMENSIONS]; /* a kernel is (inputs, outputs) */
     size_t offset, count;               /* in reals from the block's beginning */
     int dead;
+    struct sparse sparse; /* most 0: its gradient is a whole table; else what its place in a gradient block begins with,
+                             and the rest of the place is not touched */
     enum tft_init init;
     double spread; /* of UNIFORM and NORMAL; set when the tensor is added */
 };

@@ -7,6 +7,7 @@
  *   H  hidden size                                Q  quantiles
  *   V  variables of one selection network         O  targets
  *   R  rows: any product of time and samples      d  size of an attention head, H / heads
+ *   P  numbers that the last layer computes for a target (tft/kernels/loss.h); Q of them if they are quantiles
  *
  * Arrays are row-major and their shapes are written in comments: (T, B, H). Inside the model rows are time-major: of
  * step t and sample b, row t B + b. So a step of the LSTM, the encoder's part and the decoder's part are each one
@@ -16,12 +17,15 @@
 #ifndef HALAY_TFT_TFT_H
 #define HALAY_TFT_TFT_H
 
+#include "halay_tft.h"
+#include "tft/kernels/loss.h"
 #include "tft/kernels/real.h"
 #include <stddef.h>
 #include <stdint.h>
 
 enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8 };
-enum { TFT_STEPS_MAX = 100000 }; /* of an encoder, a horizon, a lag, a stride */
+enum { TFT_FORECAST_GRANULE = 16 };           /* of forecasts at least: they share rows and the LSTM's products */
+enum { TFT_STEPS_MAX = HALAY_TFT_STEPS_MAX }; /* of an encoder, a horizon, a lag, a stride */
 
 /* What the model knows of a variable, in the model's order. A target's past is an input, its future is not. */
 enum tft_role { TFT_STATIC = 0, TFT_OBSERVED = 1, TFT_KNOWN = 2, TFT_TARGET = 3, TFT_ROLES };
@@ -68,6 +72,8 @@ struct tft_model_config {
     size_t H, heads, E, D; /* heads divides H */
     size_t quantile_count;
     double quantiles[TFT_QUANTILES_MAX]; /* each in (0, 1), ascending */
+    enum tft_loss loss;                  /* other than quantiles: of the published model only */
+    double tweedie_power;                /* in (1, 2); of that loss only */
     double dropout;                      /* in [0, 1) */
     enum tft_conformance conformance;
     enum tft_dtype dtype;
@@ -75,6 +81,9 @@ struct tft_model_config {
     size_t granule;           /* samples of a granule, 1 to the device's granule_most (tft/kernels/kernels.h) */
     size_t variable_count;
     struct tft_variable variables[TFT_VARIABLES_MAX];
+    /* A category of at least so many rows (0: none) has a sparse gradient (tft/kernels/kernels.h) if the most samples
+     * of a rank's step touch no more than a quarter of them. */
+    size_t sparse_rows, step_samples;
     int ascending; /* nonzero: quantiles cannot cross (tft/kernels/kernels.h) */
     int plain;     /* nonzero: the published graph as it stands, without the exact savings; for tests */
 };
@@ -92,6 +101,9 @@ void tft_config_sort(struct tft_model_config *config, size_t *order);
  * numbers. Returns how many there are. */
 enum tft_choice { TFT_CHOICE_STATIC, TFT_CHOICE_HISTORY, TFT_CHOICE_FUTURE, TFT_CHOICES };
 size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice choice, size_t *variables);
+
+/* P. */
+size_t tft_config_outputs(const struct tft_model_config *config);
 
 /* How many numbers a variable's embedding has. */
 size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable);

@@ -92,11 +92,11 @@ static void layout_layers(struct arena *arena, const struct tft_model *model, st
     w->history_selection.variables = w->networks + model->statics;
     w->future_selection.variables = w->networks + model->statics + model->history_count;
     if (model->statics)
-        vsn_layout(arena, &model->static_selection, most, most, &w->static_selection);
+        vsn_layout(arena, model->kernels, &model->static_selection, most, most, &w->static_selection);
     for (size_t k = 0; k < CONTEXTS; k++)
         grn_layout(arena, &model->contexts[k], most, most, &w->contexts[k]);
-    vsn_layout(arena, &model->history_selection, E * most, most, &w->history_selection);
-    vsn_layout(arena, &model->future_selection, D * most, most, &w->future_selection);
+    vsn_layout(arena, model->kernels, &model->history_selection, E * most, most, &w->history_selection);
+    vsn_layout(arena, model->kernels, &model->future_selection, D * most, most, &w->future_selection);
     glu_layout(arena, &model->sequence_gate, T * most, &w->sequence_gate);
     grn_layout(arena, &model->enrichment, T * most, most, &w->enrichment);
     attention_layout(arena, &model->attention, most, &w->attention);
@@ -354,6 +354,8 @@ static void upload(struct tft_workspace *w)
     kernel_to_device(w->queue, from->static_cats, B * columns->static_cats * sizeof *to->static_cats, to->static_cats);
     kernel_to_device(w->queue, from->targets, targets * sizeof(real), to->targets);
     kernel_to_device(w->queue, from->weights, targets * sizeof(real), to->weights);
+    kernel_to_device(w->queue, from->offsets, targets * sizeof(real), to->offsets);
+    kernel_to_device(w->queue, from->units, B * columns->targets * sizeof(real), to->units);
     kernel_to_device(w->queue, w->host_padding, B * sizeof *w->padding, w->padding);
 }
 
@@ -433,24 +435,28 @@ static void final_timed(void *arg, size_t param)
     timed->workspace->sums_seconds += now() - begin;
 }
 
-static struct quantiles_run quantiles_of(const struct tft_workspace *workspace, const struct tft_pass *pass)
+static struct outputs_run outputs_of(const struct tft_workspace *workspace, const struct tft_pass *pass)
 {
     const struct tft_model *model = workspace->model;
 
-    return (struct quantiles_run){ .D = model->config.D,
-                                   .B = workspace->batch.B,
-                                   .Q = model->config.quantile_count,
-                                   .O = model->columns.targets,
-                                   .quantiles = model->config.quantiles,
-                                   .scale = pass->loss_scale * model->loss_factor,
-                                   .p = workspace->output,
-                                   .y = workspace->input.targets,
-                                   .w = workspace->input.weights };
+    return (struct outputs_run){ .D = model->config.D,
+                                 .B = workspace->batch.B,
+                                 .P = tft_config_outputs(&model->config),
+                                 .O = model->columns.targets,
+                                 .loss = model->config.loss,
+                                 .quantiles = model->config.quantiles,
+                                 .power = model->config.tweedie_power,
+                                 .scale = pass->loss_scale * model->loss_factor,
+                                 .p = workspace->output,
+                                 .y = workspace->input.targets,
+                                 .w = workspace->input.weights,
+                                 .offsets = workspace->input.offsets,
+                                 .units = workspace->input.units };
 }
 
 void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss)
 {
-    const struct quantiles_run run = quantiles_of(workspace, pass);
+    const struct outputs_run run = outputs_of(workspace, pass);
     struct timed_final timed = { workspace, pass };
     struct pass own = pass_of(workspace, pass, gradients);
 
@@ -458,7 +464,7 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
     own.final = final_timed;
     own.final_arg = &timed;
     model_forward(workspace, &own);
-    kernel_quantile_loss(workspace->queue, &run, workspace->loss, workspace->d_output);
+    kernel_loss(workspace->queue, &run, workspace->loss, workspace->d_output);
     workspace_clock(workspace, TFT_PART_LOSS);
     model_backward(workspace, &own);
     kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
@@ -467,18 +473,18 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
                        double *loss)
 {
-    const struct quantiles_run run = quantiles_of(workspace, pass);
+    const struct outputs_run run = outputs_of(workspace, pass);
     struct pass own = pass_of(workspace, pass, NULL);
 
     save_forecasts(workspace, pass->version, &own);
     model_forward(workspace, &own);
     if (loss) {
-        kernel_quantile_loss(workspace->queue, &run, workspace->loss, NULL);
+        kernel_loss(workspace->queue, &run, workspace->loss, NULL);
         kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
     }
     kernel_samples_first(workspace->queue, &run, workspace->predictions);
     if (workspace->forecast != workspace->predictions)
-        kernel_to_host(workspace->queue, workspace->predictions, run.B * run.D * run.O * run.Q * sizeof(real),
+        kernel_to_host(workspace->queue, workspace->predictions, run.B * run.D * run.O * run.P * sizeof(real),
                        workspace->forecast);
     *predictions = workspace->forecast;
     workspace_clock(workspace, TFT_PART_LOSS);

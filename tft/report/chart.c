@@ -5,7 +5,10 @@
 #include "tft/report/chart.h"
 #include <math.h>
 
-enum { LEFT = 64, RIGHT = 14, TOP = 46, BOTTOM = 40 };
+enum { LEFT = 64, RIGHT = 14, RIGHT_AXIS = 58, TOP = 46, BOTTOM = 40 };
+
+/* How much of the height an area on the right axis takes. */
+static const double share_height = .4;
 
 struct frame {
     double x0, x1, y0, y1;           /* data */
@@ -69,20 +72,33 @@ static double round_step(double range, int ticks)
 
 static struct frame make_frame(const struct tft_chart *c)
 {
-    struct frame f = { INFINITY, -INFINITY, INFINITY, -INFINITY, LEFT, c->width - RIGHT, TOP, c->height - BOTTOM };
+    struct frame f = { .x0 = INFINITY,
+                       .x1 = -INFINITY,
+                       .y0 = INFINITY,
+                       .y1 = -INFINITY,
+                       .left = LEFT,
+                       .right = c->width - (c->share.count ? RIGHT_AXIS : RIGHT),
+                       .top = TOP,
+                       .bottom = c->height - BOTTOM };
 
     for (size_t i = 0; i < c->line_count; i++)
         include(&f, c->lines[i].x, c->lines[i].y, c->lines[i].count);
     include(&f, c->band_x, c->band_low, c->band_count);
     include(&f, c->band_x, c->band_high, c->band_count);
+    if (c->heat.rows) {
+        const double x[] = { -.5, (double)c->heat.columns - .5 }, y[] = { 0, (double)c->heat.rows };
+        include(&f, x, y, 2);
+    }
     if (!(f.x0 <= f.x1)) { /* nothing to draw */
         f.x0 = f.y0 = 0;
         f.x1 = f.y1 = 1;
     }
     if (c->from_zero)
         f.y0 = fmin(f.y0, 0);
-    if (f.x1 <= f.x0)
-        f.x1 = f.x0 + 1;
+    if (f.x1 <= f.x0) { /* a single point stands in the middle */
+        f.x0 -= fmax(1, fabs(f.x0));
+        f.x1 += fmax(1, fabs(f.x1));
+    }
     if (f.y1 <= f.y0)
         f.y1 = f.y0 + fmax(1e-9, fabs(f.y0));
     double step = round_step(f.y1 - f.y0, 5);
@@ -131,21 +147,60 @@ static void write_band(FILE *file, const struct tft_chart *c, const struct frame
     fprintf(file, "\"/>\n");
 }
 
-static void write_line(FILE *file, const struct tft_line *line, const struct frame *f)
+/* From its points down to the bottom. */
+static void write_area(FILE *file, const struct tft_line *line, const struct frame *f)
 {
-    fprintf(file, "<polyline class=\"line %s\" points=\"", line->style);
+    fprintf(file, "<polygon class=\"%s\" points=\"", line->style);
     for (size_t i = 0; i < line->count; i++)
-        if (isfinite(line->x[i]) && isfinite(line->y[i]))
-            fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
-    fprintf(file, "\"/>\n");
+        fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
+    fprintf(file, "%.1f,%.1f %.1f,%.1f\"/>\n", px(f, line->x[line->count - 1]), f->bottom, px(f, line->x[0]),
+            f->bottom);
 }
 
-/* The label of a line, or, after the last line, of the band; NULL: none. */
+/* The area of shares, with its ticks on the right. */
+static void write_share(FILE *file, const struct tft_chart *c, const struct frame *f)
+{
+    struct frame of = *f;
+    double most = 0;
+
+    for (size_t i = 0; i < c->share.count; i++)
+        most = fmax(most, c->share.y[i]);
+    if (!(most > 0))
+        return;
+    of.y0 = 0;
+    of.y1 = most / share_height;
+    write_area(file, &c->share, &of);
+    double step = round_step(most, 2);
+    for (double y = step; y <= most + step / 1e6; y += step)
+        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\">%.3g %%</text>\n", of.right + 6, py(&of, y) + 4, 100 * y);
+}
+
+/* A single point, which a polyline would not show, is a ring. */
+static void write_line(FILE *file, const struct tft_line *line, const struct frame *f)
+{
+    size_t shown = 0, last = 0;
+
+    fprintf(file, "<polyline class=\"line %s\" points=\"", line->style);
+    for (size_t i = 0; i < line->count; i++)
+        if (isfinite(line->x[i]) && isfinite(line->y[i])) {
+            fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
+            last = i;
+            shown++;
+        }
+    fprintf(file, "\"/>\n");
+    if (shown == 1)
+        fprintf(file, "<circle class=\"line %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", line->style,
+                px(f, line->x[last]), py(f, line->y[last]));
+}
+
+/* The label of a line, or, after the last line, of the band and of the shares; NULL: none. */
 static const char *label_of(const struct tft_chart *c, size_t i)
 {
     if (i < c->line_count)
         return c->lines[i].label;
-    return c->band_count ? c->band_label : NULL;
+    if (i == c->line_count)
+        return c->band_count ? c->band_label : NULL;
+    return c->share.count ? c->share.label : NULL;
 }
 
 /* Labels from the right end of the frame's top, each after a stroke of its line. */
@@ -153,8 +208,7 @@ static void write_legend(FILE *file, const struct tft_chart *c, const struct fra
 {
     double x = f->right;
 
-    for (size_t i = c->line_count + 1; i-- > 0;) {
-        int is_band = i == c->line_count;
+    for (size_t i = c->line_count + 2; i-- > 0;) {
         const char *label = label_of(c, i);
         if (!label)
             continue;
@@ -162,8 +216,12 @@ static void write_legend(FILE *file, const struct tft_chart *c, const struct fra
         for (const char *t = label; *t; t++)
             letters++;
         x -= (double)letters * 6.6 + 36;
-        if (is_band)
-            fprintf(file, "<rect class=\"band\" x=\"%.1f\" y=\"%d\" width=\"18\" height=\"10\"/>", x, TOP - 21);
+        if (i >= c->line_count)
+            fprintf(file, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"18\" height=\"10\"/>",
+                    i == c->line_count ? "band" : c->share.style, x, TOP - 21);
+        else if (c->lines[i].count == 1)
+            fprintf(file, "<circle class=\"line %s\" cx=\"%.1f\" cy=\"%d\" r=\"3\"/>", c->lines[i].style, x + 12,
+                    TOP - 16);
         else
             fprintf(file, "<line class=\"line %s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", c->lines[i].style, x,
                     x + 18, TOP - 16, TOP - 16);
@@ -173,14 +231,43 @@ static void write_legend(FILE *file, const struct tft_chart *c, const struct fra
     }
 }
 
+/* What is to be seen, in words: each line's name and range. */
+static void write_words(FILE *file, const struct tft_chart *c)
+{
+    tft_html_text(file, c->title);
+    for (size_t i = 0; i < c->line_count; i++) {
+        struct frame range = { INFINITY, -INFINITY, INFINITY, -INFINITY, 0, 0, 0, 0 };
+        include(&range, c->lines[i].x, c->lines[i].y, c->lines[i].count);
+        if (!c->lines[i].label || !(range.y0 <= range.y1))
+            continue;
+        fprintf(file, "; ");
+        tft_html_text(file, c->lines[i].label);
+        fprintf(file, ": %.4g to %.4g", range.y0, range.y1);
+    }
+    fprintf(file, "; over ");
+    tft_html_text(file, c->x_label);
+}
+
+void tft_figure_begin(FILE *file, int width, int height)
+{
+    fprintf(file,
+            "<figure tabindex=\"0\">\n<svg viewBox=\"0 0 %d %d\" style=\"min-width:%dpx\" role=\"img\" aria-label=\"",
+            width, height, width * 4 / 5);
+}
+
 void tft_chart_write(FILE *file, const struct tft_chart *c)
 {
     struct frame f = make_frame(c);
 
-    fprintf(file, "<figure>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", c->width, c->height);
-    tft_html_text(file, c->title);
+    tft_figure_begin(file, c->width, c->height);
+    write_words(file, c);
     fprintf(file, "\">\n");
     write_axes(file, c, &f);
+    if (c->heat.rows)
+        tft_heat_map_write(file, &c->heat, px(&f, -.5), py(&f, (double)c->heat.rows),
+                           px(&f, (double)c->heat.columns - .5) - px(&f, -.5),
+                           py(&f, 0) - py(&f, (double)c->heat.rows));
+    write_share(file, c, &f);
     write_band(file, c, &f);
     if (c->has_mark)
         fprintf(file, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", px(&f, c->mark),

@@ -5,6 +5,7 @@
 #ifndef HALAY_TFT_CHART_H
 #define HALAY_TFT_CHART_H
 
+#include "tft/report/heat_map.h"
 #include <stddef.h>
 #include <stdio.h>
 
@@ -24,13 +25,18 @@ struct tft_chart {
     const char *band_label;
     const double *band_x, *band_low, *band_high;
     size_t band_count;
-    int has_mark; /* an upright line at mark */
+    struct tft_heat_map heat; /* cell (row, column) lies over x column - .5 to column + .5, y row to row + 1 */
+    struct tft_line share;    /* an area from the bottom, on an axis of its own on the right; count 0: none */
+    int has_mark;             /* an upright line at mark */
     double mark;
     int from_zero; /* the y axis begins at 0 */
 };
 
 /* Text with &, <, > and quotes escaped. */
 void tft_html_text(FILE *file, const char *text);
+/* Begin a figure with a picture that is scrolled rather than drawn too small; what it shows follows, in words, and
+ * "\">". */
+void tft_figure_begin(FILE *file, int width, int height);
 /* As a figure of its own. */
 void tft_chart_write(FILE *file, const struct tft_chart *chart);
 

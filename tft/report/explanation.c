@@ -3,12 +3,14 @@
  * The explanation's pictures. A missing number is not drawn.
  */
 #include "tft/report/explanation.h"
+#include "tft/report/attention_page.h"
 #include "tft/report/chart.h"
+#include "tft/report/forecast_chart.h"
 #include "tft/report/json_number.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { CURVES = 4, REGIMES_DRAWN = 40 };
+enum { CURVES = 4, INPUTS_SHOWN = 8, ENTITIES_SHOWN = 12 };
 
 static const char *const styles[CURVES] = { "model", "naive", "second", "truth" };
 
@@ -41,6 +43,7 @@ static void write_inputs(FILE *f, const json_t *importance, const char *part, co
 static void write_occlusion(FILE *f, const json_t *occlusion)
 {
     double correlation = tft_json_number_at(occlusion, "rank_correlation");
+    char verdict[400];
     const char *name;
     json_t *input;
 
@@ -49,8 +52,12 @@ static void write_occlusion(FILE *f, const json_t *occlusion)
     fprintf(f,
             "<h3>Without each input</h3><p>All windows forecast again with the input's median in its place: how much "
             "the median's q-risk rises. Where this and the weights disagree, believe this.");
-    if (!isnan(correlation))
-        fprintf(f, " Their rank correlation is %.2f.", correlation);
+    tft_explanation_verdict(occlusion, verdict, sizeof verdict);
+    if (*verdict) {
+        fprintf(f, " Their rank correlation is %.2f: ", correlation);
+        tft_html_text(f, verdict);
+        fprintf(f, ".");
+    }
     fprintf(f, "</p><div class=\"wide\"><table><tr><th>input</th><th>weight</th><th>q-risk</th></tr>\n");
     json_object_foreach(json_object_get(occlusion, "inputs"), name, input) {
         fprintf(f, "<tr><td>");
@@ -61,39 +68,90 @@ static void write_occlusion(FILE *f, const json_t *occlusion)
     fprintf(f, "</table></div>\n");
 }
 
+/* Past weights of each entity: mean, P10 to P90. */
+static void write_entities(FILE *f, const json_t *json)
+{
+    const json_t *entities = json_object_get(json, "by_entity");
+    const json_t *past = json_object_get(json_object_get(json, "importance"), "past");
+    const char *id, *name;
+    json_t *entity, *input;
+    size_t shown = 0;
+
+    if (json_object_size(entities) < 2 || json_object_size(past) > INPUTS_SHOWN)
+        return;
+    fprintf(f, "<h3>By entity</h3><p>Mean weights of past inputs in %%, with P10 to P90 of the entity's windows.</p>"
+               "<div class=\"wide\"><table><tr><th>entity</th>");
+    json_object_foreach((json_t *)past, name, input) {
+        fprintf(f, "<th>");
+        tft_html_text(f, name);
+        fprintf(f, "</th>");
+    }
+    fprintf(f, "</tr>\n");
+    json_object_foreach((json_t *)entities, id, entity) {
+        if (shown++ == ENTITIES_SHOWN)
+            break;
+        fprintf(f, "<tr><td>");
+        tft_html_text(f, id);
+        fprintf(f, "</td>");
+        json_object_foreach(json_object_get(entity, "past"), name, input)
+            fprintf(f, "<td>%.1f (%.1f to %.1f)</td>", 100 * tft_json_number_at(input, "mean"),
+                    100 * tft_json_number_at(input, "p10"), 100 * tft_json_number_at(input, "p90"));
+        fprintf(f, "</tr>\n");
+    }
+    fprintf(f, "</table></div>\n");
+    if (json_object_size(entities) > ENTITIES_SHOWN)
+        fprintf(f, "<p>The first %d of %zu; the JSON has all.</p>\n", ENTITIES_SHOWN, json_object_size(entities));
+}
+
 /* ---- charts ---- */
 
-/* Past weights through the split: of the four inputs that weigh most. */
+/* The input of a part that weighs most among those below `least`, which becomes its weight; NULL: there is none. */
+static const char *next_input(const json_t *json, const char *part, double *least)
+{
+    const char *name, *best = NULL;
+    json_t *input;
+    double most = -1;
+
+    json_object_foreach(json_object_get(json_object_get(json, "importance"), part), name, input) {
+        double mean = tft_json_number_at(input, "mean");
+        if (mean < *least && mean > most) {
+            most = mean;
+            best = name;
+        }
+    }
+    *least = most;
+    return best;
+}
+
+/* A past input's mean or percentile in each part of the time. */
+static void take_periods(const json_t *periods, const char *name, const char *key, double *values)
+{
+    for (size_t i = 0; i < json_array_size(periods); i++)
+        values[i] = tft_json_number_at(json_object_get(json_object_get(json_array_get(periods, i), "past"), name), key);
+}
+
+/* Past weights through the split: of the four inputs that weigh most, and the spread of the first of them. */
 static void write_over_time(FILE *f, const json_t *json)
 {
     const json_t *periods = json_object_get(json, "over_time"), *first = json_array_get(periods, 0);
     const json_t *last = json_array_get(periods, json_array_size(periods) - 1);
     size_t n = json_array_size(periods), drawn = 0;
-    double *x = calloc((CURVES + 1) * n + 1, sizeof *x), least = INFINITY;
+    double *x = calloc((CURVES + 3) * n + 1, sizeof *x), *low = x + n, *high = low + n, least = INFINITY;
     struct tft_line lines[CURVES];
     char label[160];
+    const char *name;
 
     for (size_t i = 0; x && i < n; i++)
         x[i] = (double)i + 1;
-    for (; x && drawn < CURVES; drawn++) { /* the next lighter one */
-        const json_t *past = json_object_get(json_object_get(json, "importance"), "past");
-        const char *name, *best = NULL;
-        json_t *input;
-        double most = -1, *y = x + (drawn + 1) * n;
-        json_object_foreach((json_t *)past, name, input) {
-            double mean = tft_json_number_at(input, "mean");
-            if (mean < least && mean > most) {
-                most = mean;
-                best = name;
-            }
+    while (x && drawn < CURVES && (name = next_input(json, "past", &least))) {
+        double *y = high + (drawn + 1) * n;
+        take_periods(periods, name, "mean", y);
+        if (!drawn) {
+            take_periods(periods, name, "p10", low);
+            take_periods(periods, name, "p90", high);
         }
-        if (!best)
-            break;
-        least = most;
-        for (size_t i = 0; i < n; i++)
-            y[i] =
-                tft_json_number_at(json_object_get(json_object_get(json_array_get(periods, i), "past"), best), "mean");
-        lines[drawn] = (struct tft_line){ best, styles[drawn], x, y, n };
+        lines[drawn] = (struct tft_line){ name, styles[drawn], x, y, n };
+        drawn++;
     }
     snprintf(label, sizeof label, "parts of the time from %.32s to %.32s",
              json_string_value(json_object_get(first, "from")), json_string_value(json_object_get(last, "from")));
@@ -101,139 +159,123 @@ static void write_over_time(FILE *f, const json_t *json)
         tft_chart_write(f, &(struct tft_chart){ .title = "Weights of past inputs over time",
                                                 .x_label = label,
                                                 .width = 520,
-                                                .height = 280,
+                                                .height = 260,
                                                 .lines = lines,
                                                 .line_count = drawn,
+                                                .band_label = "P10-P90",
+                                                .band_x = x,
+                                                .band_low = low,
+                                                .band_high = high,
+                                                .band_count = drawn ? n : 0,
                                                 .from_zero = 1 });
     free(x);
 }
 
-static void write_lags(FILE *f, const json_t *attention)
+/* Future weights by horizon: of the inputs that weigh most, the mean and its percentiles. */
+static void write_by_horizon(FILE *f, const struct tft_explanation *e, const json_t *json)
 {
-    const json_t *mean = json_object_get(attention, "by_lag"), *next = json_object_get(attention, "next_step");
-    const json_t *p10 = json_object_get(next, "p10"), *p90 = json_object_get(next, "p90");
-    size_t n = json_array_size(mean), m = json_array_size(p10);
-    double *x = calloc(2 * n + 2 * m + 1, sizeof *x), *y = x + n, *low = y + n, *high = low + m;
+    const json_t *inputs = json_object_get(json_object_get(json, "by_step"), "future");
+    size_t D = e->reader.D, drawn = 0;
+    double *x = calloc(4 * D, sizeof *x), *mean = x + D, *low = mean + D, *high = low + D, least = INFINITY;
+    const char *name;
+    char title[120];
 
-    if (!x)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        x[i] = (double)i;
-        y[i] = tft_json_number(json_array_get(mean, i));
-    }
-    for (size_t i = 0; i < m; i++) {
-        low[i] = tft_json_number(json_array_get(p10, i));
-        high[i] = tft_json_number(json_array_get(p90, i));
-    }
-    const struct tft_line line = { "mean", "model", x, y, n };
-    tft_chart_write(f, &(struct tft_chart){ .title = "Attention by lag",
-                                            .x_label = "steps back from the step that is forecast",
-                                            .width = 520,
-                                            .height = 280,
-                                            .lines = &line,
-                                            .line_count = 1,
-                                            .band_label = "next step, P10-P90",
-                                            .band_x = x,
-                                            .band_low = low,
-                                            .band_high = high,
-                                            .band_count = m,
-                                            .from_zero = 1 });
-    free(x);
-}
-
-/* Attention to the window's steps, from a few steps of the horizon. */
-static void write_horizons(FILE *f, const struct tft_explanation *e, const json_t *attention)
-{
-    const json_t *horizons = json_object_get(attention, "by_horizon");
-    size_t shown = json_array_size(horizons), count = shown < CURVES ? shown : CURVES, T = e->reader.T;
-    double *x = calloc(T * (CURVES + 1), sizeof *x);
-    struct tft_line lines[CURVES];
-    char labels[CURVES][32];
-
-    for (size_t t = 0; x && t < T; t++)
-        x[t] = (double)t - (double)e->reader.E + 1;
-    for (size_t k = 0; x && k < count; k++) {
-        const json_t *row = json_array_get(horizons, count > 1 ? k * (shown - 1) / (count - 1) : 0);
-        const json_t *mean = json_object_get(row, "mean");
-        double *y = x + (k + 1) * T;
-        for (size_t t = 0; t < json_array_size(mean); t++)
-            y[t] = tft_json_number(json_array_get(mean, t));
-        snprintf(labels[k], sizeof labels[k], "step %lld",
-                 (long long)json_integer_value(json_object_get(row, "horizon")));
-        lines[k] = (struct tft_line){ labels[k], styles[k], x, y, json_array_size(mean) };
-    }
-    if (x)
-        tft_chart_write(f, &(struct tft_chart){ .title = "Attention from steps of the horizon",
-                                                .x_label = "steps from the forecast's origin",
+    for (size_t h = 0; x && h < D; h++)
+        x[h] = (double)h + 1;
+    while (x && D > 1 && json_object_size(inputs) > 1 && drawn++ < CURVES &&
+           (name = next_input(json, "future", &least))) {
+        const json_t *input = json_object_get(inputs, name);
+        tft_json_list(json_object_get(input, "mean"), mean, D);
+        tft_json_list(json_object_get(input, "p10"), low, D);
+        tft_json_list(json_object_get(input, "p90"), high, D);
+        const struct tft_line line = { "mean", "model", x, mean, D };
+        snprintf(title, sizeof title, "Weight of %.80s by horizon", name);
+        tft_chart_write(f, &(struct tft_chart){ .title = title,
+                                                .x_label = "steps ahead",
                                                 .width = 520,
-                                                .height = 280,
-                                                .lines = lines,
-                                                .line_count = count,
-                                                .has_mark = 1,
+                                                .height = 260,
+                                                .lines = &line,
+                                                .line_count = 1,
+                                                .band_label = "P10-P90",
+                                                .band_x = x,
+                                                .band_low = low,
+                                                .band_high = high,
+                                                .band_count = D,
                                                 .from_zero = 1 });
+    }
     free(x);
 }
 
-/* ---- regimes ---- */
+/* ---- single forecasts ---- */
 
-/* The series, and over it the stretches of other regimes. */
-static void write_series(FILE *f, const struct tft_explanation *e, const struct tft_explained_series *s, double *x)
+/* What it weighed in a part of the window, beside what is usual. */
+static void write_weights(FILE *f, const json_t *single, const json_t *importance, const char *part)
 {
-    struct tft_line lines[1 + REGIMES_DRAWN] = { { "mean of the horizon", "truth", x, s->values, s->count } };
-    const char *id = e->inference->data.entities[s->entity].id;
-    size_t drawn = 1;
-    char title[128];
+    const json_t *inputs = json_object_get(single, part), *usual = json_object_get(importance, part);
+    const char *name;
+    json_t *weight;
 
-    for (size_t i = 0, from = 0; i < s->count && drawn <= REGIMES_DRAWN; i++) {
-        if (i == 0 || s->distances[i - 1] <= e->request->distance)
-            from = i > 0 ? i - 1 : 0; /* from the window before, so that a single one is a stroke */
-        if (s->distances[i] > e->request->distance &&
-            (i + 1 == s->count || s->distances[i + 1] <= e->request->distance)) {
-            lines[drawn] = (struct tft_line){ drawn == 1 ? "other regime" : NULL, "naive", x + from, s->values + from,
-                                              i + 1 - from };
-            drawn++;
-        }
+    if (json_object_size(inputs) < 2) /* one has nobody to share with */
+        return;
+    fprintf(f, "<div class=\"wide\"><table><tr><th>%s input</th><th>weight</th><th>all windows</th></tr>\n", part);
+    json_object_foreach((json_t *)inputs, name, weight) {
+        fprintf(f, "<tr><td>");
+        tft_html_text(f, name);
+        fprintf(f, "</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n", 100 * tft_json_number(weight),
+                100 * tft_json_number_at(json_object_get(usual, name), "mean"));
     }
-    snprintf(title, sizeof title, "%.60s", id);
-    tft_chart_write(
-        f, &(struct tft_chart){
-               .title = title, .x_label = "window", .width = 520, .height = 260, .lines = lines, .line_count = drawn });
-    const double ends[] = { 1, (double)s->count }, level[] = { e->request->distance, e->request->distance };
-    const struct tft_line distances[] = { { "distance", "model", x, s->distances, s->count },
-                                          { "another regime from here", "naive", ends, level, 2 } };
-    snprintf(title, sizeof title, "%.60s, distance of attention from its mean", id);
-    tft_chart_write(f, &(struct tft_chart){ .title = title,
-                                            .x_label = "window",
-                                            .width = 520,
-                                            .height = 260,
-                                            .lines = distances,
-                                            .line_count = 2,
-                                            .from_zero = 1 });
+    fprintf(f, "</table></div>\n");
 }
 
-static void write_regimes(FILE *f, const struct tft_explanation *e, const json_t *json)
+/* The forecast over what came, its attention to each step below it, and what it weighed. */
+static void write_single(FILE *f, const struct tft_explanation *e, const struct tft_single *single, const json_t *json,
+                         const json_t *importance)
 {
-    const json_t *regimes = json_object_get(json, "regimes");
+    struct tft_forecast_chart chart = { 0 };
+    size_t n = single->window.length + e->reader.D;
+    double *places = calloc(n, sizeof *places);
 
+    for (size_t i = 0; places && i < n; i++)
+        places[i] = (double)single->numbers[e->layout.places + e->reader.T - n + i];
+    enum halay_status status =
+        tft_forecast_chart_init(&e->inference->data, &e->inference->run.config.quantiles, &single->window,
+                                single->numbers, 0, single->window.length, &chart);
+    fprintf(
+        f,
+        "<div><p><b>The %s forecast</b>: mean absolute error %.4g; distance of its attention from the usual %.3f</p>\n",
+        json_string_value(json_object_get(json, "which")), tft_json_number_at(json, "mae"),
+        tft_json_number_at(json, "distance"));
+    if (!status && places)
+        tft_forecast_chart_write(f, &chart, places, "attention");
+    write_weights(f, json, importance, "static");
+    write_weights(f, json, importance, "past");
+    write_weights(f, json, importance, "future");
+    fprintf(f, "</div>\n");
+    tft_forecast_chart_fini(&chart);
+    free(places);
+}
+
+static void write_singles(FILE *f, const struct tft_explanation *e, const json_t *json)
+{
+    const struct tft_single *const singles[] = { &e->asked, &e->worst, &e->best };
+    const json_t *forecasts = json_object_get(json, "forecasts");
+    size_t at = 0;
+
+    if (!json_array_size(forecasts))
+        return;
     fprintf(f,
-            "<h3>Regimes</h3><p>%lld of %zu windows look elsewhere than usual: the distance of their attention from "
-            "their entity's mean is above %g (0: the same, 1: nothing in common).</p><div class=\"pair\">\n",
-            (long long)json_integer_value(json_object_get(regimes, "windows")), e->windows.count, e->request->distance);
-    for (size_t k = 0; k < e->series_count; k++) {
-        const struct tft_explained_series *s = &e->series[k];
-        double *x = calloc(s->count + 1, sizeof *x);
-        for (size_t i = 0; x && i < s->count; i++)
-            x[i] = (double)i + 1;
-        if (x && s->count > 1)
-            write_series(f, e, s, x);
-        free(x);
-    }
+            "<h3>Why this forecast</h3><p>What single forecasts weighed, and how much attention went to each step "
+            "of their windows, mean over the horizon. Worst and best are by the mean absolute error of the median, in "
+            "units of the target's scale.</p><div class=\"pair\">\n");
+    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
+        if (singles[i]->has_window)
+            write_single(f, e, singles[i], json_array_get(forecasts, at++), json_object_get(json, "importance"));
     fprintf(f, "</div>\n");
 }
 
 void tft_explanation_write(FILE *f, const struct tft_explanation *e, const json_t *json)
 {
-    const json_t *importance = json_object_get(json, "importance"), *attention = json_object_get(json, "attention");
+    const json_t *importance = json_object_get(json, "importance");
 
     fprintf(f,
             "<h2>What the forecasts rely on</h2><p>Weights of variable selection in %zu windows of the %s split. They "
@@ -243,10 +285,12 @@ void tft_explanation_write(FILE *f, const struct tft_explanation *e, const json_
     write_inputs(f, importance, "past", "past input");
     write_inputs(f, importance, "future", "future input");
     write_occlusion(f, json_object_get(json, "occlusion"));
-    fprintf(f, "<h3>Over time, and where attention looks</h3><div class=\"pair\">\n");
+    write_entities(f, json);
+    fprintf(f, "<h3>Over time and by horizon</h3><div class=\"pair\">\n");
     write_over_time(f, json);
-    write_lags(f, attention);
-    write_horizons(f, e, attention);
+    write_by_horizon(f, e, json);
     fprintf(f, "</div>\n");
-    write_regimes(f, e, json);
+    tft_attention_write(f, e, json);
+    tft_regimes_write(f, e, json);
+    write_singles(f, e, json);
 }

@@ -18,4 +18,11 @@ static inline double tft_json_number_at(const json_t *object, const char *key)
     return tft_json_number(json_object_get(object, key));
 }
 
+/* A list's first numbers. */
+static inline void tft_json_list(const json_t *list, double *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = tft_json_number(json_array_get(list, i));
+}
+
 #endif

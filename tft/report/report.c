@@ -13,44 +13,63 @@
 #include <string.h>
 
 static const char head[] =
-    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<!doctype html>\n"
+    "<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<meta name=\"color-scheme\" content=\"light dark\">\n<title>halay-tft report</title>\n<style>\n"
-    ":root{--back:#fbfbfa;--card:#fff;--ink:#1d2126;--soft:#68707a;--edge:#e3e5e8;--grid:#eceef0;--model:#1f6fd1;--"
-    "truth:#1d2126;"
-    "--naive:#c2620e;--second:#8a55c7;--band:#1f6fd1}\n"
-    "@media "
-    "(prefers-color-scheme:dark){:root{--back:#14171b;--card:#1b1f25;--ink:#e6e8eb;--soft:#98a1ac;--edge:#2c323a;--"
-    "grid:#262b32;"
-    "--model:#6aa9f5;--truth:#e6e8eb;--naive:#f0a355;--second:#c09af0;--band:#6aa9f5}}\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n"
+    "<title>halay-tft report</title>\n"
+    "<style>\n"
+    ":root{--back:#fbfbfa;--card:#fff;--ink:#1d2126;--soft:#5c646e;--edge:#e3e5e8;--grid:#eceef0}\n"
+    ":root{--model:#1f6fd1;--truth:#1d2126;--naive:#b3570a;--second:#8a55c7}\n"
+    "@media screen and (prefers-color-scheme:dark){\n"
+    ":root{--back:#14171b;--card:#1b1f25;--ink:#e6e8eb;--soft:#a3abb6;--edge:#2c323a;--grid:#262b32}\n"
+    ":root{--model:#6aa9f5;--truth:#e6e8eb;--naive:#f0a355;--second:#c09af0}}\n"
     "body{margin:0;background:var(--back);color:var(--ink);font:15px/1.5 system-ui,sans-serif}\n"
-    "main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}h1{font-size:26px;margin:0 0 "
-    "2px}h2{font-size:18px;margin:34px 0 10px}\n"
-    "p{margin:6px "
-    "0;color:var(--soft)}.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:"
-    "18px 0}\n"
-    ".card,figure{background:var(--card);border:1px solid var(--edge);border-radius:10px}.card{padding:12px 14px}\n"
-    ".card b{display:block;font-size:24px;font-weight:600}.card span{color:var(--soft);font-size:13px}\n"
-    "figure{margin:0 0 "
-    "14px;padding:12px}.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:14px}\n"
-    "@media (max-width:480px){.pair{grid-template-columns:1fr}}\n"
-    "table{border-collapse:collapse;background:var(--card);border:1px solid "
-    "var(--edge);border-radius:10px;width:100%}\n"
+    "main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}\n"
+    "h1{font-size:26px;margin:0 0 2px}\n"
+    "h2{font-size:18px;margin:34px 0 10px}\n"
+    "h3{font-size:15px;margin:24px 0 8px}\n"
+    "p{margin:6px 0;color:var(--soft);overflow-wrap:anywhere}\n"
+    "p b{color:var(--ink)}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:18px 0}\n"
+    ".card,figure{background:var(--card);border:1px solid var(--edge);border-radius:10px}\n"
+    ".card{padding:12px 14px}\n"
+    ".card b{display:block;font-size:24px;font-weight:600}\n"
+    ".card span{color:var(--soft);font-size:13px}\n"
+    "figure{margin:0 0 14px;padding:12px;overflow-x:auto}\n"
+    ".pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:0 14px}\n"
+    "@media (max-width:760px){.pair{grid-template-columns:minmax(0,1fr)}main{padding:20px 12px 40px}}\n"
+    ".wide{overflow-x:auto}\n"
+    "table{border-collapse:collapse;background:var(--card);border:1px solid var(--edge);width:100%;margin:0 0 14px}\n"
     "th,td{padding:7px 12px;text-align:right;border-bottom:1px solid var(--grid);font-variant-numeric:tabular-nums}\n"
-    "th:first-child,td:first-child{text-align:left}th{color:var(--soft);font-weight:500}tr.best "
-    "td{font-weight:600;color:var(--model)}\n"
-    ".wide{overflow-x:auto}svg{width:100%;height:auto;display:block}svg text{font:11.5px "
-    "system-ui,sans-serif;fill:var(--soft)}\n"
-    "svg "
-    "text.title{font-size:13.5px;font-weight:600;fill:var(--ink)}.grid{stroke:var(--grid)}.mark{stroke:var(--soft);"
-    "stroke-dasharray:3 4}\n"
-    ".line{fill:none;stroke-width:2;stroke-linejoin:round}.line.model{stroke:var(--model)}.line.truth{stroke:var(--"
-    "truth);stroke-width:1.6}\n"
-    ".line.naive{stroke:var(--naive)}.line.second{stroke:var(--second);stroke-dasharray:5 "
-    "4}.band{fill:var(--band);opacity:.2;stroke:none}\n"
-    ".bar{width:38%}.bar "
-    "i{display:block;height:10px;border-radius:3px;background:var(--model)}h3{font-size:15px;margin:24px 0 8px}"
-    "table{margin:0 0 14px}\n"
+    "th:first-child,td:first-child{text-align:left}td+td{white-space:nowrap}\n"
+    "th{color:var(--soft);font-weight:500}\n"
+    "tr.best td{font-weight:600;color:var(--model)}\n"
+    ".bar{width:38%}\n"
+    ".bar i{display:block;height:10px;border-radius:3px;background:var(--model)}\n"
+    "svg{width:100%;height:auto;display:block}\n"
+    "svg text{font:11.5px system-ui,sans-serif;fill:var(--soft)}\n"
+    "svg text.title{font-size:13.5px;font-weight:600;fill:var(--ink)}\n"
+    ".grid{stroke:var(--grid)}\n"
+    ".mark{stroke:var(--soft);stroke-dasharray:3 4}\n"
+    ".line{fill:none;stroke-width:2;stroke-linejoin:round}\n"
+    ".line.model{stroke:var(--model)}\n"
+    ".line.truth{stroke:var(--truth);stroke-width:1.6}\n"
+    ".line.naive{stroke:var(--naive)}\n"
+    ".line.second{stroke:var(--second);stroke-dasharray:5 4}\n"
+    "circle.line.second{stroke-dasharray:none}\n"
+    ".band{fill:var(--model);opacity:.2;stroke:none}\n"
+    ".share{fill:var(--second);opacity:.35;stroke:none}\n"
+    ".heat{fill:var(--model)}\n"
+    "@media print{\n"
+    ":root{--back:#fff}\n"
+    "main{max-width:none;padding:0}\n"
+    ".pair{grid-template-columns:repeat(2,minmax(0,1fr))}\n"
+    "figure,tr,.card{break-inside:avoid}\n"
+    "h2,h3{break-after:avoid}\n"
+    "figure,.wide{overflow:visible}\n"
+    "svg{min-width:0!important}\n"
+    "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}\n"
     "</style></head><body><main>\n";
 
 static const char *text_at(const json_t *object, const char *key)
@@ -186,9 +205,8 @@ static void write_risks(FILE *f, const json_t *scores)
     const json_t *q_risk = json_object_get(scores, "q_risk"), *naive = json_object_get(scores, "naive");
     const char *key;
     json_t *value;
-    const char *median = median_name(q_risk);
-    double mine = tft_json_number_at(q_risk, median);
-    char name[96], warning[400] = "";
+    const char *warning = json_string_value(json_object_get(scores, "no_better_than_naive"));
+    char name[96];
 
     fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
     json_object_foreach((json_t *)q_risk, key, value)
@@ -200,11 +218,9 @@ static void write_risks(FILE *f, const json_t *scores)
             continue;
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
         write_risk_row(f, name, q_risk, value, 0);
-        if (mine >= tft_json_number_at(value, median))
-            tft_naive_warning(median, mine, name, tft_json_number_at(value, median), warning, sizeof warning);
     }
     fprintf(f, "</table></div>\n");
-    if (*warning)
+    if (warning)
         fprintf(f, "<p><b>Warning:</b> %s.</p>\n", warning);
 }
 
@@ -225,7 +241,7 @@ static void write_entities(FILE *f, const json_t *scores)
         if (shown++ == 50)
             break;
         json_object_foreach(value, word, number)
-            if (!strncmp(word, "coverage", 8))
+            if (!strncmp(word, "coverage", 8) && json_is_number(number))
                 coverage = json_number_value(number);
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
@@ -233,7 +249,11 @@ static void write_entities(FILE *f, const json_t *scores)
         cell(f, tft_json_number_at(json_object_get(value, "q_risk"), median), 4);
         fprintf(f, "<td>%.5g</td>", tft_json_number_at(value, "mae"));
         cell(f, tft_json_number_at(value, "mase"), 3);
-        fprintf(f, "<td>%.1f %%</td></tr>\n", 100 * coverage);
+        if (isnan(coverage))
+            cell(f, coverage, 1);
+        else
+            fprintf(f, "<td>%.1f %%</td>", 100 * coverage);
+        fprintf(f, "</tr>\n");
     }
     fprintf(f, "</table></div>\n");
     if (json_object_size(entities) > 50)
@@ -274,47 +294,14 @@ static void write_horizons(FILE *f, const json_t *scores)
     free(x);
 }
 
-static void write_forecast(FILE *f, const struct tft_report_forecast *c, const char *label)
-{
-    size_t n = c->history + c->horizon;
-    double *x = calloc(n + 1, sizeof *x);
-
-    for (size_t i = 0; x && i < n; i++)
-        x[i] = (double)i - (double)c->history + 1;
-    if (x) {
-        const struct tft_line lines[] = { { "truth", "truth", x, c->truth, n },
-                                          { "median", "model", x + c->history, c->middle, c->horizon } };
-        tft_chart_write(f, &(struct tft_chart){ .title = c->title,
-                                                .x_label = "steps from the forecast's origin",
-                                                .width = 520,
-                                                .height = 290,
-                                                .lines = lines,
-                                                .line_count = 2,
-                                                .band_label = label,
-                                                .band_x = x + c->history,
-                                                .band_low = c->low,
-                                                .band_high = c->high,
-                                                .band_count = c->horizon,
-                                                .has_mark = 1,
-                                                .mark = 0 });
-    }
-    free(x);
-}
-
 static void write_forecasts(FILE *f, const struct tft_report *r)
 {
-    const json_t *quantiles = json_object_get(json_object_get(r->run, "config"), "quantiles");
-    double low = json_number_value(json_array_get(quantiles, 0));
-    double high = json_number_value(json_array_get(quantiles, json_array_size(quantiles) - 1));
-    char label[64];
-
     if (!r->forecast_count)
         return;
-    snprintf(label, sizeof label, "P%.3g-P%.3g", 100 * low, 100 * high);
-    fprintf(f, "<h2>Forecasts</h2><p>The model's forecasts (line and band) over the actual values (dark line), which "
+    fprintf(f, "<h2>Forecasts</h2><p>The model's forecasts (line and band) over the actual values (truth), which "
                "it had not seen right of the dashed line.</p><div class=\"pair\">\n");
     for (size_t i = 0; i < r->forecast_count; i++)
-        write_forecast(f, &r->forecasts[i], label);
+        tft_forecast_chart_write(f, &r->forecasts[i], NULL, NULL);
     fprintf(f, "</div>\n");
 }
 

@@ -6,16 +6,9 @@
 #define HALAY_TFT_REPORT_H
 
 #include "tft/report/explanation.h"
+#include "tft/report/forecast_chart.h"
 #include <jansson.h>
 #include <stdio.h>
-
-/* A forecast to draw: history and truth in the target's unit, over steps relative to the first forecast value. */
-struct tft_report_forecast {
-    char title[160];
-    size_t history, horizon;
-    double *truth;               /* owned: (history + horizon), NAN where unknown */
-    double *low, *middle, *high; /* owned: (horizon) */
-};
 
 struct tft_report {
     json_t *run;                               /* run.json */
@@ -23,7 +16,7 @@ struct tft_report {
     json_t *scores;                            /* what `evaluate` reports; NULL without data */
     json_t *explained;                         /* what tft_explanation_json made of the next; NULL: no explanation */
     const struct tft_explanation *explanation; /* borrowed */
-    struct tft_report_forecast *forecasts;
+    struct tft_forecast_chart *forecasts;
     size_t forecast_count;
 };
 

@@ -34,6 +34,8 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
     m->conformance = (enum tft_conformance)run->conformance;
     m->hidden_continuous = (size_t)run->hidden_continuous_size;
     m->ascending = run->crossing != 0;
+    m->loss = (enum tft_loss)run->loss;
+    m->tweedie_power = run->tweedie_power;
     m->quantile_count = run->quantiles.count;
     memcpy(m->quantiles, run->quantiles.values, run->quantiles.count * sizeof *m->quantiles);
     m->variable_count = 0;
@@ -67,14 +69,15 @@ enum halay_status tft_gather_targets(const struct tft_gather *g, size_t first, s
     return status;
 }
 
-/* A row's targets, which are the last of its reals, and their weights: (O) each. */
+/* A row's targets and their weights: (O) each. */
 static void fill_targets(const struct tft_data *d, size_t row, float *targets, float *weights)
 {
     size_t O = d->schema.target_count;
 
-    memcpy(targets, d->values + (row + 1) * d->real_count - O, O * sizeof *targets);
-    for (size_t o = 0; o < O; o++)
+    for (size_t o = 0; o < O; o++) {
+        targets[o] = (float)tft_data_forecast_target(d, row, o);
         weights[o] = d->present[row * O + o] ? tft_data_weight(d, row) : 0;
+    }
 }
 
 /* Real k of a window's rows: on a bridge over the last known row it gets the value before the bridge. A known input is
@@ -160,7 +163,7 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             drop_categories(g, batch, b, to, steps);
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
-        tft_window_scale(d, &w, batch, b);
+        tft_window_scale(g->windows, &w, batch, b);
         if (g->occlusion)
             tft_occlusion_apply(g->occlusion, d, &w, batch, b);
     }

@@ -36,7 +36,7 @@ double tft_learning_rate_scale(enum tft_lr_scaling scaling, double rate, int ran
 }
 
 /* Smoothed losses. Returns how many there are before they diverge. */
-static size_t smooth(const double *losses, size_t steps, double *smoothed)
+static size_t smooth(enum tft_loss kind, const double *losses, size_t steps, double *smoothed)
 {
     const double smoothing = 0.9, too_much = 4;
     double sum = 0, weight = 0, lowest = INFINITY;
@@ -45,7 +45,7 @@ static size_t smooth(const double *losses, size_t steps, double *smoothed)
         sum = smoothing * sum + (1 - smoothing) * losses[i];
         weight = smoothing * weight + (1 - smoothing);
         smoothed[i] = sum / weight;
-        if (!isfinite(smoothed[i]) || smoothed[i] > too_much * lowest)
+        if (!isfinite(smoothed[i]) || smoothed[i] > tft_loss_times(kind, lowest, too_much))
             return i;
         lowest = fmin(lowest, smoothed[i]);
     }
@@ -69,10 +69,11 @@ static double slope_at(const double *rates, const double *smoothed, size_t good,
     return (n * xy - x * y) / (n * xx - x * x);
 }
 
-double tft_learning_rate_suggest(const double *rates, const double *losses, size_t steps)
+double tft_learning_rate_suggest(enum tft_loss kind, const double *rates, const double *losses, size_t steps)
 {
     double smoothed[TFT_RATE_FINDER_STEPS], steepest = 0, rate = 0;
-    size_t lowest = 0, good = smooth(losses, steps < TFT_RATE_FINDER_STEPS ? steps : TFT_RATE_FINDER_STEPS, smoothed);
+    size_t lowest = 0,
+           good = smooth(kind, losses, steps < TFT_RATE_FINDER_STEPS ? steps : TFT_RATE_FINDER_STEPS, smoothed);
 
     for (size_t i = 1; i + 1 < good; i++) {
         double slope = slope_at(rates, smoothed, good, i);

@@ -5,6 +5,7 @@
 #ifndef HALAY_TFT_LEARNING_RATE_H
 #define HALAY_TFT_LEARNING_RATE_H
 
+#include "tft/kernels/loss.h"
 #include "tft/run/run_config.h"
 
 /*
@@ -26,6 +27,6 @@ double tft_learning_rate_scale(enum tft_lr_scaling scaling, double rate, int ran
  * TFT_RATE_FINDER_STEPS. 0 if the loss never falls. Pure.
  */
 enum { TFT_RATE_FINDER_STEPS = 100 };
-double tft_learning_rate_suggest(const double *rates, const double *losses, size_t steps);
+double tft_learning_rate_suggest(enum tft_loss kind, const double *rates, const double *losses, size_t steps);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/run/occlusion.h"
+#include <math.h>
 #include <stdlib.h>
 
 enum { ROWS_MOST = 4096, NOWHERE = -1 };
@@ -132,6 +133,40 @@ void tft_occlusion_fini(struct tft_occlusion *o)
     *o = (struct tft_occlusion){ 0 };
 }
 
+double tft_occlusion_target(const struct tft_occlusion *o, const struct tft_data *d, const struct tft_window *w,
+                            size_t target)
+{
+    size_t O = d->schema.target_count, n = 0;
+    double sum = 0;
+
+    if (d->schema.targets[target] != o->input)
+        return NAN;
+    if (!is_relative(&d->schema.inputs[o->input])) {
+        double value = o->values[w->entity];
+        return tft_loss_is_unscaled(d->loss) ? tft_scaler_undo(tft_data_scaler(d, w->entity, o->input), value) : value;
+    }
+    for (size_t row = w->origin - w->length; row < w->origin; row++)
+        if (d->present[row * O + target]) {
+            sum += tft_data_forecast_target(d, row, target);
+            n++;
+        }
+    return n ? sum / (double)n : 0;
+}
+
+/* Hide the values a season before, which the forecasts of sample b are relative to. */
+static void hide_seasons(const struct tft_occlusion *o, const struct tft_data *d, const struct tft_window *w,
+                         struct tft_batch *batch, size_t b)
+{
+    size_t O = d->schema.target_count, D = d->schema.horizon;
+
+    for (size_t target = 0; target < O; target++) {
+        double stand_in = tft_occlusion_target(o, d, w, target);
+        for (size_t h = 0; h < D && !isnan(stand_in); h++)
+            if (d->schema.inputs[o->input].relative == TFT_RELATIVE_SEASON)
+                batch->offsets[(b * D + h) * O + target] = (real)stand_in;
+    }
+}
+
 void tft_occlusion_apply(const struct tft_occlusion *o, const struct tft_data *d, const struct tft_window *w,
                          struct tft_batch *batch, size_t b)
 {
@@ -146,6 +181,7 @@ void tft_occlusion_apply(const struct tft_occlusion *o, const struct tft_data *d
         if (cat != NOWHERE)
             batch->cats[t * d->cat_count + (size_t)cat] = o->codes[w->entity];
     }
+    hide_seasons(o, d, w, batch, b);
     if (fixed_column != NOWHERE)
         batch->static_reals[b * d->static_count + (size_t)fixed_column] = o->values[w->entity];
     if (fixed_cat != NOWHERE)

@@ -4,7 +4,8 @@
  * median of the entity's values in the training span, a category's most frequent one; of a static input, that of all
  * entities. How much worse the forecasts become says how much the model relies on it.
  *
- * The targets to forecast, and what undoes a window's scale, stay as they are.
+ * The targets to forecast and a window's scale stay as they are. Where a target's forecast is relative to its value a
+ * season before, or blended with it, that value is hidden as well.
  */
 #ifndef HALAY_TFT_OCCLUSION_H
 #define HALAY_TFT_OCCLUSION_H
@@ -24,6 +25,10 @@ enum halay_status tft_occlusion_init(struct halay_log *log, const struct tft_dat
                                      struct tft_occlusion *occlusion);
 void tft_occlusion_fini(struct tft_occlusion *occlusion);
 
+/* What stands in for a target's values in a window, scaled as forecasts are; NAN if it is not taken away. The
+ * window's rows have been checked (tft_data_check). */
+double tft_occlusion_target(const struct tft_occlusion *occlusion, const struct tft_data *data,
+                            const struct tft_window *window, size_t target);
 /* Take the input away from sample b of a batch, which holds a window. */
 void tft_occlusion_apply(const struct tft_occlusion *occlusion, const struct tft_data *data,
                          const struct tft_window *window, struct tft_batch *batch, size_t b);

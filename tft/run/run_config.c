@@ -4,14 +4,11 @@
  */
 #include "tft/run/run_config.h"
 #include "base/config.h"
-#include <errno.h>
+#include "tft/kernels/loss.h"
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern char **environ;
 
 enum kind { WHOLE, REAL, WORD, SET, LIST, TEXT };
 
@@ -19,6 +16,16 @@ enum kind { WHOLE, REAL, WORD, SET, LIST, TEXT };
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", NULL };
+const char *const tft_loss_words[] = { [TFT_LOSS_QUANTILES] = "quantiles",
+                                       [TFT_LOSS_MAE] = "mae",
+                                       [TFT_LOSS_MSE] = "mse",
+                                       [TFT_LOSS_HUBER] = "huber",
+                                       [TFT_LOSS_POISSON] = "poisson",
+                                       [TFT_LOSS_NEGATIVE_BINOMIAL] = "negative-binomial",
+                                       [TFT_LOSS_TWEEDIE] = "tweedie",
+                                       [TFT_LOSS_GAUSSIAN] = "gaussian",
+                                       [TFT_LOSS_STUDENT_T] = "student-t",
+                                       NULL };
 
 /* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the default. WORD: only the first `offered` of
  * the words are accepted. SET: any of the words, bit 0 is the first's. */
@@ -38,6 +45,10 @@ static const struct key {
     { "category_dropout", REAL, AT(category_dropout), 0.05, 0, 0.99, 0, NULL, 0,
       "share of windows in which a category with 'unknown: true' is taken for unknown in training" },
     { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
+    { "loss", WORD, AT(loss), 0, 0, 0, 0, tft_loss_words, 9,
+      "what is learned: quantiles, one number (mae, mse, huber), or a distribution, of which forecasts are quantiles" },
+    { "tweedie_power", REAL, AT(tweedie_power), 1.5, 1.01, 1.99, 0, NULL, 0,
+      "of loss tweedie: the variance is proportional to this power of the mean" },
     { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
     { "learning_rate", REAL, AT(learning_rate), 1e-3, 0, 10, 0, NULL, 0, "the highest, if a schedule changes it" },
     { "scale_learning_rate", WORD, AT(scale_learning_rate), 0, 0, 0, 0, WORDS("none", "linear", "sqrt"), 3,
@@ -71,6 +82,8 @@ static const struct key {
       "width of a real's embedding; of pytorch-forecasting's model" },
     { "crossing", WORD, AT(crossing), 0, 0, 0, 0, WORDS("allow", "forbid"), 2,
       "forbid: each quantile is the previous one plus a positive step" },
+    { "sparse_rows", WHOLE, AT(sparse_rows), 65536, 1, 1e9, 1, NULL, 0,
+      "categories from which on a step updates only those it saw; 0: always all" },
     { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 4,
       "who updates what: every rank everything; zero1, zero2: each its share; parameter-server: rank 0" },
     { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "what computes" },
@@ -96,7 +109,7 @@ static const struct key {
     { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
 };
 
-enum { KEYS = sizeof keys / sizeof *keys, OPTION_NAME = 40, OPTION_WORDS = 7 };
+enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it resumes. */
 static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time",  "patience",  "threads",
@@ -311,6 +324,7 @@ static enum halay_status take_list(struct halay_log *log, const char *where, con
         return HALAY_ERR_CONFIG;
     }
     config->quantiles = list;
+    config->quantiles_given = 1;
     return HALAY_OK;
 }
 
@@ -367,52 +381,37 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
     return HALAY_OK;
 }
 
-static enum halay_status take_text(struct halay_log *log, const char *where, const char *name, const char *text,
-                                   struct tft_run_config *config)
+/* A loss other than quantiles: what goes with it. */
+static enum halay_status check_loss(struct halay_log *log, struct tft_run_config *config)
 {
-    json_t *value = json_string(text);
-    enum halay_status status;
+    const char *word = tft_loss_words[config->loss];
 
-    if (!value) {
-        halay_error(log, "%s: the value is not UTF-8", where);
+    if (config->loss == TFT_LOSS_QUANTILES)
+        return HALAY_OK;
+    if (config->conformance) {
+        halay_error(log, "'loss: %s' is of 'conformance: published'; the models of others forecast quantiles", word);
         return HALAY_ERR_CONFIG;
     }
-    status = take_key(log, where, name, value, config);
-    json_decref(value);
-    return status;
-}
-
-enum halay_status tft_run_config_take_environment(struct halay_log *log, struct tft_run_config *config)
-{
-    static const char prefix[] = "HALAY_TFT_";
-
-    for (char **entry = environ; *entry; entry++) {
-        char name[64], where[96];
-        size_t n = 0;
-        if (strncmp(*entry, prefix, sizeof prefix - 1))
-            continue;
-        for (const char *c = *entry + sizeof prefix - 1; *c && *c != '=' && n < sizeof name - 1; c++)
-            name[n++] = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-        name[n] = 0;
-        const char *value = strchr(*entry, '=');
-        snprintf(where, sizeof where, "environment variable '%.*s'", value ? (int)(value - *entry) : 64, *entry);
-        enum halay_status status = take_text(log, where, name, value ? value + 1 : "", config);
-        if (status)
-            return status;
+    if (config->crossing) {
+        halay_error(log, "'crossing: forbid' is of 'loss: quantiles'; what '%s' forecasts cannot cross", word);
+        return HALAY_ERR_CONFIG;
+    }
+    if (!tft_loss_is_point((enum tft_loss)config->loss))
+        return HALAY_OK;
+    if (!config->quantiles_given)
+        config->quantiles = (struct tft_list){ 1, { 0.5 } };
+    if (config->quantiles.count > 1 || fabs(config->quantiles.values[0] - 0.5) > 1e-9) {
+        halay_error(log, "'loss: %s' forecasts one number: leave 'quantiles' out, or choose a distribution", word);
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->calibrate) {
+        halay_error(log, "'loss: %s' forecasts one number: there is no interval to calibrate", word);
+        return HALAY_ERR_CONFIG;
     }
     return HALAY_OK;
 }
 
-enum halay_status tft_run_config_take_option(struct halay_log *log, const char *name, const char *value,
-                                             struct tft_run_config *config)
-{
-    char where[96];
-
-    snprintf(where, sizeof where, "option %.64s", name);
-    return take_text(log, where, name + strspn(name, "-"), value, config);
-}
-
-enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_run_config *config)
+enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_config *config)
 {
     if (config->hidden_size % config->heads) {
         halay_error(log, "'hidden_size' %" PRId64 " must be a multiple of 'heads' %" PRId64, config->hidden_size,
@@ -435,7 +434,7 @@ enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_r
         halay_error(log, "'sampling: scale' chooses the windows of an epoch: set 'train_samples' too");
         return HALAY_ERR_CONFIG;
     }
-    return HALAY_OK;
+    return check_loss(log, config);
 }
 
 json_t *tft_list_json(const struct tft_list *list)
@@ -517,53 +516,35 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
     return status;
 }
 
-/* "hidden_size" as "--hidden-size". */
-static void name_option(const struct key *key, char name[OPTION_NAME])
-{
-    snprintf(name, OPTION_NAME, "--%s", key->name);
-    for (char *c = name; *c; c++)
-        *c = *c == '_' ? '-' : *c;
-}
+/* ---- what there is ---- */
 
-const struct halay_option *tft_run_config_options(halay_option_take *take)
+static json_t *describe_key(const struct key *key, json_t *preset)
 {
-    static const char *const placeholders[] = {
-        [WHOLE] = "N", [REAL] = "X", [LIST] = "X,X,...", [SET] = "WORD,...", [TEXT] = "FOLDER"
+    static const char *const kinds[] = {
+        [WHOLE] = "whole", [REAL] = "real", [WORD] = "word", [SET] = "set", [LIST] = "list", [TEXT] = "text"
     };
-    static struct {
-        char name[OPTION_NAME], preset[32];
-        const char *words[OPTION_WORDS + 1];
-    } texts[KEYS];
-    static struct halay_option rows[KEYS + 2] = { { .name = "Keys of the configuration" } };
+    const int has_bounds = key->kind == WHOLE || key->kind == REAL;
+    json_t *words = key->words ? json_array() : NULL;
 
-    for (size_t i = 0; i < KEYS; i++) {
-        const struct key *key = &keys[i];
-        name_option(key, texts[i].name);
-        for (size_t w = 0; w < key->offered && w < OPTION_WORDS; w++)
-            texts[i].words[w] = key->words[w];
-        int has_preset = key->kind == WORD || ((key->kind == WHOLE || key->kind == REAL) && !key->absent_zero);
-        if (key->kind == WORD)
-            snprintf(texts[i].preset, sizeof texts[i].preset, "%s", key->words[(int)key->preset]);
-        else
-            snprintf(texts[i].preset, sizeof texts[i].preset, "%g", key->preset);
-        rows[i + 1] = (struct halay_option){ .name = texts[i].name,
-                                             .placeholder = placeholders[key->kind],
-                                             .help = key->help,
-                                             .kind = HALAY_OPTION_TAKEN,
-                                             .words = key->kind == WORD ? texts[i].words : NULL,
-                                             .preset = has_preset ? texts[i].preset : NULL,
-                                             .take = take };
-    }
-    return rows;
+    for (size_t w = 0; words && w < key->offered; w++)
+        json_array_append_new(words, json_string(key->words[w]));
+    return json_pack("{ss ss sO? so* so* so* ss}", "name", key->name, "kind", kinds[key->kind], "default", preset,
+                     "least", has_bounds ? json_real(key->absent_zero ? 0 : key->least) : NULL, "most",
+                     has_bounds ? json_real(key->most) : NULL, "words", words, "help", key->help);
 }
 
-enum halay_status tft_run_config_export(struct halay_log *log, const struct tft_run_config *config)
+json_t *tft_run_config_keys(void)
 {
-    static const char *const words[] = { "off", "run", "ranks" };
+    struct tft_run_config config;
+    json_t *list = json_array();
 
-    if (setenv("HALAY_DETERMINISTIC", words[config->deterministic], 0)) {
-        halay_error(log, "cannot set HALAY_DETERMINISTIC: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    return HALAY_OK;
+    tft_run_config_defaults(&config);
+    json_t *presets = tft_run_config_json(&config);
+    for (size_t i = 0; i < KEYS; i++)
+        if (json_array_append_new(list, describe_key(&keys[i], json_object_get(presets, keys[i].name)))) {
+            json_decref(list);
+            list = NULL;
+        }
+    json_decref(presets);
+    return list;
 }

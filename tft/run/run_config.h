@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration of a run: one table of keys, each with type, default and help, read from a file (YAML or JSON), from
- * HALAY_TFT_* and from the command line, each overriding the one before.
+ * Configuration of a run: one table of keys, each with type, default and help, taken from documents, each overriding
+ * the one before.
  *
- * In a file a number may also be written as a text (all values of a hyperparameters.json are). Values that this version
- * does not offer are refused; an unknown key is an error that names the nearest known one. The environment is read in
- * run_config.c only.
+ * A number may also be written as a text (all values of a hyperparameters.json are, and those of a command line).
+ * Values that this version does not offer are refused; an unknown key is an error that names the nearest known one.
  */
 #ifndef HALAY_TFT_RUN_CONFIG_H
 #define HALAY_TFT_RUN_CONFIG_H
 
 #include "base/log.h"
-#include "base/options.h"
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +35,9 @@ struct tft_run_config {
     int64_t hidden_size, heads;
     double dropout, category_dropout;
     struct tft_list quantiles;
+    int quantiles_given;
+    int64_t loss; /* of enum tft_loss */
+    double tweedie_power;
     int64_t batch_size;
     double learning_rate;
     int64_t scale_learning_rate, schedule, optimizer;
@@ -46,28 +47,23 @@ struct tft_run_config {
     int64_t train_samples, valid_samples, eval_every, patience;
     double min_delta;
     int64_t accumulate, seed, dtype, deterministic, granule, conformance, strategy, device, threads;
-    int64_t hidden_continuous_size, crossing;
+    int64_t hidden_continuous_size, crossing, sparse_rows;
     double ema;
     int64_t sampling, calibrate, checkpoint_every, commit_every, keep;
     int64_t log, log_every, health;       /* log: a set, of enum tft_track */
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };
 
-/* The words of `calibrate`, and NULL. */
-extern const char *const tft_calibrate_words[];
+/* The words of `calibrate`, and of `loss`, and NULL. */
+extern const char *const tft_calibrate_words[], *const tft_loss_words[];
 
 void tft_run_config_defaults(struct tft_run_config *config);
 
 /* Take the keys of a document (a configuration file). where: for messages. */
 enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
                                       struct tft_run_config *config);
-/* Take HALAY_TFT_* of the environment. */
-enum halay_status tft_run_config_take_environment(struct halay_log *log, struct tft_run_config *config);
-/* Take one option of the command line ("--hidden-size"). */
-enum halay_status tft_run_config_take_option(struct halay_log *log, const char *name, const char *value,
-                                             struct tft_run_config *config);
-/* Do the values fit together? */
-enum halay_status tft_run_config_check(struct halay_log *log, const struct tft_run_config *config);
+/* Do the values fit together? A loss that forecasts one number gets its one quantile if none was given. */
+enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_config *config);
 
 /* All keys with their values; NULL if there is no memory. A document that take reads. */
 json_t *tft_run_config_json(const struct tft_run_config *config);
@@ -83,11 +79,7 @@ json_t *tft_run_config_identity(const json_t *config);
 enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                               const struct tft_run_config *config);
 
-/* The keys as options, which take is called for, with a heading above them. Static storage. */
-const struct halay_option *tft_run_config_options(halay_option_take *take);
-
-/* Set HALAY_DETERMINISTIC, which the engine reads when it starts, as the configuration says, unless the user has set
- * it. */
-enum halay_status tft_run_config_export(struct halay_log *log, const struct tft_run_config *config);
+/* What keys there are: what halay_tft_keys gives. A new reference; NULL if there is no memory. */
+json_t *tft_run_config_keys(void);
 
 #endif

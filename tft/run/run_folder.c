@@ -228,6 +228,7 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
                             r->config.quantiles.count, &r->blend);
     if (status)
         halay_error(log, "'%s' does not hold the naive forecasts' errors that its schema asks for", path);
+    r->document = json_incref((json_t *)run);
     return status;
 }
 
@@ -236,6 +237,8 @@ static enum halay_status make_model(struct halay_log *log, const char *path, str
     struct tft_model_config config;
 
     tft_batches_describe(&r->schema, &r->encoding, &r->config, &config);
+    if (config.granule < TFT_FORECAST_GRANULE)
+        config.granule = TFT_FORECAST_GRANULE;
     enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
@@ -364,6 +367,7 @@ void tft_run_fini(struct tft_run *r)
     tft_model_destroy(r->model);
     tft_encoding_fini(&r->encoding);
     tft_schema_fini(&r->schema);
+    json_decref(r->document);
     *r = (struct tft_run){ 0 };
 }
 

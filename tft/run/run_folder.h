@@ -21,6 +21,7 @@
 #include "tft/run/blend.h"
 
 struct tft_run {
+    json_t *document; /* owned: run.json */
     struct tft_run_config config;
     struct tft_schema schema;     /* owned */
     struct tft_encoding encoding; /* owned */

@@ -2,11 +2,7 @@
 #include "tft/run/window_scale.h"
 #include <math.h>
 
-static const double spread_least = .05;
-
-struct level {
-    float mean, spread;
-};
+const double tft_spread_least = .05;
 
 /* A sample's rows: the first is the window's. */
 struct rows {
@@ -31,7 +27,7 @@ static size_t base_column(const struct tft_data *d, size_t input)
 }
 
 /* In two passes, in double. */
-static struct level level_of(const struct rows *r, size_t column)
+static struct tft_level level_of(const struct rows *r, size_t column)
 {
     size_t n = r->window->length, columns = r->data->real_count;
     double sum = 0, squares = 0;
@@ -43,7 +39,7 @@ static struct level level_of(const struct rows *r, size_t column)
         double x = (double)r->values[t * columns + column] - mean;
         squares += x * x;
     }
-    return (struct level){ (float)mean, (float)fmax(sqrt(squares / (double)n), spread_least) };
+    return (struct tft_level){ (float)mean, (float)fmax(sqrt(squares / (double)n), tft_spread_least) };
 }
 
 /* The target's value a season before step h, or the latest whole number of seasons before that is measured and in the
@@ -60,8 +56,13 @@ static float season_before(const struct rows *r, size_t o, size_t h)
     return r->values[(length - 1) * d->real_count + last];
 }
 
+static int is_moved(const struct tft_level *level)
+{
+    return level->mean != 0 || level->spread != 1;
+}
+
 /* level: of its column; {0, 1} where that is not scaled. */
-static void scale_target(const struct rows *r, size_t o, struct level level, struct tft_batch *batch, size_t b)
+static void scale_target(const struct rows *r, size_t o, struct tft_level level, struct tft_batch *batch, size_t b)
 {
     const struct tft_schema *s = &r->data->schema;
     const struct tft_input *input = &s->inputs[s->targets[o]];
@@ -70,29 +71,53 @@ static void scale_target(const struct rows *r, size_t o, struct level level, str
     for (size_t h = 0; h < D; h++) {
         size_t at = (b * D + h) * O + o;
         batch->offsets[at] = input->relative == TFT_RELATIVE_SEASON ? season_before(r, o, h) : level.mean;
-        batch->targets[at] = (batch->targets[at] - batch->offsets[at]) / level.spread;
+        if (!tft_loss_is_distribution(r->data->loss))
+            batch->targets[at] = (batch->targets[at] - batch->offsets[at]) / level.spread;
     }
     batch->units[b * O + o] = level.spread;
 }
 
-void tft_window_scale(const struct tft_data *d, const struct tft_window *w, struct tft_batch *batch, size_t b)
+/* Where a sample's forecasts are not scaled, offset and unit are in the target's own unit, too. */
+static void unscale_target(const struct rows *r, size_t o, struct tft_batch *batch, size_t b)
 {
+    const struct tft_schema *s = &r->data->schema;
+    const struct tft_scaler *scaler = tft_data_scaler(r->data, r->window->entity, s->targets[o]);
+    size_t O = s->target_count, D = s->horizon;
+
+    for (size_t h = 0; h < D; h++)
+        batch->offsets[(b * D + h) * O + o] =
+            (float)tft_scaler_undo(scaler, (double)batch->offsets[(b * D + h) * O + o]);
+    batch->units[b * O + o] *= (float)scaler->scale;
+}
+
+/* What column k is scaled by; before any column changes: a lag goes by its input's. */
+static struct tft_level column_level(const struct rows *r, const struct tft_windows *windows, size_t k)
+{
+    const struct tft_data *d = r->data;
+
+    if (is_scaled(&d->schema.inputs[d->reals[k]]))
+        return level_of(r, base_column(d, d->reals[k]));
+    return windows->levels ? windows->levels[r->window->entity * d->real_count + k] : (struct tft_level){ 0, 1 };
+}
+
+void tft_window_scale(const struct tft_windows *windows, const struct tft_window *w, struct tft_batch *batch, size_t b)
+{
+    const struct tft_data *d = windows->data;
     size_t columns = d->real_count, steps = w->length + d->schema.horizon, O = d->schema.target_count;
     size_t end = (b + 1) * (d->schema.encoder + d->schema.horizon);
     struct rows r = { d, w, batch->reals + (end - steps) * columns };
-    struct level levels[TFT_INPUTS_MAX];
+    struct tft_level levels[TFT_INPUTS_MAX];
 
-    for (size_t k = 0; k < columns; k++) { /* before any column changes: a lag goes by its input's */
-        levels[k] = (struct level){ 0, 1 };
-        if (is_scaled(&d->schema.inputs[d->reals[k]]))
-            levels[k] = level_of(&r, base_column(d, d->reals[k]));
-    }
+    for (size_t k = 0; k < columns; k++)
+        levels[k] = column_level(&r, windows, k);
     for (size_t o = 0; o < O; o++) {
-        const struct tft_input *target = &d->schema.inputs[d->schema.targets[o]];
-        if (is_scaled(target) || target->relative == TFT_RELATIVE_SEASON)
-            scale_target(&r, o, levels[columns - O + o], batch, b);
+        const struct tft_level *level = &levels[columns - O + o];
+        if (is_moved(level) || d->schema.inputs[d->schema.targets[o]].relative == TFT_RELATIVE_SEASON)
+            scale_target(&r, o, *level, batch, b);
+        if (tft_loss_is_unscaled(d->loss))
+            unscale_target(&r, o, batch, b);
     }
     for (size_t k = 0; k < columns; k++)
-        for (size_t t = 0; is_scaled(&d->schema.inputs[d->reals[k]]) && t < steps; t++)
+        for (size_t t = 0; is_moved(&levels[k]) && t < steps; t++)
             r.values[t * columns + k] = (r.values[t * columns + k] - levels[k].mean) / levels[k].spread;
 }

@@ -8,7 +8,8 @@
  * training span's, so that a flat past does not blow up its noise. Lags go with their input. A target y at step h
  * becomes (y - offset[h]) / unit: unit is the target's spread, and offset its mean or, under `relative_to: season`, the
  * value a season before, so that a model that computes nothing forecasts what the naive forecast does. Only rows before
- * the origin are read.
+ * the origin are read. Distributions (tft/kernels/loss.h) are of y itself; offset and unit say what the model's numbers
+ * mean for them, in the target's own unit if they are not scaled.
  */
 #ifndef HALAY_TFT_WINDOW_SCALE_H
 #define HALAY_TFT_WINDOW_SCALE_H
@@ -17,6 +18,10 @@
 #include "tft/model/model.h"
 
 /* Scale sample b of a batch, which holds a window's rows and targets; offsets and units say how to undo it. */
-void tft_window_scale(const struct tft_data *data, const struct tft_window *window, struct tft_batch *batch, size_t b);
+void tft_window_scale(const struct tft_windows *windows, const struct tft_window *window, struct tft_batch *batch,
+                      size_t b);
+
+/* The least spread, of 1 for the training span's. */
+extern const double tft_spread_least;
 
 #endif

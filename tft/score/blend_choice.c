@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARES = 11 };
+enum { SHARES = 11, WINDOWS_LEAST = 20 };
 
 struct choice {
     const struct tft_forecaster *forecaster;
     struct tft_blend blend; /* errors are borrowed */
     struct tft_forecast_scores of[SHARES];
+    double likelihood_sum;
     float *p; /* owned: a window's forecast */
 };
 
@@ -20,10 +21,11 @@ static enum halay_status take(void *arg, size_t position, const struct tft_windo
     enum halay_status status = tft_data_check(d, w->origin, d->schema.horizon);
 
     (void)position;
+    c->likelihood_sum += tft_forecast_loss(c->forecaster, p);
     for (size_t k = 0; k < SHARES && !status; k++) {
         c->blend.share = (double)k / (SHARES - 1);
         memcpy(c->p, p, values * sizeof *p);
-        status = tft_blend_apply(&c->blend, d, w, c->p);
+        status = tft_blend_apply(&c->blend, d, w, NULL, c->p);
         for (size_t h = 0; h < c->blend.horizon && !status; h++)
             tft_forecast_scores_add_step(&c->of[k], d, NULL, w->entity, w->origin + h, h, c->p + h * of_step);
     }
@@ -57,9 +59,11 @@ enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struc
         status = tft_forecast(f, count, take, &c);
     for (size_t k = SHARES - 1; k-- > 0 && !status;)
         best = c.of[k].loss_sum < c.of[best].loss_sum ? k : best;
+    best = count < WINDOWS_LEAST ? SHARES / 2 : best;
     if (!status) {
         blend->share = (double)best / (SHARES - 1);
         *result = c.of[best];
+        result->likelihood_sum = c.likelihood_sum;
         tft_forecast_scores_finish(f->model, result);
         c.of[best] = (struct tft_forecast_scores){ 0 };
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which share of the model a blend has: the one with the lowest loss in validation.
+ * Which share of the model a blend has: the one with the lowest loss in validation; a half where that has fewer than 20
+ * windows, which would be chance.
  */
 #ifndef HALAY_TFT_BLEND_CHOICE_H
 #define HALAY_TFT_BLEND_CHOICE_H

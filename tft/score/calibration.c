@@ -17,19 +17,27 @@ enum { FORMAT_VERSION = 1 };
 
 /* ---- save ---- */
 
-enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const struct tft_param_table *table,
-                                       const float *params, long long step, json_t *document)
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, long long step, json_t *document)
 {
-    char *path = tft_path_join(log, folder, "calibration.json"), crc[16];
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    char crc[16];
 
     tft_run_print_crc(table, params, crc);
     json_t *whole = json_pack("{si ss sI}", "format", FORMAT_VERSION, "parameters", crc, "step", (json_int_t)step);
-    if (path && whole && !json_object_update(whole, document))
+    if (!json_object_update(whole, document))
+        return whole;
+    json_decref(whole);
+    return NULL;
+}
+
+enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole)
+{
+    char *path = tft_path_join(log, folder, "calibration.json");
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (path && whole)
         status = tft_output_json(log, "", path, whole);
     else if (path)
         halay_error(log, "no memory for '%s'", path);
-    json_decref(whole);
     free(path);
     return status;
 }
@@ -134,25 +142,13 @@ static enum halay_status check_document(struct halay_log *log, const char *path,
     return status;
 }
 
-enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
-                                       const struct tft_data *data, struct tft_calibration *calibration)
+enum halay_status tft_calibration_take(struct halay_log *log, const char *path, const json_t *document,
+                                       const struct tft_run *run, const struct tft_data *data,
+                                       struct tft_calibration *calibration)
 {
     struct tft_calibration c = { 0 };
-    char *path = tft_path_join(log, folder, "calibration.json");
-    json_t *document = NULL;
-    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = check_document(log, path, document, run);
 
-    if (path && access(path, F_OK)) {
-        halay_error(log,
-                    "'%s' has no calibration: 'halay-tft calibrate --checkpoint %s --data DATA' makes one from the "
-                    "validation windows, '--calibrate none' does without",
-                    folder, folder);
-        status = HALAY_ERR_ARGUMENT;
-    }
-    if (!status)
-        status = halay_document_load(log, path, NULL, &document);
-    if (!status)
-        status = check_document(log, path, document, run);
     if (!status)
         status = tft_calibration_init(log, &run->config.quantiles, data, &c);
     if (!status) {
@@ -160,12 +156,43 @@ enum halay_status tft_calibration_load(struct halay_log *log, const char *folder
         if (status == HALAY_ERR_FORMAT)
             halay_error(log, "'%s' is damaged: it does not have a factor for each horizon and interval", path);
     }
-    json_decref(document);
-    free(path);
     if (status)
         tft_calibration_fini(&c);
     else
         *calibration = c;
+    return status;
+}
+
+enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document)
+{
+    char *path = tft_path_join(log, folder, "calibration.json");
+    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    *document = NULL;
+    if (path && !access(path, F_OK))
+        status = halay_document_load(log, path, NULL, document);
+    free(path);
+    return status;
+}
+
+enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
+                                       const struct tft_data *data, struct tft_calibration *calibration)
+{
+    char *path = tft_path_join(log, folder, "calibration.json");
+    json_t *document = NULL;
+    enum halay_status status = path ? tft_calibration_find(log, folder, &document) : HALAY_ERR_NO_MEMORY;
+
+    if (!status && !document) {
+        halay_error(log,
+                    "'%s' has no calibration: 'halay-tft calibrate --checkpoint %s --data DATA' makes one from the "
+                    "validation windows, '--calibrate none' does without",
+                    folder, folder);
+        status = HALAY_ERR_ARGUMENT;
+    }
+    if (!status)
+        status = tft_calibration_take(log, path, document, run, data, calibration);
+    json_decref(document);
+    free(path);
     return status;
 }
 

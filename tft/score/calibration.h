@@ -29,14 +29,22 @@ struct tft_calibration {
 /* Where an entity's factors come from. */
 enum tft_calibrated_by { TFT_BY_RECENT, TFT_BY_ENTITY, TFT_BY_HORIZON, TFT_BY_NOTHING, TFT_CALIBRATED_BY_COUNT };
 
-/* Write a calibration into a folder. document: its keys quantiles, windows and targets (tft_calibrate), to which
- * what identifies the parameters is added. */
-enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const struct tft_param_table *table,
-                                       const float *params, long long step, json_t *document);
+/* What the file holds: a new reference; NULL if there is no memory. document: its keys quantiles, windows and targets
+ * (tft_calibrate), to which what identifies the parameters is added. */
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, long long step,
+                             json_t *document);
+/* Write it into a folder. whole: NULL is an error. */
+enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole);
+/* What the folder's file holds: a new reference, NULL if there is none. */
+enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document);
 /* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): there is none; HALAY_ERR_FORMAT: it belongs to
  * other parameters. Nothing is held on error. */
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
                                        const struct tft_data *data, struct tft_calibration *calibration);
+/* The same of the document of such a file, whose path is for messages. */
+enum halay_status tft_calibration_take(struct halay_log *log, const char *path, const json_t *document,
+                                       const struct tft_run *run, const struct tft_data *data,
+                                       struct tft_calibration *calibration);
 /* No factors. Nothing is held on error. */
 enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_list *quantiles,
                                        const struct tft_data *data, struct tft_calibration *calibration);

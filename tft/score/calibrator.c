@@ -53,7 +53,7 @@ void tft_calibration_scores(const struct tft_calibration *c, const struct tft_da
     for (size_t h = 0; h < c->horizon; h++)
         for (size_t o = 0; o < O; o++) {
             size_t row = w->origin + h;
-            double y = d->values[(row + 1) * d->real_count - O + o], sorted[TFT_SCORE_QUANTILES_MAX];
+            double y = tft_data_forecast_target(d, row, o), sorted[TFT_SCORE_QUANTILES_MAX];
             float *to = scores + (o * c->horizon + h) * c->band_count;
             for (size_t q = 0; q < Q; q++)
                 sorted[q] = p[(h * O + o) * Q + q];

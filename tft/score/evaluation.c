@@ -55,15 +55,15 @@ static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *
     }
 }
 
-/* Of one target. */
+/* Of one target and season. */
 static enum halay_status naive_sums(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                    const struct tft_list *quantiles, size_t target, struct tft_sums *sums)
+                                    const struct tft_list *quantiles, size_t target, size_t season,
+                                    struct tft_sums *sums)
 {
     const struct tft_data *d = gather->windows->data;
     struct tft_naive naive = { 0 };
     struct tft_naive_scores scores = { 0 };
-    enum halay_status status =
-        tft_naive_init(log, d, target, d->schema.seasons[0], quantiles->values, quantiles->count, &naive);
+    enum halay_status status = tft_naive_init(log, d, target, season, quantiles->values, quantiles->count, &naive);
 
     if (!status)
         status =
@@ -80,17 +80,26 @@ static enum halay_status naive_sums(struct halay_log *log, const struct tft_gath
     return status;
 }
 
-enum halay_status tft_naive_q_risk(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                   const struct tft_list *quantiles, double *q_risk)
+enum halay_status tft_naive_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                 const struct tft_list *quantiles, size_t *season, double *q_risk)
 {
-    size_t O = gather->windows->data->schema.target_count, median = tft_median_of(quantiles->values, quantiles->count);
+    const struct tft_schema *s = &gather->windows->data->schema;
+    size_t O = s->target_count, median = tft_median_of(quantiles->values, quantiles->count);
     enum halay_status status = HALAY_OK;
 
-    *q_risk = 0;
-    for (size_t o = 0; o < O && !status; o++) {
-        struct tft_sums sums;
-        status = naive_sums(log, gather, count, quantiles, o, &sums);
-        *q_risk += status ? 0 : tft_sums_q_risk(&sums, median) / (double)O;
+    *q_risk = INFINITY;
+    for (size_t k = 0; k < s->season_count; k++) {
+        double mean = 0;
+        for (size_t o = 0; o < O && !status; o++) {
+            struct tft_sums sums;
+            status = naive_sums(log, gather, count, quantiles, o, s->seasons[k], &sums);
+            if (!status) /* without any value it is none */
+                mean += sums.size > 0 ? tft_sums_q_risk(&sums, median) / (double)O : INFINITY;
+        }
+        if (!status && mean < *q_risk) {
+            *q_risk = mean;
+            *season = s->seasons[k];
+        }
     }
     return status;
 }
@@ -183,12 +192,35 @@ static json_t *why_no_mase(const struct tft_evaluation *a, size_t target)
                : json_sprintf("no value of the training span has one %zu steps before; set another 'season'", season);
 }
 
+/* That a target's forecasts are no better than the best of its naive ones; NULL: they are, or there is nothing to
+ * compare. */
+static json_t *why_no_better(const struct tft_evaluation *a, size_t target)
+{
+    const struct tft_scores *mine = &a->result.scores[target];
+    double q_risk = tft_sums_q_risk(&mine->all, mine->median), lowest = INFINITY;
+    char median[32], text[400];
+    size_t best = 0;
+
+    for (size_t k = target; k < naive_count(a); k += a->data->schema.target_count) {
+        const struct tft_sums *sums = &a->naive[k].with.all;
+        if (sums->n && tft_sums_q_risk(sums, mine->median) < lowest) {
+            lowest = tft_sums_q_risk(sums, mine->median);
+            best = a->data->schema.seasons[k / a->data->schema.target_count];
+        }
+    }
+    if (!mine->all.n || !best || !(lowest > 0) || !(q_risk >= lowest))
+        return NULL;
+    tft_quantile_name(mine->quantiles[mine->median], median, sizeof median);
+    tft_naive_warning(&a->data->schema, target, median, q_risk, best, lowest, text, sizeof text);
+    return json_string(text);
+}
+
 /* All scores of a target. */
 static json_t *target_json(const struct tft_evaluation *a, size_t target)
 {
     size_t O = a->data->schema.target_count;
     const char **ids = calloc(a->data->entity_count, sizeof *ids);
-    json_t *scores, *naive = json_object(), *why = why_no_mase(a, target);
+    json_t *scores, *naive = json_object(), *why = why_no_mase(a, target), *warning = why_no_better(a, target);
     char name[32];
 
     for (size_t i = 0; ids && i < a->data->entity_count; i++)
@@ -203,7 +235,10 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
         json_object_set_new(scores, "uncalibrated", tft_scores_intervals_json(&a->result.uncalibrated[target]));
     if (scores && why)
         json_object_set(scores, "no_mase", why);
+    if (scores && warning)
+        json_object_set(scores, "no_better_than_naive", warning);
     json_decref(why);
+    json_decref(warning);
     if (scores && !json_object_set_new(scores, "naive", naive))
         return scores;
     json_decref(scores);

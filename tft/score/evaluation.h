@@ -34,10 +34,10 @@ void tft_evaluation_fini(struct tft_evaluation *evaluation);
 enum halay_status tft_evaluation_add(struct tft_evaluation *evaluation, struct tft_forecaster *forecaster,
                                      tft_forecast_take also, void *arg);
 
-/* The naive forecasts' q-risk of the median, for the first season, at positions [0, count) of a gather, averaged over
- * the targets. Needs no model. Not a number, or infinite, where nothing can be scored. */
-enum halay_status tft_naive_q_risk(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                   const struct tft_list *quantiles, double *q_risk);
+/* The season whose naive forecasts have the lowest q-risk of the median at positions [0, count) of a gather, averaged
+ * over the targets, and that q-risk; infinite (season is not written) where nothing can be scored. Needs no model. */
+enum halay_status tft_naive_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                 const struct tft_list *quantiles, size_t *season, double *q_risk);
 
 /* All scores, of the only target or of each under "targets": a new reference; NULL if there is no memory. */
 json_t *tft_evaluation_json(const struct tft_evaluation *evaluation);

@@ -5,7 +5,7 @@
  */
 #include "tft/score/forecast.h"
 #include "base/memory.h"
-#include "tft/run/interrupt.h"
+#include "tft/model/outputs.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +13,19 @@
 struct share {
     const struct tft_forecaster *forecaster;
     struct tft_gather gather;
-    float *out;                  /* borrowed: (windows of the share, all) */
-    size_t D, O, Q, values, all; /* values: D O Q; all: with the numbers that `look` adds */
+    float *out;                     /* borrowed: (windows of the share, all) */
+    size_t D, O, P, Q, values, all; /* values: D O Q; all: with the numbers behind them */
 };
 
 size_t tft_forecast_granules(const struct tft_model *model)
 {
     return (TFT_FORECAST_CHUNK + tft_model_config(model)->granule - 1) / tft_model_config(model)->granule;
+}
+
+/* Does the loss not follow from forecasts? */
+static int has_loss(const struct tft_model *model)
+{
+    return tft_loss_is_distribution(tft_model_config(model)->loss);
 }
 
 static size_t window_values(const struct tft_model *model)
@@ -30,7 +36,12 @@ static size_t window_values(const struct tft_model *model)
 /* Numbers of one window in a chunk. */
 static size_t all_values(const struct tft_forecaster *f)
 {
-    return window_values(f->model) + f->more;
+    return window_values(f->model) + f->more + (size_t)has_loss(f->model);
+}
+
+double tft_forecast_loss(const struct tft_forecaster *f, const float *p)
+{
+    return has_loss(f->model) ? (double)p[all_values(f) - 1] : 0;
 }
 
 enum halay_status tft_forecaster_init(struct tft_forecaster *f)
@@ -54,14 +65,15 @@ void tft_forecaster_fini(struct tft_forecaster *f)
     f->chunk = NULL;
 }
 
-/* A sample's forecast as if its window had not been scaled (tft/run/window_scale.h). */
-static void undo_window_scale(const struct share *s, const struct tft_batch *batch, size_t b, float *forecast)
+/* A sample's forecast (D, O, Q) of what the model computed for it, (D, O, P). */
+static void forecast_sample(const struct share *s, const struct tft_batch *batch, size_t b, const real *computed,
+                            float *forecast)
 {
+    const struct tft_model_config *config = tft_model_config(s->forecaster->model);
+
     for (size_t i = 0; i < s->D * s->O; i++)
-        for (size_t q = 0; q < s->Q; q++) {
-            float *p = &forecast[i * s->Q + q];
-            *p = batch->offsets[b * s->D * s->O + i] + batch->units[b * s->O + i % s->O] * *p;
-        }
+        tft_outputs_forecast(config, computed + i * s->P, batch->offsets[b * s->D * s->O + i],
+                             batch->units[b * s->O + i % s->O], forecast + i * s->Q);
 }
 
 static enum halay_status keep_granule(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
@@ -71,11 +83,10 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
     const struct tft_forecaster *f = s->forecaster;
     float *out = s->out + batch->position * s->all;
 
-    (void)loss;
-    for (size_t b = 0; b < batch->B; b++) {
-        memcpy(out + b * s->all, predictions + b * s->values, s->values * sizeof *out);
-        undo_window_scale(s, batch, b, out + b * s->all);
-    }
+    for (size_t b = 0; b < batch->B; b++)
+        forecast_sample(s, batch, b, predictions + b * s->D * s->O * s->P, out + b * s->all);
+    if (has_loss(f->model))
+        out[s->all - 1] = (float)loss;
     if (f->look)
         f->look(f->look_arg, &(struct tft_forecast_granule){ .thread = thread,
                                                              .workspace = tft_workers_workspace(f->workers, thread),
@@ -89,7 +100,7 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
 static enum halay_status fill_share(void *arg, int thread, struct tft_batch *batch)
 {
     struct share *s = arg;
-    return tft_interrupt_seen() ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
+    return tft_stop_asked(s->forecaster->stop) ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
 }
 
 static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
@@ -98,6 +109,7 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
                        .gather = f->gather,
                        .D = tft_model_config(f->model)->D,
                        .O = tft_model_columns(f->model)->targets,
+                       .P = tft_config_outputs(tft_model_config(f->model)),
                        .Q = tft_model_config(f->model)->quantile_count,
                        .values = window_values(f->model),
                        .all = all_values(f) };
@@ -110,50 +122,89 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
         .fill_arg = &s,
         .take = keep_granule,
         .take_arg = &s,
+        .with_loss = has_loss(f->model),
     };
     return to > from ? tft_forward_run(f->workers, &forward) : HALAY_OK;
 }
 
-static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n)
+/* What ranks add up beside their forecasts: how many are interrupted, and how many have given up. */
+enum { GAVE_UP = 65536 };
+
+/* All ranks: what became of a chunk that has the sum of these. */
+static enum halay_status judge_chunk(struct tft_forecaster *f, float sum)
+{
+    int reason;
+
+    if (sum >= GAVE_UP) {
+        halay_error(f->log, "another rank gave up forecasting: its error says why");
+        return HALAY_ERR_PEER;
+    }
+    enum halay_status status = sum > 0 ? tft_stop_share(f->ctx, f->stop, &reason) : HALAY_OK;
+    return status || !(sum > 0) ? status : HALAY_ERR_CANCELED;
+}
+
+/* failed: HALAY_OK, or why this rank gives up, of which the others hear. */
+static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n, enum halay_status failed)
 {
     size_t rank = f->ctx ? (size_t)halay_rank(f->ctx) : 0, ranks = f->ctx ? (size_t)halay_size(f->ctx) : 1;
     size_t values = all_values(f), granule = tft_model_config(f->model)->granule,
            granules = (n + granule - 1) / granule;
     size_t from = granules * rank / ranks * granule, to = granules * (rank + 1) / ranks * granule;
-    enum halay_status status;
+    float *sum = f->chunk + n * values;
 
-    float *interrupted = f->chunk + n * values; /* how many ranks are, summed together with the forecasts */
     memset(f->chunk, 0, (n * values + 1) * sizeof *f->chunk);
-    status = compute_share(f, first, from, to < n ? to : n);
-    if (ranks == 1 || (status && status != HALAY_ERR_CANCELED))
+    enum halay_status status = failed ? failed : compute_share(f, first, from, to < n ? to : n);
+    if (ranks == 1)
         return status;
-    *interrupted = status == HALAY_ERR_CANCELED;
-    status = halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values + 1, HALAY_F32, HALAY_SUM);
-    if (status || !(*interrupted > 0))
-        return status;
-    int number;
-    status = tft_interrupt_share(f->ctx, &number);
-    return status ? status : HALAY_ERR_CANCELED;
+    const int gives_up = status && status != HALAY_ERR_CANCELED;
+    *sum = gives_up ? GAVE_UP : status == HALAY_ERR_CANCELED;
+    enum halay_status summed =
+        halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values + 1, HALAY_F32, HALAY_SUM);
+    if (gives_up || summed)
+        return gives_up ? status : summed;
+    return judge_chunk(f, *sum);
+}
+
+/* What is never below 0 is not when it has been blended or calibrated, either. */
+static void keep_possible(const struct tft_forecaster *f, float *p)
+{
+    for (size_t i = 0; tft_loss_is_unscaled(tft_model_config(f->model)->loss) && i < window_values(f->model); i++)
+        p[i] = p[i] < 0 ? 0 : p[i];
+}
+
+/* A chunk's forecasts, finished and given away. */
+static enum halay_status take_chunk(struct tft_forecaster *f, size_t first, size_t n, tft_forecast_take take, void *arg)
+{
+    size_t values = all_values(f);
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < n && !status; i++) {
+        struct tft_window window = tft_gather_window(&f->gather, first + i);
+        float *p = f->chunk + i * values;
+
+        if (f->blend && f->blend->errors)
+            status = tft_blend_apply(f->blend, f->gather.windows->data, &window, f->gather.occlusion, p);
+        if (!status && f->calibrator)
+            status = tft_calibrator_apply(f->calibrator, &window, p);
+        keep_possible(f, p);
+        if (!status)
+            status = take(arg, first + i, &window, p);
+    }
+    return status;
 }
 
 enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forecast_take take, void *arg)
 {
-    size_t values = all_values(f), most = f->chunk_windows;
+    const size_t most = f->chunk_windows;
+    enum halay_status taken = HALAY_OK;
 
     for (size_t first = 0; first < count; first += most) {
-        size_t n = count - first < most ? count - first : most;
-        enum halay_status status = compute_chunk(f, first, n);
-        for (size_t i = 0; i < n && !status; i++) {
-            struct tft_window window = tft_gather_window(&f->gather, first + i);
-            if (f->blend && f->blend->errors)
-                status = tft_blend_apply(f->blend, f->gather.windows->data, &window, f->chunk + i * values);
-            if (!status && f->calibrator)
-                status = tft_calibrator_apply(f->calibrator, &window, f->chunk + i * values);
-            if (!status)
-                status = take(arg, first + i, &window, f->chunk + i * values);
-        }
+        const size_t n = count - first < most ? count - first : most;
+        enum halay_status status = compute_chunk(f, first, n, taken);
+
         if (status)
             return status;
+        taken = take_chunk(f, first, n, take, arg);
     }
-    return HALAY_OK;
+    return taken;
 }

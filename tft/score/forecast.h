@@ -11,6 +11,7 @@
 #include "halay.h"
 #include "tft/run/batches.h"
 #include "tft/run/blend.h"
+#include "tft/run/stop.h"
 #include "tft/score/calibrator.h"
 
 /* A granule that was forecast, while its workspace still holds it. */
@@ -28,6 +29,7 @@ typedef void (*tft_forecast_look)(void *arg, const struct tft_forecast_granule *
 struct tft_forecaster {
     struct halay_log *log;     /* borrowed, as all pointers of the first group */
     struct halay_context *ctx; /* NULL: this process alone */
+    struct tft_stop *stop;     /* NULL: nobody asks it to stop */
     const struct tft_model *model;
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
@@ -38,13 +40,18 @@ struct tft_forecaster {
     void *look_arg;
     size_t more;          /* numbers of each window that it writes */
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
-    float *chunk;         /* owned: (windows of a chunk), for each (D, O, Q), scaled, and (more); and a number that is
-                             summed with them */
+    float *chunk; /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and
+                             a number that is summed with them */
 };
 
-/* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled, and then (more). */
+/* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled as
+ * tft_data_target_scaler says, and then (more). */
 typedef enum halay_status (*tft_forecast_take)(void *arg, size_t position, const struct tft_window *window,
                                                const float *p);
+
+/* A distribution's loss, of p as `take` gets it: that of all windows of a granule comes with the granule's first one.
+ * It is the model's, whatever is done with its forecasts. 0 of other losses, which follow from forecasts. */
+double tft_forecast_loss(const struct tft_forecaster *forecaster, const float *p);
 
 enum { TFT_FORECAST_CHUNK = 2048 };
 /* The most granules that a rank's workers compute at once, for tft_workers_create. */
@@ -56,8 +63,7 @@ void tft_forecaster_fini(struct tft_forecaster *forecaster);
 
 /*
  * Forecast positions [0, count) of the gather. HALAY_ERR_CANCELED (not logged), on all ranks at the same chunk: one of
- * them got a signal that is watched (tft/run/interrupt.h). It stops computing within a granule, and all ranks know of
- * the signal afterwards.
+ * them was asked to stop. It stops computing within a granule, and all ranks know the reason afterwards.
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count, tft_forecast_take take, void *arg);
 

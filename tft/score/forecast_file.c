@@ -15,18 +15,6 @@ struct row {
     const double *actual; /* NULL: it was not measured */
 };
 
-enum halay_status tft_forecast_file_format(struct halay_log *log, const char *format, const char *name, int *json)
-{
-    const char *dot = strrchr(name, '.');
-
-    if (format && strcmp(format, "jsonl") && strcmp(format, "csv")) {
-        halay_error(log, "'--format' must be csv or jsonl, not '%s'", format);
-        return HALAY_ERR_CONFIG;
-    }
-    *json = format ? !strcmp(format, "jsonl") : dot && (!strcmp(dot, ".jsonl") || !strcmp(dot, ".json"));
-    return HALAY_OK;
-}
-
 void tft_write_field(FILE *file, const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {

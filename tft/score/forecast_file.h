@@ -20,10 +20,6 @@ struct tft_forecast_file {
     size_t fit;
 };
 
-/* json: does a file of that format ("csv", "jsonl"; NULL: by its name) hold JSON lines? HALAY_ERR_CONFIG (logged) if
- * there is no such format. */
-enum halay_status tft_forecast_file_format(struct halay_log *log, const char *format, const char *name, int *json);
-
 /* Write a field of a CSV row, quoted where it must be. */
 void tft_write_field(FILE *file, const char *text);
 

@@ -22,13 +22,14 @@ void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tf
         const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
         struct tft_scores *scores = &r->scores[o];
         size_t Q = scores->quantile_count;
-        double unscaled[TFT_SCORE_QUANTILES_MAX], y = d->values[(row + 1) * d->real_count - O + o], loss = 0;
+        double unscaled[TFT_SCORE_QUANTILES_MAX], y = tft_data_forecast_target(d, row, o), loss = 0;
         if (!d->present[row * O + o])
             continue;
         for (size_t q = 0; q < Q; q++) {
             double scaled = p[o * Q + q];
             unscaled[q] = tft_scaler_undo(scaler, scaled);
-            loss += tft_quantile_loss(y, scaled, scores->quantiles[q]);
+            loss += tft_loss_is_point(d->loss) ? tft_loss_of_point(d->loss, y - scaled)
+                                               : tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
         r->loss_sum += loss * tft_data_weight(d, row);
         tft_scores_add(scores, scores->entity_count > 1 ? entity : 0, h, d->target[row * O + o], unscaled,
@@ -42,7 +43,10 @@ void tft_forecast_scores_finish(const struct tft_model *model, struct tft_foreca
 
     for (size_t o = 0; o < r->target_count; o++)
         n += r->scores[o].all.n;
-    r->loss = n ? r->loss_sum * tft_model_loss_factor(model) / (double)n : 0;
+    const int is_distribution = tft_loss_is_distribution(tft_model_config(model)->loss);
+    const double sum = is_distribution ? r->likelihood_sum : r->loss_sum * tft_model_loss_factor(model);
+
+    r->loss = n ? sum / (double)n : 0;
 }
 
 /* The same step as the model says. */
@@ -73,6 +77,7 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
 
     if (status)
         return status;
+    s->result->likelihood_sum += tft_forecast_loss(s->forecaster, p);
     for (size_t h = 0; h < d->schema.horizon; h++) {
         tft_forecast_scores_add_step(s->result, d, s->naive, w->entity, w->origin + h, h, p + h * values);
         if (s->result->uncalibrated)

@@ -14,8 +14,10 @@ struct tft_forecast_scores {
     struct tft_scores *scores;       /* owned: (targets), each in its own unit */
     struct tft_scores *uncalibrated; /* owned: (targets), of the same forecasts as the model says; NULL: there is no
                                         calibrator */
-    double loss_sum; /* over measured targets and quantiles: scaled quantile loss times the row's weight */
-    double loss;     /* that divided by the number of measured targets, times the model's factor */
+    double loss_sum; /* over measured targets: the loss of forecasts (that of quantiles for distributions) times the
+                              row's weight, in the unit of forecasts */
+    double likelihood_sum; /* the same of distributions' own loss, which does not follow from forecasts */
+    double loss;           /* the loss divided by the number of measured targets, times the model's factor */
 };
 
 /* Empty sums; entities: how many are told apart. Nothing is held on error. */
@@ -28,7 +30,7 @@ void tft_forecast_scores_fini(struct tft_forecast_scores *result);
 enum halay_status tft_forecast_scores_add(struct tft_forecaster *forecaster, size_t count,
                                           const struct tft_naive *naive, tft_forecast_take also, void *arg,
                                           struct tft_forecast_scores *result);
-/* Add the forecast of one step, p (targets, quantiles), scaled: of the horizon's step h, at a row of an entity's. Where
+/* Add the forecast of one step, p (targets, quantiles): of the horizon's step h, at a row of an entity's. Where
  * the scores tell no entities apart it is of the first. */
 void tft_forecast_scores_add_step(struct tft_forecast_scores *result, const struct tft_data *data,
                                   const struct tft_naive *naive, size_t entity, size_t row, size_t h, const float *p);

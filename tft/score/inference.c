@@ -5,8 +5,8 @@
 #include "tft/score/inference.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
-#include "tft/data/htd.h"
 #include "tft/model/tft.h"
+#include "tft/run/targets.h"
 #include "tft/score/evaluation.h"
 #include <string.h>
 
@@ -20,27 +20,13 @@ static int thread_count(const struct tft_inference *s)
     return share > 1 ? share : 1;
 }
 
-enum halay_status tft_inference_init(struct halay_log *log, const char *checkpoint, const char *data_path,
-                                     struct tft_inference *s)
+enum halay_status tft_inference_start(struct tft_inference *s)
 {
-    enum halay_status status = halay_init(NULL, &s->ctx);
+    enum halay_status status = s->pool ? HALAY_OK : tft_pool_create(s->log, thread_count(s), &s->pool);
 
-    s->log = log;
-    if (status)
+    if (status || s->workers)
         return status;
-    s->rank = halay_rank(s->ctx);
-    if (halay_size(s->ctx) > 1)
-        log->rank = s->rank;
-    status = tft_run_load(log, checkpoint, &s->run);
-    if (!status && data_path)
-        status = tft_htd_open(log, data_path, &s->data);
-    if (!status && data_path)
-        status = tft_run_check_data(log, &s->run, data_path, &s->data);
-    if (!status)
-        status = tft_pool_create(log, thread_count(s), &s->pool);
-    if (!status)
-        status = tft_workers_create(log, s->run.model, s->pool, tft_forecast_granules(s->run.model), &s->workers);
-    return status;
+    return tft_workers_create(s->log, s->run.model, s->pool, tft_forecast_granules(s->run.model), &s->workers);
 }
 
 void tft_inference_fini(struct tft_inference *s)
@@ -50,28 +36,16 @@ void tft_inference_fini(struct tft_inference *s)
     tft_pool_destroy(s->pool);
     tft_data_fini(&s->data);
     tft_run_fini(&s->run);
-    halay_fini(s->ctx);
     memset(s, 0, sizeof *s);
-}
-
-enum halay_status tft_inference_calibrate(struct tft_inference *s, const char *folder, int word)
-{
-    struct tft_calibration calibration;
-    enum tft_calibrate_word method = (enum tft_calibrate_word)(word < 0 ? s->run.config.calibrate : word);
-
-    if (method == TFT_CALIBRATE_NONE)
-        return HALAY_OK;
-    enum halay_status status = tft_calibration_load(s->log, folder, &s->run, &s->data, &calibration);
-    if (status)
-        return status;
-    return tft_calibrator_init(s->log, &s->data, method == TFT_CALIBRATE_ROLLING, &calibration, &s->calibrator);
 }
 
 enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct tft_windows *windows, size_t more,
                                            struct tft_forecaster *forecaster)
 {
+    s->data.loss = (enum tft_loss)s->run.config.loss;
     *forecaster = (struct tft_forecaster){ .log = s->log,
                                            .ctx = s->ctx,
+                                           .stop = s->stop,
                                            .model = s->run.model,
                                            .workers = s->workers,
                                            .gather = { .windows = windows },
@@ -116,6 +90,8 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct t
     }
     if (!status)
         status = tft_inference_forecaster(s, &windows, 0, &forecaster);
+    if (!status)
+        status = tft_targets_check(s->log, &s->data);
     if (!status)
         status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a);
     if (!status)

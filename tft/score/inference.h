@@ -12,7 +12,8 @@
 
 struct tft_inference {
     struct halay_log *log;     /* borrowed */
-    struct halay_context *ctx; /* owned; the job's */
+    struct halay_context *ctx; /* borrowed; the job's */
+    struct tft_stop *stop;     /* borrowed; NULL, or set by the owner: asks to stop */
     int rank;
     struct tft_run run;
     struct tft_data data;
@@ -21,15 +22,9 @@ struct tft_inference {
     struct tft_calibrator calibrator; /* without data: nothing is calibrated */
 };
 
-/* Join the job (alone, or under a launcher), read both, start threads. data_path NULL: no data yet. On error fini still
- * has to be called. */
-enum halay_status tft_inference_init(struct halay_log *log, const char *checkpoint, const char *data_path,
-                                     struct tft_inference *inference);
+/* log, ctx, rank and run are set: start threads, unless they run. On error fini still has to be called. */
+enum halay_status tft_inference_start(struct tft_inference *inference);
 void tft_inference_fini(struct tft_inference *inference);
-
-/* Calibrate all forecasts from now on, by a word of tft_calibrate_words; -1: that of the run's configuration. Needs the
- * data. folder: the run's. */
-enum halay_status tft_inference_calibrate(struct tft_inference *inference, const char *folder, int word);
 
 /* A forecaster over windows, to be ended by tft_forecaster_fini; with `more` numbers for each (its look is the
  * caller's to set). */

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. */
 enum { RESIDUALS_LEAST = 10 };
@@ -176,11 +177,33 @@ void tft_naive_title(const char *season, size_t horizon, char *text, size_t size
         snprintf(text, size, "last %zu steps repeated", steps);
 }
 
-void tft_naive_warning(const char *median, double q_risk, const char *naive_title, double naive_q_risk, char *text,
-                       size_t size)
+/* Append a key to the advice. */
+static void advise(char *advice, size_t size, int is_set, const char *key)
 {
-    snprintf(text, size,
-             "no better than naive: the forecast's %s is %.4f, that of '%s' %.4f; 'per', 'relative_to' and 'blend' "
-             "of the target (schema) are for levels that move",
-             median, q_risk, naive_title, naive_q_risk);
+    size_t used = strlen(advice);
+
+    if (!is_set)
+        snprintf(advice + used, size - used, "%s'%s'", used ? ", " : "", key);
+}
+
+void tft_naive_warning(const struct tft_schema *s, size_t target, const char *median, double q_risk, size_t season,
+                       double naive_q_risk, char *text, size_t size)
+{
+    size_t first = target < s->target_count ? target : 0, end = target < s->target_count ? target + 1 : s->target_count;
+    int window = 1, relative = 1, blend = 1;
+    char number[24], title[64], advice[100] = "";
+
+    for (size_t o = first; o < end; o++) {
+        const struct tft_input *input = &s->inputs[s->targets[o]];
+        window &= input->per == TFT_PER_WINDOW;
+        blend &= input->blend;
+        relative &= input->relative == TFT_RELATIVE_SEASON;
+    }
+    advise(advice, sizeof advice, window, "per: window");
+    advise(advice, sizeof advice, blend, "blend: season");
+    advise(advice, sizeof advice, relative || s->seasons[0] > s->encoder, "relative_to: season");
+    snprintf(number, sizeof number, "%zu", season);
+    tft_naive_title(number, s->horizon, title, sizeof title);
+    snprintf(text, size, "no better than naive: the forecast's %s is %.4f, that of '%s' %.4f%s%s", median, q_risk,
+             title, naive_q_risk, *advice ? "; for levels that move, the target (schema) can have " : "", advice);
 }

@@ -37,8 +37,9 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t orig
 /* What to call the naive forecast of a season (a number, as text) in a table. */
 void tft_naive_title(const char *season, size_t horizon, char *text, size_t size);
 
-/* The sentence for forecasts whose median's q-risk is not below that of a naive forecast of a season. */
-void tft_naive_warning(const char *median, double q_risk, const char *naive_title, double naive_q_risk, char *text,
-                       size_t size);
+/* The sentence for a target's forecasts (of all: target_count) whose median's q-risk is not below that of a season's
+ * naive forecasts. It names the keys for levels that move which the target does not have. */
+void tft_naive_warning(const struct tft_schema *schema, size_t target, const char *median, double q_risk, size_t season,
+                       double naive_q_risk, char *text, size_t size);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores as a table for people and as JSON for programs.
+ * Scores as a table for people and as one for programs.
  */
 #include "tft/score/score_output.h"
 #include "tft/score/calibrator.h"
 #include "tft/score/forecast_file.h"
 #include "tft/score/naive.h"
-#include "tft/score/scores.h"
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A reader should know: this part of the values has quantiles out of order. */
@@ -21,25 +20,25 @@ static double number(const json_t *object, const char *a, const char *b)
 }
 
 /* A row of q-risks, and how the median's compares with another's. */
-static void print_row(const char *name, const json_t *q_risk, const json_t *median_of, const char *median)
+static void print_row(FILE *to, const char *name, const json_t *q_risk, const json_t *median_of, const char *median)
 {
     const char *key;
     json_t *value;
 
-    printf("%-28s", name);
+    fprintf(to, "%-28s", name);
     json_object_foreach((json_t *)q_risk, key, value) {
         if (key[0] == 'p' && json_is_number(value))
-            printf(" %8.4f", json_number_value(value));
+            fprintf(to, " %8.4f", json_number_value(value));
         else if (key[0] == 'p' && json_is_null(value))
-            printf(" %8s", "-");
+            fprintf(to, " %8s", "-");
     }
     if (median_of) {
         double mine = number(median_of, median, NULL), other = number(q_risk, median, NULL);
         if (other > 0)
-            printf("   forecast's %s is %.1f %% %s", median, 100 * (mine < other ? 1 - mine / other : mine / other - 1),
-                   mine < other ? "below" : "above");
+            fprintf(to, "   forecast's %s is %.1f %% %s", median,
+                    100 * (mine < other ? 1 - mine / other : mine / other - 1), mine < other ? "below" : "above");
     }
-    printf("\n");
+    fprintf(to, "\n");
 }
 
 /* Is it a score that is one number? */
@@ -55,7 +54,7 @@ static int has_row(const char *key)
 }
 
 /* Between which values a score lies over the horizons, or the entities. */
-static void print_range(const char *over, const json_t *list, const char *key)
+static void print_range(FILE *to, const char *over, const json_t *list, const char *key)
 {
     double low = INFINITY, high = -INFINITY;
     size_t n = json_is_array(list) ? json_array_size(list) : 0;
@@ -72,98 +71,103 @@ static void print_range(const char *over, const json_t *list, const char *key)
         n++;
     }
     if (n > 1)
-        printf("   by %s %.3g to %.3g", over, low, high);
+        fprintf(to, "   by %s %.3g to %.3g", over, low, high);
 }
 
-static void print_score(const json_t *r, const char *key, const json_t *value)
+static void print_score(FILE *to, const json_t *r, const char *key, const json_t *value)
 {
     const json_t *before = json_object_get(r, "uncalibrated");
     const char *why = strcmp(key, "mase") ? NULL : json_string_value(json_object_get(r, "no_mase"));
 
     if (!json_is_number(value)) {
-        printf("%-28s %8s%s%s\n", key, "-", why ? "   " : "", why ? why : "");
+        fprintf(to, "%-28s %8s%s%s\n", key, "-", why ? "   " : "", why ? why : "");
         return;
     }
-    printf("%-28s %8.4g", key, json_number_value(value));
+    fprintf(to, "%-28s %8.4g", key, json_number_value(value));
     if (!strncmp(key, "coverage", 8)) {
-        print_range("horizon", json_object_get(r, "by_horizon"), key);
-        print_range("entity", json_object_get(r, "by_entity"), key);
+        print_range(to, "horizon", json_object_get(r, "by_horizon"), key);
+        print_range(to, "entity", json_object_get(r, "by_entity"), key);
     }
     if (json_is_number(json_object_get(before, key)))
-        printf("   %.4g as the model says", number(before, key, NULL));
-    printf("\n");
+        fprintf(to, "   %.4g as the model says", number(before, key, NULL));
+    fprintf(to, "\n");
 }
 
 /* The scores of one target, or the means of several. */
-static void print_scores(const json_t *r, const char *median)
+static void print_scores(FILE *to, const json_t *r, const char *median)
 {
     const json_t *q_risk = json_object_get(r, "q_risk"), *naive = json_object_get(r, "naive");
     const char *key;
     json_t *value;
 
-    printf("%-28s", "q-risk");
+    fprintf(to, "%-28s", "q-risk");
     json_object_foreach((json_t *)q_risk, key, value)
-        printf(" %8s", key);
-    printf("\n");
-    print_row("forecast", q_risk, NULL, median);
-    double mine = number(q_risk, median, NULL);
-    char warning[400] = "";
+        fprintf(to, " %8s", key);
+    fprintf(to, "\n");
+    print_row(to, "forecast", q_risk, NULL, median);
+    const char *warning = json_string_value(json_object_get(r, "no_better_than_naive"));
 
     json_object_foreach((json_t *)naive, key, value) {
         char name[64];
-        double other = number(value, median, NULL);
         tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
-        print_row(name, value, q_risk, median);
-        if (other > 0 && mine >= other)
-            tft_naive_warning(median, mine, name, other, warning, sizeof warning);
+        print_row(to, name, value, q_risk, median);
     }
-    if (*warning)
-        printf("%s\n", warning);
-    print_row("values up to the quantile", json_object_get(r, "reliability"), NULL, median);
+    if (warning)
+        fprintf(to, "%s\n", warning);
+    print_row(to, "values up to the quantile", json_object_get(r, "reliability"), NULL, median);
     json_object_foreach((json_t *)r, key, value) {
         if (has_row(key))
-            print_score(r, key, value);
+            print_score(to, r, key, value);
     }
     if (number(r, "crossing", NULL) > CROSSING_OFTEN)
-        printf(
+        fprintf(
+            to,
             "In %.0f %% of the values a lower quantile is above a higher one; 'crossing: forbid' in training prevents "
             "it.\n",
             100 * number(r, "crossing", NULL));
 }
 
-static void print_table(const json_t *r, const struct tft_list *quantiles)
+/* The name of the quantile nearest to the middle. */
+static const char *find_median(const json_t *r)
 {
-    char median[32], calibrated[200];
-    const json_t *calibration = json_object_get(r, "calibration");
-    const json_t *targets = json_object_get(r, "targets");
-    const char *name;
+    const char *median = "", *key;
+    double least = INFINITY;
+    json_t *value;
+
+    json_object_foreach(json_object_get(r, "q_risk"), key, value) {
+        double distance = key[0] == 'p' ? fabs(strtod(key + 1, NULL) / 100 - .5) : INFINITY;
+        if (distance < least) {
+            least = distance;
+            median = key;
+        }
+    }
+    return median;
+}
+
+void tft_scores_print(FILE *to, const json_t *r)
+{
+    const char *median = find_median(r), *name;
+    const json_t *calibration = json_object_get(r, "calibration"), *targets = json_object_get(r, "targets");
+    char calibrated[200];
     json_t *scores;
 
     long long shorter = (long long)json_integer_value(json_object_get(r, "short_windows"));
-
-    tft_quantile_name(quantiles->values[tft_median_of(quantiles->values, quantiles->count)], median, sizeof median);
-    printf("%s: %lld windows, ", json_string_value(json_object_get(r, "split")),
-           (long long)json_integer_value(json_object_get(r, "windows")));
+    fprintf(to, "%s: %lld windows, ", json_string_value(json_object_get(r, "split")),
+            (long long)json_integer_value(json_object_get(r, "windows")));
     if (shorter)
-        printf("%lld of them with a shorter encoder, ", shorter);
-    printf("%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
+        fprintf(to, "%lld of them with a shorter encoder, ", shorter);
+    fprintf(to, "%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
     if (json_is_object(calibration)) {
         tft_calibrator_describe(calibration, calibrated, sizeof calibrated);
-        printf("intervals calibrated %s\n", calibrated);
+        fprintf(to, "intervals calibrated %s\n", calibrated);
     }
     if (targets)
-        printf("\nmean of %zu targets\n", json_object_size(targets));
-    print_scores(r, median);
+        fprintf(to, "\nmean of %zu targets\n", json_object_size(targets));
+    print_scores(to, r, median);
     json_object_foreach((json_t *)targets, name, scores) {
-        printf("\n%s\n", name);
-        print_scores(scores, median);
+        fprintf(to, "\n%s\n", name);
+        print_scores(to, scores, median);
     }
-}
-
-enum halay_status tft_score_output_open(struct halay_log *log, const char *path, struct tft_output *out)
-{
-    *out = (struct tft_output){ 0 };
-    return path ? tft_output_open(log, path, out) : HALAY_OK;
 }
 
 /* ---- CSV ---- */
@@ -216,7 +220,7 @@ static void write_rows(FILE *file, const char *target, const json_t *scores, con
     }
 }
 
-enum halay_status tft_score_output_csv(struct tft_output *csv, const json_t *result)
+void tft_scores_write_csv(FILE *file, const json_t *result)
 {
     const json_t *targets = json_object_get(result, "targets"), *first = result;
     const char *name;
@@ -225,27 +229,10 @@ enum halay_status tft_score_output_csv(struct tft_output *csv, const json_t *res
     if (targets)
         first = json_object_iter_value(json_object_iter((json_t *)targets));
     const json_t *like = json_array_get(json_object_get(first, "by_horizon"), 0);
-    fputs("target,scope,name", csv->file);
-    write_cells(csv->file, like, NULL);
+    fputs("target,scope,name", file);
+    write_cells(file, like, NULL);
     if (!targets)
-        write_rows(csv->file, "", result, like);
+        write_rows(file, "", result, like);
     json_object_foreach((json_t *)targets, name, scores)
-        write_rows(csv->file, name, scores, like);
-    return tft_output_commit(csv);
-}
-
-enum halay_status tft_score_output_write(struct halay_log *log, const struct tft_list *quantiles,
-                                         struct tft_output *json, const json_t *result)
-{
-    enum halay_status status = HALAY_OK;
-
-    if (json->file != stdout)
-        print_table(result, quantiles);
-    if (json->file)
-        status = tft_output_commit_json(json, result);
-    if (!status && fflush(stdout)) {
-        halay_error(log, "cannot write to standard output");
-        status = HALAY_ERR_SYSTEM;
-    }
-    return status;
+        write_rows(file, name, scores, like);
 }

@@ -221,18 +221,19 @@ static json_t *of_losses(const struct tft_scores *s, const struct tft_sums *sums
 static void put_intervals(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
 {
     char low[32], high[32], name[80];
+    size_t n = s->quantile_count > 1 ? sums->n : 0; /* of intervals: one quantile makes none */
 
     tft_quantile_name(s->quantiles[0], low, sizeof low);
     tft_quantile_name(s->quantiles[s->quantile_count - 1], high, sizeof high);
     snprintf(name, sizeof name, "coverage_%s_%s", low, high);
-    json_object_set_new(object, name, per_value((double)sums->covered, sums->n));
-    json_object_set_new(object, "width", per_value(sums->width, sums->n));
+    json_object_set_new(object, name, per_value((double)sums->covered, n));
+    json_object_set_new(object, "width", per_value(sums->width, n));
     json_object_set_new(object, "interval_score", of_losses(s, sums, tft_interval_score));
     json_object_set_new(object, "wis", of_losses(s, sums, tft_weighted_interval_score));
     json_object_set_new(object, "crps", of_losses(s, sums, tft_crps));
     json_object_set_new(object, "reliability", reliability_json(s, sums));
     json_object_set_new(object, "pit", pit_json(s, sums));
-    json_object_set_new(object, "crossing", per_value((double)sums->crossed, sums->n));
+    json_object_set_new(object, "crossing", per_value((double)sums->crossed, n));
 }
 
 json_t *tft_scores_intervals_json(const struct tft_scores *s)
@@ -331,9 +332,10 @@ static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
 
 json_t *tft_scores_mean_json(json_t *const *of, size_t n)
 {
-    static const char *const with_unit[] = { "mae",   "rmse",    "width",        "interval_score",
-                                             "wis",   "crps",    "by_entity",    "by_horizon",
-                                             "naive", "no_mase", "uncalibrated", NULL };
+    static const char *const with_unit[] = {
+        "mae",        "rmse",  "width",   "interval_score",       "wis",          "crps", "by_entity",
+        "by_horizon", "naive", "no_mase", "no_better_than_naive", "uncalibrated", NULL
+    };
     json_t *mean = json_object();
     const char *key;
     json_t *value;

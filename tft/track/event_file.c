@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A protocol buffer is a list of fields: a key (number * 8 + kind), then a varint, 8 or 4 bytes, or a length and as
- * many bytes. A field that holds fields is put together first, behind the bytes so far, and then gets its length.
+ * Each event is one protocol buffer, in a record with checksums. The buffer is used again for the next one.
  */
 #include "tft/track/event_file.h"
 #include "tft/data/paths.h"
@@ -13,7 +12,6 @@
 #include <unistd.h>
 
 enum { BUCKETS = 30 };
-enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };
 /* Event. */
 enum { WALL_TIME = 1, STEP = 2, FILE_VERSION = 3, SUMMARY = 5, SESSION_LOG = 7 };
 /* Summary; Summary.Value; SessionLog. */
@@ -37,18 +35,12 @@ static uint32_t crc32c(const unsigned char *data, size_t bytes)
     return ~crc;
 }
 
-static void put_little(unsigned char *to, uint64_t value, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = (unsigned char)(value >> 8 * i);
-}
-
 static void write_checksum(FILE *file, const unsigned char *data, size_t bytes)
 {
     unsigned char checksum[4];
     uint32_t crc = crc32c(data, bytes);
 
-    put_little(checksum, (crc >> 15 | crc << 17) + 0xa282ead8u, sizeof checksum);
+    tft_protobuf_little((crc >> 15 | crc << 17) + 0xa282ead8u, sizeof checksum, checksum);
     fwrite(checksum, 1, sizeof checksum, file);
 }
 
@@ -57,12 +49,15 @@ static enum halay_status end_event(struct tft_event_file *e)
 {
     unsigned char length[8];
 
-    put_little(length, e->bytes, sizeof length);
+    if (e->event.failed) {
+        halay_error(e->log, "no memory for an event of TensorBoard's");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    tft_protobuf_little(e->event.size, sizeof length, length);
     fwrite(length, 1, sizeof length, e->file);
     write_checksum(e->file, length, sizeof length);
-    fwrite(e->event, 1, e->bytes, e->file);
-    write_checksum(e->file, e->event, e->bytes);
-    e->bytes = 0;
+    fwrite(e->event.bytes, 1, e->event.size, e->file);
+    write_checksum(e->file, e->event.bytes, e->event.size);
     if (fflush(e->file) || ferror(e->file)) {
         halay_error(e->log, "cannot write TensorBoard's event file: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
@@ -70,94 +65,11 @@ static enum halay_status end_event(struct tft_event_file *e)
     return HALAY_OK;
 }
 
-/* ---- fields ---- */
-
-/* Every field fits: an event is at most one row, of few numbers and short names. */
-static unsigned char *claim(struct tft_event_file *e, size_t bytes)
+static void begin_event(struct tft_event_file *e, uint64_t step, double seconds)
 {
-    unsigned char *place = e->event + e->bytes;
-
-    e->bytes += bytes;
-    return place;
-}
-
-static void put_varint(struct tft_event_file *e, uint64_t value)
-{
-    for (; value >= 128; value >>= 7)
-        *claim(e, 1) = (unsigned char)(value | 128);
-    *claim(e, 1) = (unsigned char)value;
-}
-
-static void put_key(struct tft_event_file *e, unsigned number, unsigned kind)
-{
-    put_varint(e, number << 3 | kind);
-}
-
-static void put_plain_double(struct tft_event_file *e, double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    put_little(claim(e, 8), bits, 8);
-}
-
-static void put_double(struct tft_event_file *e, unsigned number, double value)
-{
-    put_key(e, number, EIGHT_BYTES);
-    put_plain_double(e, value);
-}
-
-static void put_float(struct tft_event_file *e, unsigned number, float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    put_key(e, number, FOUR_BYTES);
-    put_little(claim(e, 4), bits, 4);
-}
-
-static void put_whole(struct tft_event_file *e, unsigned number, uint64_t value)
-{
-    put_key(e, number, VARINT);
-    put_varint(e, value);
-}
-
-static void put_text(struct tft_event_file *e, unsigned number, const char *text)
-{
-    put_key(e, number, LENGTH);
-    put_varint(e, strlen(text));
-    memcpy(claim(e, strlen(text)), text, strlen(text));
-}
-
-/* The fields since `from` become the content of one. */
-static void wrap(struct tft_event_file *e, size_t from, unsigned number)
-{
-    size_t content = e->bytes - from, head = 0;
-
-    put_key(e, number, LENGTH);
-    put_varint(e, content);
-    head = e->bytes - from - content;
-    unsigned char key[16];
-    memcpy(key, e->event + from + content, head);
-    memmove(e->event + from + head, e->event + from, content);
-    memcpy(e->event + from, key, head);
-}
-
-static enum halay_status begin_event(struct tft_event_file *e, uint64_t step, double seconds, size_t most)
-{
-    if (e->room < most) {
-        unsigned char *grown = realloc(e->event, most);
-        if (!grown) {
-            halay_error(e->log, "no memory for an event of %zu bytes", most);
-            return HALAY_ERR_NO_MEMORY;
-        }
-        e->event = grown;
-        e->room = most;
-    }
-    e->bytes = 0;
-    put_double(e, WALL_TIME, seconds);
-    put_whole(e, STEP, step);
-    return HALAY_OK;
+    e->event.size = 0;
+    tft_protobuf_double(&e->event, WALL_TIME, seconds);
+    tft_protobuf_whole(&e->event, STEP, step);
 }
 
 /* ---- events ---- */
@@ -189,17 +101,15 @@ enum halay_status tft_event_file_init(struct halay_log *log, const char *folder,
 
     if (!e.file)
         return HALAY_ERR_SYSTEM;
-    enum halay_status status = begin_event(&e, 0, now, 128);
+    begin_event(&e, 0, now);
+    tft_protobuf_text(&e.event, FILE_VERSION, "brain.Event:2");
+    enum halay_status status = end_event(&e);
     if (!status) {
-        put_text(&e, FILE_VERSION, "brain.Event:2");
+        begin_event(&e, last + 1, now);
+        size_t from = e.event.size;
+        tft_protobuf_whole(&e.event, STATUS, STATUS_START);
+        tft_protobuf_wrap(&e.event, from, SESSION_LOG);
         status = end_event(&e);
-    }
-    if (!status) {
-        status = begin_event(&e, last + 1, now, 128);
-        size_t from = e.bytes;
-        put_whole(&e, STATUS, STATUS_START);
-        wrap(&e, from, SESSION_LOG);
-        status = status ? status : end_event(&e);
     }
     if (status)
         tft_event_file_fini(&e);
@@ -210,21 +120,15 @@ enum halay_status tft_event_file_init(struct halay_log *log, const char *folder,
 
 enum halay_status tft_event_file_add(struct tft_event_file *e, const struct tft_row *row)
 {
-    size_t most = 64;
-
-    for (size_t i = 0; i < row->count; i++)
-        most += strlen(row->numbers[i].name) + 32;
-    enum halay_status status = begin_event(e, row->step, row->seconds, most);
-    if (status)
-        return status;
-    size_t summary = e->bytes;
+    begin_event(e, row->step, row->seconds);
+    size_t summary = e->event.size;
     for (size_t i = 0; i < row->count; i++) {
-        size_t value = e->bytes;
-        put_text(e, TAG, row->numbers[i].name);
-        put_float(e, SIMPLE_VALUE, (float)row->numbers[i].value);
-        wrap(e, value, VALUE);
+        size_t value = e->event.size;
+        tft_protobuf_text(&e->event, TAG, row->numbers[i].name);
+        tft_protobuf_float(&e->event, SIMPLE_VALUE, (float)row->numbers[i].value);
+        tft_protobuf_wrap(&e->event, value, VALUE);
     }
-    wrap(e, summary, SUMMARY);
+    tft_protobuf_wrap(&e->event, summary, SUMMARY);
     return end_event(e);
 }
 
@@ -258,38 +162,28 @@ static void count_values(const struct tft_values *v, struct histogram *h)
     }
 }
 
-static void put_doubles(struct tft_event_file *e, unsigned number, const double *values, size_t count)
-{
-    put_key(e, number, LENGTH);
-    put_varint(e, 8 * count);
-    for (size_t i = 0; i < count; i++)
-        put_plain_double(e, values[i]);
-}
-
 enum halay_status tft_event_file_add_values(struct tft_event_file *e, uint64_t step, double seconds,
                                             const struct tft_values *values)
 {
     struct histogram h;
     char tag[256];
-    enum halay_status status = begin_event(e, step, seconds, 1024 + 16 * BUCKETS);
 
-    if (status)
-        return status;
+    begin_event(e, step, seconds);
     count_values(values, &h);
     snprintf(tag, sizeof tag, "%s/%s", values->group, values->name);
-    size_t summary = e->bytes;
-    put_text(e, TAG, tag);
-    size_t histogram = e->bytes;
-    put_double(e, LEAST, h.least);
-    put_double(e, MOST, h.most);
-    put_double(e, NUMBER, h.count);
-    put_double(e, SUM, h.sum);
-    put_double(e, SUM_SQUARES, h.squares);
-    put_doubles(e, BUCKET_LIMIT, h.limits, BUCKETS);
-    put_doubles(e, BUCKET, h.buckets, BUCKETS);
-    wrap(e, histogram, HISTOGRAM);
-    wrap(e, summary, VALUE);
-    wrap(e, summary, SUMMARY);
+    size_t summary = e->event.size;
+    tft_protobuf_text(&e->event, TAG, tag);
+    size_t histogram = e->event.size;
+    tft_protobuf_double(&e->event, LEAST, h.least);
+    tft_protobuf_double(&e->event, MOST, h.most);
+    tft_protobuf_double(&e->event, NUMBER, h.count);
+    tft_protobuf_double(&e->event, SUM, h.sum);
+    tft_protobuf_double(&e->event, SUM_SQUARES, h.squares);
+    tft_protobuf_doubles(&e->event, BUCKET_LIMIT, h.limits, BUCKETS);
+    tft_protobuf_doubles(&e->event, BUCKET, h.buckets, BUCKETS);
+    tft_protobuf_wrap(&e->event, histogram, HISTOGRAM);
+    tft_protobuf_wrap(&e->event, summary, VALUE);
+    tft_protobuf_wrap(&e->event, summary, SUMMARY);
     return end_event(e);
 }
 
@@ -297,6 +191,6 @@ void tft_event_file_fini(struct tft_event_file *e)
 {
     if (e->file)
         fclose(e->file);
-    free(e->event);
+    tft_protobuf_fini(&e->event);
     *e = (struct tft_event_file){ 0 };
 }

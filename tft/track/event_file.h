@@ -10,14 +10,14 @@
 #define HALAY_TFT_EVENT_FILE_H
 
 #include "base/log.h"
+#include "tft/data/protobuf.h"
 #include "tft/track/row.h"
 #include <stdio.h>
 
 struct tft_event_file {
-    struct halay_log *log; /* borrowed */
-    FILE *file;            /* owned */
-    unsigned char *event;  /* owned: an event while it is put together */
-    size_t bytes, room;
+    struct halay_log *log;     /* borrowed */
+    FILE *file;                /* owned */
+    struct tft_protobuf event; /* owned: an event while it is put together */
 };
 
 /* A new file in RUN/tensorboard, which tells TensorBoard to drop what earlier files hold after step `last`. On error

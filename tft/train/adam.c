@@ -67,6 +67,34 @@ static enum halay_status prepare(struct tft_adam *adam, int threads, size_t coun
     return status;
 }
 
+/* The sum of `count` slots, at the first: along the tree that adds granules (tft/model/gradients.h). */
+static void add_slots(struct queue *queue, struct sparse shape, real *slots, size_t count)
+{
+    size_t reals = sparse_reals(shape.most, shape.W), left = 1;
+
+    if (count < 2)
+        return;
+    while (2 * left < count)
+        left *= 2;
+    add_slots(queue, shape, slots, left);
+    add_slots(queue, shape, slots + left * reals, count - left);
+    kernel_sparse_add(queue, slots + left * reals, shape, slots);
+}
+
+/* Where the sum over the ranks of a sparse gradient is; it is made where it is measured. */
+static const real *sparse_gradient(const struct work *work, struct queue *queue, size_t i, int adds)
+{
+    const struct tft_param *param = &work->table->params[i];
+    real *slots;
+    size_t count = work->peers->slots ? work->peers->slots(work->peers->arg, i, &slots) : 1;
+
+    if (count < 2)
+        return work->gradients + param->offset;
+    if (adds)
+        add_slots(queue, param->sparse, slots, count);
+    return slots;
+}
+
 /* With clipping by the global norm, of all tensors: others and dead ones have 0. */
 static void update_param(const struct work *work, struct queue *queue, size_t i)
 {
@@ -84,12 +112,28 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
                                   .squares = adam->clip_mode == TFT_CLIP_NONE ? NULL : squares,
                                   .count = global ? work->table->count : 1 };
 
-    kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + place, adam->v + place, work->params + at);
+    if (param->sparse.most)
+        kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + place,
+                           adam->v + place, work->params + at);
+    else
+        kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + place, adam->v + place,
+                    work->params + at);
 }
 
 static int is_mine(const struct work *work, size_t i)
 {
     return !work->table->params[i].dead && !(work->adam->offsets && work->adam->offsets[i] == SIZE_MAX);
+}
+
+static void measure(const struct work *work, struct queue *queue, size_t i)
+{
+    const struct tft_param *param = &work->table->params[i];
+    double *squares = work->adam->squares_there + i;
+
+    if (param->sparse.most)
+        kernel_sparse_squares(queue, sparse_gradient(work, queue, i, 1), param->sparse, squares);
+    else
+        kernel_squares(queue, work->gradients + param->offset, param->count, squares);
 }
 
 static void run_round(void *arg, int thread)
@@ -100,7 +144,6 @@ static void run_round(void *arg, int thread)
 
     while (!atomic_load(&work->failure) && (k = atomic_fetch_add(&work->next, 1)) < work->table->count) {
         size_t i = work->table->count - 1 - k;
-        const struct tft_param *param = &work->table->params[i];
 
         if (!is_mine(work, i))
             continue;
@@ -112,7 +155,7 @@ static void run_round(void *arg, int thread)
                 atomic_compare_exchange_strong(&work->failure, &none, (int)status);
                 return;
             }
-            kernel_squares(queue, work->gradients + param->offset, param->count, work->adam->squares_there + i);
+            measure(work, queue, i);
         }
         if (work->update) {
             update_param(work, queue, i);

@@ -9,6 +9,9 @@
  * living tensors together (TFT_CLIP_GLOBAL). Sums of squares are in double and in a fixed order: the same bits for any
  * number of threads. Dead parameters are left alone.
  *
+ * A table with a sparse gradient is updated lazily: rows that no sample of the step touched keep value and moments, and
+ * do not decay; the others are updated as above, with this step's t.
+ *
  * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole by one rank, which alone
  * has its moments and its sum of squares.
  */
@@ -54,6 +57,9 @@ struct tft_adam_peers {
     /* With tensors dealt out and clipping by the global norm: add up (count) squares over the ranks, of which all but
      * one have zero for a tensor. Once a step, from the caller's thread, on all ranks. */
     enum halay_status (*sum)(void *arg, double *squares, size_t count);
+    /* A sparse gradient of every rank, one after the other, after `wait`; the first becomes their sum. Returns how many
+     * there are; 1: only this rank's, which is in its block. */
+    size_t (*slots)(void *arg, size_t param, real **slots);
     void *arg;
 };
 

@@ -8,7 +8,6 @@
 #include "tft/train/backtest.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
-#include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
@@ -135,13 +134,13 @@ static enum halay_status move_splits(struct backtest *b, size_t steps)
     return HALAY_OK;
 }
 
-/* Did any rank get a signal? Blocks until all ranks have asked. */
-static enum halay_status check_interrupt(struct backtest *b)
+/* Was any rank asked to stop? Blocks until all ranks have asked. */
+static enum halay_status check_stop(struct backtest *b)
 {
-    int seen = 0;
-    enum halay_status status = tft_interrupt_share(b->ctx, &seen);
+    int reason = 0;
+    enum halay_status status = tft_stop_share(b->ctx, b->options->stop, &reason);
 
-    return !status && seen ? HALAY_ERR_CANCELED : status;
+    return !status && reason ? HALAY_ERR_CANCELED : status;
 }
 
 struct fit_name {
@@ -173,12 +172,16 @@ static enum halay_status train_fit(struct backtest *b, size_t fit, const char *f
         halay_error(b->log, "'%s' is too long a name", before);
         status = HALAY_ERR_CONFIG;
     }
-    const struct tft_train_options how = { .folder = folder, .checkpoints = checkpoints, .resume = b->options->resume };
+    const struct tft_train_options how = { .folder = folder,
+                                           .checkpoints = checkpoints,
+                                           .resume = b->options->resume,
+                                           .stop = b->options->stop,
+                                           .listener = b->options->listener };
     if (!status)
         status = tft_train(b->log, b->ctx, &config, b->data, &how);
     free(checkpoints);
     free(before);
-    return status ? status : check_interrupt(b);
+    return status ? status : check_stop(b);
 }
 
 /* What a fit added to the sums: its q-risk, averaged over the targets. */
@@ -268,7 +271,9 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
     struct tft_pool *pool = NULL;
     size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
     int64_t end = moment(b, last + b->before.horizon);
-    struct tft_forecaster f = { .log = b->log, .ctx = b->ctx, .gather = { .windows = &windows } };
+    struct tft_forecaster f = {
+        .log = b->log, .ctx = b->ctx, .stop = b->options->stop, .gather = { .windows = &windows }
+    };
     int threads = b->config->threads ? (int)b->config->threads : tft_exchange_threads(b->log, b->ctx);
     enum halay_status status = tft_run_load(b->log, folder, &run);
 
@@ -297,6 +302,20 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
     return status;
 }
 
+__attribute__((format(printf, 2, 3))) static void say(const struct backtest *b, const char *format, ...)
+{
+    const struct tft_listener *listener = &b->options->listener;
+    char text[1024];
+    va_list args;
+
+    if (!listener->say)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    listener->say(listener->arg, text);
+}
+
 static enum halay_status run_fit(struct backtest *b, size_t fit)
 {
     char *folder = fit_folder(b, fit), from[40];
@@ -305,8 +324,8 @@ static enum halay_status run_fit(struct backtest *b, size_t fit)
 
     if (!status && b->rank == 0) {
         tft_schema_print_time(&b->before, moment(b, steps), from, sizeof from);
-        fprintf(stderr, "fit %zu of %zu: %zu origin%s from %s on, '%s'\n", fit + 1, b->fits, origins_of(b, fit),
-                origins_of(b, fit) == 1 ? "" : "s", from, folder);
+        say(b, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits, origins_of(b, fit),
+            origins_of(b, fit) == 1 ? "" : "s", from, folder);
     }
     if (!status)
         status = train_fit(b, fit, folder);
@@ -391,6 +410,7 @@ enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx,
         .file = { .data = data, .quantiles = &config->quantiles, .json = options->json, .backtest = 1 },
         .described = json_array()
     };
+    data->loss = (enum tft_loss)config->loss;
     enum halay_status status = tft_schema_init(log, "schema", data->schema.document, &b.before);
 
     if (!status)
@@ -398,7 +418,10 @@ enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx,
     tft_output_abort(&b.out);
     if (b.evaluation.data)
         tft_evaluation_fini(&b.evaluation);
-    tft_schema_fini(&b.before);
+    if (b.before.document) { /* the data have their own splits again */
+        tft_schema_fini(&data->schema);
+        data->schema = b.before;
+    }
     json_decref(b.described);
     return status;
 }

@@ -16,7 +16,7 @@
 #include "halay.h"
 #include "tft/data/data.h"
 #include "tft/run/run_config.h"
-#include <stdio.h>
+#include "tft/train/train_options.h"
 
 struct tft_backtest_options {
     const char *folder; /* of the runs fit-0001, fit-0002, ... */
@@ -27,11 +27,13 @@ struct tft_backtest_options {
     int resume;
     const char *forecasts; /* the file of all forecasts; NULL: none */
     int json;              /* that is JSON lines */
+    struct tft_stop *stop; /* NULL: nobody asks it to stop */
+    struct tft_listener listener;
 };
 
 /*
- * Train and forecast, on all ranks of the job. data's splits are changed afterwards. *result: a new reference to what
- * `evaluate` reports of all forecasts together, and "fits". HALAY_ERR_CANCELED: interrupted by a signal.
+ * Train and forecast, on all ranks of the job; meanwhile data's splits change. *result: a new reference to what
+ * `evaluate` reports of all forecasts together, and "fits". HALAY_ERR_CANCELED: it was asked to stop.
  */
 enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                                struct tft_data *data, const struct tft_backtest_options *options, json_t **result);

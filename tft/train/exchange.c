@@ -13,6 +13,8 @@
  *     parameter-server   each bucket: the same, all of it     each bucket: broadcast from rank 0
  *                        being rank 0's part
  *
+ * Sparse gradients, which only allreduce has, are gathered from all ranks, and the optimizer adds them up.
+ *
  * A bucket's gradients go when the last of its tensors is final, its weights when the last of this rank's tensors in it
  * is updated: counters find the last, so nothing waits for it. Cleanup: zeroed first, fini accepts half-built.
  */
@@ -147,7 +149,11 @@ static enum halay_status alloc_block(struct tft_exchange *x, float **block)
     if (status)
         return status;
     *block = memory;
-    memset(memory, 0, x->table->reals * sizeof **block);
+    for (size_t i = 0; i < x->table->count; i++) {
+        const struct tft_param *p = &x->table->params[i];
+        if (!p->sparse.most) /* most of a sparse one's place is never touched, and costs nothing */
+            memset(*block + p->offset, 0, p->count * sizeof **block);
+    }
     return HALAY_OK;
 }
 
@@ -157,9 +163,10 @@ static enum halay_status alloc_lists(struct tft_exchange *x)
 
     x->tensors = calloc(n, sizeof *x->tensors);
     x->requests = calloc(n, sizeof *x->requests);
+    x->rows = calloc(n, sizeof *x->rows);
     x->squares = calloc(n, sizeof *x->squares);
     x->buckets = calloc(x->shards->bucket_count + 1, sizeof *x->buckets);
-    if (x->tensors && x->requests && x->squares && x->buckets)
+    if (x->tensors && x->requests && x->rows && x->squares && x->buckets)
         return HALAY_OK;
     halay_error(x->log, "no memory for the gradients' handles");
     return HALAY_ERR_NO_MEMORY;
@@ -182,7 +189,7 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     if (!status && shards->bucket_count)
         status = alloc_block(x, &x->params);
     for (size_t i = table->count; i-- > 0 && !status && !sums_buckets(x);)
-        if (!table->params[i].dead)
+        if (!table->params[i].dead && !table->params[i].sparse.most)
             status = register_param(x, &table->params[i], &x->tensors[i]);
     if (!status && shards->bucket_count)
         status = register_squares(x);
@@ -217,6 +224,9 @@ void tft_exchange_fini(struct tft_exchange *x)
     }
     if (x->squares_tensor)
         halay_unregister(x->squares_tensor);
+    for (size_t i = 0; x->rows && quiet && i < x->table->count; i++)
+        free(x->rows[i].slots);
+    free(x->rows);
     free(x->tensors);
     free(x->requests);
     free(x->squares);
@@ -230,9 +240,8 @@ void tft_exchange_fini(struct tft_exchange *x)
 
 /* ---- a step ---- */
 
-static void submit(struct tft_exchange *x, struct halay_tensor *tensor, struct halay_request **request)
+static void note_failure(struct tft_exchange *x, enum halay_status status)
 {
-    enum halay_status status = halay_submit(tensor, NULL, NULL, request);
     int none = HALAY_OK;
 
     if (status)
@@ -240,10 +249,51 @@ static void submit(struct tft_exchange *x, struct halay_tensor *tensor, struct h
                                                 memory_order_relaxed);
 }
 
+static void submit(struct tft_exchange *x, struct halay_tensor *tensor, struct halay_request **request)
+{
+    note_failure(x, halay_submit(tensor, NULL, NULL, request));
+}
+
+/* Nothing of the parameter is in flight, and only its own thread is here. A single rank has all rows. */
+static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
+{
+    const struct tft_param *p = &x->table->params[param];
+    struct tft_exchange_rows *rows = &x->rows[param];
+    size_t bytes = sparse_reals(p->sparse.most, p->sparse.W) * sizeof *rows->slots;
+    int ranks = halay_size(x->ctx);
+
+    if (rows->ranks != ranks) {
+        free(rows->slots);
+        rows->slots = ranks > 1 ? calloc((size_t)ranks, bytes) : NULL;
+        rows->ranks = ranks;
+    }
+    if (ranks == 1)
+        return HALAY_OK;
+    if (!rows->slots) {
+        rows->ranks = 0;
+        halay_error(x->log, "no memory for the rows of '%s' from %d ranks", p->name, ranks);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    const struct halay_tensor_info info = { .struct_size = sizeof info,
+                                            .name = p->name,
+                                            .collective = HALAY_ALLGATHER,
+                                            .dtype = HALAY_U8,
+                                            .dimensions = 1,
+                                            .shape = { bytes },
+                                            .in = x->gradients + p->offset,
+                                            .out = rows->slots,
+                                            .out_bytes = (size_t)ranks * bytes };
+    return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
+}
+
 void tft_exchange_submit(void *arg, size_t param)
 {
     struct tft_exchange *x = arg;
 
+    if (x->table->params[param].sparse.most) {
+        note_failure(x, submit_rows(x, param));
+        return;
+    }
     if (!sums_buckets(x)) {
         submit(x, x->tensors[param], &x->requests[param]);
         return;
@@ -307,6 +357,14 @@ static enum halay_status wait_for_gradient(void *arg, size_t param)
     return request ? wait_for(x, request, 1, sum_of_gradient, name) : tft_exchange_status(x);
 }
 
+static size_t take_slots(void *arg, size_t param, float **slots)
+{
+    const struct tft_exchange *x = arg;
+
+    *slots = x->rows[param].slots;
+    return (size_t)x->rows[param].ranks;
+}
+
 static void submit_done(void *arg, size_t param)
 {
     struct tft_exchange *x = arg;
@@ -334,7 +392,7 @@ static enum halay_status sum_squares(void *arg, double *squares, size_t count)
 
 struct tft_adam_peers tft_exchange_peers(struct tft_exchange *x)
 {
-    struct tft_adam_peers peers = { .wait = wait_for_gradient, .arg = x };
+    struct tft_adam_peers peers = { .wait = wait_for_gradient, .slots = take_slots, .arg = x };
 
     if (x->shards->bucket_count) {
         peers.done = submit_done;

@@ -22,6 +22,12 @@ int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx)
 
 struct tft_exchange_bucket; /* a bucket's requests */
 
+/* A sparse gradient of all ranks: one slot each, gathered by name, since the ranks of an elastic job change. */
+struct tft_exchange_rows {
+    float *slots; /* owned: (ranks) of them; NULL: none yet */
+    int ranks;    /* that there is room for; the last step's */
+};
+
 struct tft_exchange {
     struct halay_log *log; /* borrowed, as the next three */
     struct halay_context *ctx;
@@ -32,7 +38,9 @@ struct tft_exchange {
     double *squares;  /* owned: (table->count), where tensors are dealt out */
     struct halay_tensor *squares_tensor;
     struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */
-    struct halay_tensor **tensors; /* owned: (table->count), NULL for dead parameters and where buckets are summed */
+    /* Owned: (table->count), NULL for dead parameters, for sparse gradients and where buckets are summed. */
+    struct halay_tensor **tensors;
+    struct tft_exchange_rows *rows; /* owned: (table->count): of sparse gradients */
     /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls
      * are between. */
     struct halay_request **requests;

@@ -7,13 +7,14 @@
  * of its gradients' norms (before clipping), and shares of its time. The rules, whose thresholds are far from what
  * healthy trainings show:
  *
- *   exploding      the norm is 100 times the lowest block's, and the loss twice the lowest block's
+ *   exploding      the norm is ten times the lowest block's, and the loss twice the lowest block's
  *   vanishing      the norm is a thousandth of the first block's, and the loss still half of the first block's
  *   stalled        after 6 blocks none has a mean loss below that of the first 10 steps by 2 %, or by twice its
- *                  standard error if that is more
+ *                  standard error if that is more; nor are the latest 3 below the first 3 by twice theirs. Noise is
+ *                  that of the block with the lowest loss: the first steps' own is mostly their fall
  *   overfitting    three evaluations in a row have a validation loss 10 % above the lowest, while the training loss is
  *                  below what it was there
- *   dead input     no gradient reached an input's embedding in a whole block
+ *   dead input     no gradient has reached an input's embedding since the start
  *   communication  a third of a block's time went into waiting for other ranks
  *   input          a third of a block's time went into putting batches together
  *
@@ -22,10 +23,11 @@
 #ifndef HALAY_TFT_HEALTH_H
 #define HALAY_TFT_HEALTH_H
 
+#include "tft/kernels/loss.h"
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TFT_HEALTH_BLOCK = 50 };
+enum { TFT_HEALTH_BLOCK = 50, TFT_HEALTH_TREND = 3 };
 
 enum tft_health_rule {
     TFT_HEALTH_EXPLODING,
@@ -52,16 +54,19 @@ struct tft_health_evaluation {
     double train_loss, valid_loss;
 };
 
-/* Zero-initialise. */
+/* Zero-initialise, and set the kind. */
 struct tft_health {
-    unsigned said; /* bits: rules that spoke */
+    enum tft_loss kind; /* of the losses */
+    unsigned said;      /* bits: rules that spoke */
     /* the block so far */
     size_t steps;
-    double loss, log_norm, seconds, waiting, gathering;
+    double loss, squares, log_norm, seconds, waiting, gathering;
     /* since the start of the process */
     size_t blocks, early;
-    double early_loss, early_squares; /* sums of the first steps */
-    double first_loss, first_norm, least_loss, least_norm;
+    double early_loss;                                        /* sum of the first steps */
+    double first[TFT_HEALTH_TREND], latest[TFT_HEALTH_TREND]; /* blocks' mean losses; these in any order */
+    double first_norm, least_norm, least_loss;
+    double noise; /* standard deviation of the steps' losses in the block with the least */
     /* evaluations */
     int evaluated, above;
     double lowest, lowest_train;
@@ -81,7 +86,7 @@ static inline int tft_health_ends_block(const struct tft_health *health)
 {
     return health->steps == 0 && health->blocks > 0;
 }
-/* An input that no gradient reached since the last block. */
+/* An input that no gradient has reached. */
 unsigned tft_health_take_dead_input(struct tft_health *health, const char *input, char *text, size_t size);
 
 #endif

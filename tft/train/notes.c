@@ -42,6 +42,7 @@ enum halay_status tft_trainer_begin_notes(struct tft_trainer *t)
     if (status)
         return status;
     *n = (struct tft_notes){ .step_us = halay_now_us(), .row_us = halay_now_us(), .row_samples = t->state.samples };
+    n->health.kind = (enum tft_loss)t->config->loss;
     n->reached = calloc(t->table->count, 1);
     if (!n->reached) {
         halay_error(t->log, "no memory for notes of %zu parameters", t->table->count);
@@ -92,8 +93,6 @@ static void watch_inputs(struct tft_trainer *t)
             say(t, tft_health_take_dead_input(&n->health, name, text, sizeof text), text);
         }
     }
-    if (judges)
-        memset(n->reached, 0, t->table->count);
 }
 
 static void judge_step(struct tft_trainer *t, const struct tft_health_step *step)
@@ -174,7 +173,7 @@ enum halay_status tft_trainer_note_values(struct tft_trainer *t)
         status = tft_tracks_add_values(n->tracks, t->state.step, now, &values);
         values.group = "gradients";
         values.values = t->exchange.gradients + p->offset;
-        if (!status && has_gradient(t, i) && t->adam.squares)
+        if (!status && has_gradient(t, i) && t->adam.squares && !p->sparse.most)
             status = tft_tracks_add_values(n->tracks, t->state.step, now, &values);
     }
     return status;

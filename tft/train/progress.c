@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress: lines for people, lines for programs. Only rank 0's writes anything.
+ * Progress: lines for people, lines for programs. Only rank 0's says or writes anything.
  */
 #include "tft/train/progress.h"
 #include "base/clock.h"
@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-enum { TERMINAL_PACE_US = 200000, PLAIN_PACE_US = 10000000 };
 
 static double cpu_seconds(void)
 {
@@ -49,10 +47,11 @@ static long long step_of(const char *line)
     return step;
 }
 
-enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
-                                    const struct tft_progress_start *start, struct tft_progress *progress)
+enum halay_status tft_progress_init(struct halay_log *log, const char *folder, const struct tft_listener *listener,
+                                    uint64_t total_steps, const struct tft_progress_start *start,
+                                    struct tft_progress *progress)
 {
-    struct tft_progress p = { .log = log, .out = stderr, .total_steps = total_steps, .start = *start };
+    struct tft_progress p = { .log = log, .listener = *listener, .total_steps = total_steps, .start = *start };
     char *path = tft_path_join(log, folder, "metrics.jsonl");
 
     if (!path)
@@ -61,8 +60,7 @@ enum halay_status tft_progress_init(struct halay_log *log, const char *folder, u
     free(path);
     if (!p.metrics)
         return HALAY_ERR_SYSTEM;
-    p.terminal = isatty(STDERR_FILENO);
-    p.began_us = p.said_us = p.before_us = halay_now_us();
+    p.began_us = p.before_us = halay_now_us();
     p.cpu_before = cpu_seconds();
     *progress = p;
     return HALAY_OK;
@@ -85,35 +83,32 @@ void tft_progress_say(struct tft_progress *p, const char *format, ...)
     char line[1024];
     va_list args;
 
-    if (!p->out)
+    if (!p->listener.say)
         return;
-    /* In one write: mpirun, which prefixes the lines of many ranks, must not get half of one. */
-    int n = snprintf(line, sizeof line, "%s", p->terminal ? "\r\033[K" : "");
     va_start(args, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    size_t length = n < (int)sizeof line - 1 ? (size_t)n : sizeof line - 2;
-    line[length] = '\n';
-    fwrite(line, 1, length + 1, p->out);
+    p->listener.say(p->listener.arg, line);
 }
 
 void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s)
 {
-    int64_t now = halay_now_us();
-    double seconds = (double)(now - p->began_us) / 1e6;
+    const double seconds = (double)(halay_now_us() - p->began_us) / 1e6;
 
-    if (!p->out || now - p->said_us < (p->terminal ? TERMINAL_PACE_US : PLAIN_PACE_US))
+    if (!p->listener.step)
         return;
-    p->said_us = now;
     double left = seconds / (double)(s->step - p->start.step) * (double)(p->total_steps - s->step);
     if (s->limit > 0)
         left = fmin(left, fmax(0, s->limit - tft_progress_seconds(p)));
-    fprintf(p->out,
-            "%sstep %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
-            "  loss %.4f  %.0f samples/s  %.0f s, at most %.0f s left%s",
-            p->terminal ? "\r\033[K" : "", s->step, p->total_steps, s->epoch, s->loss,
-            (double)(s->samples - p->start.samples) / seconds, seconds, left, p->terminal ? "" : "\n");
-    fflush(p->out);
+    p->listener.step(p->listener.arg, &(struct halay_tft_progress){
+                                          .step = s->step,
+                                          .steps = p->total_steps,
+                                          .epoch = s->epoch,
+                                          .samples = s->samples,
+                                          .loss = s->loss,
+                                          .seconds = p->start.seconds + seconds,
+                                          .seconds_left = left,
+                                          .samples_per_second = (double)(s->samples - p->start.samples) / seconds });
 }
 
 void tft_progress_set_total(struct tft_progress *p, uint64_t total_steps, double seconds)
@@ -153,6 +148,25 @@ static json_t *health_json(unsigned rules)
     return words;
 }
 
+static enum halay_status write_line(struct tft_progress *p, const json_t *line)
+{
+    char *text = json_dumps(line, JSON_COMPACT);
+    int failed = 0;
+
+    if (!text) {
+        halay_error(p->log, "no memory for a line of metrics.jsonl");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (p->metrics)
+        failed = fputs(text, p->metrics) == EOF || fputc('\n', p->metrics) == EOF || fflush(p->metrics);
+    if (failed)
+        halay_error(p->log, "cannot write metrics.jsonl: %s", strerror(errno));
+    else if (p->listener.evaluation)
+        p->listener.evaluation(p->listener.arg, text);
+    free(text);
+    return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+}
+
 enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
 {
     int64_t now = halay_now_us();
@@ -179,15 +193,7 @@ enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct t
     p->cpu_before = cpu;
     p->before_us = now;
     say_evaluation(p, e);
-    if (!p->metrics || !line) {
-        json_decref(line);
-        return HALAY_OK;
-    }
-    int failed = json_dumpf(line, p->metrics, JSON_COMPACT);
+    enum halay_status status = line ? write_line(p, line) : HALAY_OK;
     json_decref(line);
-    if (failed || fputc('\n', p->metrics) == EOF || fflush(p->metrics)) {
-        halay_error(p->log, "cannot write metrics.jsonl: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    return HALAY_OK;
+    return status;
 }

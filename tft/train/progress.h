@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Progress: what a training prints while it runs. On a terminal one line that is rewritten; elsewhere a plain line now
- * and then; in both cases a line of key=value words for each evaluation, and the same as JSON in the run's
- * metrics.jsonl.
+ * Progress: what a training says while it runs, to a listener: where it stands after each step, a line of key=value
+ * words for each evaluation, and the same as JSON, which goes to the run's metrics.jsonl too.
  */
 #ifndef HALAY_TFT_PROGRESS_H
 #define HALAY_TFT_PROGRESS_H
@@ -10,6 +9,7 @@
 #include "base/log.h"
 #include "tft/score/scores.h"
 #include "tft/train/health.h"
+#include "tft/train/train_options.h"
 #include <stdint.h>
 #include <stdio.h>
 
@@ -22,17 +22,16 @@ struct tft_progress_start {
 
 struct tft_progress {
     struct halay_log *log; /* borrowed */
-    FILE *out;             /* standard error; NULL: say nothing */
-    FILE *metrics;         /* owned; NULL: none */
-    int terminal;
-    int64_t began_us, said_us;
+    struct tft_listener listener;
+    FILE *metrics; /* owned; NULL: none */
+    int64_t began_us;
     uint64_t total_steps;
     struct tft_progress_start start;
     double cpu_before; /* processor seconds at the last evaluation */
     int64_t before_us;
 };
 
-/* What is printed of a step. */
+/* What is said of a step. */
 struct tft_progress_step {
     uint64_t step, epoch, samples; /* all since the beginning; step and epoch from 1 */
     double loss;
@@ -55,9 +54,10 @@ static inline uint64_t tft_progress_last_evaluation(const struct tft_progress_st
     return start->step - (start->pending && start->step);
 }
 
-/* Open folder/metrics.jsonl, drop the lines after the start, and begin. */
-enum halay_status tft_progress_init(struct halay_log *log, const char *folder, uint64_t total_steps,
-                                    const struct tft_progress_start *start, struct tft_progress *progress);
+/* Open folder/metrics.jsonl, drop the lines after the start, and begin. The listener is copied. */
+enum halay_status tft_progress_init(struct halay_log *log, const char *folder, const struct tft_listener *listener,
+                                    uint64_t total_steps, const struct tft_progress_start *start,
+                                    struct tft_progress *progress);
 void tft_progress_fini(struct tft_progress *progress);
 /* Seconds of training, including those before the start. */
 double tft_progress_seconds(const struct tft_progress *progress);
@@ -68,7 +68,7 @@ void tft_progress_set_total(struct tft_progress *progress, uint64_t total_steps,
 void tft_progress_step(struct tft_progress *progress, const struct tft_progress_step *step);
 enum halay_status tft_progress_evaluation(struct tft_progress *progress,
                                           const struct tft_progress_evaluation *evaluation);
-/* Print a line of its own, whatever is on the terminal. */
+/* Say a line of its own. */
 void tft_progress_say(struct tft_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -9,10 +9,9 @@
 static const double first_rate = 1e-6, last_rate = 1,
                     too_much = 16; /* stop at this multiple of the lowest loss of a step */
 
-static void write_report(FILE *report, const double *rates, const double *losses, size_t steps)
+static void write_report(FILE *report, const double *rates, const double *losses, size_t steps, double rate)
 {
     enum { EVERY = 4 };
-    double rate = tft_learning_rate_suggest(rates, losses, steps);
 
     fprintf(report, "learning rate   loss\n");
     for (size_t i = 0; i < steps; i += EVERY)
@@ -24,7 +23,7 @@ static void write_report(FILE *report, const double *rates, const double *losses
                 "the loss did not fall at any rate: more samples a batch (batch_size), or other data, may help\n");
 }
 
-enum halay_status tft_find_learning_rate(struct tft_trainer *t, FILE *report)
+enum halay_status tft_find_learning_rate(struct tft_trainer *t, FILE *report, double *rate)
 {
     double rates[TFT_RATE_FINDER_STEPS], losses[TFT_RATE_FINDER_STEPS], lowest = INFINITY;
     size_t steps = 0;
@@ -40,11 +39,14 @@ enum halay_status tft_find_learning_rate(struct tft_trainer *t, FILE *report)
         if (!status)
             status = tft_trainer_step(t, rates[steps]);
         losses[steps++] = t->numbers[TFT_STEP_LOSS];
-        if (!isfinite(losses[steps - 1]) || losses[steps - 1] > too_much * lowest)
+        if (!isfinite(losses[steps - 1]) || losses[steps - 1] > tft_loss_times(t->data->loss, lowest, too_much))
             break;
         lowest = fmin(lowest, losses[steps - 1]);
     }
-    if (!status && t->rank == 0)
-        write_report(report, rates, losses, steps);
-    return status;
+    if (status || t->interrupted)
+        return status ? status : HALAY_ERR_CANCELED;
+    *rate = tft_learning_rate_suggest(t->data->loss, rates, losses, steps);
+    if (t->rank == 0)
+        write_report(report, rates, losses, steps, *rate);
+    return HALAY_OK;
 }

@@ -8,8 +8,8 @@
 
 #include "tft/train/trainer.h"
 
-/* Train from 1e-6 to 1 in TFT_RATE_FINDER_STEPS steps; rank 0 writes a table and the suggestion to report. The trainer
- * serves for nothing else afterwards. */
-enum halay_status tft_find_learning_rate(struct tft_trainer *trainer, FILE *report);
+/* Train from 1e-6 to 1 in TFT_RATE_FINDER_STEPS steps; rank 0 writes a table and the suggestion to report. *rate: the
+ * suggestion; 0: none. The trainer serves for nothing else afterwards. */
+enum halay_status tft_find_learning_rate(struct tft_trainer *trainer, FILE *report, double *rate);
 
 #endif

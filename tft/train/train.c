@@ -18,7 +18,6 @@
  */
 #include "tft/train/train.h"
 #include "base/clock.h"
-#include "tft/run/interrupt.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
@@ -27,7 +26,6 @@
 #include "tft/train/rate_finder.h"
 #include "tft/train/trainer.h"
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -78,6 +76,7 @@ enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struc
 {
     struct tft_forecaster f = { .log = t->log,
                                 .ctx = t->ctx,
+                                .stop = t->options->stop,
                                 .model = t->model,
                                 .workers = t->workers,
                                 .gather = { .windows = &t->valid, .numbers = t->valid_order },
@@ -88,11 +87,6 @@ enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struc
         status = blended && t->blend.errors ? tft_blend_choose(&f, t->valid_samples, &t->blend, result)
                                             : tft_forecast_scores_of(&f, t->valid_samples, result);
     tft_forecaster_fini(&f);
-    if (!status && !isfinite(result->loss)) {
-        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
-        tft_forecast_scores_fini(result);
-        status = HALAY_ERR_FORMAT;
-    }
     return status;
 }
 
@@ -131,6 +125,11 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         status = tft_trainer_gather_average(t);
     if (!status && has_valid)
         status = tft_trainer_validate(t, 1, &result);
+    if (!status && has_valid && !isfinite(result.loss)) {
+        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
+        tft_forecast_scores_fini(&result);
+        return HALAY_ERR_FORMAT;
+    }
     if (status == HALAY_ERR_CANCELED) { /* it stays due, as the checkpoint before it says */
         t->interrupted = 1;
         return HALAY_OK;
@@ -280,6 +279,7 @@ static void say_end(struct tft_trainer *t)
 {
     unsigned long long step = t->state.step;
     double seconds = tft_progress_seconds(&t->progress);
+    const char *in_vain = t->state.in_vain >= t->config->patience ? " (no improvement any more)" : "";
 
     if (t->interrupted && !step)
         tft_progress_say(&t->progress, "interrupted by a signal before the first step; nothing is kept");
@@ -287,33 +287,51 @@ static void say_end(struct tft_trainer *t)
         tft_progress_say(&t->progress,
                          "interrupted by a signal after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
                          seconds, t->options->checkpoints);
+    else if (t->options->folder_ends)
+        tft_progress_say(&t->progress, "%s after %llu steps and %.1f s%s", t->interrupted ? "stopped" : "done", step,
+                         seconds, in_vain);
     else if (t->interrupted)
         tft_progress_say(&t->progress,
                          "interrupted by a signal after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
                          seconds);
     else
         tft_progress_say(&t->progress, "done after %llu steps and %.1f s%s; '%s' holds the best parameters", step,
-                         seconds, t->state.in_vain >= t->config->patience ? " (no improvement any more)" : "",
-                         t->options->folder);
+                         seconds, in_vain, t->options->folder);
 }
 
-/* Rank 0: a line if repeating the last season forecasts the validation windows as well. */
+/* Rank 0: what the best forecasts are blended of. */
+static void say_blend(struct tft_trainer *t)
+{
+    const struct tft_schema *s = &t->data->schema;
+    char season[24], title[64];
+
+    for (size_t o = 0; o < s->target_count && t->blend.errors; o++) {
+        const struct tft_input *target = &s->inputs[s->targets[o]];
+        snprintf(season, sizeof season, "%zu", t->blend.seasons[o]);
+        tft_naive_title(season, s->horizon, title, sizeof title);
+        if (target->blend)
+            tft_progress_say(&t->progress, "blend of '%s': %.1f of the model, %.1f of '%s'", target->name,
+                             t->state.share, 1 - t->state.share, title);
+    }
+}
+
+/* Rank 0: a line if repeating a season forecasts the validation windows as well. */
 static enum halay_status say_naive(struct tft_trainer *t)
 {
     const struct tft_gather gather = { .windows = &t->valid, .numbers = t->valid_order };
     const struct tft_list *q = &t->config->quantiles;
-    char season[24], title[64], median[32], text[400];
+    const struct tft_schema *s = &t->data->schema;
+    char median[32], text[400];
+    size_t season = 0;
     double naive;
 
     if (!(t->best_q_risk > 0))
         return HALAY_OK;
-    enum halay_status status = tft_naive_q_risk(t->log, &gather, t->valid_samples, q, &naive);
-    if (status || !(naive > 0) || t->best_q_risk < naive)
+    enum halay_status status = tft_naive_best(t->log, &gather, t->valid_samples, q, &season, &naive);
+    if (status || !season || !(naive > 0) || t->best_q_risk < naive)
         return status;
-    snprintf(season, sizeof season, "%zu", t->data->schema.seasons[0]);
-    tft_naive_title(season, t->data->schema.horizon, title, sizeof title);
     tft_quantile_name(q->values[tft_median_of(q->values, q->count)], median, sizeof median);
-    tft_naive_warning(median, t->best_q_risk, title, naive, text, sizeof text);
+    tft_naive_warning(s, s->target_count, median, t->best_q_risk, season, naive, text, sizeof text);
     tft_progress_say(&t->progress, "%s", text);
     return HALAY_OK;
 }
@@ -357,14 +375,21 @@ static enum halay_status calibrate(struct tft_trainer *t)
     }
     enum halay_status status = read_best(t, params, &step);
     struct tft_blend blend = t->blend; /* the errors are the trainer's */
-    const struct tft_forecaster forecaster = {
-        .log = t->log, .ctx = t->ctx, .model = t->model, .workers = t->workers, .params = params, .blend = &blend
-    };
+    const struct tft_forecaster forecaster = { .log = t->log,
+                                               .ctx = t->ctx,
+                                               .stop = t->options->stop,
+                                               .model = t->model,
+                                               .workers = t->workers,
+                                               .params = params,
+                                               .blend = &blend };
     blend.share = t->state.share;
     if (!status)
         status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, &document);
-    if (!status && t->rank == 0)
-        status = tft_calibration_save(t->log, t->options->folder, t->table, params, step, document);
+    if (!status && t->rank == 0) {
+        json_t *whole = tft_calibration_json(t->table, params, step, document);
+        status = tft_calibration_save(t->log, t->options->folder, whole);
+        json_decref(whole);
+    }
     if (!status && t->rank == 0) {
         tft_calibrate_describe(document, t->data, text, sizeof text);
         tft_progress_say(&t->progress, "%s", text);
@@ -417,24 +442,24 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     if (!status && t.rank == 0)
         say_beginning(&t);
     if (options->finds_rate) {
-        status = status ? status : tft_find_learning_rate(&t, options->report);
+        status = status ? status : tft_find_learning_rate(&t, options->report, options->rate);
         tft_trainer_fini(&t);
         return status;
     }
     t.said_us = halay_now_us();
     t.said_samples = t.state.samples;
     t.stop = tft_trainer_is_over(&t);
-    tft_interrupt_watch();
-    if (options->watches_continue)
-        tft_interrupt_watch_also(SIGCONT);
     while (!status && goes_on(&t)) {
         status = t.state.step ? HALAY_OK : tft_trainer_choose_levels(&t);
         if (!status && !t.interrupted)
             status = t.stop ? evaluate_now(&t) : run_epoch(&t);
         status = tft_trainer_recover(&t, status);
     }
-    if (!status && t.rank == 0)
+    if (!status && t.rank == 0) {
         say_end(&t);
+        if (!t.interrupted)
+            say_blend(&t);
+    }
     if (!status && t.rank == 0)
         status = say_naive(&t);
     if (!status && !t.interrupted)

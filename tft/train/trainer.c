@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
+#include "tft/run/targets.h"
 #include "tft/score/forecast.h"
 #include "tft/train/sampler.h"
 #include "tft/train/transfer.h"
@@ -20,6 +21,11 @@
 static int threads_of_rank(const struct tft_trainer *t)
 {
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
+}
+
+static double scale_of(const struct tft_trainer *t, size_t entity, size_t target)
+{
+    return tft_data_scaler(t->data, entity, t->data->schema.targets[target])->scale;
 }
 
 /* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; each of several targets
@@ -37,9 +43,9 @@ static enum halay_status set_up_weights(struct tft_trainer *t)
     for (size_t o = 0; o < t->data->schema.target_count; o++) {
         double sum = 0;
         for (size_t e = 0; e < t->data->entity_count; e++)
-            sum += t->before[e + 1] > t->before[e] ? tft_data_target_scaler(t->data, e, o)->scale : 0;
+            sum += t->before[e + 1] > t->before[e] ? scale_of(t, e, o) : 0;
         for (size_t e = 0; e < t->data->entity_count; e++)
-            t->weights[e] += tft_data_target_scaler(t->data, e, o)->scale / sum;
+            t->weights[e] += scale_of(t, e, o) / sum;
     }
     return HALAY_OK;
 }
@@ -51,13 +57,50 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static enum halay_status set_up_windows(struct tft_trainer *t)
+void tft_trainer_drop_windows(struct tft_trainer *t)
+{
+    tft_windows_fini(&t->train);
+    tft_windows_fini(&t->valid);
+    free(t->order);
+    free(t->valid_order);
+    free(t->weights);
+    free(t->before);
+    t->order = t->valid_order = NULL;
+    t->weights = NULL;
+    t->before = NULL;
+}
+
+enum halay_status tft_trainer_list_windows(struct tft_trainer *t)
 {
     const struct tft_run_config *c = t->config;
+
+    tft_trainer_drop_windows(t);
     enum halay_status status = tft_windows_init(t->log, t->data, TFT_TRAIN, t->data->schema.stride, &t->train);
 
     if (!status)
         status = tft_windows_init(t->log, t->data, TFT_VALID, t->data->schema.stride, &t->valid);
+    if (status)
+        return status;
+    t->epoch_samples =
+        c->train_samples && (size_t)c->train_samples < t->train.count ? (size_t)c->train_samples : t->train.count;
+    t->valid_samples =
+        c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
+    t->order = calloc(t->train.count + 1, sizeof *t->order);
+    t->valid_order = calloc(t->valid.count + 1, sizeof *t->valid_order);
+    if (!t->order || !t->valid_order) {
+        halay_error(t->log, "no memory for the order of %zu windows", t->train.count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
+    qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbouring windows share rows */
+    return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
+}
+
+static enum halay_status set_up_windows(struct tft_trainer *t)
+{
+    const struct tft_run_config *c = t->config;
+    enum halay_status status = tft_trainer_list_windows(t);
+
     if (status)
         return status;
     if (!t->train.count) {
@@ -65,10 +108,6 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
                     t->data->schema.min_encoder, t->data->schema.horizon);
         return HALAY_ERR_FORMAT;
     }
-    t->epoch_samples =
-        c->train_samples && (size_t)c->train_samples < t->train.count ? (size_t)c->train_samples : t->train.count;
-    t->valid_samples =
-        c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
     t->batch = (size_t)(c->batch_size * c->accumulate);
     t->state.windows = t->train.count;
     t->state.share = 1;
@@ -78,15 +117,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
                                      .seconds = c->max_time };
     if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
         t->limits.steps = (uint64_t)c->max_steps;
-    t->order = calloc(t->train.count, sizeof *t->order);
-    t->valid_order = calloc(t->valid.count + 1, sizeof *t->valid_order);
-    if (!t->order || !t->valid_order) {
-        halay_error(t->log, "no memory for the order of %zu windows", t->train.count);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
-    qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbouring windows share rows */
-    return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
+    return HALAY_OK;
 }
 
 /* One block for parameters, moments and the moving average; of the last two only this rank's part. */
@@ -131,6 +162,9 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     enum halay_status status;
 
     tft_batches_describe(&t->data->schema, &t->data->encoding, t->config, &model);
+    if (t->config->strategy == TFT_ALLREDUCE) /* others deal out whole tensors */
+        model.sparse_rows = (size_t)t->config->sparse_rows;
+    model.step_samples = t->batch;
     status = tft_model_create(t->log, &model, &t->model);
     if (status)
         return status;
@@ -180,7 +214,7 @@ enum halay_status tft_trainer_describe(struct tft_trainer *t)
 
 static enum halay_status init_from(struct tft_trainer *t)
 {
-    const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, t->table };
+    const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, tft_model_config(t->model), t->table };
     struct tft_run from;
     enum halay_status status = tft_run_load(t->log, t->config->init_from, &from);
 
@@ -280,7 +314,7 @@ static enum halay_status begin_state(struct tft_trainer *t)
         status = t->manifest ? take_checkpoint(t, t->manifest) : begin_fresh(t);
     if (!status)
         status = tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
-                                   tft_trainer_steps(t),
+                                   &t->options->listener, tft_trainer_steps(t),
                                    &(struct tft_progress_start){ .step = t->state.step,
                                                                  .samples = t->state.samples,
                                                                  .seconds = t->state.seconds,
@@ -400,7 +434,10 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
         halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
         return HALAY_ERR_CONFIG;
     }
-    status = set_up_windows(t);
+    t->data->loss = (enum tft_loss)t->config->loss;
+    status = tft_targets_check(t->log, t->data);
+    if (!status)
+        status = set_up_windows(t);
     if (!status)
         status = tft_blend_fit(t->log, &t->train, &t->config->quantiles, &t->blend);
     if (!status)
@@ -441,12 +478,7 @@ void tft_trainer_fini(struct tft_trainer *t)
     tft_workers_destroy(t->workers);
     tft_pool_destroy(t->pool);
     tft_model_destroy(t->model);
-    tft_windows_fini(&t->train);
-    tft_windows_fini(&t->valid);
+    tft_trainer_drop_windows(t);
     tft_blend_fini(&t->blend);
-    free(t->order);
-    free(t->valid_order);
-    free(t->weights);
-    free(t->before);
     free(t->blocks);
 }

@@ -88,6 +88,10 @@ struct tft_trainer {
 enum halay_status tft_trainer_init(struct tft_trainer *trainer);
 void tft_trainer_fini(struct tft_trainer *trainer);
 
+/* List the training and validation windows, anew, by the splits that the data's schema has now. */
+enum halay_status tft_trainer_list_windows(struct tft_trainer *trainer);
+void tft_trainer_drop_windows(struct tft_trainer *trainer);
+
 /* ---- in an elastic job (trainer_elastic.c); without --elastic all but join do nothing ---- */
 
 /* Can this job be elastic with this configuration? */

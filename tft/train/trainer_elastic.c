@@ -46,7 +46,7 @@ static enum halay_status begin_progress(struct tft_trainer *t)
 
     tft_progress_fini(&t->progress);
     enum halay_status status = tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
-                                                 tft_trainer_steps(t), &start, &t->progress);
+                                                 &t->options->listener, tft_trainer_steps(t), &start, &t->progress);
     return status ? status : tft_trainer_begin_notes(t);
 }
 

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "tft/kernels/vector.h"
 #include "tft/run/batches.h"
-#include "tft/run/interrupt.h"
 #include "tft/run/learning_rate.h"
 #include "tft/train/sampler.h"
 #include "tft/train/trainer.h"
@@ -157,7 +156,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
 
     if (status)
         return status;
-    t->numbers[TFT_STEP_INTERRUPT] = tft_interrupt_seen() != 0;
+    t->numbers[TFT_STEP_INTERRUPT] = tft_stop_asked(t->options->stop) != 0;
     t->numbers[TFT_STEP_SICK] = (t->notes.health.said & TFT_HEALTH_GRAVE) && t->config->health == TFT_HEALTH_STOP;
     t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
     status = halay_submit(t->numbers_tensor, NULL, NULL, &request);

@@ -6,7 +6,7 @@
  * interrupted code's stack pointer, where generated code of a matrix product may keep data, which would be overwritten.
  * The main thread has that stack, since the kernel prefers it for signals.
  */
-#include "tft/run/interrupt.h"
+#include "tft/cli/interrupt.h"
 #include "base/clock.h"
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,13 +15,16 @@
 /* A batch system signals every process, and the launcher that it signals does so too. */
 enum { ONE_EVENT_US = 1000000 };
 
-/* Lock-free, so that a handler may write them; relaxed: they publish no other memory. */
-static atomic_int seen;
+static struct halay_tft *_Atomic session; /* whom signals ask; NULL: nobody. Set before signals are watched */
+/* Lock-free, so that a handler may write it; relaxed: it publishes no other memory. */
 static _Atomic int64_t first_us[SIGTERM + 1]; /* time of the first signal; 0 before */
 
 static void note(int number)
 {
-    atomic_store_explicit(&seen, number, memory_order_relaxed);
+    struct halay_tft *tft = atomic_load(&session);
+
+    if (tft)
+        halay_tft_stop(tft, number);
 }
 
 /* The second signal gets the default action as soon as this handler has returned. */
@@ -38,12 +41,18 @@ static void note_first(int number)
     }
 }
 
-void tft_interrupt_watch(void)
+void tft_interrupt_forget(void)
+{
+    atomic_store(&session, NULL);
+}
+
+void tft_interrupt_watch(struct halay_tft *tft)
 {
     static const int numbers[] = { SIGTERM, SIGINT, SIGUSR1 };
     static char stack[65536];
     stack_t own = { .ss_sp = stack, .ss_size = sizeof stack }, before;
 
+    atomic_store(&session, tft);
     if (!sigaltstack(NULL, &before) && before.ss_flags & SS_DISABLE)
         sigaltstack(&own, NULL); /* cannot fail: it is large enough and not in use */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -58,24 +67,4 @@ void tft_interrupt_watch_also(int number)
     struct sigaction action = { .sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK };
 
     sigaction(number, &action, NULL); /* cannot fail: the number is good */
-}
-
-int tft_interrupt_seen(void)
-{
-    return atomic_load_explicit(&seen, memory_order_relaxed);
-}
-
-enum halay_status tft_interrupt_share(struct halay_context *ctx, int *number)
-{
-    int32_t most = tft_interrupt_seen();
-    enum halay_status status = HALAY_OK;
-
-    if (halay_size(ctx) > 1)
-        status = halay_allreduce(ctx, "interrupt", NULL, &most, 1, HALAY_I32, HALAY_MAX);
-    if (status)
-        return status;
-    if (most)
-        note(most);
-    *number = most;
-    return HALAY_OK;
 }

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft: Temporal Fusion Transformers that are trained on tables of time series, forecast them, and say what a
+ * forecast relied on. What halay-tft(1) does, as calls; link libhalay-tft.
+ *
+ * Concepts. A *session* holds what calls have in common: where log lines go, the ranks that work together, the request
+ * to stop. A *table* is rows as the program has them: columns in memory, or CSV files. A *schema* says what the columns
+ * mean (docs/reference/schema.md). *Data* are a table prepared by a schema: sorted, filled, scaled, in memory or mapped
+ * from a file. A *model* is what training leaves: weights with their schema and scalers, in memory; as files it is a
+ * *run's folder*, which halay-tft's commands read and write. A *window* is one forecast: an entity (one time series),
+ * an origin (the last moment whose values it knows), and the horizon behind it.
+ *
+ * Times are seconds since 1970-01-01 00:00 of the clock by which the table is written, or of UTC where the schema has a
+ * time zone and a step below a day; where the schema counts in whole numbers they are these. Forecasts are in the
+ * targets' own units.
+ *
+ * Ranks. A session is of all ranks of a job (halay.h). Calls on data, and opening and saving models, are of this rank
+ * alone. Training, forecasts, scores and explanations are the work of all ranks together: each calls them in the same
+ * order, with the same arguments and the same data, and blocks until all have. Results and callbacks are rank 0's alone
+ * where it says so.
+ *
+ * Ownership. What is passed in is borrowed for the duration of the call. Data and models belong to the caller, who
+ * closes them before their session. Texts that a call makes are given back by halay_tft_free.
+ *
+ * Errors. Statuses are those of halay_types.h; halay_tft_error_text has the last one's text. An error leaves nothing
+ * behind but files that were complete before. Nothing here exits or handles a signal, nor prints but to the log.
+ *
+ * Threads. A session, its data and its models are used by one thread at a time; several sessions work side by side.
+ * halay_tft_stop may be called from anywhere. Callbacks run on the thread that made the call, unless it says otherwise.
+ * They may stop the session, and make no other call on it.
+ */
+#ifndef HALAY_TFT_H
+#define HALAY_TFT_H
+
+#include "halay.h"
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { HALAY_TFT_STEPS_MAX = 100000 }; /* of an encoder, a horizon, a lag, a stride */
+
+struct halay_tft;       /* a session */
+struct halay_tft_data;  /* prepared data */
+struct halay_tft_model; /* a trained model */
+
+/* ---- session ---------------------------------------------------------------------------------------------------- */
+
+/* Zero-initialise, set struct_size to sizeof, then what differs from the default. */
+struct halay_tft_options {
+    size_t struct_size;
+    /* The job, borrowed until halay_tft_fini, which comes before halay_fini. NULL: the session joins it when it is
+     * needed (halay_tft_join); a program that nothing started as a rank is alone. */
+    struct halay_context *ctx;
+    /* Without ctx: "off", "run" or "ranks", HALAY_DETERMINISTIC of that job; NULL: "run". It should be what the key
+     * `deterministic` of trainings is. */
+    const char *deterministic;
+    /* Where log lines (without newline) go: errors, warnings; NULL: standard error. Called from any thread, with no
+     * lock held. */
+    void (*log)(void *arg, enum halay_log_level level, const char *line);
+    void *log_arg; /* borrowed until halay_tft_fini */
+    /* Nonzero: the program shows the texts of errors itself (halay_tft_error_text): they are not in the log. */
+    int reports_errors;
+};
+
+/* Begin a session. options may be NULL. HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_init(const struct halay_tft_options *options, struct halay_tft **tft);
+
+/* Join the job now, and not with the first call that is the work of all ranks, which then has halay_init's errors, too.
+ * Blocks as halay_init does. Does nothing if the session has a job. */
+HALAY_API enum halay_status halay_tft_join(struct halay_tft *tft);
+
+/* End a session, and leave the job if it has joined one. All that belongs to it has been closed. NULL is allowed. */
+HALAY_API void halay_tft_fini(struct halay_tft *tft);
+
+/*
+ * Ask the session to stop. The call under way, or else the next one that can be stopped, ends soon: a training after
+ * its step, with HALAY_OK and what it has; anything else with HALAY_ERR_CANCELED. That is so on all ranks if one of
+ * them is asked. reason: above 0, a signal's number for example; 0 takes back what was asked and no call has heard yet,
+ * as when the call has just ended. From any thread, in a callback, in a signal's handler.
+ */
+HALAY_API void halay_tft_stop(struct halay_tft *tft, int reason);
+
+/* Why the last call was stopped, on this rank or another; 0 if it was not. */
+HALAY_API int halay_tft_stopped(const struct halay_tft *tft);
+
+/* The job that the session works in; borrowed. NULL before it has joined one. */
+HALAY_API struct halay_context *halay_tft_context(const struct halay_tft *tft);
+
+/* The text of the last error that a call of this header returned on this thread: which file, column or key, and what
+ * would be right. Never NULL, "" if no call has failed; valid until another call on this thread fails. */
+HALAY_API const char *halay_tft_error_text(void);
+
+/* Give back a text that a call made. NULL is allowed. */
+HALAY_API void halay_tft_free(char *text);
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+/* What a column's values are. */
+enum halay_tft_kind {
+    HALAY_TFT_REALS = 0,    /* const double *; NaN: no value */
+    HALAY_TFT_INTEGERS = 1, /* const int64_t *; INT64_MIN: no value. A number, an id, a category, a time that counts */
+    HALAY_TFT_TEXTS = 2,    /* const char *const *, UTF-8; NULL: no value. As in a CSV file: a time is read by the
+                               schema's format */
+    HALAY_TFT_CODES = 3,    /* const int32_t *, numbers of the column's texts; below 0: no value */
+    HALAY_TFT_TIMES = 4,    /* const int64_t *, seconds since 1970 as above; INT64_MIN: no value */
+};
+
+/* A column in memory, in an array of them: halay_tft_table.column_bytes says how large each is, so that a member that a
+ * later version adds counts as zero. */
+struct halay_tft_column {
+    const char *name;
+    enum halay_tft_kind kind;
+    const void *values;       /* as many as the table has rows */
+    const char *const *texts; /* of HALAY_TFT_CODES */
+    size_t text_count;
+};
+
+/* Rows in any order: columns in memory, or files. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_table {
+    size_t struct_size;
+    const struct halay_tft_column *columns;
+    size_t column_count, column_bytes; /* column_bytes: sizeof(struct halay_tft_column) */
+    size_t rows;
+    int times_are_utc;        /* HALAY_TFT_TIMES are of UTC, not of the clock of the schema's zone */
+    const char *const *files; /* in place of columns: CSV files, plain or compressed by gzip, or folders of them */
+    size_t file_count;
+};
+
+/* ---- data ------------------------------------------------------------------------------------------------------- */
+
+/* How a table is prepared. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_prepare_options {
+    size_t struct_size;
+    /* The schema: its file, or its text, YAML or JSON; with the key `preset`, what it leaves out is found in the rows.
+     * Neither: a table with columns unique_id, ds and y, of which all is found. */
+    const char *schema, *schema_text;
+    size_t encoder, horizon; /* of these: steps of a window; 0: chosen by the step */
+    const char *zone;        /* and the time zone of the files' clock; NULL: not known */
+    const char *path;        /* write the data to this file, and map it; NULL: they stay in memory */
+    size_t threads;          /* 0: as many as the process may run on */
+    size_t memory; /* with path: bytes to hold at most; what is beyond lies on the disk meanwhile. 0: half of the host's
+                      memory */
+};
+
+/*
+ * Prepare a table for training. Blocks while it reads. HALAY_ERR_FORMAT: a value does not mean what the schema says,
+ * or no entity is long enough; HALAY_ERR_CONFIG: the schema is wrong; HALAY_ERR_SYSTEM: a file cannot be read or
+ * written; HALAY_ERR_ARGUMENT; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_prepare(struct halay_tft *tft, const struct halay_tft_table *table,
+                                              const struct halay_tft_prepare_options *options,
+                                              struct halay_tft_data **data);
+
+/* Map a file of prepared data. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (damaged, or of another version). */
+HALAY_API enum halay_status halay_tft_data_open(struct halay_tft *tft, const char *path, struct halay_tft_data **data);
+
+/* Write data to a file, which replaces another one when it is complete. HALAY_ERR_SYSTEM. */
+HALAY_API enum halay_status halay_tft_data_save(const struct halay_tft_data *data, const char *path);
+
+/*
+ * What the data hold, and what happened to the table's rows: a JSON object with "schema" (name), "document" (the schema
+ * itself), "entities", "rows", "begin" and "end" (times), "summary" (counts: "rows_read", "rows_missing", "filled",
+ * ...), "windows" (of each split: "all", "short", "masked_targets"), "inputs" (a list: "name", "role", "scale",
+ * "categories", "filled" unless the data were opened), "preset" (whether one completed the schema, likewise). Later
+ * versions may add keys. HALAY_ERR_NO_MEMORY, HALAY_ERR_FORMAT (damaged).
+ */
+HALAY_API enum halay_status halay_tft_data_describe(const struct halay_tft_data *data, char **json);
+
+/* Unmap or free data. NULL is allowed. */
+HALAY_API void halay_tft_data_close(struct halay_tft_data *data);
+
+/* ---- configurations ---------------------------------------------------------------------------------------------- */
+
+/*
+ * The keys of trainings: a JSON array of objects with "name", "kind" ("whole", "real", "word", "set" and "list", of
+ * words and of numbers, "text"), "default" (null: none), "least" and "most" (of numbers), "words" (of words and sets),
+ * "help". Needs no session. HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_keys(char **json);
+
+/*
+ * Add keys to a configuration, or override those that it has. config: what an earlier call gave; NULL: none so far.
+ * keys: a JSON object, whose values may be texts, too ("0.1,0.5,0.9"). where: what errors call them ("file 'x.yaml'").
+ * *more: a JSON object of all that were given. Needs no session. HALAY_ERR_CONFIG: a key or value is wrong;
+ * HALAY_ERR_ARGUMENT; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_config_add(const char *config, const char *where, const char *keys, char **more);
+
+/* Do the values of a configuration fit together? Trainings ask that, too. *all: a JSON object of all keys that have a
+ * value, defaults included; all may be NULL. Needs no session. HALAY_ERR_CONFIG, HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_config_check(const char *config, char **all);
+
+/* ---- training --------------------------------------------------------------------------------------------------- */
+
+/* Where a training stands after a step. The library makes it; later versions add members at its end. */
+struct halay_tft_progress {
+    uint64_t step, steps; /* done, and in all, as far as is known */
+    uint64_t epoch;       /* from 1 */
+    uint64_t samples;     /* since the beginning */
+    double loss;          /* of this step's batch */
+    double seconds;       /* of training, earlier processes included */
+    double seconds_left;  /* at most */
+    double samples_per_second;
+};
+
+/* How a model is trained. Zero-initialise, set struct_size to sizeof, then what differs from the default. */
+struct halay_tft_train_options {
+    size_t struct_size;
+    const char *config;      /* keys and values as a JSON object: "{\"hidden_size\": 64, \"max_time\": 60}"; those of
+                           halay-tft train. NULL: defaults */
+    const char *folder;      /* the run's: the model, its description, metrics.jsonl and checkpoints. It must not hold a
+                           model yet. NULL: one that is removed at the end, and no checkpoints are kept */
+    const char *checkpoints; /* the folder of checkpoints; NULL: "checkpoints" in the run's */
+    const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
+    int resume;              /* go on from the newest good checkpoint, if there is one */
+    int elastic;             /* continue when ranks are lost or join (halay_elastic.h) */
+    /* Callbacks, all of rank 0; each may be NULL. */
+    void (*progress)(void *arg, const struct halay_tft_progress *progress); /* after each step */
+    void (*metrics_line)(void *arg, const char *json); /* after each evaluation: what metrics.jsonl gets */
+    void (*say)(void *arg, const char *text); /* a line for people: how the training begins, evaluations, how it ends */
+    void *arg;                                /* the callbacks get it */
+};
+
+/*
+ * Train a model. Blocks until it is trained. After halay_tft_stop it ends with HALAY_OK and the best weights so far
+ * (not calibrated, if they were about to be), or with HALAY_ERR_CANCELED if a model is asked for and there are none
+ * yet; a checkpoint of the folder's has all to go on. What the schema leaves to training (`auto`) is chosen in the
+ * data, too. model may be NULL: then the folder alone has it. On all ranks it is the same model, which all read in rank
+ * 0's folder: on several hosts one that all of them see. HALAY_ERR_CONFIG: a key or value is wrong; HALAY_ERR_ARGUMENT:
+ * there is a model or a checkpoint already; HALAY_ERR_FORMAT: the loss is not finite, or the data are damaged;
+ * HALAY_ERR_PEER: a rank is lost or has given up; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_train(struct halay_tft *tft, struct halay_tft_data *data,
+                                            const struct halay_tft_train_options *options,
+                                            struct halay_tft_model **model);
+
+/* ---- like a training -------------------------------------------------------------------------------------------- */
+
+/*
+ * Look for a learning rate: 100 steps from 1e-6 to 1, which leave nothing behind. config: as in
+ * halay_tft_train_options. *rate: what to train with; 0: the loss fell at no rate. *text, which is NULL but on rank 0,
+ * is a table for people. Errors are those of halay_tft_train.
+ */
+HALAY_API enum halay_status halay_tft_find_learning_rate(struct halay_tft *tft, struct halay_tft_data *data,
+                                                         const char *config, double *rate, char **text);
+
+/* Trainings and forecasts through a split. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_backtest_options {
+    size_t struct_size;
+    const char *config; /* of each training, as in halay_tft_train_options */
+    const char *folder; /* where the runs fit-0001, fit-0002, ... go */
+    const char *split;  /* "valid" or "test"; NULL: "test" */
+    size_t stride;      /* steps from one forecast's origin to the next; 0: the horizon */
+    size_t refit;       /* so many origins, then it trains again on everything before; 0: one training */
+    int warm_start;     /* a training starts from the parameters of the one before */
+    int resume;         /* go on with what the folder has */
+    /* Files that rank 0 writes; NULL: none; "-": standard output. */
+    const char *forecasts;  /* all forecasts, as halay_tft_forecast_options.file, with the actual values and the number
+                              of the fit */
+    const char *format;     /* of these */
+    const char *file, *csv; /* the result, as in halay_tft_windows */
+    /* Callbacks, as in halay_tft_train_options. */
+    void (*progress)(void *arg, const struct halay_tft_progress *progress);
+    void (*metrics_line)(void *arg, const char *json);
+    void (*say)(void *arg, const char *text);
+    void *arg;
+};
+
+/* Train, forecast and score on, through a split: what `halay-tft backtest --json` writes. *json is NULL but on rank 0.
+ * Errors are those of halay_tft_train and halay_tft_forecast; HALAY_ERR_CANCELED: halay_tft_stop. */
+HALAY_API enum halay_status halay_tft_backtest(struct halay_tft *tft, struct halay_tft_data *data,
+                                               const struct halay_tft_backtest_options *options, char **json);
+
+/* ---- models ----------------------------------------------------------------------------------------------------- */
+
+/* Load a run's folder, or the newest good checkpoint of a folder of them. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT. */
+HALAY_API enum halay_status halay_tft_model_open(struct halay_tft *tft, const char *folder,
+                                                 struct halay_tft_model **model);
+
+/* Write a model into a folder, which is made if need be and must not hold a model yet (HALAY_ERR_ARGUMENT).
+ * HALAY_ERR_SYSTEM. */
+HALAY_API enum halay_status halay_tft_model_save(const struct halay_tft_model *model, const char *folder);
+
+/*
+ * What a model is: a JSON object with "config" (all keys), "schema", "encoder" and "horizon" (steps), "quantiles" and
+ * "targets" (lists), "parameters" (their number), "step" (of the weights), "calibrated" (whether it has a calibration).
+ * Later versions may add keys. HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_model *model, char **json);
+
+/* A model as a file for another program. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_export_options {
+    size_t struct_size;
+    const char *format;    /* NULL or "onnx": a graph that forecasts from a table's own values (docs/guides/onnx.md);
+                              "nvidia", "pytorch-forecasting": their state_dict() as safetensors */
+    const char *path;      /* the file, replaced when it is complete */
+    const char *calibrate; /* onnx: "none" or "conformal"; NULL: as the model was trained */
+    int explains;          /* onnx: with the weights of inputs, and attention, as further outputs */
+    const char *about;     /* a file for *json, indented; NULL: none; "-": standard output */
+};
+
+/*
+ * Write a model for another program. *json says what that has to know: the inputs of a graph, in order, and what to
+ * feed to each; the arguments of a constructor. This rank writes. HALAY_ERR_ARGUMENT: the format cannot express the
+ * model, or it has no calibration; HALAY_ERR_UNSUPPORTED; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_model_export(const struct halay_tft_model *model,
+                                                   const struct halay_tft_export_options *options, char **json);
+
+/* Parameters of another implementation. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_import_options {
+    size_t struct_size;
+    const char *format; /* "nvidia" (DeepLearningExamples' TFT) or "pytorch-forecasting" */
+    const char *file;   /* what a state_dict() of it holds, as safetensors */
+    /* Inputs, scalers and categories: those of data, with the keys of a configuration (NULL: the defaults), ... */
+    struct halay_tft_data *data;
+    const char *config;
+    const struct halay_tft_model *like; /* ... or those of this model, whose keys it has, too */
+    const char *folder;                 /* the run's folder to make, as by halay_tft_model_save */
+};
+
+/* Make a model of another implementation's parameters. HALAY_ERR_CONFIG: the keys are wrong; HALAY_ERR_FORMAT: the
+ * file's tensors are others than the model's; HALAY_ERR_ARGUMENT; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_import(struct halay_tft *tft, const struct halay_tft_import_options *options,
+                                             struct halay_tft_model **model);
+
+/* Free a model; a folder stays. NULL is allowed. */
+HALAY_API void halay_tft_model_close(struct halay_tft_model *model);
+
+/* ---- forecasts -------------------------------------------------------------------------------------------------- */
+
+/* One window's forecast. The library makes it, and it is good until the callback returns; later versions add members at
+ * its end. */
+struct halay_tft_forecast {
+    const char *entity;
+    int64_t origin; /* the last moment that it knows */
+    size_t horizon, target_count, quantile_count;
+    const int64_t *times;       /* (horizon) */
+    const char *const *targets; /* (targets) names */
+    const double *quantiles;    /* (quantiles); of a loss that forecasts one number: 0.5 alone */
+    const double *values;       /* (horizon, targets, quantiles) */
+    const double *actuals;      /* (horizon, targets); NaN: not measured */
+    size_t input_count;         /* the next two, with `explains`; otherwise 0 */
+    const char *const *inputs;  /* "past load", "future hour", "static region": parts and inputs */
+    const double *weights;      /* (inputs) how much variable selection weighs each; of a part they add up to 1 */
+    size_t lag_count;
+    const double *lags; /* (lags) mean attention to what lies so many steps before the step that is forecast */
+};
+
+/* What is forecast. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_forecast_options {
+    size_t struct_size;
+    /* Rows like those of the training; or, with split, data prepared by the same schema. */
+    const struct halay_tft_table *table;
+    struct halay_tft_data *data;
+    const struct halay_tft_table
+        *future;       /* known inputs behind the last rows: id, time and their columns. NULL: none */
+    const char *split; /* the windows of "train", "valid" or "test"; NULL: one behind each entity's last row */
+    size_t stride;     /* with split: steps from one window to the next; 0: the schema's */
+    /* How intervals are calibrated: "none", "conformal" or "rolling"; NULL: as the model was trained. */
+    const char *calibrate;
+    int explains; /* fill in what each forecast relied on */
+    /* Called with each window in order of entity and origin, on every rank; what is not HALAY_OK ends the call with
+     * that status. May be NULL if there is a file. */
+    enum halay_status (*take)(void *arg, const struct halay_tft_forecast *forecast);
+    void *arg;
+    /* Files that rank 0 writes, as `halay-tft predict` does; NULL: none; "-": standard output. */
+    const char *file;        /* the forecasts */
+    const char *format;      /* of these: "csv" or "jsonl"; NULL: by the file's name */
+    const char *explanation; /* what each forecast relied on; its format is that of its name */
+    char **summary; /* NULL, or where a JSON object goes: "windows", "short_windows" (those with a shorter past),
+                                "calibrated" (in words, how the intervals were; null: not) */
+};
+
+/*
+ * Forecast. Blocks until all windows have been taken. Memory does not grow with their number. HALAY_ERR_FORMAT: there
+ * is nothing to forecast, or rows do not fit the schema; HALAY_ERR_ARGUMENT: an entity or category is unknown to the
+ * model, a known input's future is missing, there is no calibration; HALAY_ERR_CANCELED: halay_tft_stop;
+ * HALAY_ERR_PEER; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_forecast(struct halay_tft_model *model,
+                                               const struct halay_tft_forecast_options *options);
+
+/* Which windows of data are scored or explained. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_windows {
+    size_t struct_size;
+    const char *split;     /* NULL: "test" */
+    size_t stride;         /* 0: the schema's to score, the horizon to explain */
+    const char *calibrate; /* as in halay_tft_forecast_options; to score only */
+    double regime;         /* to explain: from this distance of its attention from the mean, a window is another
+                              regime; 0: 0.3, below 0: any distance */
+    int has_occlusion;     /* to explain: forecast again without each input, as a check on the weights */
+    const char *tables;    /* to explain: a folder for importance.csv, attention.csv and windows.csv; NULL: none */
+    /* Files that rank 0 writes the result into, too; NULL: none; "-": standard output. */
+    const char *file;   /* JSON, indented */
+    const char *csv;    /* to score: CSV (halay_tft_format) */
+    const char *page;   /* to explain or report: an HTML page with pictures */
+    const char *window; /* to explain: a forecast to look at, "ENTITY,TIME": the last moment that it has seen */
+    const struct halay_tft_table *table; /* in place of data, which are NULL then: rows like those of the training */
+};
+
+/* Score a model's forecasts beside naive ones, whose errors in the training span are those of the same rows: what
+ * `halay-tft evaluate --json` writes. windows may be NULL. *json is NULL but on rank 0. Errors are those of
+ * halay_tft_forecast. */
+HALAY_API enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay_tft_data *data,
+                                               const struct halay_tft_windows *windows, char **json);
+
+/*
+ * Make a model's calibration from the data's validation windows: how far the ends of intervals have to move so that
+ * they hold what they promise. The model has it from now on. folder: where rank 0 writes calibration.json, the run's;
+ * NULL: nowhere. *text, which is NULL but on rank 0, is a sentence for people that says what was found. Errors are
+ * those of halay_tft_forecast.
+ */
+HALAY_API enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
+                                                const char *folder, char **text);
+
+/* Say what a model's forecasts rely on: what `halay-tft explain --json` writes. windows may be NULL. *json is NULL but
+ * on rank 0. Errors are those of halay_tft_forecast. */
+HALAY_API enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_tft_data *data,
+                                              const struct halay_tft_windows *windows, char **json);
+
+/* Write a page about a run's folder, windows->page: loss curves; with data also scores, some forecasts, and what they
+ * rely on. data may be NULL: then it is this rank's work alone. Errors are those of halay_tft_forecast. */
+HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *folder, struct halay_tft_data *data,
+                                             const struct halay_tft_windows *windows);
+
+/* Scores or an explanation (texts of halay_tft_evaluate, _backtest, _explain) in another form: "table", for people; of
+ * scores "csv", a row for all values, one for each horizon and one for each entity. Needs no session.
+ * HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

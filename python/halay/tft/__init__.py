@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Temporal Fusion Transformers for tables of time series, as scikit-learn's users expect them.
+
+    from halay.tft import Forecaster
+
+    forecaster = Forecaster(horizon=24, max_time=60).fit(frame)     # columns unique_id, ds, y
+    forecaster.predict(frame)                                       # unique_id, ds, y_0.1, y_0.5, y_0.9
+
+Importing halay does not load the trainer, importing this does. pandas is imported when a table or a result needs it.
+"""
+
+from ._errors import ForecastWarning
+from ._results import Evaluation, Explanation
+from .forecaster import Forecaster
+
+__all__ = ["Evaluation", "Explanation", "ForecastWarning", "Forecaster"]

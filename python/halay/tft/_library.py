@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libhalay-tft through ctypes: where it is found, its structs, its functions (include/halay_tft.h)."""
+
+import ctypes
+import os
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Any, List, Tuple
+
+from .. import _library
+from .._library import LOG
+from ..errors import HalayError, LibraryError, error
+
+SONAME = "libhalay-tft.so.1"
+
+# enum halay_tft_kind
+REALS, INTEGERS, TEXTS, CODES, TIMES = range(5)
+
+NO_INTEGER = -(1 << 63)  # an integer or a time that is missing
+
+
+class Options(ctypes.Structure):
+    """struct halay_tft_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ctx", c_void_p),
+        ("deterministic", c_char_p),
+        ("log", LOG),
+        ("log_arg", c_void_p),
+        ("reports_errors", c_int),
+    ]
+
+
+class Column(ctypes.Structure):
+    """struct halay_tft_column"""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("kind", c_int),
+        ("values", c_void_p),
+        ("texts", POINTER(c_char_p)),
+        ("text_count", c_size_t),
+    ]
+
+
+class Table(ctypes.Structure):
+    """struct halay_tft_table"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("columns", POINTER(Column)),
+        ("column_count", c_size_t),
+        ("column_bytes", c_size_t),
+        ("rows", c_size_t),
+        ("times_are_utc", c_int),
+        ("files", POINTER(c_char_p)),
+        ("file_count", c_size_t),
+    ]
+
+
+class PrepareOptions(ctypes.Structure):
+    """struct halay_tft_prepare_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("schema", c_char_p),
+        ("schema_text", c_char_p),
+        ("encoder", c_size_t),
+        ("horizon", c_size_t),
+        ("zone", c_char_p),
+        ("path", c_char_p),
+        ("threads", c_size_t),
+        ("memory", c_size_t),
+    ]
+
+
+class Progress(ctypes.Structure):
+    """struct halay_tft_progress"""
+
+    _fields_ = [
+        ("step", c_uint64),
+        ("steps", c_uint64),
+        ("epoch", c_uint64),
+        ("samples", c_uint64),
+        ("loss", c_double),
+        ("seconds", c_double),
+        ("seconds_left", c_double),
+        ("samples_per_second", c_double),
+    ]
+
+
+STEP = CFUNCTYPE(None, c_void_p, POINTER(Progress))
+LINE = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class TrainOptions(ctypes.Structure):
+    """struct halay_tft_train_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("config", c_char_p),
+        ("folder", c_char_p),
+        ("checkpoints", c_char_p),
+        ("metrics", c_char_p),
+        ("resume", c_int),
+        ("elastic", c_int),
+        ("progress", STEP),
+        ("metrics_line", LINE),
+        ("say", LINE),
+        ("arg", c_void_p),
+    ]
+
+
+class Forecast(ctypes.Structure):
+    """struct halay_tft_forecast"""
+
+    _fields_ = [
+        ("entity", c_char_p),
+        ("origin", c_int64),
+        ("horizon", c_size_t),
+        ("target_count", c_size_t),
+        ("quantile_count", c_size_t),
+        ("times", c_void_p),
+        ("targets", POINTER(c_char_p)),
+        ("quantiles", c_void_p),
+        ("values", c_void_p),
+        ("actuals", c_void_p),
+        ("input_count", c_size_t),
+        ("inputs", POINTER(c_char_p)),
+        ("weights", c_void_p),
+        ("lag_count", c_size_t),
+        ("lags", c_void_p),
+    ]
+
+
+TAKE = CFUNCTYPE(c_int, c_void_p, POINTER(Forecast))
+
+
+class ForecastOptions(ctypes.Structure):
+    """struct halay_tft_forecast_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("table", POINTER(Table)),
+        ("data", c_void_p),
+        ("future", POINTER(Table)),
+        ("split", c_char_p),
+        ("stride", c_size_t),
+        ("calibrate", c_char_p),
+        ("explains", c_int),
+        ("take", TAKE),
+        ("arg", c_void_p),
+        ("file", c_char_p),
+        ("format", c_char_p),
+        ("explanation", c_char_p),
+        ("summary", POINTER(c_void_p)),
+    ]
+
+
+class Windows(ctypes.Structure):
+    """struct halay_tft_windows"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("split", c_char_p),
+        ("stride", c_size_t),
+        ("calibrate", c_char_p),
+        ("regime", c_double),
+        ("has_occlusion", c_int),
+        ("tables", c_char_p),
+        ("file", c_char_p),
+        ("csv", c_char_p),
+        ("page", c_char_p),
+        ("window", c_char_p),
+        ("table", POINTER(Table)),
+    ]
+
+
+_PLACE = POINTER(c_void_p)
+
+# Name, result, arguments. A pointer to something opaque, or to a text that is given back, is a c_void_p.
+_PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
+    ("halay_tft_init", c_int, [POINTER(Options), _PLACE]),
+    ("halay_tft_fini", None, [c_void_p]),
+    ("halay_tft_stop", None, [c_void_p, c_int]),
+    ("halay_tft_error_text", c_char_p, []),
+    ("halay_tft_free", None, [c_void_p]),
+    ("halay_tft_prepare", c_int, [c_void_p, POINTER(Table), POINTER(PrepareOptions), _PLACE]),
+    ("halay_tft_data_describe", c_int, [c_void_p, _PLACE]),
+    ("halay_tft_data_close", None, [c_void_p]),
+    ("halay_tft_train", c_int, [c_void_p, c_void_p, POINTER(TrainOptions), _PLACE]),
+    ("halay_tft_model_open", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("halay_tft_model_save", c_int, [c_void_p, c_char_p]),
+    ("halay_tft_model_describe", c_int, [c_void_p, _PLACE]),
+    ("halay_tft_model_close", None, [c_void_p]),
+    ("halay_tft_forecast", c_int, [c_void_p, POINTER(ForecastOptions)]),
+    ("halay_tft_evaluate", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
+    ("halay_tft_explain", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
+]
+
+
+def _open() -> Any:
+    """The trainer's library lies beside halay's, whose very instance it uses."""
+    folder = os.path.dirname(_library.path)
+    name = os.path.join(folder, SONAME) if folder else SONAME
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as failure:
+        raise LibraryError(
+            f"halay's trainer cannot be loaded: {failure}. {SONAME} belongs beside '{_library.path}'"
+        ) from None
+    for function, result, arguments in _PROTOTYPES:
+        try:
+            entry = getattr(library, function)
+        except AttributeError:
+            raise LibraryError(f"'{name}' has no {function}: install library and package of one version") from None
+        entry.restype, entry.argtypes = result, arguments
+    return library
+
+
+lib = _open()
+
+
+def last_error(status: int) -> HalayError:
+    """The exception for what a call has just returned on this thread."""
+    text = lib.halay_tft_error_text() or _library.held.halay_status_string(status)
+    return error(status, text.decode(errors="replace"))
+
+
+def sized(kind: Any, **members: Any) -> Any:
+    """A struct with its size, texts as bytes."""
+    return kind(
+        struct_size=ctypes.sizeof(kind),
+        **{name: value.encode() if isinstance(value, str) else value for name, value in members.items()},
+    )

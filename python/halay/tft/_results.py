@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls give: forecasts as a DataFrame; scores and explanations, which are documents of the library, likewise."""
+
+import ctypes
+import html
+import io
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import _library as c
+from ._tables import need_pandas
+from ._times import Clock
+
+_OK, _CANCELED = 0, 12  # enum halay_status
+
+
+def _doubles(place: int, count: int) -> bytes:
+    return ctypes.string_at(place, 8 * count) if count else b""
+
+
+class Taken:
+    """The windows of a call, as the library gives them one by one."""
+
+    def __init__(self) -> None:
+        self.entities: List[bytes] = []
+        self.origins: List[int] = []
+        self.times: List[bytes] = []  # the arrays of a window, as they lie in memory
+        self.values: List[bytes] = []
+        self.actuals: List[bytes] = []
+        self.weights: List[bytes] = []
+        self.lags: List[bytes] = []
+        self.targets: List[str] = []
+        self.quantiles: List[float] = []
+        self.inputs: List[str] = []
+        self.horizon = 0
+        self.failure: Optional[BaseException] = None
+        self.callback = c.TAKE(self._take)
+
+    def _take(self, _: Any, place: Any) -> int:
+        try:
+            f = place.contents
+            if not self.entities:
+                self.horizon = f.horizon
+                self.targets = [f.targets[i].decode() for i in range(f.target_count)]
+                self.quantiles = list((ctypes.c_double * f.quantile_count).from_address(f.quantiles))
+                self.inputs = [f.inputs[i].decode() for i in range(f.input_count)]
+            self.entities.append(f.entity)
+            self.origins.append(f.origin)
+            self.times.append(_doubles(f.times, f.horizon))
+            self.values.append(_doubles(f.values, f.horizon * f.target_count * f.quantile_count))
+            self.actuals.append(_doubles(f.actuals, f.horizon * f.target_count))
+            self.weights.append(_doubles(f.weights, f.input_count))
+            self.lags.append(_doubles(f.lags, f.lag_count))
+            return _OK
+        except BaseException as failure:  # out of memory: an exception cannot pass through the library
+            self.failure = failure
+            return _CANCELED
+
+
+class Restorer:
+    """Ids and times in the types in which a table had them."""
+
+    def __init__(self, schema: Dict[str, Any], frame: Any, has_id: bool) -> None:
+        column = (schema.get("id") or {}).get("column")
+        self.id: Optional[str] = str(column or "entity") if has_id else None
+        self.clock = Clock(schema, frame)
+        self._like = frame[self.id] if frame is not None and self.id in frame.columns else None
+
+    def ids(self, texts: Any) -> Any:
+        """A column of ids."""
+        pandas = need_pandas("a table of results")
+        like = self._like
+        if like is None:
+            return pandas.Series(texts, dtype=object)
+        if isinstance(like.dtype, pandas.CategoricalDtype):
+            values = {str(value): value for value in like.cat.categories}
+        elif pandas.api.types.is_integer_dtype(like.dtype):
+            return pandas.Series([int(text) for text in texts]).astype(like.dtype)
+        else:
+            values = {str(value): value for value in like.dropna().unique()}
+        return pandas.Series([values.get(text, text) for text in texts], dtype=like.dtype)
+
+    def frame(self, entities: List[str], repeat: int, **times: Any) -> Dict[str, Any]:
+        """The first columns of a table: id, and times in seconds by name."""
+        pandas = need_pandas("a table of results")
+        made: Dict[str, Any] = {}
+        if self.id is not None:
+            ids = self.ids(entities)
+            made[self.id] = ids.repeat(repeat).reset_index(drop=True) if repeat != 1 else ids
+        for name, seconds in times.items():
+            made[self.clock.name if name == "time" else name] = self.clock.restore(seconds)
+        return {name: pandas.Series(column).reset_index(drop=True) for name, column in made.items()}
+
+
+def forecasts(taken: Taken, restorer: Restorer, has_origins: bool) -> Any:
+    """A row for each moment that is forecast; with origins also what was measured."""
+    pandas = need_pandas("a table of forecasts")
+    import numpy
+
+    shape = (len(taken.entities), taken.horizon, len(taken.targets), len(taken.quantiles))
+    values = numpy.frombuffer(b"".join(taken.values), "float64").reshape(shape)
+    actuals = numpy.frombuffer(b"".join(taken.actuals), "float64").reshape(shape[:3])
+    times: Dict[str, Any] = {"origin": numpy.repeat(numpy.array(taken.origins), taken.horizon)} if has_origins else {}
+    times["time"] = numpy.frombuffer(b"".join(taken.times), "int64")
+    made = restorer.frame([one.decode() for one in taken.entities], taken.horizon, **times)
+    for o, target in enumerate(taken.targets):
+        if has_origins:
+            made[target] = actuals[:, :, o].ravel()
+        for q, quantile in enumerate(taken.quantiles):
+            made[f"{target}_{quantile:g}"] = values[:, :, o, q].ravel()
+    return pandas.DataFrame(made)
+
+
+def relied(taken: Taken, restorer: Restorer) -> Any:
+    """A row for each window: the weights of its inputs, and its attention to each lag."""
+    pandas = need_pandas("a table of weights")
+    import numpy
+
+    made = restorer.frame([one.decode() for one in taken.entities], 1, origin=numpy.array(taken.origins))
+    weights = numpy.frombuffer(b"".join(taken.weights), "float64").reshape(len(taken.entities), -1)
+    lags = numpy.frombuffer(b"".join(taken.lags), "float64").reshape(len(taken.entities), -1)
+    made.update({name: weights[:, i] for i, name in enumerate(taken.inputs)})
+    made.update({f"lag {i}": lags[:, i] for i in range(lags.shape[1])})
+    return pandas.DataFrame(made)
+
+
+class _Document:
+    """A document of the library's: its keys, as `halay-tft --json` writes them."""
+
+    def __init__(self, document: Dict[str, Any]) -> None:
+        self.document = document
+
+    def __getitem__(self, key: str) -> Any:
+        return self.document[key]
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def _median(q_risk: Dict[str, Any]) -> Optional[str]:
+    """The key of the quantile that is nearest to one half."""
+    keys = [key for key in q_risk if key[:1] == "p" and isinstance(q_risk[key], (int, float))]
+    return min(keys, key=lambda key: abs(float(key[1:]) - 50)) if keys else None
+
+
+class Evaluation(_Document):
+    """
+    Scores of forecasts beside those of naive ones, which repeat a season; lower is better.
+
+    frame: q-risks, a row for each forecast; by_horizon, by_entity: scores as DataFrames; document, and evaluation[key]:
+    what `halay-tft evaluate --json` writes.
+    """
+
+    @property
+    def targets(self) -> Dict[str, Dict[str, Any]]:
+        """The scores of each target; one alone has no name."""
+        return self.document.get("targets") or {"": self.document}
+
+    def rows(self) -> List[Tuple[str, str, Dict[str, float]]]:
+        """Target, forecast, and its q-risk by quantile."""
+        rows = []
+        for target, scores in self.targets.items():
+            rows.append((target, "forecast", scores["q_risk"]))
+            for season, said in (scores.get("naive") or {}).items():
+                risks = {key: said.get(key) for key in scores["q_risk"]}
+                rows.append((target, f"{season} step{'s' if season != '1' else ''} before", risks))
+        return rows
+
+    def medians(self) -> List[Tuple[str, Optional[float], Optional[float]]]:
+        """Of each target the median's q-risk of the forecast and of the best naive one; None: nothing was measured."""
+        found = []
+        for target, scores in self.targets.items():
+            key = _median(scores["q_risk"])
+            naive = [said[key] for said in (scores.get("naive") or {}).values() if key and said.get(key) is not None]
+            found.append((target, scores["q_risk"].get(key), min(naive) if naive else None))
+        return found
+
+    @property
+    def better_than_naive(self) -> bool:
+        """Whether the median of each target is better than the best naive one."""
+        return all(mine is None or naive is None or mine < naive for _, mine, naive in self.medians())
+
+    @property
+    def frame(self) -> Any:
+        """q-risks: a row for the forecast and for each naive one, a column for each quantile."""
+        pandas = need_pandas("a table of scores")
+        rows = self.rows()
+        frame = pandas.DataFrame([risks for _, _, risks in rows])
+        if len(self.targets) > 1:
+            frame.index = pandas.MultiIndex.from_tuples([row[:2] for row in rows], names=["target", "forecast"])
+        else:
+            frame.index = pandas.Index([row[1] for row in rows], name="forecast")
+        return frame
+
+    def _scores(self, key: str) -> Any:
+        pandas = need_pandas("a table of scores")
+        made = []
+        for target, scores in self.targets.items():
+            found = scores[key]
+            items = found.items() if isinstance(found, dict) else ((row["horizon"], row) for row in found)
+            for name, row in items:
+                kept = {k: v for k, v in row.items() if not isinstance(v, (dict, list)) and k != "horizon"}
+                kept.update({f"q_risk_{k}": v for k, v in (row.get("q_risk") or {}).items()})
+                made.append({**({"target": target} if target else {}), key[3:]: name, **kept})
+        return pandas.DataFrame(made)
+
+    @property
+    def by_horizon(self) -> Any:
+        """Scores of each step of the horizon."""
+        return self._scores("by_horizon")
+
+    @property
+    def by_entity(self) -> Any:
+        """Scores of each series."""
+        return self._scores("by_entity")
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        keys = list(rows[0][2])
+        lines = [f"{self['split']}: {self['windows']} windows"]
+        lines.append(f"{'q-risk':24}" + "".join(f"{key:>10}" for key in keys))
+        for target, name, risks in rows:
+            cells = [risks[key] for key in keys]
+            shown = "".join(f"{'-' if cell is None else format(cell, '.4f'):>10}" for cell in cells)
+            lines.append(f"{f'{target} {name}'.strip():24}{shown}")
+        lines.append("better than naive" if self.better_than_naive else "no better than naive")
+        return "\n".join(lines)
+
+
+class Explanation(_Document):
+    """
+    What forecasts rely on: how variable selection weighs the inputs, where attention looks, and, as a check, how much
+    worse forecasts become without an input.
+
+    importance, attention, windows: DataFrames; document, and explanation[key]: what `halay-tft explain --json` writes.
+    """
+
+    def __init__(self, document: Dict[str, Any], windows: str, restorer: Restorer) -> None:
+        super().__init__(document)
+        self._windows, self._restorer = windows, restorer
+
+    @property
+    def importance(self) -> Any:
+        """A row for each part (static, past, future) and input: weights, and the q-risk's change without it in %."""
+        pandas = need_pandas("a table of weights")
+        changes = (self.document.get("occlusion") or {}).get("inputs") or {}
+        return pandas.DataFrame([
+            {"part": part, "input": name, **weights, **({"change": changes[name]["change"]} if name in changes else {})}
+            for part, inputs in self.document["importance"].items()
+            for name, weights in inputs.items()
+        ])  # fmt: skip
+
+    @property
+    def attention(self) -> Any:
+        """A row for each lag: mean attention to what lies so many steps before the step that is forecast."""
+        pandas = need_pandas("a table of attention")
+        means = self.document["attention"]["by_lag"]
+        return pandas.DataFrame({"lag": range(len(means)), "mean": means})
+
+    @property
+    def windows(self) -> Any:
+        """A row for each window: its distance from the usual attention, its regime, and its inputs' mean weights."""
+        pandas = need_pandas("a table of windows")
+        frame = pandas.read_csv(io.StringIO(self._windows), dtype=str, keep_default_na=False)  # an id may be "NA"
+        clock = self._restorer.clock
+        made = self._restorer.frame(list(frame["entity"]), 1, origin=clock.parse(frame["origin"]))
+        numbers = frame.drop(columns=["entity", "origin"]).apply(pandas.to_numeric)
+        return pandas.concat([pandas.DataFrame(made), numbers], axis=1)
+
+    def plot(self) -> Any:
+        """Weights and attention as a figure of matplotlib's."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise ImportError("to plot needs matplotlib, which is not installed: pip install matplotlib") from None
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        importance = self.importance
+        names = importance["part"] + " " + importance["input"]
+        left.barh(names[::-1], importance["mean"][::-1])
+        left.set_title("weight")
+        attention = self.attention
+        right.plot(attention["lag"], attention["mean"])
+        right.set_title("attention")
+        right.set_xlabel("steps before the one that is forecast")
+        return figure
+
+    def __repr__(self) -> str:
+        lines = [f"{self['split']}: {self['windows']} windows; weights in %, change of q-risk without it in %"]
+        changes = (self.document.get("occlusion") or {}).get("inputs") or {}
+        for part, inputs in self.document["importance"].items():
+            for name, weights in inputs.items():
+                change = changes.get(name, {}).get("change")
+                shown = "" if change is None else f"{change:10.1f}"
+                lines.append(f"{part:8}{name:24}{100 * weights['mean']:8.1f}{shown}")
+        return "\n".join(lines)

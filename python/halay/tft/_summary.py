@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A forecaster in a few lines: its parameters, its data, what was trained, how good it is."""
+
+from typing import Any, List
+
+
+def _line(name: str, text: str) -> str:
+    return f"  {name:10}{text}"
+
+
+def _scores(forecaster: Any) -> List[str]:
+    lines = []
+    for split, evaluation in forecaster.evaluations_.items():
+        for target, mine, naive in evaluation.medians():
+            if mine is None:
+                continue
+            text = f"q-risk {mine:.4f} on '{split}'" + (f" of {target}" if target else "")
+            if naive is not None:
+                text += f", naive {naive:.4f}: {'better' if mine < naive else 'no better'} than naive"
+            lines.append(_line("score", text))
+    return lines
+
+
+def _training(history: List[Any]) -> List[str]:
+    if not history:
+        return []
+    losses = [one["valid_loss"] for one in history if one.get("valid_loss") is not None]
+    best = f", validation loss {min(losses):.4f}" if losses else ""
+    return [_line("trained", f"{history[-1]['step']} steps in {history[-1]['seconds']:.1f} s{best}")]
+
+
+def summary(forecaster: Any) -> str:
+    """What repr shows; a text."""
+    shown = [f"{name}={value!r}" for name, value in forecaster._changed().items()]
+    lines = [f"{type(forecaster).__name__}({', '.join(shown)})"]
+    said = vars(forecaster)
+    if "data_" in said:
+        data = said["data_"]
+        lines.append(_line("data", f"{data['entities']} series, {data['rows']} rows, {data['begin']} to {data['end']}"))
+    if "schema_" in said:
+        quantiles = " ".join(f"{one:g}" for one in said["quantiles_"])
+        every = said["schema_"].get("every", 1)
+        window = f"window {said['encoder_']} + {said['horizon_']} steps of {every}"
+        lines.append(_line("model", f"{said['parameter_count_']} parameters, {window}, quantiles {quantiles}"))
+        lines += _training(said.get("history_", []))
+        lines += _scores(forecaster)
+    return "\n".join(lines)

@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forecaster: parameters as scikit-learn keeps them, and calls of the library with tables of pandas."""
+
+import ctypes
+import inspect
+import json
+import os
+import re
+import tempfile
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
+
+from ..context import Context
+from ..constants import Status
+from ..errors import ArgumentError, HalayError, error
+from . import _library as c
+from ._library import lib, sized
+from ._progress import Silent, format_step, progress
+from ._results import Evaluation, Explanation, Restorer, Taken, forecasts, relied
+from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
+from ._session import Handle, Session, describe, session_of, warn
+from ._summary import summary
+from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, zone_of
+
+_PARAMS_FILE = "forecaster.json"
+# What fit sets: handles of the library's, the table as a frame or paths; in a pickle the model's files.
+_FITTED = ("_model", "_data", "_table", "_files")
+
+Self = TypeVar("Self", bound="Forecaster")
+T = TypeVar("T")
+
+
+def _plain(value: Any) -> Any:
+    """A value of a parameter as JSON has it, also where it holds NumPy's numbers and arrays, tuples or paths."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _json(value: Any, **how: Any) -> str:
+    def refuse(one: Any) -> None:
+        raise TypeError(f"a parameter is a {type(one).__qualname__}, which JSON has no word for: {one!r}")
+
+    return json.dumps(_plain(value), default=refuse, **how)
+
+
+def _named(call: Callable[[], T]) -> T:
+    """What the call returns. An error that names a row of a table in memory says where pandas has it, too."""
+    try:
+        return call()
+    except HalayError as failure:
+        text = str(failure)
+        row = re.search(r"\btable, row (\d+)", text)
+        if row is None:
+            raise
+        raise error(failure.status, f"{text} (row {row[1]} is .iloc[{int(row[1]) - 1}])") from None
+
+
+def _check_zone(table: Table, schema: Mapping[str, Any]) -> None:
+    time = (schema.get("time") or {}).get("column")
+    zone = zone_of(table.frame, str(time)) if table.zone else None
+    if zone and not schema.get("zone"):
+        raise ValueError(
+            f"column '{time}' has the time zone {zone}, and the schema or the times of the training have none: "
+            "take it away (dt.tz_localize(None)), or give the schema a zone"
+        )
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Forecaster:
+    """
+    A Temporal Fusion Transformer that forecasts quantiles of time series, with scikit-learn's manners: parameters are
+    kept as they are given, `fit` returns the forecaster, what was learned has names that end in `_`.
+
+    horizon, encoder: steps that are forecast, and steps of the past that are seen; by default they follow from the step
+    (24 and 168 for hours).
+    id, time, target: columns. id=None: the table is one series. target: one, or a list of them.
+    static, known, observed: more columns, a name, a list, or a dict of names and what the schema says of them
+    ({"price": {"scale": "log1p-standard"}}). static: constant for a series; known: known ahead of time; observed: known
+    up to the origin only. Texts and categoricals are categories, booleans 0 and 1.
+    freq: the step from row to row, as pandas or the schema names it; by default it is found in the times.
+    zone: the time zone of the clock by which times without a zone are written, like "Europe/Berlin".
+    split: ends of the splits, {"train": "< 2017-08-01", "valid": "< 2018-02-01", "test": "< 2018-08-03"}; by default
+    the last tenth of the time is for the test, the tenth before for validation.
+    schema: in place of all of these: the path of a schema, or a dict (docs/reference/schema.md).
+    verbose: show progress, on standard error or in the notebook.
+    Other parameters are the keys of a training, like hidden_size, max_time, learning_rate, quantiles, calibrate
+    (CONFIGURATION in halay-tft(1)).
+
+    A table is a pandas.DataFrame, a pyarrow.Table, what has Arrow's or the DataFrame interchange protocol, a dict of
+    arrays, or paths of CSV files. Results are DataFrames; ids and times have the types of the table.
+
+    Under halayrun all ranks make the same calls with the same tables, train one model together, and get the same
+    results. Errors of the library are those of halay.errors.
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: Optional[int] = None,
+        encoder: Optional[int] = None,
+        id: Optional[str] = "unique_id",
+        time: str = "ds",
+        target: Roles = "y",
+        static: Roles = None,
+        known: Roles = None,
+        observed: Roles = None,
+        freq: Union[None, str, int] = None,
+        zone: Optional[str] = None,
+        split: Optional[Mapping[str, str]] = None,
+        schema: Schema = None,
+        verbose: bool = True,
+        **keys: Any,
+    ) -> None:
+        self.horizon = horizon
+        self.encoder = encoder
+        self.id = id
+        self.time = time
+        self.target = target
+        self.static = static
+        self.known = known
+        self.observed = observed
+        self.freq = freq
+        self.zone = zone
+        self.split = split
+        self.schema = schema
+        self.verbose = verbose
+        self._keys = tuple(keys)
+        for key, value in keys.items():
+            if hasattr(type(self), key):
+                raise TypeError(f"'{key}' is a method, not a key of a training")
+            setattr(self, key, value)
+
+    # ---- parameters ----
+
+    @classmethod
+    def _defaults(cls) -> Dict[str, Any]:
+        """Parameters that are no keys of a training."""
+        members = inspect.signature(cls.__init__).parameters.values()
+        return {one.name: one.default for one in members if one.kind is one.KEYWORD_ONLY}
+
+    def get_params(self, deep: bool = True) -> Dict[str, Any]:
+        """All parameters, as they were given."""
+        return {name: getattr(self, name) for name in (*self._defaults(), *self._keys)}
+
+    def _changed(self) -> Dict[str, Any]:
+        """Parameters that are not as by default, in plain values."""
+        params, defaults = _plain(self.get_params()), self._defaults()
+        return {name: one for name, one in params.items() if name not in defaults or one != defaults[name]}
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Set parameters; any key of a training can be one."""
+        for name, value in params.items():
+            if name not in self._defaults() and name not in self._keys:
+                if hasattr(type(self), name) or name.endswith("_"):
+                    raise ValueError(f"'{name}' is no parameter of a Forecaster")
+                self._keys += (name,)
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(allow_nan=True)
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in vars(self) or "_files" in vars(self)
+
+    # ---- tables ----
+
+    def _check_schema(self) -> None:
+        for name in self._changed():
+            if name not in ("schema", "verbose", *self._keys):
+                raise ValueError(f"schema and {name}: a schema says that itself")
+
+    def _described(self, given: Any) -> Tuple[Table, Dict[str, Any]]:
+        """The table of a training, and how it is prepared."""
+        if self.schema is not None:
+            self._check_schema()
+            path, said = read_schema(self.schema)
+            if said is None:
+                return table_of(given, Columns(None, None, None)), {"schema": path}
+            return table_of(given, columns_of(said)), {"schema_text": _json(said)}
+        frame = as_frame(given)
+        if frame is not None:
+            frame = with_index(frame, self.id, self.time)
+        elif self.id is None:
+            raise ValueError("id=None is for tables in memory: files have a column of ids")
+        params = _plain(self.get_params())
+        columns = columns_of(make_schema(params, frame, None))
+        columns = columns._replace(id=self.id)
+        table = table_of(given if frame is None else frame, columns, CONSTANT_ID if self.id is None else None)
+        return table, {"schema_text": _json(make_schema(params, frame, table.zone))}
+
+    def _has_id(self) -> bool:
+        """Whether tables have a column of ids, and so results."""
+        return self.id is not None or self.schema is not None
+
+    def _read(self, given: Any) -> Table:
+        """A table like that of the training."""
+        columns = columns_of(self.schema_)
+        constant = None if self._has_id() else columns.id
+        table = table_of(given, columns if constant is None else columns._replace(id=None), constant)
+        _check_zone(table, self.schema_)
+        return table
+
+    # ---- training ----
+
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any = None,
+        *,
+        folder: Union[None, str, "os.PathLike[str]"] = None,
+        resume: bool = False,
+        context: Optional[Context] = None,
+    ) -> Self:
+        """
+        Train on a table. y: the target, where X does not have it.
+
+        Ctrl-C ends the training after its step, with the best weights so far; twice, or before there are weights, it is
+        a KeyboardInterrupt. folder: keep the run there, as halay-tft train does, with checkpoints; resume: go on from
+        the newest one. context: train in this job; by default the program's own, which all ranks of a job join.
+        """
+        for name in [name for name in vars(self) if name.endswith("_") or name in _FITTED]:
+            delattr(self, name)
+        if y is not None:
+            X = self._with_target(X, y)
+        session = session_of(context, getattr(self, "deterministic", None))
+        table, how = self._described(X)
+        options = sized(c.PrepareOptions, **how)
+        data = _named(lambda: session.open(
+            lib.halay_tft_data_close, lib.halay_tft_prepare, session.pointer, ctypes.byref(table.struct),
+            ctypes.byref(options)))  # fmt: skip
+        self.data_ = describe(lib.halay_tft_data_describe, data)
+        _check_zone(table, self.data_["document"])
+        self.history_: List[Dict[str, Any]] = []
+        shown = progress(bool(self.verbose))
+        try:
+            model = self._train(session, data, shown, folder, resume)
+        finally:
+            shown.close()
+        self.history_ = json.loads(session.share(json.dumps(self.history_).encode()))
+        if model.interrupted > 1:
+            raise KeyboardInterrupt
+        self._take_model(model)
+        self._data, self._table = data, X if table.frame is None else table.frame
+        self.stopped_ = bool(model.interrupted)
+        return self
+
+    def _with_target(self, X: Any, y: Any) -> Any:
+        targets = list(names_of(self.target))
+        frame = as_frame(X)
+        if frame is None or len(targets) != 1:
+            raise ValueError("y goes with a table in memory and one target")
+        return frame.assign(**{targets[0]: y.to_numpy() if hasattr(y, "to_numpy") else y})
+
+    def _train(self, session: Session, data: Handle, shown: Silent, folder: Any, resume: bool) -> Handle:
+        def step(_: Any, place: Any) -> None:
+            if shown.is_due():
+                text = format_step(place.contents)
+                session.post(lambda: shown.step(text))
+
+        def metrics(_: Any, line: bytes) -> None:
+            said = json.loads(line)
+            session.post(lambda: self.history_.append(said))
+
+        def say(_: Any, line: bytes) -> None:
+            text = line.decode(errors="replace")
+            is_warning = text.startswith(("health: ", "no better than naive"))
+            session.post(lambda: warn(text) if is_warning else shown.say(text))
+
+        callbacks = c.STEP(step), c.LINE(metrics), c.LINE(say)
+        config = {key: getattr(self, key) for key in self._keys}
+        options = sized(
+            c.TrainOptions,
+            config=_json(config),
+            folder=None if folder is None else os.fspath(folder),
+            resume=int(resume),
+            progress=callbacks[0],
+            metrics_line=callbacks[1],
+            say=callbacks[2],
+        )
+        return session.open(
+            lib.halay_tft_model_close, lib.halay_tft_train, session.pointer, data.pointer, ctypes.byref(options),
+            can_stop=True)  # fmt: skip
+
+    def _take_model(self, model: Handle) -> None:
+        said = describe(lib.halay_tft_model_describe, model)
+        self._model = model
+        self.schema_: Dict[str, Any] = said["schema"]
+        self.config_: Dict[str, Any] = said["config"]
+        self.quantiles_: List[float] = said["quantiles"]
+        self.targets_: List[str] = said["targets"]
+        self.horizon_: int = said["horizon"]
+        self.encoder_: int = said["encoder"]
+        self.parameter_count_: int = said["parameters"]
+        self.evaluations_: Dict[str, Evaluation] = {}
+
+    def _fitted(self) -> Handle:
+        """The model; one that was pickled is opened at its first use."""
+        files = vars(self).get("_files")
+        if files is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in files.items():
+                    with open(os.path.join(folder, name), "wb") as file:
+                        file.write(content)
+                session = session_of(None, self.config_.get("deterministic"))
+                self._model = session.open(
+                    lib.halay_tft_model_close, lib.halay_tft_model_open, session.pointer,
+                    os.fsencode(folder))  # fmt: skip
+            vars(self).pop("_files", None)
+        if "_model" not in vars(self):
+            raise ArgumentError("this Forecaster is not fitted yet: call fit, or Forecaster.load", Status.ARGUMENT)
+        return self._model
+
+    # ---- forecasts ----
+
+    def predict(
+        self,
+        X: Any = None,
+        *,
+        future: Any = None,
+        split: Optional[str] = None,
+        stride: Optional[int] = None,
+        calibrate: Optional[str] = None,
+        explain: bool = False,
+    ) -> Any:
+        """
+        Forecast what comes after the last row of each series of X, of the table of the training by default.
+
+        A DataFrame: id, time, and a column for each quantile, y_0.1, y_0.5, y_0.9. future: a table with the known
+        inputs of the horizon. split: "train", "valid" or "test": forecast the windows of that split, stride steps
+        apart, in place of what comes after the end; with origin, the last moment that a forecast knows, and what was
+        measured.
+        calibrate: "none", "conformal", "rolling"; by default as the model was trained. explain: return two DataFrames,
+        the second with what each forecast relied on.
+        """
+        model = self._fitted()
+        need_pandas("a table of forecasts")
+        tables = [None if one is None else self._read(one) for one in (X, future)]
+        is_stored = X is None and split is not None
+        if is_stored and "_data" not in vars(self):
+            raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
+        if X is None and split is None:
+            if "_table" not in vars(self):
+                raise ArgumentError(
+                    "the table of the training is not here: give the rows to forecast from", Status.ARGUMENT
+                )
+            tables[0] = self._read(self._table)
+        taken = Taken()
+        table = tables[0]
+        options = sized(
+            c.ForecastOptions,
+            table=None if table is None else ctypes.pointer(table.struct),
+            future=None if tables[1] is None else ctypes.pointer(tables[1].struct),
+            split=split,
+            stride=stride or 0,
+            calibrate=calibrate,
+            explains=int(explain),
+            take=taken.callback,
+        )
+
+        def given() -> Any:
+            options.data = self._data.pointer() if is_stored else None
+            return ctypes.byref(options)
+
+        try:
+            interrupted = _named(lambda: model.session.call(lib.halay_tft_forecast, model.pointer, given))
+        except HalayError:
+            if taken.failure:
+                raise taken.failure
+            raise
+        if interrupted:
+            raise KeyboardInterrupt
+        frame = as_frame(self._table) if table is None else table.frame
+        restorer = Restorer(self.schema_, frame, self._has_id())
+        made = forecasts(taken, restorer, split is not None)
+        return (made, relied(taken, restorer)) if explain else made
+
+    # ---- scores ----
+
+    def _scored(self, function: Any, X: Any, **how: Any) -> Tuple[Dict[str, Any], Any]:
+        """What the library says of windows of a table, or of the data of the training; and the frame of that."""
+        model = self._fitted()
+        table = None if X is None else self._read(X)
+        if table is None and "_data" not in vars(self):
+            raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
+        windows = sized(c.Windows, table=table and ctypes.pointer(table.struct), **how)
+        data = None if table else self._data.pointer
+        said = _named(lambda: model.session.text(function, model.pointer, data, ctypes.byref(windows)))
+        return said, table.frame if table else as_frame(self._table)
+
+    def evaluate(
+        self, X: Any = None, *, split: str = "test", stride: Optional[int] = None, calibrate: Optional[str] = None
+    ) -> Evaluation:
+        """
+        Score the forecasts of a split beside naive ones. X: the table of the training, which need not be given unless
+        the forecaster was loaded or pickled. A ForecastWarning says that they are no better than naive.
+        """
+        said, _ = self._scored(lib.halay_tft_evaluate, X, split=split, stride=stride or 0, calibrate=calibrate)
+        evaluation = self.evaluations_[split] = Evaluation(said)
+        for target, mine, naive in evaluation.medians():
+            if mine is not None and naive is not None and mine >= naive:
+                name = f" of '{target}'" if target else ""
+                warn(f"no better than naive on '{split}': the q-risk{name} is {mine:.4f}, the naive one {naive:.4f}")
+        return evaluation
+
+    def score(self, X: Any = None, y: Any = None) -> float:
+        """
+        Minus the median's q-risk of the validation windows, a mean over the targets: higher is better. X: as for
+        evaluate.
+        """
+        said, _ = self._scored(lib.halay_tft_evaluate, X if y is None else self._with_target(X, y), split="valid")
+        risks = [mine for _, mine, _ in Evaluation(said).medians() if mine is not None]
+        return -sum(risks) / len(risks) if risks else float("nan")
+
+    def explain(
+        self,
+        X: Any = None,
+        *,
+        split: str = "test",
+        stride: Optional[int] = None,
+        regime: float = 0.0,
+        occlusion: bool = True,
+    ) -> Explanation:
+        """
+        What the forecasts of a split rely on. X: as for evaluate. stride: steps from window to window, by default the
+        horizon. regime: from this distance of its attention from the mean a window is another regime (0.3). occlusion:
+        also forecast without each input in turn, as a check.
+        """
+        model = self._fitted()
+        with tempfile.TemporaryDirectory() as folder:
+            how = {"regime": regime, "has_occlusion": int(occlusion), "tables": folder}
+            said, frame = self._scored(lib.halay_tft_explain, X, split=split, stride=stride or 0, **how)
+            path = os.path.join(folder, "windows.csv")  # rank 0's
+            content = _content(path) if os.path.exists(path) else b""
+        restorer = Restorer(self.schema_, frame, self._has_id())
+        return Explanation(said, model.session.share(content).decode(), restorer)
+
+    # ---- files ----
+
+    def save(self, folder: Union[str, "os.PathLike[str]"]) -> None:
+        """
+        Write the model into a folder, which halay-tft's commands read, too; it must not hold a model yet. Of several
+        ranks, which all call it, rank 0 writes.
+        """
+        session = self._fitted().session
+        failure: Optional[Exception] = None
+        if session.context.rank == 0:
+            try:
+                self._write(folder)
+            except Exception as raised:  # the others wait for what comes of it
+                failure = raised
+        said = session.share(str(failure or "").encode())
+        if failure:
+            raise failure
+        if said:
+            raise HalayError(f"rank 0: {said.decode()}")
+
+    def _write(self, folder: Union[str, "os.PathLike[str]"]) -> None:
+        params = _json(self._changed(), indent=1)
+        model = self._model
+        with model.session._lock:
+            status = lib.halay_tft_model_save(model.pointer(), os.fsencode(folder))
+            if status:
+                raise c.last_error(status)
+        with open(os.path.join(folder, _PARAMS_FILE), "w", encoding="utf-8") as file:
+            file.write(params)
+
+    @classmethod
+    def load(cls, folder: Union[str, "os.PathLike[str]"], context: Optional[Context] = None) -> "Forecaster":
+        """A forecaster of a folder that save, fit(folder=...) or halay-tft train wrote."""
+        session = session_of(context)
+        model = session.open(lib.halay_tft_model_close, lib.halay_tft_model_open, session.pointer, os.fsencode(folder))
+        path = os.path.join(folder, _PARAMS_FILE)
+        params: Dict[str, Any] = {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                params = json.load(file)
+        else:
+            said = describe(lib.halay_tft_model_describe, model)
+            params = {"schema": said["schema"], **said["config"]}
+        made = cls(**params)
+        made._take_model(model)
+        return made
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name == "_files" or name not in _FITTED}
+        if "_model" in vars(self):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "model")
+                self._write(path)
+                state["_files"] = {name: _content(os.path.join(path, name)) for name in os.listdir(path)}
+        return state
+
+    def __repr__(self) -> str:
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"

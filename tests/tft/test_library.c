@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The library as a program uses it: columns in memory give what the same rows in a file give, to the last bit; a model
+ * that was saved and opened forecasts the same; a request to stop ends a call, and the session goes on; errors have
+ * texts; nothing is printed.
+ */
+#include "tests/test.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <halay_tft.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HOURS = 24 * 16, ENTITIES = 2, ROWS = HOURS * ENTITIES, ENCODER = 24, HORIZON = 6, MOST = 4096 };
+
+static const char config[] =
+    "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 40, \"eval_every\": 20, \"threads\": 2}";
+
+/* ---- rows, in memory and as a file ---- */
+
+static int32_t codes[ROWS];
+static int64_t times[ROWS];
+static double values[ROWS];
+static const char *const names[] = { "east", "west", "north" };
+
+static struct halay_tft_column columns[] = {
+    { .name = "unique_id", .kind = HALAY_TFT_CODES, .values = codes, .texts = names, .text_count = 3 },
+    { .name = "ds", .kind = HALAY_TFT_TIMES, .values = times },
+    { .name = "y", .kind = HALAY_TFT_REALS, .values = values },
+};
+
+static struct halay_tft_table memory_table(void)
+{
+    return (struct halay_tft_table){ .struct_size = sizeof(struct halay_tft_table),
+                                     .columns = columns,
+                                     .column_count = 3,
+                                     .column_bytes = sizeof *columns,
+                                     .rows = ROWS };
+}
+
+static void make_rows(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    unsigned random = 1;
+
+    REQUIRE(file);
+    fprintf(file, "unique_id,ds,y\n");
+    for (size_t i = 0; i < ROWS; i++) {
+        int entity = (int)(i / HOURS), hour = (int)(i % HOURS);
+        random = random * 1103515245 + 12345;
+        codes[i] = entity;
+        times[i] = 1704067200 + 3600 * (int64_t)hour; /* 2024-01-01 */
+        values[i] = 100 + 10 * entity + 20 * sin(hour * M_PI / 12) + (random >> 16) % 100 / 40.;
+        if (i == 100)
+            values[i] = NAN;
+        fprintf(file, "%s,2024-01-%02d %02d:00:00,", names[entity], 1 + hour / 24, hour % 24);
+        fprintf(file, isnan(values[i]) ? "\n" : "%.17g\n", values[i]);
+    }
+    REQUIRE(!fclose(file));
+}
+
+/* ---- what forecasts give ---- */
+
+struct taken {
+    size_t windows, count;
+    double values[MOST];
+    double static_weights, lags;
+    int64_t origin;
+    char entities[64];
+    size_t measured;
+};
+
+static enum halay_status take(void *arg, const struct halay_tft_forecast *f)
+{
+    struct taken *t = arg;
+
+    for (size_t i = 0; i < f->horizon * f->target_count * f->quantile_count; i++)
+        t->values[t->count++ % MOST] = f->values[i];
+    for (size_t h = 0; h < f->horizon; h++)
+        t->measured += !isnan(f->actuals[h]);
+    for (size_t i = 0; i < f->input_count; i++)
+        t->static_weights += !strncmp(f->inputs[i], "static ", 7) ? f->weights[i] : 0;
+    t->lags += f->lag_count > 1 ? f->lags[1] : 0;
+    if (t->windows < 2)
+        snprintf(t->entities + strlen(t->entities), sizeof t->entities - strlen(t->entities), "%s ", f->entity);
+    t->origin = f->origin;
+    t->windows++;
+    return f->times[0] == f->origin + 3600 ? HALAY_OK : HALAY_ERR_MISMATCH;
+}
+
+static enum halay_status forecast(struct halay_tft_model *model, const struct halay_tft_table *table, struct taken *t)
+{
+    const struct halay_tft_forecast_options o = {
+        .struct_size = sizeof o, .table = table, .take = take, .arg = t, .explains = 1
+    };
+
+    *t = (struct taken){ 0 };
+    return halay_tft_forecast(model, &o);
+}
+
+static int is_same(const struct taken *a, const struct taken *b)
+{
+    return a->count == b->count && !memcmp(a->values, b->values, sizeof a->values);
+}
+
+/* ---- callbacks ---- */
+
+struct heard {
+    struct halay_tft *tft;
+    uint64_t steps;
+    int stops_at_step, stops_at_evaluation; /* at the first one that it hears of */
+    int evaluations, lines, folders;        /* folders: lines that name the one of the call's own */
+};
+
+static void hear_step(void *arg, const struct halay_tft_progress *p)
+{
+    struct heard *h = arg;
+
+    h->steps = p->step;
+    if (h->stops_at_step)
+        halay_tft_stop(h->tft, 7);
+}
+
+static void hear_metrics(void *arg, const char *json)
+{
+    struct heard *h = arg;
+
+    h->evaluations += !strncmp(json, "{\"step\":", 8);
+    if (h->stops_at_evaluation)
+        halay_tft_stop(h->tft, 7);
+}
+
+static void hear_line(void *arg, const char *text)
+{
+    struct heard *h = arg;
+
+    h->lines += *text != 0;
+    h->folders += strstr(text, "/halay-tft.") != NULL;
+}
+
+static void count_line(void *arg, enum halay_log_level level, const char *line)
+{
+    *(int *)arg += level == HALAY_LOG_ERROR && *line;
+}
+
+static enum halay_status train(struct halay_tft_data *data, struct heard *h, const char *folder,
+                               struct halay_tft_model **model)
+{
+    const struct halay_tft_train_options o = { .struct_size = sizeof o,
+                                               .config = config,
+                                               .folder = folder,
+                                               .progress = hear_step,
+                                               .metrics_line = hear_metrics,
+                                               .say = hear_line,
+                                               .arg = h };
+
+    h->steps = 0;
+    return halay_tft_train(h->tft, data, &o, model);
+}
+
+static enum halay_status prepare(struct halay_tft *tft, const struct halay_tft_table *table,
+                                 struct halay_tft_data **data)
+{
+    const struct halay_tft_prepare_options o = { .struct_size = sizeof o, .encoder = ENCODER, .horizon = HORIZON };
+
+    return halay_tft_prepare(tft, table, &o, data);
+}
+
+/* ---- tests ---- */
+
+/* The status that a call must return, and a part of the text that it must leave. */
+static void expect(enum halay_status status, enum halay_status wanted, const char *text)
+{
+    CHECK(status == wanted && strstr(halay_tft_error_text(), text), "%s: '%s', not '%s'", halay_status_string(status),
+          halay_tft_error_text(), text);
+}
+
+/* model is the folder's own. */
+static void test_export(struct halay_tft_model *model, const char *folder)
+{
+    char path[256], *text = NULL;
+    struct halay_tft_export_options o = { .struct_size = sizeof o, .path = path };
+
+    snprintf(path, sizeof path, "%s.onnx", folder);
+    CHECK(!halay_tft_model_export(model, &o, &text), "%s", halay_tft_error_text());
+    CHECK(text && strstr(text, "\"target.y\"") && !strstr(text, "attention") && !access(path, R_OK), "%s", text);
+    halay_tft_free(text);
+    o.explains = 1;
+    CHECK(!halay_tft_model_export(model, &o, &text) && strstr(text, "\"attention\""), "%s", halay_tft_error_text());
+    halay_tft_free(text);
+    o.format = "nvidia";
+    text = NULL;
+    CHECK(halay_tft_model_export(model, &o, &text) == HALAY_ERR_ARGUMENT && !text &&
+              strstr(halay_tft_error_text(), "min_encoder"),
+          "%s", halay_tft_error_text());
+    o.format = "keras";
+    CHECK(halay_tft_model_export(model, &o, &text) == HALAY_ERR_ARGUMENT && !text &&
+              strstr(halay_tft_error_text(), "nvidia, pytorch-forecasting, onnx"),
+          "%s", halay_tft_error_text());
+    o.format = NULL;
+    o.calibrate = "rolling";
+    CHECK(halay_tft_model_export(model, &o, &text) == HALAY_ERR_ARGUMENT && strstr(halay_tft_error_text(), "rolling"));
+    o.path = NULL;
+    CHECK(halay_tft_model_export(model, &o, &text) == HALAY_ERR_ARGUMENT && strstr(halay_tft_error_text(), "'path'"));
+    unlink(path);
+}
+
+/* A run's page, and its explanation for people. */
+static void test_pages(struct halay_tft *tft, struct halay_tft_data *data, const char *folder, const char *explanation)
+{
+    char *table = NULL, page[256];
+    const struct halay_tft_windows windows = { .struct_size = sizeof windows, .page = page };
+
+    CHECK(!halay_tft_format(explanation, "table", &table) && strstr(table, "attention looks most"), "%s",
+          halay_tft_error_text());
+    halay_tft_free(table);
+    snprintf(page, sizeof page, "%s.html", folder);
+    CHECK(!halay_tft_report(tft, folder, data, &windows) && !access(page, R_OK), "%s", halay_tft_error_text());
+}
+
+static void test_models(struct halay_tft *tft, const char *csv, const char *folder)
+{
+    const struct halay_tft_table memory = memory_table(),
+                                 file = { .struct_size = sizeof file, .files = &csv, .file_count = 1 };
+    struct halay_tft_data *data = NULL, *of_file = NULL;
+    struct halay_tft_model *model = NULL, *of_file_model = NULL, *opened = NULL;
+    const struct halay_tft_windows of_rows = { .struct_size = sizeof of_rows, .table = &memory };
+    struct heard heard = { .tft = tft };
+    static struct taken a, b;
+    char *text = NULL, *again = NULL;
+
+    CHECK(!prepare(tft, &memory, &data), "%s", halay_tft_error_text());
+    CHECK(!prepare(tft, &file, &of_file), "%s", halay_tft_error_text());
+    CHECK(!train(data, &heard, NULL, &model), "%s", halay_tft_error_text());
+    CHECK(heard.steps == 40 && heard.evaluations == 2 && heard.lines > 2, "%d steps, %d evaluations, %d lines",
+          (int)heard.steps, heard.evaluations, heard.lines);
+    CHECK(!heard.folders, "a line names a folder that is gone");
+    CHECK(!train(of_file, &heard, folder, &of_file_model), "%s", halay_tft_error_text());
+    REQUIRE(model && of_file_model);
+    CHECK(!forecast(model, &memory, &a), "%s", halay_tft_error_text());
+    CHECK(!forecast(of_file_model, &file, &b), "%s", halay_tft_error_text());
+    CHECK(is_same(&a, &b), "%g and %g", a.values[0], b.values[0]);
+    CHECK(a.windows == 2 && !strcmp(a.entities, "east west ") && a.origin == times[ROWS - 1], "%s", a.entities);
+    CHECK(!a.measured && fabs(a.static_weights - 2) < 1e-4 && a.lags > 0, "%g", a.static_weights);
+    CHECK(a.values[0] > 0 && a.values[0] < 300, "%g", a.values[0]);
+
+    CHECK(!halay_tft_model_open(tft, folder, &opened), "%s", halay_tft_error_text());
+    CHECK(opened && !forecast(opened, &memory, &b) && is_same(&a, &b));
+    CHECK(halay_tft_model_save(model, folder) == HALAY_ERR_ARGUMENT && strstr(halay_tft_error_text(), "already"));
+    CHECK(!halay_tft_model_describe(model, &text) && strstr(text, "\"horizon\":6") && strstr(text, "\"step\":"));
+    halay_tft_free(text);
+    CHECK(!halay_tft_data_describe(data, &text) && strstr(text, "\"rows_read\":768") && strstr(text, "\"filled\":1"),
+          "%s", text);
+    halay_tft_free(text);
+    CHECK(!halay_tft_evaluate(model, data, NULL, &text) && strstr(text, "\"q_risk\""), "%s", halay_tft_error_text());
+    CHECK(!halay_tft_evaluate(opened, NULL, &of_rows, &again) && !strcmp(text, again), "%s", again);
+    halay_tft_free(again);
+    halay_tft_free(text);
+    CHECK(halay_tft_evaluate(model, data, &of_rows, &text) == HALAY_ERR_ARGUMENT, "data and a table");
+    CHECK(!halay_tft_explain(model, data, NULL, &text) && strstr(text, "\"importance\""), "%s", halay_tft_error_text());
+    test_pages(tft, data, folder, text);
+    halay_tft_free(text);
+    test_export(opened, folder);
+    halay_tft_model_close(opened);
+    halay_tft_model_close(of_file_model);
+    halay_tft_model_close(model);
+    halay_tft_data_close(of_file);
+    halay_tft_data_close(data);
+}
+
+/* Scores in all forms, before and after a calibration. */
+static void test_scores(struct halay_tft *tft, const char *file)
+{
+    const struct halay_tft_table memory = memory_table();
+    const struct halay_tft_windows windows = { .struct_size = sizeof windows, .file = file, .calibrate = "conformal" };
+    struct halay_tft_data *data = NULL;
+    struct halay_tft_model *model = NULL;
+    struct heard heard = { .tft = tft };
+    char *scores = NULL, *text = NULL;
+
+    REQUIRE(!prepare(tft, &memory, &data) && !train(data, &heard, NULL, &model));
+    expect(halay_tft_evaluate(model, data, &windows, &scores), HALAY_ERR_ARGUMENT, "halay_tft_calibrate makes one");
+    CHECK(access(file, F_OK), "an error left a file behind");
+    CHECK(!halay_tft_calibrate(model, data, NULL, &text) && strstr(text, "intervals"), "%s", halay_tft_error_text());
+    halay_tft_free(text);
+    CHECK(!halay_tft_evaluate(model, data, &windows, &scores) && !access(file, F_OK), "%s", halay_tft_error_text());
+    REQUIRE(scores);
+    CHECK(!halay_tft_format(scores, "table", &text) && strstr(text, "\ncoverage_p10_p90 "), "%s", text);
+    halay_tft_free(text);
+    CHECK(!halay_tft_format(scores, "csv", &text) && strstr(text, "\n,horizon,6,"), "%s", text);
+    halay_tft_free(text);
+    expect(halay_tft_format(scores, "xml", &text), HALAY_ERR_ARGUMENT, "'csv'");
+    expect(halay_tft_format("{}", "csv", &text), HALAY_ERR_ARGUMENT, "scores");
+    halay_tft_free(scores);
+    halay_tft_model_close(model);
+    halay_tft_data_close(data);
+}
+
+/* Forecasts that go to a file, and a table that trains again and again. */
+static void test_files(struct halay_tft *tft, const char *folder, const char *file)
+{
+    const struct halay_tft_table memory = memory_table();
+    struct halay_tft_data *data = NULL;
+    struct halay_tft_model *model = NULL;
+    struct heard heard = { .tft = tft };
+    char *text = NULL;
+    double rate = -1;
+    const struct halay_tft_forecast_options o = {
+        .struct_size = sizeof o, .table = &memory, .file = file, .format = "jsonl", .summary = &text
+    };
+    struct halay_tft_backtest_options b = { .struct_size = sizeof b, .config = config, .folder = folder };
+
+    REQUIRE(!prepare(tft, &memory, &data) && !train(data, &heard, NULL, &model));
+    CHECK(!halay_tft_forecast(model, &o) && !access(file, F_OK), "%s", halay_tft_error_text());
+    CHECK(text && !strcmp(text, "{\"windows\":2,\"short_windows\":0,\"calibrated\":null}"), "%s", text);
+    halay_tft_free(text);
+    CHECK(!halay_tft_backtest(tft, data, &b, &text) && strstr(text, "\"fits\":[{\"run\":\"fit-0001\""), "%s",
+          halay_tft_error_text());
+    halay_tft_free(text);
+    CHECK(!halay_tft_evaluate(model, data, NULL, &text), "the data have their splits again: %s",
+          halay_tft_error_text());
+    halay_tft_free(text);
+    b.split = "train";
+    expect(halay_tft_backtest(tft, data, &b, &text), HALAY_ERR_CONFIG, "behind the training span");
+    CHECK(!halay_tft_find_learning_rate(tft, data, config, &rate, &text) && rate > 0 && strstr(text, "learning_rate: "),
+          "%g, %s", rate, halay_tft_error_text());
+    halay_tft_free(text);
+    halay_tft_model_close(model);
+    halay_tft_data_close(data);
+}
+
+/* Configurations need no session. */
+static void test_config(void)
+{
+    char *keys = NULL, *c = NULL, *all = NULL;
+
+    CHECK(!halay_tft_keys(&keys) && strstr(keys, "{\"name\":\"hidden_size\",\"kind\":\"whole\",\"default\":160,"), "%s",
+          halay_tft_error_text());
+    CHECK(!halay_tft_config_add(NULL, "file 'x'", "{\"heads\": \"2\", \"quantiles\": \"0.1,0.9\"}", &c), "%s",
+          halay_tft_error_text());
+    CHECK(!halay_tft_config_add(c, "option", "{\"hidden-size\": 7}", &all), "%s", halay_tft_error_text());
+    CHECK(!strcmp(all, "{\"heads\":\"2\",\"quantiles\":\"0.1,0.9\",\"hidden_size\":7}"), "%s", all);
+    expect(halay_tft_config_check(all, NULL), HALAY_ERR_CONFIG, "must be a multiple of 'heads'");
+    halay_tft_free(all);
+    CHECK(!halay_tft_config_check(c, &all) && !halay_tft_config_check(NULL, NULL), "%s", halay_tft_error_text());
+    CHECK(strstr(all, "\"hidden_size\":160,\"heads\":2,") && strstr(all, "\"quantiles\":[0.1"), "%s", all);
+    expect(halay_tft_config_add(c, "option --hedas", "{\"hedas\": 7}", &all), HALAY_ERR_CONFIG,
+           "option --hedas: unknown key 'hedas'; did you mean 'heads'?");
+    expect(halay_tft_config_add(c, "it", "[]", &all), HALAY_ERR_CONFIG, "it");
+    halay_tft_free(keys);
+    halay_tft_free(c);
+    halay_tft_free(all);
+}
+
+static void test_save(struct halay_tft *tft, const char *htd, const char *folder)
+{
+    const struct halay_tft_table memory = memory_table();
+    struct halay_tft_data *data = NULL, *mapped = NULL;
+    struct halay_tft_model *model = NULL, *opened = NULL;
+    struct heard heard = { .tft = tft };
+    static struct taken a, b;
+    struct halay_tft_forecast_options o = { .struct_size = sizeof o, .split = "test", .take = take, .arg = &a };
+
+    REQUIRE(!prepare(tft, &memory, &data));
+    CHECK(!halay_tft_data_save(data, htd) && !halay_tft_data_open(tft, htd, &mapped), "%s", halay_tft_error_text());
+    REQUIRE(mapped && !train(mapped, &heard, NULL, &model));
+    CHECK(!halay_tft_model_save(model, folder), "%s", halay_tft_error_text());
+    CHECK(!halay_tft_model_open(tft, folder, &opened), "%s", halay_tft_error_text());
+    a = b = (struct taken){ 0 };
+    o.data = mapped;
+    CHECK(!halay_tft_forecast(model, &o), "%s", halay_tft_error_text());
+    o.data = data;
+    o.arg = &b;
+    CHECK(opened && !halay_tft_forecast(opened, &o), "%s", halay_tft_error_text());
+    CHECK(is_same(&a, &b) && a.windows > 20 && a.measured == a.windows * HORIZON, "%zu windows", a.windows);
+    halay_tft_model_close(opened);
+    halay_tft_model_close(model);
+    halay_tft_data_close(mapped);
+    halay_tft_data_close(data);
+}
+
+static void test_stop(struct halay_tft *tft)
+{
+    const struct halay_tft_table memory = memory_table();
+    struct halay_tft_data *data = NULL;
+    struct halay_tft_model *model = NULL;
+    struct heard heard = { .tft = tft, .stops_at_step = 1 };
+    static struct taken t;
+
+    REQUIRE(!prepare(tft, &memory, &data));
+    CHECK(train(data, &heard, NULL, &model) == HALAY_ERR_CANCELED && !model, "before there are weights");
+    CHECK(heard.steps < 20 && halay_tft_stopped(tft) == 7, "%d steps", (int)heard.steps);
+    heard.stops_at_step = 0;
+    heard.stops_at_evaluation = 1;
+    CHECK(!train(data, &heard, NULL, &model) && model, "%s", halay_tft_error_text());
+    CHECK(heard.steps < 40 && halay_tft_stopped(tft) == 7, "%d steps", (int)heard.steps);
+    REQUIRE(model);
+    halay_tft_stop(tft, 3);
+    CHECK(forecast(model, &memory, &t) == HALAY_ERR_CANCELED && halay_tft_stopped(tft) == 3);
+    CHECK(!forecast(model, &memory, &t) && !halay_tft_stopped(tft), "%s", halay_tft_error_text());
+    halay_tft_stop(tft, 3);
+    halay_tft_stop(tft, 0);
+    CHECK(!forecast(model, &memory, &t) && !halay_tft_stopped(tft), "it was taken back: %s", halay_tft_error_text());
+    halay_tft_model_close(model);
+    halay_tft_data_close(data);
+}
+
+/* A schema that names the columns and leaves the rest to the rows. */
+static void test_preset(struct halay_tft *tft)
+{
+    static const char *const named[] = { "zone", "when", "load" }, *const usual[] = { "unique_id", "ds", "y" };
+    static const char text[] =
+        "{\"preset\": \"long\", \"id\": {\"column\": \"zone\"}, \"time\": {\"column\": \"when\"}, "
+        "\"inputs\": {\"load\": {\"column\": \"load\", \"role\": \"target\"}}, "
+        "\"window\": {\"encoder\": 24, \"horizon\": 6}}";
+    const struct halay_tft_table memory = memory_table();
+    const struct halay_tft_prepare_options o = { .struct_size = sizeof o, .schema_text = text };
+    struct halay_tft_data *data = NULL;
+    char *said = NULL;
+
+    for (int i = 0; i < 3; i++)
+        columns[i].name = named[i];
+    CHECK(!halay_tft_prepare(tft, &memory, &o, &data), "%s", halay_tft_error_text());
+    CHECK(data && !halay_tft_data_describe(data, &said) && strstr(said, "\"name\":\"hour\"") &&
+              strstr(said, "\"horizon\":6") && strstr(said, "\"name\":\"zone\"") && strstr(said, "\"filled\":1"),
+          "%s", said);
+    halay_tft_free(said);
+    halay_tft_data_close(data);
+    for (int i = 0; i < 3; i++)
+        columns[i].name = usual[i];
+}
+
+static void test_errors(struct halay_tft *tft, const int *errors)
+{
+    struct halay_tft_table table = memory_table();
+    struct halay_tft_data *data = NULL;
+    struct halay_tft_train_options o = { .struct_size = sizeof o, .config = "{\"hidden_sise\": 8}", .folder = "/x/y" };
+    struct halay_tft_prepare_options how = { .struct_size = sizeof how, .schema_text = "name: x\nimputs: {}\n" };
+
+    codes[5] = 3;
+    expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "row 6, column 'unique_id': there is no text 3");
+    codes[5] = 0;
+    values[7] = INFINITY;
+    expect(prepare(tft, &table, &data), HALAY_ERR_FORMAT, "table, row 8, column 'y'");
+    values[7] = NAN;
+    columns[2].name = "z";
+    expect(prepare(tft, &table, &data), HALAY_ERR_FORMAT, "table has no column 'y'");
+    columns[2].name = "y";
+    expect(halay_tft_prepare(tft, &table, &how, &data), HALAY_ERR_CONFIG, "inputs");
+    table.struct_size = 0;
+    expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "halay_tft_table");
+    table = memory_table();
+    REQUIRE(!prepare(tft, &table, &data));
+    expect(halay_tft_train(tft, data, &o, NULL), HALAY_ERR_CONFIG, "hidden_size");
+    o.config = NULL;
+    expect(halay_tft_train(tft, data, &o, NULL), HALAY_ERR_SYSTEM, "/x/y");
+    expect(halay_tft_data_open(tft, "/no/such/file", &data), HALAY_ERR_SYSTEM, "/no/such/file");
+    expect(halay_tft_init(NULL, NULL), HALAY_ERR_ARGUMENT, "NULL");
+    CHECK(*errors >= 7, "%d lines in the log", *errors);
+    halay_tft_data_close(data);
+}
+
+/* ---- what is printed ---- */
+
+/* From now on standard output and error go to a file. */
+static void redirect(const char *path, int kept[2])
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    fflush(stdout);
+    kept[0] = dup(1);
+    kept[1] = dup(2);
+    REQUIRE(fd >= 0 && kept[0] >= 0 && kept[1] >= 0 && dup2(fd, 1) == 1 && dup2(fd, 2) == 2);
+    close(fd);
+}
+
+/* They go where they went; what came meanwhile is shown. Returns how much that is. */
+static long restore(const char *path, const int kept[2])
+{
+    char line[512];
+    struct stat st = { 0 };
+
+    fflush(stdout);
+    REQUIRE(dup2(kept[0], 1) == 1 && dup2(kept[1], 2) == 2 && !stat(path, &st));
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        fputs(line, stdout);
+    if (file)
+        fclose(file);
+    return (long)st.st_size;
+}
+
+int main(void)
+{
+    char scratch[] = "/tmp/halay-test.XXXXXX", csv[64], htd[64], run[64], saved[64], said[64], scores[64], fits[64],
+         forecasts[64], command[64];
+    struct halay_tft *tft = NULL;
+    int errors = 0, kept[2];
+    const struct halay_tft_options options = { .struct_size = sizeof options, .log = count_line, .log_arg = &errors };
+
+    REQUIRE(mkdtemp(scratch));
+    snprintf(csv, sizeof csv, "%s/rows.csv", scratch);
+    snprintf(htd, sizeof htd, "%s/rows.htd", scratch);
+    snprintf(run, sizeof run, "%s/run", scratch);
+    snprintf(saved, sizeof saved, "%s/saved", scratch);
+    snprintf(said, sizeof said, "%s/said", scratch);
+    snprintf(scores, sizeof scores, "%s/scores", scratch);
+    snprintf(fits, sizeof fits, "%s/fits", scratch);
+    snprintf(forecasts, sizeof forecasts, "%s/forecasts", scratch);
+    snprintf(command, sizeof command, "rm -r %s", scratch);
+    make_rows(csv);
+    redirect(said, kept);
+    enum halay_status status = halay_tft_init(&options, &tft);
+    if (!status) {
+        test_models(tft, csv, run);
+        test_save(tft, htd, saved);
+        test_scores(tft, scores);
+        test_files(tft, fits, forecasts);
+        test_config();
+        test_stop(tft);
+        test_preset(tft);
+        test_errors(tft, &errors);
+    }
+    halay_tft_fini(tft);
+    CHECK(restore(said, kept) == 0, "the library printed something");
+    CHECK(!status, "%s", halay_status_string(status));
+    REQUIRE(!system(command)); /* NOLINT: a folder of ours */
+    return test_end();
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a preset finds in the tables, for the two files that make it.
+ */
+#ifndef HALAY_TFT_PRESET_IMPL_H
+#define HALAY_TFT_PRESET_IMPL_H
+
+#include "tft/data/dictionary.h"
+#include "tft/data/document_reader.h"
+#include "tft/data/preset.h"
+
+enum { TFT_MINUTE = 60, TFT_HOUR = 3600, TFT_DAY = 86400, TFT_WEEK = 7 * TFT_DAY };
+
+struct tft_moment {
+    size_t entity;
+    int64_t time;
+};
+
+struct tft_preset_scan {
+    struct halay_log *log;
+    const json_t *given;          /* borrowed: the schema that says what differs; NULL: none */
+    char where[TFT_SCHEMA_WHERE]; /* what it is, for messages */
+    const char *id, *ds, *y;      /* columns; borrowed from it. y: NULL: it has targets */
+    struct tft_dictionary ids;
+    struct tft_moment *moments; /* owned */
+    size_t count, size;
+    int counts;            /* ds is a whole number */
+    struct tft_zone *zone; /* owned; NULL: none */
+    json_t *zone_document; /* owned: its rules */
+    int64_t first, last;
+    struct tft_period every;
+    char every_text[24];
+};
+
+/* Where its schema is wrong. */
+struct tft_where tft_preset_where(const struct tft_preset_scan *s);
+
+/* Make the schema of what was found. */
+enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const struct tft_preset *preset,
+                                         struct tft_schema *schema);
+
+#endif

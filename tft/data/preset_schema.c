@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Preset: makes the document that a user would have written, from what the rows say and what the given schema says.
+ */
+#include "tft/data/preset_impl.h"
+#include <string.h>
+
+/* What the window and the calendar are for steps of some length. */
+struct habit {
+    size_t encoder, horizon;
+    const char *calendar[5]; /* inputs, ended by NULL */
+};
+
+static struct habit habit_of(const struct tft_preset_scan *s)
+{
+    int64_t count = s->every.count;
+
+    if (s->every.kind == TFT_PERIOD_INTEGER)
+        return (struct habit){ 48, 12, { NULL } };
+    if (s->every.kind == TFT_PERIOD_BUSINESS_DAYS)
+        return (struct habit){ 60, 20, { "day_of_week", "day_of_month", "month" } };
+    if (s->every.kind == TFT_PERIOD_MONTHS && count < 12) /* three years, and one */
+        return (struct habit){ (size_t)((36 + count - 1) / count), (size_t)((12 + count - 1) / count), { "month" } };
+    if (s->every.kind == TFT_PERIOD_MONTHS)
+        return (struct habit){ 6, 2, { NULL } };
+    if (count >= TFT_WEEK)
+        return (struct habit){ 52, 13, { "week" } };
+    if (count >= TFT_DAY)
+        return (struct habit){ 84, 28, { "day_of_week", "day_of_month", "month" } };
+    size_t day = (size_t)(TFT_DAY / count) < 168 ? (size_t)(TFT_DAY / count) : 168;
+    if (count % TFT_HOUR)
+        return (struct habit){ 7 * day, day, { "minute", "hour", "day_of_week", "month" } };
+    return (struct habit){ 7 * day, day, { "hour", "day_of_week", "month" } };
+}
+
+/* What the preset says of an input of the given schema that comes from a column, where that says nothing. */
+static json_t *complete_input(const json_t *given)
+{
+    json_t *input = json_copy((json_t *)given);
+    const char *role = json_string_value(json_object_get(given, "role"));
+    const int is_target = role && !strcmp(role, "target");
+    const int changes = role && (!strcmp(role, "known") || !strcmp(role, "observed"));
+
+    if (!json_object_get(given, "column"))
+        return input;
+    if ((is_target || changes) && !json_object_get(given, "fill"))
+        json_object_set_new(input, "fill", json_string(is_target ? "interpolate" : "forward"));
+    if (is_target && !json_object_get(given, "per") && !json_object_get(given, "relative_to") &&
+        !json_object_get(given, "blend")) {
+        json_object_set_new(input, "per", json_string("auto"));
+        json_object_set_new(input, "blend", json_string("season"));
+    }
+    return input;
+}
+
+/* Targets, the other inputs that were given, the step's number, the id, the calendar. */
+static json_t *make_inputs(const struct tft_preset_scan *s, const struct habit *habit)
+{
+    json_t *inputs = json_object(), *given;
+    const char *name;
+    int has_id = 0;
+
+    if (s->y) {
+        json_t *target = json_pack("{ss ss}", "column", s->y, "role", "target");
+        json_object_set_new(inputs, s->y, complete_input(target));
+        json_decref(target);
+    }
+    json_object_foreach(json_object_get(s->given, "inputs"), name, given) {
+        const char *from = json_string_value(json_object_get(given, "from"));
+        has_id |= from && !strcmp(from, "id");
+        json_object_set_new(inputs, name, complete_input(given));
+    }
+    if (!json_object_get(inputs, "steps"))
+        json_object_set_new(inputs, "steps", json_pack("{ss ss}", "calendar", "steps", "role", "known"));
+    if (!has_id && !json_object_get(inputs, s->id))
+        json_object_set_new(inputs, s->id, json_pack("{ss ss ss}", "from", "id", "role", "static", "type", "category"));
+    for (size_t i = 0; inputs && habit->calendar[i]; i++)
+        if (!json_object_get(inputs, habit->calendar[i]))
+            json_object_set_new(inputs, habit->calendar[i],
+                                json_pack("{ss ss}", "calendar", habit->calendar[i], "role", "known"));
+    return inputs;
+}
+
+/* "< 2017-08-01 00:00:00": the moment n steps after the first. */
+static json_t *make_bound(const struct tft_preset_scan *s, const char *relation, int64_t n)
+{
+    int64_t moment = tft_period_add(&s->every, s->first, n);
+    char time[32];
+
+    if (s->counts)
+        snprintf(time, sizeof time, "%lld", (long long)moment);
+    else
+        tft_time_print(moment, time, sizeof time);
+    return json_sprintf("%s %s", relation, time);
+}
+
+/* The last tenth of the time is for the test, the tenth before it for validation; each is at least a horizon. */
+static enum halay_status make_split(const struct tft_preset_scan *s, size_t horizon, json_t **split)
+{
+    int64_t steps = tft_period_between(&s->every, s->first, s->last) + 1, held = steps / 10;
+
+    held = held > (int64_t)horizon ? held : (int64_t)horizon;
+    if (steps < 3 * held + 1) {
+        halay_error(s->log,
+                    "the table spans %lld steps (%s each); to train, validate and test with a horizon of %zu it needs "
+                    "%lld (or give a shorter horizon)",
+                    (long long)steps, s->every_text, horizon, (long long)(3 * held + 1));
+        return HALAY_ERR_FORMAT;
+    }
+    *split = json_pack("{so so so}", "train", make_bound(s, "<", steps - 2 * held), "valid",
+                       make_bound(s, "<", steps - held), "test", make_bound(s, "<=", steps - 1));
+    return HALAY_OK;
+}
+
+/* A number of the given window, or else another one. */
+static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t otherwise)
+{
+    json_int_t steps = json_integer_value(json_object_get(json_object_get(s->given, "window"), key));
+
+    return steps > 0 ? (size_t)steps : otherwise;
+}
+
+static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon)
+{
+    json_t *window = json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
+                               "min_encoder", (json_int_t)(encoder < horizon ? encoder : horizon));
+
+    json_object_update(window, json_object_get(s->given, "window"));
+    return window;
+}
+
+/* What the given schema says besides. */
+static void take_given(const struct tft_preset_scan *s, json_t *document)
+{
+    static const char *const keys[] = { "name", "season", "duplicates", "active" };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_object_get(s->given, keys[i]))
+            json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
+    if (s->zone)
+        json_object_set(document, "zone", s->zone_document);
+}
+
+enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const struct tft_preset *preset,
+                                         struct tft_schema *schema)
+{
+    const struct habit habit = habit_of(s);
+    const size_t horizon = steps_of(s, "horizon", preset->horizon ? preset->horizon : habit.horizon);
+    const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
+    json_t *split = json_incref(json_object_get(s->given, "split")), *time;
+    enum halay_status status = split ? HALAY_OK : make_split(s, horizon, &split);
+
+    if (status)
+        return status;
+    time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1) : json_pack("{ss}", "column", s->ds);
+    json_t *document = json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time,
+                                 "every", s->every_text, "inputs", make_inputs(s, &habit), "window",
+                                 make_window(s, encoder, horizon), "split", split);
+    if (!document) {
+        halay_error(s->log, "no memory for the schema");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    take_given(s, document);
+    status = tft_schema_init(s->log, s->where, document, schema);
+    json_decref(document);
+    return status;
+}

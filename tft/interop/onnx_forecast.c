@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Target by target, (B, D, Q), in double as the scalers are.
+ */
+#include "tft/interop/onnx_forecast.h"
+#include "base/memory.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- calibration's document ---- */
+
+/* Has a target before this one factors of the entity? */
+static int is_listed(json_t *targets, const char *before, const char *id)
+{
+    const char *name;
+    json_t *target;
+
+    json_object_foreach(targets, name, target) {
+        if (!strcmp(name, before))
+            return 0;
+        if (json_object_get(json_object_get(target, "by_entity"), id))
+            return 1;
+    }
+    return 0;
+}
+
+/* The entities that have factors of some target; ids: room for them, or NULL to count them. */
+static size_t list_ids(const json_t *document, const char **ids)
+{
+    json_t *targets = json_object_get(document, "targets"), *target, *factors;
+    const char *name, *id;
+    size_t n = 0;
+
+    json_object_foreach(targets, name, target) {
+        json_object_foreach(json_object_get(target, "by_entity"), id, factors) {
+            if (is_listed(targets, name, id))
+                continue;
+            if (ids)
+                ids[n] = id;
+            n++;
+        }
+    }
+    return n;
+}
+
+enum halay_status onnx_calibration_init(struct halay_log *log, const struct tft_run *run, const json_t *document,
+                                        struct onnx_calibration *calibration)
+{
+    size_t most = list_ids(document, NULL);
+    struct onnx_calibration c = { .ids = calloc(most + 1, sizeof *c.ids) };
+    struct tft_data data = { .schema = run->schema, .entities = calloc(most + 1, sizeof *data.entities) };
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (c.ids && data.entities) {
+        c.count = list_ids(document, c.ids);
+        data.entity_count = c.count;
+        for (size_t e = 0; e < c.count; e++)
+            data.entities[e].id = c.ids[e];
+        status = tft_calibration_take(log, "calibration.json", document, run, &data, &c.factors);
+    } else {
+        halay_error(log, "no memory for a calibration");
+    }
+    free(data.entities);
+    if (status)
+        onnx_calibration_fini(&c);
+    else
+        *calibration = c;
+    return status;
+}
+
+void onnx_calibration_fini(struct onnx_calibration *c)
+{
+    tft_calibration_fini(&c->factors);
+    free(c->ids);
+    *c = (struct onnx_calibration){ 0 };
+}
+
+/* ---- one target ---- */
+
+struct target {
+    struct onnx_inputs *in; /* borrowed */
+    struct onnx_graph *g;
+    const struct tft_run *run;
+    size_t number, input; /* among the targets, and in the schema */
+};
+
+static size_t undo_window(struct target *t, size_t p)
+{
+    const struct tft_schema *s = &t->run->schema;
+    size_t offset = t->in->mean[t->input], unit = t->in->spread[t->input], E = s->encoder;
+
+    if (unit)
+        p = ONNX_OP(t->g, "Mul", p, onnx_unsqueeze(t->g, unit, 2));
+    if (s->inputs[t->input].relative == TFT_RELATIVE_SEASON) {
+        struct onnx_season before = onnx_inputs_season(t->in, t->number, s->seasons[0]);
+        size_t last = onnx_slice(t->g, t->in->scaled[t->input], 1, E - 1, E);
+        offset = ONNX_OP(t->g, "Where", before.found, before.value, last);
+    }
+    return offset ? ONNX_OP(t->g, "Add", p, onnx_unsqueeze(t->g, offset, 2)) : p;
+}
+
+/* The root mean square of the window's differences a season apart, (B, 1). */
+static size_t unit_of_window(struct target *t)
+{
+    size_t season = t->run->blend.seasons[t->number], E = t->run->schema.encoder;
+    size_t x = t->in->scaled[t->input], measured = onnx_inputs_measured(t->in, t->number);
+
+    if (season >= E)
+        return onnx_double(t->g, 0);
+    size_t both =
+        ONNX_OP(t->g, "And", onnx_slice(t->g, measured, 1, season, E), onnx_slice(t->g, measured, 1, 0, E - season));
+    size_t d = ONNX_OP(t->g, "Sub", onnx_slice(t->g, x, 1, season, E), onnx_slice(t->g, x, 1, 0, E - season));
+    d = ONNX_OP(t->g, "Where", both, d, onnx_double(t->g, 0));
+    size_t count = onnx_reduce(t->g, "ReduceSum", onnx_cast(t->g, both, ONNX_DOUBLE));
+    count = ONNX_OP(t->g, "Max", count, onnx_double(t->g, 1));
+    return ONNX_OP(t->g, "Sqrt",
+                   ONNX_OP(t->g, "Div", onnx_reduce(t->g, "ReduceSum", ONNX_OP(t->g, "Mul", d, d)), count));
+}
+
+static size_t unit_of(struct target *t)
+{
+    const struct tft_blend *b = &t->run->blend;
+    double *units = calloc(b->entities + 1, sizeof *units);
+
+    t->g->failed |= !units;
+    if (!units)
+        return ONNX_NONE;
+    for (size_t e = 0; e < b->entities; e++)
+        units[e] = b->units[e * b->targets + t->number];
+    size_t of_entity = onnx_inputs_of_entity(t->in, units);
+    free(units);
+    size_t is_known = ONNX_OP(t->g, "Greater", of_entity, onnx_double(t->g, 0));
+    return ONNX_OP(t->g, "Where", is_known, of_entity, unit_of_window(t));
+}
+
+static size_t blend(struct target *t, size_t p)
+{
+    const struct tft_blend *b = &t->run->blend;
+    const size_t shape[] = { b->horizon, b->quantile_count };
+
+    if (!b->errors || b->share >= 1 || !t->run->schema.inputs[t->input].blend)
+        return p;
+    struct onnx_season before = onnx_inputs_season(t->in, t->number, b->seasons[t->number]);
+    size_t errors =
+        onnx_doubles(t->g, b->errors + t->number * b->horizon * b->quantile_count, shape, sizeof shape / sizeof *shape);
+    size_t naive = ONNX_OP(t->g, "Mul", onnx_unsqueeze(t->g, unit_of(t), 2), errors);
+    naive = ONNX_OP(t->g, "Add", naive, onnx_unsqueeze(t->g, before.value, 2));
+    size_t both = ONNX_OP(t->g, "Add", ONNX_OP(t->g, "Mul", p, onnx_double(t->g, b->share)),
+                          ONNX_OP(t->g, "Mul", naive, onnx_double(t->g, 1 - b->share)));
+    return ONNX_OP(t->g, "Where", onnx_unsqueeze(t->g, before.found, 2), both, p);
+}
+
+/* A band's factor as it is used, where 0 leaves the band as it is. */
+static double usable(const struct tft_band *band, double factor)
+{
+    return isnan(factor) ? 0 : fmax(factor, band->has_low && band->has_high ? -0.5 : -1);
+}
+
+/* Factors of the samples: (B or 1, D, bands). */
+static size_t factors_of(struct target *t, const struct onnx_calibration *c)
+{
+    size_t D = c->factors.horizon, bands = c->factors.band_count, rows = c->count + 1, of_row = D * bands, all;
+    double *values = halay_mul_overflows(rows, of_row, &all) ? NULL : calloc(all + 1, sizeof *values);
+    int64_t *codes = calloc(rows, sizeof *codes);
+    enum tft_calibrated_by by;
+    size_t factors = ONNX_NONE;
+
+    t->g->failed |= !values || !codes;
+    for (size_t i = 0; values && i < all; i++) {
+        size_t e = i / of_row, h = i % of_row / bands, b = i % bands;
+        double factor = e < c->count ? tft_calibration_factor(&c->factors, e, t->number, h, b, &by)
+                                     : c->factors.by_horizon[t->number * of_row + i % of_row];
+        values[i] = usable(&c->factors.bands[b], factor);
+    }
+    for (size_t e = 0; codes && e < rows; e++)
+        codes[e] = (int64_t)e;
+    if (values && codes)
+        factors = onnx_doubles(t->g, values, (const size_t[]){ rows, D, bands }, 3);
+    if (codes && c->count)
+        factors = onnx_gather(t->g, factors,
+                              onnx_codes(t->g, onnx_inputs_id(t->in), c->ids, codes, c->count, (int64_t)c->count), 0);
+    free(values);
+    free(codes);
+    return factors;
+}
+
+/* As tft_bands_widen does it. */
+static size_t calibrate(struct target *t, const struct onnx_calibration *c, size_t p)
+{
+    size_t Q = c->factors.quantile_count, before[TFT_BANDS_MAX + 1], q[TFT_BANDS_MAX + 1], sorted[2];
+    const size_t of[] = { p, onnx_integers(t->g, (const int64_t[]){ (int64_t)Q }, (const size_t[]){ 1 }, 1) };
+    size_t factors = factors_of(t, c);
+
+    onnx_set_integer(t->g, "largest", 0);
+    onnx_node(t->g, "TopK", of, 2, sorted, 2);
+    for (size_t i = 0; i < Q; i++)
+        q[i] = before[i] = onnx_slice(t->g, sorted[0], -1, i, i + 1);
+    for (size_t b = 0; b < c->factors.band_count; b++) {
+        const struct tft_band *band = &c->factors.bands[b];
+        size_t move = ONNX_OP(t->g, "Sub", before[band->high], before[band->low]);
+        move = ONNX_OP(t->g, "Mul", move, onnx_slice(t->g, factors, -1, b, b + 1));
+        if (band->has_low)
+            q[band->low] = ONNX_OP(t->g, "Sub", before[band->low], move);
+        if (band->has_high)
+            q[band->high] = ONNX_OP(t->g, "Add", before[band->high], move);
+    }
+    for (size_t i = c->factors.median; i-- > 0;)
+        q[i] = ONNX_OP(t->g, "Min", q[i], q[i + 1]);
+    for (size_t i = c->factors.median + 1; i < Q; i++)
+        q[i] = ONNX_OP(t->g, "Max", q[i], q[i - 1]);
+    return onnx_concat(t->g, q, Q, -1);
+}
+
+static size_t undo_entity(struct target *t, size_t p)
+{
+    const struct tft_input *input = &t->run->schema.inputs[t->input];
+    size_t shift, scale;
+
+    if (input->scale == TFT_SCALE_NONE)
+        return p;
+    onnx_inputs_scaler(t->in, t->input, &shift, &scale);
+    if (input->per != TFT_PER_ALL) {
+        shift = onnx_unsqueeze(t->g, shift, 2);
+        scale = onnx_unsqueeze(t->g, scale, 2);
+    }
+    p = ONNX_OP(t->g, "Add", ONNX_OP(t->g, "Mul", p, scale), shift);
+    if (input->scale == TFT_SCALE_LOG1P)
+        p = ONNX_OP(t->g, "Sub", ONNX_OP(t->g, "Exp", p), onnx_double(t->g, 1));
+    return p;
+}
+
+size_t onnx_forecast(struct onnx_inputs *in, const struct onnx_calibration *calibration, size_t quantiles)
+{
+    const struct tft_schema *s = &in->run->schema;
+    size_t of_targets[TFT_INPUTS_MAX];
+
+    in->g->part = "forecast";
+    quantiles = onnx_cast(in->g, quantiles, ONNX_DOUBLE);
+    for (size_t o = 0; o < s->target_count; o++) {
+        struct target t = { .in = in, .g = in->g, .run = in->run, .number = o, .input = s->targets[o] };
+        size_t p = blend(&t, undo_window(&t, onnx_element(in->g, quantiles, 2, o)));
+        if (calibration)
+            p = calibrate(&t, calibration, p);
+        of_targets[o] = onnx_unsqueeze(in->g, onnx_cast(in->g, undo_entity(&t, p), ONNX_FLOAT), 2);
+    }
+    return onnx_concat(in->g, of_targets, s->target_count, 2);
+}

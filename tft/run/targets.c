@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tft/run/targets.h"
+#include "tft/run/run_config.h"
+#include <math.h>
+
+static enum halay_status check_scale(struct halay_log *log, const struct tft_data *d, size_t o)
+{
+    const struct tft_input *input = &d->schema.inputs[d->schema.targets[o]];
+
+    if (input->scale != TFT_SCALE_LOG1P)
+        return HALAY_OK;
+    halay_error(log,
+                "target '%s' is scaled by its logarithm, and 'loss: %s' is of the target itself: prepare it with "
+                "'scale: standard', or use 'loss: gaussian', which is then of the logarithm",
+                input->name, tft_loss_words[d->loss]);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status refuse(struct halay_log *log, const struct tft_data *d, size_t e, size_t row, size_t o)
+{
+    double y = d->target[row * d->schema.target_count + o];
+    char time[40];
+
+    tft_schema_print_time(&d->schema, tft_data_time(d, e, row), time, sizeof time);
+    halay_error(log, "target '%s' of '%s' is %g at %s: 'loss: %s' is of %s from 0 on; %s",
+                d->schema.inputs[d->schema.targets[o]].name, d->entities[e].id, y, time, tft_loss_words[d->loss],
+                tft_loss_counts(d->loss) ? "whole numbers" : "numbers",
+                y < 0 ? "gaussian and student-t are of any" : "tweedie is of others, too");
+    return HALAY_ERR_FORMAT;
+}
+
+enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *d)
+{
+    size_t O = d->schema.target_count;
+    enum halay_status status = HALAY_OK;
+
+    if (!tft_loss_is_unscaled(d->loss))
+        return HALAY_OK;
+    for (size_t o = 0; o < O && !status; o++)
+        status = check_scale(log, d, o);
+    for (size_t e = 0; e < d->entity_count && !status; e++) {
+        size_t first = d->entities[e].first, end = first + d->entities[e].rows;
+        status = tft_data_check(d, first, end - first);
+        for (size_t i = first * O; i < end * O && !status; i++)
+            if (d->present[i] &&
+                (d->target[i] < 0 || (tft_loss_counts(d->loss) && d->target[i] != floor(d->target[i]))))
+                status = refuse(log, d, e, i / O, i % O);
+    }
+    return status;
+}
