@@ -340,5 +340,7 @@ static inline size_t shared_rows_slots(size_t rows)
 
 /* The processor's. */
 const struct kernels *tft_kernels_cpu(void);
+/* A CUDA device's: the calling thread's current one. */
+const struct kernels *tft_kernels_cuda(void);
 
 #endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a test says to the emulation, beside the EMU_* variables that README.md lists.
+ */
+#ifndef EMU_H
+#define EMU_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The nth call from now on of this name (1: the next; 0: all) fails with this code, and does nothing. "kernel": the nth
+ * launch from now on succeeds, and the kernel fails: so does every call after. "init": CUDA as a whole, as without a
+ * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted). */
+void emu_fail(const char *call, int nth, int code);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

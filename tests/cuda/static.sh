@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The trainer's CUDA kernels as nvcc makes them for sm_80, sm_90 and sm_100: nothing is spilled, registers and shared
+# memory stay below limits, a multiprocessor has at least half of its warps (CUDA's calculator, occupancy.cc), and what
+# is made to take four numbers at a time does (in PTX; in the machine code too where nvdisasm is there).
+set -u
+top=${top_srcdir:?}
+nvcc=$(sed -n 's/^NVCC *= *//p' "${top_builddir:?}/Makefile" | head -n 1)
+[ -n "$nvcc" ] || {
+    echo "skipped: there is no nvcc"
+    exit 77
+}
+registers_most=64 shared_most=16384 occupancy_least=50
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+checks=0 failed=0
+
+# A kernel that is always one block shares its multiprocessor with nobody.
+is_alone() { case $1 in *target_loss*) return 0 ;; *) return 1 ;; esac; }
+
+# check TEXT COMMAND...
+check() {
+    local text=$1
+    shift
+    if "$@"; then
+        checks=$((checks + 1))
+    else
+        failed=$((failed + 1))
+        echo "failed: $text"
+    fi
+}
+
+architectures='80 90 100'
+codes=
+for a in $architectures; do codes="$codes -gencode arch=compute_$a,code=sm_$a"; done
+for source in "$top"/tft/kernels/cuda/*.cu; do
+    name=$(basename "$source" .cu)
+    # shellcheck disable=SC2086 # a list of words
+    "$nvcc" -std=c++17 -O3 -Werror all-warnings -I"$top" -I"$top/include" $codes -Xptxas -v -c "$source" \
+        --keep --keep-dir "$scratch" -o "$scratch/$name.o" >"$scratch/$name.log" 2>&1 || {
+        cat "$scratch/$name.log"
+        echo "failed: $name.cu does not compile"
+        exit 1
+    }
+done
+
+# Threads of a block, from each kernel's launch bounds; then a line for each kernel and architecture.
+cat "$scratch"/*.compute_90.ptx | awk '
+    /\.entry/ { sub(/.*\.entry */, ""); sub(/[( ].*/, ""); name = $0 }
+    /\.maxntid/ { gsub(/[^0-9 ]/, " "); print name, $1 }' >"$scratch/threads"
+cat "$scratch"/*.log | awk -v file="$scratch/threads" '
+    BEGIN { while ((getline line < file) > 0) { split(line, word, " "); threads[word[1]] = word[2] } }
+    # Names differ from one compilation to the next in the number of the file.
+    /Compiling entry function/ { split($0, part, "\047"); name = part[2]; sub(/sm_/, "", part[4]); arch = part[4] }
+    /spill stores/ { for (i = 1; i <= NF; i++) if ($i == "spill") spilled[name arch] += $(i - 2) }
+    /Used [0-9]+ registers/ {
+        registers = $0; sub(/.*Used /, "", registers); sub(/ .*/, "", registers)
+        shared = 0
+        if (match($0, /[0-9]+ bytes smem/)) { shared = substr($0, RSTART, RLENGTH); sub(/ .*/, "", shared) }
+        print name, arch, registers, shared, (name in threads ? threads[name] : 0), spilled[name arch] + 0
+    }' >"$scratch/kernels"
+check "a line for each of 30 kernels and more, on three architectures" test "$(wc -l <"$scratch/kernels")" -ge 90
+while read -r name arch registers shared threads spilled; do
+    check "$name, sm_$arch: $spilled bytes are spilled" test "$spilled" = 0
+    most=$registers_most
+    ! is_alone "$name" || most=80
+    check "$name, sm_$arch: $registers registers, at most $most" test "$registers" -le $most
+    check "$name, sm_$arch: $shared bytes of shared memory, at most $shared_most" test "$shared" -le $shared_most
+    check "$name, sm_$arch has launch bounds" test "$threads" -gt 0
+done <"$scratch/kernels"
+
+cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+if ${CXX:-g++} -I"$cuda/include" "$top/tests/cuda/occupancy.cc" -o "$scratch/occupancy" 2>"$scratch/log"; then
+    cut -d' ' -f1-5 "$scratch/kernels" | "$scratch/occupancy" >"$scratch/shares" || exit 99
+    check "all have an occupancy" test "$(wc -l <"$scratch/shares")" = "$(wc -l <"$scratch/kernels")"
+    while read -r name arch share; do
+        ! is_alone "$name" || continue
+        check "$name, sm_$arch: $share % of the warps, at least $occupancy_least" test "$share" -ge $occupancy_least
+    done <"$scratch/shares"
+else
+    cat "$scratch/log"
+    check "the calculator of occupancy compiles" false
+fi
+
+# The packs of four: four-number loads and stores in the kernels that are named by them.
+for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4; do
+    awk -v kernel="$kernel" '/\.entry/ { inside = index($0, kernel) } inside' "$scratch"/*.compute_90.ptx \
+        >"$scratch/body"
+    check "$kernel loads four numbers at a time" grep -q 'ld\.global.*\.v4\.' "$scratch/body"
+    check "$kernel stores four numbers at a time" grep -q 'st\.global.*\.v4\.' "$scratch/body"
+done
+if command -v nvdisasm >/dev/null 2>&1; then
+    "$nvcc" -std=c++17 -O3 -I"$top" -I"$top/include" -arch=sm_90 -cubin "$top/tft/kernels/cuda/gates.cu" \
+        -o "$scratch/gates.cubin" || exit 99
+    nvdisasm -c "$scratch/gates.cubin" >"$scratch/gates.sass" || exit 99
+    check "128 bits are loaded at a time" grep -q 'LDG\.E\.128' "$scratch/gates.sass"
+    check "128 bits are stored at a time" grep -q 'STG\.E\.128' "$scratch/gates.sass"
+fi
+echo "$checks checks passed, $failed failed"
+[ $failed = 0 ] && [ $checks -gt 0 ]

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every member of the CUDA table against the processor's, on the same numbers: sizes that are no multiples of a vector,
+ * a warp or a block, one sample, one variable, padding, dropout. Sums are made in another order there: the tolerances
+ * say how much that may change. Codes, masks and copies are the same bits.
+ */
+#include "tests/test.h"
+#include "tft/kernels/kernels.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kernels *cpu, *cuda;
+static struct queue *here, *there;
+static uint32_t state = 12345;
+
+static uint32_t next(void)
+{
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state;
+}
+
+static float number(void)
+{
+    return (float)(next() % 20001) / 10000 - 1;
+}
+
+/* An array in both memories. */
+struct both {
+    void *near, *far;
+    size_t bytes;
+};
+
+enum { BOTHS_MOST = 64 };
+static struct both made[BOTHS_MOST];
+static size_t made_count;
+
+static struct both *both(const void *from, size_t bytes)
+{
+    struct both *x = &made[made_count++];
+
+    REQUIRE(made_count <= BOTHS_MOST);
+    *x = (struct both){ malloc(bytes + 1), cuda->alloc(bytes + 64), bytes };
+    REQUIRE(x->near && x->far);
+    memcpy(x->near, from, bytes);
+    cuda->to_device(there, from, bytes, x->far);
+    return x;
+}
+
+static struct both *reals(size_t n)
+{
+    float *x = malloc((n + 1) * sizeof *x);
+
+    REQUIRE(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = number();
+    struct both *made_here = both(x, n * sizeof *x);
+    free(x);
+    return made_here;
+}
+
+static struct both *codes(size_t n, int32_t most)
+{
+    int32_t *x = malloc((n + 1) * sizeof *x);
+
+    REQUIRE(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (int32_t)(next() % (uint32_t)most);
+    struct both *made_here = both(x, n * sizeof *x);
+    free(x);
+    return made_here;
+}
+
+static struct both *bytes(size_t n)
+{
+    uint8_t *x = calloc(n + 1, 1);
+
+    REQUIRE(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = next() % 2;
+    struct both *made_here = both(x, n);
+    free(x);
+    return made_here;
+}
+
+/* Padding of each sample, 0 to most; NULL with has 0. */
+static struct both *paddings(size_t B, size_t most, int has)
+{
+    size_t x[64];
+
+    for (size_t b = 0; b < B; b++)
+        x[b] = b == 0 ? 0 : next() % (most + 1);
+    return has ? both(x, B * sizeof *x) : NULL;
+}
+
+/* Both memories hold the same: bits with tolerance 0, else to within tolerance of 1 + the number's size. */
+static void same(const char *what, const struct both *x, double tolerance)
+{
+    float *got = malloc(x->bytes + 1);
+    const float *want = x->near;
+
+    REQUIRE(got);
+    cuda->to_host(there, x->far, x->bytes, got);
+    if (tolerance == 0)
+        CHECK(!memcmp(got, want, x->bytes), "%s", what);
+    for (size_t i = 0; tolerance > 0 && i < x->bytes / sizeof *got; i++)
+        if (!CHECK(fabs((double)got[i] - (double)want[i]) <= tolerance * (1 + fabs((double)want[i])),
+                   "%s, element %zu: %g, not %g", what, i, (double)got[i], (double)want[i]))
+            break;
+    free(got);
+}
+
+static void clean(void)
+{
+    cuda->to_host(there, made_count ? made[0].far : NULL, 0, &state);
+    for (size_t i = 0; i < made_count; i++) {
+        free(made[i].near);
+        cuda->release(made[i].far);
+    }
+    made_count = 0;
+}
+
+#define NEAR(x) ((x) ? (x)->near : NULL)
+#define FAR(x) ((x) ? (x)->far : NULL)
+/* Calls on both; the arguments name arrays by AT(x). */
+#define BOTH(call_of)                  \
+    do {                               \
+        const struct kernels *k = cpu; \
+        struct queue *q = here;        \
+        int is_far = 0;                \
+        call_of;                       \
+        k = cuda;                      \
+        q = there;                     \
+        is_far = 1;                    \
+        call_of;                       \
+    } while (0)
+#define AT(x) ((void *)(is_far ? FAR(x) : NEAR(x)))
+
+/* ---- rows ---- */
+
+static void check_rows(size_t R, size_t W)
+{
+    struct both *x = reals(R * W), *y = reals(R * W), *row = reals(W), *sum = reals(W), *column = reals(R),
+                *wb = reals(2 * W), *wide = reals(R * W), *table = reals(7 * W), *code = codes(R, 7);
+
+    BOTH(k->add(q, AT(x), R * W, AT(y)));
+    same("add", y, 1e-7);
+    BOTH(k->rows_add(q, AT(row), R, W, AT(y)));
+    same("rows_add", y, 1e-7);
+    BOTH(k->rows_sum(q, AT(x), R, W, 1, AT(sum)));
+    same("rows_sum, added", sum, 1e-5);
+    BOTH(k->rows_sum(q, AT(y), R, W, 0, AT(sum)));
+    same("rows_sum", sum, 1e-5);
+    BOTH(k->rows_put(q, AT(x), AT(code), R, W, AT(table)));
+    same("rows_put", table, 1e-5);
+    BOTH(k->rows_take(q, AT(table), AT(code), R, W, AT(wide)));
+    same("rows_take", wide, 1e-5);
+    BOTH(k->outer(q, AT(column), AT(wb), R, W, AT(wide)));
+    same("outer", wide, 1e-6);
+    BOTH(k->outer_add(q, AT(column), AT(row), R, W, AT(wide)));
+    same("outer_add", wide, 1e-6);
+    BOTH(k->outer_sum(q, AT(x), AT(column), R, W, AT(sum)));
+    same("outer_sum", sum, 1e-5);
+    BOTH(k->rows_fill(q, AT(row), R, W, AT(wide)));
+    same("rows_fill", wide, 0);
+    BOTH(k->copy(q, AT(x), R * W * sizeof(float), AT(wide)));
+    same("copy", wide, 0);
+    BOTH(k->fill(q, -0.0, R * W, AT(wide)));
+    same("fill", wide, 0);
+    clean();
+}
+
+static void check_swaps(size_t A, size_t B, size_t C)
+{
+    struct both *x = reals(A * B * C), *y = reals(A * B * C), *sum = reals(B * C);
+
+    BOTH(k->swap(q, AT(x), A, B, C, AT(y)));
+    same("swap", y, 0);
+    BOTH(k->samples_sum(q, AT(x), A * B, B, C, AT(sum)));
+    same("samples_sum", sum, 1e-6);
+    clean();
+}
+
+static void check_columns(size_t B, size_t steps, int pads)
+{
+    enum { COLUMNS = 3 };
+    struct both *x = reals(B * steps * COLUMNS), *code = codes(B * steps * COLUMNS, 100), *y = reals(B * steps),
+                *taken = codes(B * steps, 100), *padding = paddings(B, steps, pads);
+
+    BOTH(k->take_reals(q, &(struct column){ B, steps, COLUMNS, 1, AT(padding) }, AT(x), AT(y)));
+    same("take_reals", y, 0);
+    BOTH(k->take_codes(q, &(struct column){ B, steps, COLUMNS, 2, AT(padding) }, AT(code), AT(taken)));
+    same("take_codes", taken, 0);
+    clean();
+}
+
+/* ---- between the products ---- */
+
+static void check_norm(size_t R, size_t W)
+{
+    struct both *y = reals(R * W), *inverse = reals(R), *z = reals(R * W), *gamma = reals(W), *beta = reals(W),
+                *d_z = reals(R * W), *d_gamma = reals(W), *d_beta = reals(W);
+
+    for (int add = 0; add < 2; add++) {
+        BOTH(k->norm(q, &(struct norm){ R, W, 1e-3f, AT(gamma), AT(beta) }, AT(y), AT(inverse), AT(z)));
+        same("norm: xhat", y, 1e-4);
+        same("norm: inverse", inverse, 1e-4);
+        same("norm: z", z, 1e-4);
+        BOTH(k->norm_output(q, &(struct norm){ R, W, 1e-3f, AT(gamma), AT(beta) }, AT(y), AT(z)));
+        same("norm_output", z, 1e-4);
+        BOTH(k->norm_backward(
+            q, &(struct norm_backward){ R, W, add, AT(y), AT(inverse), AT(gamma), AT(d_gamma), AT(d_beta), AT(d_z) }));
+        same("norm_backward: d_gamma", d_gamma, 1e-4);
+        same("norm_backward: d_beta", d_beta, 1e-4);
+        same("norm_backward: d_y", d_z, 2e-3);
+    }
+    clean();
+}
+
+static void check_gates(size_t R, size_t W)
+{
+    struct both *v = reals(R * W), *s = reals(R * W), *y = reals(R * W), *skip = reals(R * W), *bias_v = reals(W),
+                *bias_g = reals(W), *d_y = reals(R * W), *d_v = reals(R * W), *d_g = reals(R * W), *sum_v = reals(W),
+                *sum_g = reals(W), *e = reals(R * W), *d_e = reals(R * W), *sum = reals(W);
+
+    BOTH(k->gate(q, &(struct gate){ R, W, AT(bias_v), AT(bias_g), AT(skip), AT(v), AT(s), AT(y) }));
+    same("gate: v", v, 1e-6);
+    same("gate: s", s, 1e-6);
+    same("gate: y", y, 1e-6);
+    for (int add = 0; add < 2; add++) {
+        BOTH(k->gate_backward(
+            q, &(struct gate_backward){ R, W, add, AT(d_y), AT(v), AT(s), AT(d_v), AT(d_g), AT(sum_v), AT(sum_g) }));
+        same("gate_backward: d_v", d_v, 1e-6);
+        same("gate_backward: d_g", d_g, 1e-6);
+        same("gate_backward: sum_v", sum_v, 1e-5);
+        same("gate_backward: sum_g", sum_g, 1e-5);
+    }
+    BOTH(k->elu(q, R * W, AT(e)));
+    same("elu", e, 1e-6);
+    for (int add = 0; add < 2; add++) {
+        BOTH(k->elu_backward(q, AT(e), R, W, add, AT(d_e), AT(sum)));
+        same("elu_backward: d", d_e, 1e-6);
+        same("elu_backward: sum", sum, 1e-5);
+    }
+    clean();
+}
+
+static void check_dropout(size_t R, size_t B, size_t W, double p)
+{
+    struct both *x = reals(R * W), *bias = reals(W), *keep = bytes(R * W), *u = reals(R * W);
+    const struct masked_rows rows = { .dropout = dropout_of(p, 17, 4, ((uint64_t)1 << 32) - 2),
+                                      .site = { 99, W * 3, 1 },
+                                      .row = 2 * B,
+                                      .R = R,
+                                      .B = B,
+                                      .W = W };
+
+    BOTH(k->dropout(q, &rows, AT(x), AT(bias), AT(keep), AT(u)));
+    same("dropout: u", u, 1e-6);
+    same("dropout: keep", keep, 0);
+    BOTH(k->dropout(q, &rows, AT(x), NULL, AT(keep), AT(u)));
+    same("dropout without bias", u, 1e-6);
+    BOTH(k->dropout_backward(q, &rows.dropout, AT(keep), R * W, AT(u)));
+    same("dropout_backward", u, 1e-6);
+    clean();
+}
+
+static void check_selection(size_t R, size_t V, size_t W)
+{
+    struct both *z = reals(R * V), *d_w = reals(R * V), *xhat = reals(R * W), *gamma = reals(W), *beta = reals(W),
+                *out = reals(R * W), *d_z = reals(R * W), *d_weights = reals(R * V);
+    const size_t j = V - 1;
+
+    BOTH(k->softmax(q, R, V, AT(z)));
+    same("softmax", z, 1e-6);
+    BOTH(k->softmax_backward(q, AT(z), R, V, AT(d_w)));
+    same("softmax_backward", d_w, 1e-6);
+    for (int add = 0; add < 2; add++) {
+        BOTH(k->weigh(q, &(struct weigh){ R, W, V, (float *)AT(z) + j, AT(xhat), AT(gamma), AT(beta) }, add, AT(out)));
+        same("weigh", out, 1e-6);
+    }
+    BOTH(k->weigh_backward(q, &(struct weigh){ R, W, V, (float *)AT(z) + j, AT(xhat), AT(gamma), AT(beta) }, AT(out),
+                           AT(d_z), (float *)AT(d_weights) + j));
+    same("weigh_backward: d_z", d_z, 1e-6);
+    same("weigh_backward: d_weights", d_weights, 1e-5);
+    clean();
+}
+
+static void check_resample(size_t in, size_t out)
+{
+    struct both *mask = reals(out), *s = reals(in * out), *d_s = reals(in * out), *d_mask = reals(out);
+
+    BOTH(k->resample(q, NULL, in, out, AT(s)));
+    same("resample without a mask", s, 1e-6);
+    BOTH(k->resample(q, AT(mask), in, out, AT(s)));
+    same("resample", s, 1e-6);
+    BOTH(k->resample_backward(q, AT(mask), AT(d_s), in, out, AT(d_mask)));
+    same("resample_backward", d_mask, 1e-6);
+    clean();
+}
+
+/* ---- products and sequences ---- */
+
+static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int add, size_t batch)
+{
+    const size_t lda = (a_t ? M : K) + 3, ldb = (b_t ? K : N) + 1, ldc = N;
+    const size_t step_a = (a_t ? K : M) * lda, step_b = (b_t ? N : K) * ldb, step_to = M * ldc;
+    struct both *a = reals(batch * step_a + 1), *b = reals(batch * step_b + 1), *c = reals(batch * step_to),
+                *bias = reals(N);
+
+    for (int has_bias = 0; has_bias < 2; has_bias++) {
+        BOTH(k->product(q, &(struct product){ .a = { AT(a), lda, a_t },
+                                              .b = { AT(b), ldb, b_t },
+                                              .M = M,
+                                              .N = N,
+                                              .K = K,
+                                              .to = { AT(c), ldc, add },
+                                              .bias = has_bias ? AT(bias) : NULL,
+                                              .batch = batch,
+                                              .step_a = step_a,
+                                              .step_b = step_b,
+                                              .step_to = step_to }));
+        same("product", c, 1e-5);
+    }
+    clean();
+}
+
+/* In two blocks of steps. */
+static void check_lstm(size_t S, size_t B, size_t H, int pads)
+{
+    const size_t some = S / 2;
+    struct both *u = reals(H * 4 * H), *gates = reals(S * B * 4 * H), *h = reals((S + 1) * B * H),
+                *c = reals((S + 1) * B * H), *padding = paddings(B, S, pads), *d_out = reals(S * B * H),
+                *d_h = reals(B * H), *d_c = reals(B * H), *near_scratch = reals(cpu->lstm_scratch(S, B, H)),
+                *far_scratch = reals(cuda->lstm_scratch(S, B, H));
+#define STEPS(at, count)                                              \
+    &(struct lstm_run){ .S = count,                                   \
+                        .B = B,                                       \
+                        .H = H,                                       \
+                        .first = at,                                  \
+                        .padding = AT(padding),                       \
+                        .u = AT(u),                                   \
+                        .gates = (float *)AT(gates) + (at)*B * 4 * H, \
+                        .h = (float *)AT(h) + (at)*B * H,             \
+                        .c = (float *)AT(c) + (at)*B * H }
+#define BACK(at, goes)                                                                             \
+    &(struct lstm_gradient)                                                                        \
+    {                                                                                              \
+        .d_out = (float *)AT(d_out) + (at)*B * H, .d_h = AT(d_h), .d_c = AT(d_c), .goes_on = goes, \
+        .scratch = is_far ? far_scratch->far : near_scratch->near                                  \
+    }
+
+    BOTH(k->lstm(q, STEPS(0, some)); k->lstm(q, STEPS(some, S - some)));
+    same("lstm: gates", gates, 1e-4);
+    same("lstm: h", h, 1e-4);
+    same("lstm: c", c, 1e-4);
+    for (size_t t = 0; t < S && padding; t++) /* what is said of steps that do not exist */
+        for (size_t b = 0; b < B; b++)
+            if (t < ((const size_t *)padding->near)[b])
+                memset((float *)d_out->near + (t * B + b) * H, 0, H * sizeof(float));
+    cuda->to_device(there, d_out->near, d_out->bytes, d_out->far);
+    BOTH(k->lstm_backward(q, STEPS(some, S - some), BACK(some, 0)); k->lstm_backward(q, STEPS(0, some), BACK(0, 1)));
+#undef STEPS
+#undef BACK
+    same("lstm_backward: gates", gates, 1e-3);
+    same("lstm_backward: d_h", d_h, 1e-3);
+    same("lstm_backward: d_c", d_c, 1e-3);
+    clean();
+}
+
+struct attention_sizes {
+    size_t B, T, N, heads, d;
+    int strict, pads;
+    double dropout;
+};
+
+static void check_attention(const struct attention_sizes *z)
+{
+    const size_t B = z->B, T = z->T, N = z->N, heads = z->heads, d = z->d, H = heads * d;
+    struct both *query = reals(N * B * H), *key = reals(T * B * H), *v = reals(T * B * d),
+                *a = reals(B * heads * N * T), *keep = bytes(B * heads * N * d), *mean = reals(N * B * d),
+                *near_scratch = reals(cpu->attention_scratch(B, T, N, heads, d)),
+                *far_scratch = reals(cuda->attention_scratch(B, T, N, heads, d)),
+                *padding = paddings(B, T - N, z->pads), *d_mean = reals(N * B * d), *d_q = reals(N * B * H),
+                *d_k = reals(T * B * H), *d_v = reals(T * B * d);
+#define RUN                                                              \
+    &(struct attention_run){ .B = B,                                     \
+                             .T = T,                                     \
+                             .N = N,                                     \
+                             .heads = heads,                             \
+                             .d = d,                                     \
+                             .strict = z->strict,                        \
+                             .padding = AT(padding),                     \
+                             .dropout = dropout_of(z->dropout, 3, 1, 8), \
+                             .site = { 7, H, 0 },                        \
+                             .q = AT(query),                             \
+                             .k = AT(key),                               \
+                             .v = AT(v),                                 \
+                             .a = AT(a),                                 \
+                             .keep = AT(keep),                           \
+                             .scratch = is_far ? far_scratch->far : near_scratch->near }
+
+    BOTH(k->attention(q, RUN, AT(mean)));
+    same("attention: a", a, 1e-5);
+    same("attention: mean", mean, 1e-5);
+    if (z->dropout > 0)
+        same("attention: keep", keep, 0);
+    BOTH(k->attention_backward(q, RUN, &(struct attention_gradient){ AT(d_mean), AT(d_q), AT(d_k), AT(d_v) }));
+    same("attention_backward: d_q", d_q, 1e-5);
+    same("attention_backward: d_k", d_k, 1e-5);
+    same("attention_backward: d_v", d_v, 1e-5);
+#undef RUN
+    clean();
+}
+
+/* ---- outputs and optimizer ---- */
+
+static void check_outputs(size_t D, size_t B, size_t Q, size_t O)
+{
+    const double quantiles[] = { 0.1, 0.5, 0.9 }, zero = 0;
+    struct both *o = reals(D * B * Q * O), *d_p = reals(D * B * Q * O), *y = reals(B * D * O), *w = reals(B * D * O),
+                *loss = both(&zero, sizeof zero), *out = reals(B * D * O * Q);
+    double got;
+
+    BOTH(k->ascending(q, D * B, Q, O, AT(o)));
+    same("ascending", o, 1e-6);
+    BOTH(k->ascending_backward(q, AT(o), D * B, Q, O, AT(d_p)));
+    same("ascending_backward", d_p, 1e-5);
+    ((float *)w->near)[0] = 0;
+    ((float *)y->near)[0] = NAN; /* masked: it may be anything */
+    for (size_t i = 1; i < B * D * O; i++)
+        ((float *)w->near)[i] = fabsf(((float *)w->near)[i]) + 0.1f;
+    cuda->to_device(there, w->near, w->bytes, w->far);
+    cuda->to_device(there, y->near, y->bytes, y->far);
+    BOTH(k->loss(
+        q,
+        &(struct outputs_run){
+            .D = D, .B = B, .P = Q, .O = O, .quantiles = quantiles, .scale = 0.25, .p = AT(o), .y = AT(y), .w = AT(w) },
+        AT(loss), AT(d_p)));
+    same("loss: d_p", d_p, 1e-6);
+    cuda->to_host(there, loss->far, sizeof got, &got);
+    CHECK(fabs(got - *(double *)loss->near) < 1e-6 * (1 + fabs(got))); /* of forecasts that differ by rounding */
+    BOTH(k->samples_first(q, &(struct outputs_run){ .D = D, .B = B, .P = Q, .O = O, .p = AT(o) }, AT(out)));
+    same("samples_first", out, 1e-6);
+    clean();
+}
+
+static void check_loss(enum tft_loss which)
+{
+    enum { D = 3, B = 2, O = 2 };
+    const size_t P = tft_loss_outputs(which, 0), n = D * B * O;
+    const double zero = 0;
+    struct both *p = reals(n * P), *d_p = reals(n * P), *y = reals(n), *w = reals(n), *offsets = reals(n),
+                *units = reals(B * O), *loss = both(&zero, sizeof zero);
+    double got;
+
+    for (size_t i = 0; i < n; i++) {
+        ((float *)w->near)[i] = i == 1 ? 0 : fabsf(((float *)w->near)[i]) + 0.1f;
+        ((float *)y->near)[i] = tft_loss_is_unscaled(which) ? (float)(next() % 5) : ((float *)y->near)[i];
+        if (i < B * O)
+            ((float *)units->near)[i] = fabsf(((float *)units->near)[i]) + 0.5f;
+    }
+    cuda->to_device(there, w->near, w->bytes, w->far);
+    cuda->to_device(there, y->near, y->bytes, y->far);
+    cuda->to_device(there, units->near, units->bytes, units->far);
+    BOTH(k->loss(q,
+                 &(struct outputs_run){ .D = D,
+                                        .B = B,
+                                        .P = P,
+                                        .O = O,
+                                        .loss = which,
+                                        .power = 1.5,
+                                        .scale = 0.5,
+                                        .p = AT(p),
+                                        .y = AT(y),
+                                        .w = AT(w),
+                                        .offsets = AT(offsets),
+                                        .units = AT(units) },
+                 AT(loss), AT(d_p)));
+    same("loss: d_p", d_p, 1e-6);
+    cuda->to_host(there, loss->far, sizeof got, &got);
+    CHECK(fabs(got - *(double *)loss->near) < 1e-9 * (1 + fabs(got)), "loss %d: %g", (int)which, got);
+    clean();
+}
+
+static void check_optimizer(size_t n, int clips)
+{
+    const double zeros[2] = { 0, 3 };
+    struct both *g = reals(n), *m = reals(n), *v = reals(n), *p = reals(n), *squares = both(zeros, sizeof zeros);
+    double got;
+
+    for (size_t i = 0; i < n; i++)
+        ((float *)v->near)[i] = fabsf(((float *)v->near)[i]);
+    cuda->to_device(there, v->near, v->bytes, v->far);
+    BOTH(k->squares(q, AT(g), n, AT(squares)));
+    cuda->to_host(there, squares->far, sizeof got, &got);
+    CHECK(fabs(got - *(double *)squares->near) < 1e-9 * (1 + got));
+    BOTH(k->adam(q,
+                 &(struct adam_run){ .beta1 = 0.9,
+                                     .beta2 = 0.999,
+                                     .epsilon = 1e-7,
+                                     .rate = 1e-2,
+                                     .decay = 1e-3,
+                                     .clip = 0.5,
+                                     .squares = clips ? AT(squares) : NULL,
+                                     .count = 2 },
+                 AT(g), n, AT(m), AT(v), AT(p)));
+    same("adam: m", m, 1e-6);
+    same("adam: v", v, 1e-6);
+    same("adam: p", p, 1e-5);
+    clean();
+}
+
+/* What a sparse gradient holds shows in the table that it updates. */
+static void check_sparse(size_t R, int32_t rows, size_t W)
+{
+    const struct sparse shape = { 2 * R < (size_t)rows ? 2 * R : (size_t)rows, W };
+    const double zero = 0;
+    struct both *x = reals(R * W), *y = reals(R * W), *code = codes(R, rows), *other = codes(R, rows),
+                *left = reals(sparse_reals(shape.most, W)), *right = reals(sparse_reals(shape.most, W)),
+                *m = reals((size_t)rows * W), *v = reals((size_t)rows * W), *p = reals((size_t)rows * W),
+                *sum = both(&zero, sizeof zero);
+    double got;
+
+    for (size_t i = 0; i < (size_t)rows * W; i++)
+        ((float *)v->near)[i] = fabsf(((float *)v->near)[i]);
+    cuda->to_device(there, v->near, v->bytes, v->far);
+    BOTH(k->sparse_put(q, AT(x), AT(code), R, shape, AT(left)));
+    BOTH(k->sparse_put(q, AT(y), AT(other), R, shape, AT(right)));
+    BOTH(k->sparse_add(q, AT(right), shape, AT(left)));
+    BOTH(k->sparse_squares(q, AT(left), shape, AT(sum)));
+    cuda->to_host(there, sum->far, sizeof got, &got);
+    CHECK(fabs(got - *(double *)sum->near) < 1e-5 * (1 + got));
+    BOTH(k->sparse_adam(
+        q, &(struct adam_run){ .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-7, .rate = 0.1, .clip = 1, .count = 1 },
+        AT(left), shape, AT(m), AT(v), AT(p)));
+    same("sparse_adam: m", m, 1e-5);
+    same("sparse_adam: v", v, 1e-5);
+    same("sparse_adam: p", p, 1e-4);
+    clean();
+}
+
+int main(void)
+{
+    const struct queue_needs needs = { .H = 16 };
+
+    cpu = tft_kernels_cpu();
+    cuda = tft_kernels_cuda();
+    if (getenv("EMU_SEED"))
+        state = 2654435761u * (uint32_t)strtoul(getenv("EMU_SEED"), NULL, 10) + 1;
+    REQUIRE(cpu->open(NULL, &needs, &here) == HALAY_OK && cuda->open(NULL, &needs, &there) == HALAY_OK);
+    check_rows(37, 12);
+    check_rows(9, 33);
+    check_rows(1, 1);
+    check_swaps(3, 5, 7);
+    check_swaps(4, 1, 2);
+    check_columns(3, 5, 0);
+    check_columns(3, 5, 1);
+    check_norm(19, 40);
+    check_norm(3, 7);
+    check_gates(21, 12);
+    check_gates(5, 35);
+    check_dropout(12, 3, 10, 0.3);
+    check_dropout(4, 1, 7, 0);
+    check_selection(11, 4, 12);
+    check_selection(3, 40, 5);
+    check_selection(2, 1, 9);
+    check_resample(5, 12);
+    check_resample(12, 5);
+    check_resample(1, 3);
+    check_product(5, 7, 9, 0, 0, 0, 1);
+    check_product(3, 4, 6, 1, 0, 1, 2);
+    check_product(4, 3, 5, 0, 1, 0, 3);
+    check_product(1, 2, 3, 1, 1, 1, 1);
+    check_lstm(4, 3, 5, 0);
+    check_lstm(3, 2, 6, 1);
+    check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
+    check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });
+    check_attention(&(struct attention_sizes){ 1, 40, 12, 3, 6, 0, 0, 0.1 });
+    check_outputs(4, 3, 3, 2);
+    check_outputs(1, 1, 1, 1);
+    for (enum tft_loss which = TFT_LOSS_MAE; which <= TFT_LOSS_STUDENT_T; which++)
+        check_loss(which);
+    check_optimizer(300, 1);
+    check_optimizer(5, 0);
+    check_sparse(6, 9, 5);
+    check_sparse(3, 40, 33);
+    cpu->close(here);
+    cuda->close(there);
+    return test_end();
+}

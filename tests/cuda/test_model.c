@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A whole training step and a forecast on the CUDA device beside the processor's: loss, every gradient, the norm, an
+ * update, forecasts. Sums are made in another order there; a mask or a mix-up shows as far more.
+ */
+#include "tests/tft/device_step.h"
+
+static void compare(enum tft_conformance conformance, size_t statics, int ascending, double dropout, enum tft_loss loss)
+{
+    const size_t B = 3;
+    struct tft_model_config config;
+    struct results near, there;
+    size_t n, outputs;
+
+    device_config(conformance, statics, ascending, dropout, loss, &config);
+    device_sizes(&config, B, &n, &outputs);
+    run_step(&config, tft_kernels_cpu(), B, &near);
+    run_step(&config, tft_kernels_cuda(), B, &there);
+    CHECK(fabs(near.loss - there.loss) < 1e-5 * near.loss, "loss %.9g, CUDA %.9g", near.loss, there.loss);
+    CHECK(fabs(near.norm - there.norm) < 1e-4 * near.norm, "norm %.9g, CUDA %.9g", near.norm, there.norm);
+    CHECK(fabs(near.forecast_loss - there.forecast_loss) < 1e-5 * near.forecast_loss, "forecast's loss");
+    CHECK(difference(near.gradients, there.gradients, n) < 1e-4, "gradients: %g",
+          difference(near.gradients, there.gradients, n));
+    CHECK(difference(near.forecast, there.forecast, outputs) < 1e-4, "forecasts: %g",
+          difference(near.forecast, there.forecast, outputs));
+    results_free(&near);
+    results_free(&there);
+}
+
+int main(void)
+{
+    compare(TFT_PUBLISHED, 3, 0, 0.25, TFT_LOSS_QUANTILES);
+    compare(TFT_PUBLISHED, 0, 1, 0, TFT_LOSS_QUANTILES);
+    compare(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_STUDENT_T);
+    compare(TFT_NVIDIA, 1, 0, 0.25, TFT_LOSS_QUANTILES);
+    compare(TFT_PYTORCH_FORECASTING, 2, 0, 0.25, TFT_LOSS_QUANTILES);
+    return test_end();
+}
