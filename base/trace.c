@@ -92,8 +92,9 @@ static void put_kind_args(struct writer *w, const struct halay_record *r)
 {
     const char *operation = halay_record_operation(r);
 
-    fprintf(w->out, "\"operation\":\"%s\",\"bytes\":%" PRIu64 ",\"collective\":%" PRIu64, operation, r->bytes,
-            r->collective);
+    fprintf(w->out, "\"operation\":\"%s\",\"bytes\":%" PRIu64, operation, r->bytes);
+    if (r->collective) /* by express: no number */
+        fprintf(w->out, ",\"collective\":%" PRIu64, r->collective);
     if (r->set)
         fprintf(w->out, ",\"set\":%d", r->set);
     if (strcmp(operation, "barrier") != 0)

@@ -3,7 +3,9 @@
  * Express: this rank's side; the whole is in fusion/values/enrolment.h.
  */
 #include "fusion/rank/express.h"
+#include "base/clock.h"
 #include "fusion/coordinator/express_rounds.h"
+#include "fusion/observe/recorder.h"
 #include "fusion/rank/requests.h"
 #include "fusion/state/entry.h"
 
@@ -16,6 +18,7 @@ int halay_express_start(struct halay_context *ctx, struct halay_request *r)
         return 0;
     r->is_told = 0;
     r->put_us = ctx->driven.now_us;
+    r->started_ns = halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
     x->requests[x->count++] = r; /* one a pair at most */
     x->untold++;
     halay_express_put(ctx->all.group, e->pair - 1, e->round + 1, r->in, r->bytes);
@@ -39,6 +42,8 @@ static int look_at_slots(struct halay_context *ctx, struct halay_request *r)
     if (ctx->driven.negotiation.coordinator)
         halay_coordinator_round_is_over(ctx->driven.negotiation.coordinator, r->entry->id, e->round,
                                         ctx->driven.now_us);
+    if (r->started_ns && halay_recording(&ctx->observers.recorder))
+        halay_record_express(ctx, r);
     halay_request_end(r, HALAY_OK, NULL);
     return 1;
 }
