@@ -6,12 +6,10 @@
 # each role, source, fill, scale and category.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 python=
-for candidate in "${PYTHON:-python3}" python3 /usr/bin/python3; do # the first one with NumPy, or else the first
-    if "$candidate" -c 'import numpy' 2>/dev/null; then
-        python=$candidate
-        break
-    fi
-    [ -n "$python" ] || ! "$candidate" -c '' 2>/dev/null || python=$candidate
+for wish in 'import numpy, onnx' 'import numpy' ''; do # the first one that has most
+    for candidate in "${PYTHON:-python3}" python3 /usr/bin/python3; do
+        [ -n "$python" ] || ! "$candidate" -c "$wish" 2>/dev/null || python=$candidate
+    done
 done
 [ -n "$python" ] || {
     echo "skipped: no python3"
