@@ -122,7 +122,6 @@ bool find_shared(const void *p, shared_place &found)
 {
     block &b = *self->in;
 
-    /* Where the emulation is linked statically, dynamic memory lies among the variables. */
     return in_shared(b.dynamic, sizeof dynamic_shared, p, "dynamic shared memory", found) ||
            in_shared(b.variables, b.variables.bytes, p, "a __shared__ variable", found);
 }
