@@ -4,8 +4,10 @@ Builds the wheel and the source distribution: what pip calls (PEP 517), and tool
 
 The wheel holds the package, the libraries and the programs as the build made them. Nothing in it depends on another
 library than the C library's: sodium, jansson, yaml and zlib are linked statically, and hwloc, oneDNN, BLAS and MPI are
-left out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). Where one of the four has no static library the
-shared one is linked, and the wheel's tag says that it is for this machine only.
+left out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a fixed place, as
+Debian's jansson, goes into programs only; the wheel carries the shared one beside the libraries that are linked with
+it. Where one of the four has no static library the programs are linked with the shared one, and the wheel's tag says
+that it is for this machine only.
 """
 
 import base64
@@ -19,7 +21,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARIES = ["libhalay", "libhalay-tft"]
@@ -31,7 +33,7 @@ ADVICE = """\
 To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansson, libyaml and zlib. On Debian:
     apt-get install gcc make pkg-config binutils libsodium-dev libjansson-dev libyaml-dev zlib1g-dev
 A wheel of halay needs none of them."""
-CONFIGURE = ["--enable-static", "--with-pic", "--without-hwloc", "--without-onednn", "--without-blas", "--without-mpi"]
+CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic", "--without-hwloc", "--without-onednn", "--without-blas", "--without-mpi"]
 CONFIGURE += ["--without-mpich", "--without-simgrid"]
 METADATA = """\
 Metadata-Version: 2.1
@@ -88,25 +90,30 @@ def make(build: str, *words: str) -> None:
     run("make", "-s", f"-j{os.cpu_count() or 1}", *words, cwd=build)
 
 
-def make_library(build: str, name: str) -> bool:
-    """Whether there is this library now. The trainer's needs static libraries of position-independent code."""
-    if name == LIBRARIES[0]:
-        make(build, f"{name}.la")
-    elif subprocess.run(["make", "-s", f"{name}.la"], cwd=build, capture_output=True).returncode:
-        print(f"halay: the wheel has no {name}: static libraries here do not go into a shared one; halay.tft will look "
-              "for an installed one")
-        return False
-    return True
+def is_shareable(library: str) -> bool:
+    """Whether the static library goes into a shared one: it may lie anywhere, and what it calls is found."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with open(os.path.join(scratch, "map"), "w", encoding="utf-8") as file:
+            file.write("{ local: *; };")
+        link = ["cc", "-shared", "-o", "all.so", "-Wl,-z,text,--version-script=map,--whole-archive"]
+        link += [f"-l:lib{library}.a", "-Wl,--no-whole-archive"]
+        return subprocess.run(link, cwd=scratch, capture_output=True).returncode == 0
 
 
-def configure(build: str, *options: str) -> None:
-    """Prepare the folder build, which may be there already."""
+def configure(build: str, fits: Callable[[str], bool], *options: str) -> None:
+    """Prepare the folder build, which may be there already, with those static libraries that fit."""
     os.makedirs(build, exist_ok=True)
     if not os.path.exists(os.path.join(SOURCE, "configure")):
         run("./autogen.sh", cwd=SOURCE)
     if not os.path.exists(os.path.join(build, "Makefile")):
-        libraries = [f"{name}_LIBS=-l:lib{lib}.a" for name, lib in STATIC.items() if has_static(lib)]
+        libraries = [f"{name}_LIBS=-l:lib{lib}.a" for name, lib in STATIC.items() if fits(lib)]
         run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *options, *libraries, cwd=build)
+
+
+def make_libraries(build: str, folder: str) -> List[str]:
+    """Make the libraries, as installed in a folder: those that lie beside them are found, and the build's are not."""
+    make(build, "install-libLTLIBRARIES", f"DESTDIR={folder}", r"LDFLAGS=-Wl,-rpath,\$$ORIGIN")
+    return [os.path.join(folder, f"usr/lib/{name}.so.1") for name in LIBRARIES]
 
 
 def needs(path: str) -> List[str]:
@@ -131,9 +138,19 @@ def foreign(paths: List[str]) -> List[str]:
     return sorted({name for path in paths for name in needs(path) if not own.match(name)})
 
 
+def found(library: str, user: str) -> str:
+    """Where the loader finds a library that this file is linked with."""
+    said = subprocess.run(["ldd", user], check=True, capture_output=True, text=True).stdout
+    place = re.search(rf"{re.escape(library)} => (\S+)", said)
+    if not place:
+        raise SystemExit(f"halay: {library}, with which {user} is linked, is nowhere")
+    return place.group(1)
+
+
 def tag_of(paths: List[str]) -> str:
     """Which machines these files run on; prints why, if it is this one only."""
-    others = foreign(paths)
+    carried = {os.path.basename(path) for path in paths}
+    others = [name for name in foreign(paths) if name not in carried]
     if others:
         print(f"halay: a wheel for this machine only, since it is linked with {', '.join(others)}", file=sys.stderr)
         return f"py3-none-linux_{platform.machine()}"
@@ -194,16 +211,16 @@ def add_info(wheel: Wheel, info: str, tag: str) -> None:
 
 
 def write_wheel(folder: str, libraries: List[str], programs: List[str]) -> str:
-    """Write the wheel with these files into the folder; return its name."""
+    """Write the wheel with these files into the folder; return its name. Libraries go by the names that they have."""
     with tempfile.TemporaryDirectory() as scratch:
-        libraries = [stripped(os.path.realpath(library), scratch) for library in libraries]
+        libraries = [stripped(library, scratch) for library in libraries]
         programs = [stripped(program, scratch) for program in programs]
         tag = tag_of([*libraries, *programs])
         name, info = f"halay-{version()}-{tag}.whl", f"halay-{version()}.dist-info"
         wheel = Wheel(os.path.join(folder, name))
         add_package(wheel)
-        for soname, library in zip(LIBRARIES, libraries):
-            wheel.add_file(f"halay/lib/{soname}.so.1", library, 0o755)
+        for library in libraries:
+            wheel.add_file(f"halay/lib/{os.path.basename(library)}", library, 0o755)
         for program in programs:
             wheel.add_file(f"halay-{version()}.data/scripts/{os.path.basename(program)}", program, 0o755)
         add_info(wheel, info, tag)
@@ -218,11 +235,11 @@ def build_wheel(
     check_tools()
     with tempfile.TemporaryDirectory() as scratch:
         build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
-        configure(build)
-        made = [name for name in LIBRARIES if make_library(build, name)]
-        libraries = [shutil.copy(os.path.join(build, f".libs/{name}.so"), scratch) for name in made]
+        configure(build, lambda library: has_static(library) and is_shareable(library))
+        libraries = make_libraries(build, scratch)
+        libraries += [found(name, user) for user in libraries for name in foreign([user])]
         build = os.path.join(build, "programs")
-        configure(build, "--disable-shared")
+        configure(build, has_static, "--disable-shared")
         make(build, *PROGRAMS)
         return write_wheel(wheel_directory, libraries, [os.path.join(build, program) for program in PROGRAMS])
 
