@@ -33,8 +33,8 @@ ADVICE = """\
 To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansson, libyaml and zlib. On Debian:
     apt-get install gcc make pkg-config binutils libsodium-dev libjansson-dev libyaml-dev zlib1g-dev
 A wheel of halay needs none of them."""
-CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic", "--without-hwloc", "--without-onednn", "--without-blas", "--without-mpi"]
-CONFIGURE += ["--without-mpich", "--without-simgrid"]
+CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic", "--without-hwloc"]
+CONFIGURE += ["--without-onednn", "--without-blas", "--without-mpi", "--without-mpich", "--without-simgrid"]
 METADATA = """\
 Metadata-Version: 2.1
 Name: halay
