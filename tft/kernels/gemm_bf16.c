@@ -26,14 +26,14 @@
 #include <unistd.h>
 
 #define DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
-#define AMX __attribute__((target("amx-tile,amx-bf16,avx512f")))
+#define AMX __attribute__((target("amx-tile,amx-bf16,avx512f,prfchw")))
 #define INLINE inline __attribute__((always_inline))
 
 enum {
     SIDE = 16,           /* rows of a tile; columns of B's and C's */
     DEPTH = 32,          /* k of a tile */
     TILE = SIDE * DEPTH, /* numbers of a tile */
-    TALL = 64,           /* rows, k and columns of a block */
+    TALL = 96,           /* rows, k and columns of a block */
     DEEP = 256,
     WIDE = 320,
 };
@@ -132,6 +132,9 @@ DOT static INLINE void pack_block(const real *x, size_t ld, int along, size_t si
             const real *from = along ? x + i * ld + k : x + k * ld + i;
             uint16_t *tile = packed + k * SIDE;
 
+            /* The next columns of many rows: the hardware does not foresee them. */
+            for (size_t j = 0; !along && transposed && j < DEPTH; j++)
+                __builtin_prefetch(from + j * ld + SIDE);
             if (side - i >= SIDE && depth - k >= DEPTH)
                 pack_tile(from, ld, along, SIDE, DEPTH, transposed, tile);
             else
@@ -271,8 +274,21 @@ static INLINE void square_end(const struct square *square)
         square_end(square);                                                \
     } while (0)
 
-/* Up to two by two tiles of C from (m, n) on. */
-AMX static INLINE void multiply_square(const struct block *block, size_t m, size_t n, int tall, int wide)
+/* Some rows of where the next square will be stored, for each k of this one: C is often far, and its rows are too far
+ * apart for the hardware to foresee. */
+AMX static INLINE void fetch_ahead(const real *next, size_t ldc, size_t k)
+{
+    enum { ROWS = 8 };
+
+    for (size_t i = k * ROWS; next && i < (k + 1) * ROWS && i < 2 * SIDE; i++) {
+        __builtin_prefetch(next + i * ldc, 1);
+        __builtin_prefetch(next + i * ldc + SIDE, 1);
+    }
+}
+
+/* Up to two by two tiles of C from (m, n) on. next: a whole square of C that follows, or NULL. */
+AMX static INLINE void multiply_square(const struct block *block, size_t m, size_t n, int tall, int wide,
+                                       const real *next)
 {
     const uint16_t *a = block->a + m / SIDE * block->depth * TILE, *b = block->b + n / SIDE * block->stride * TILE;
     struct square squares[4];
@@ -285,6 +301,7 @@ AMX static INLINE void multiply_square(const struct block *block, size_t m, size
     if (tall && wide)
         SQUARE_IN(3, &squares[3]);
     for (size_t k = 0; k < block->depth; k++) {
+        fetch_ahead(next, block->ldc, k);
         _tile_loadd(4, a + k * TILE, DEPTH * sizeof *a);
         _tile_loadd(6, b + k * TILE, DEPTH * sizeof *b);
         _tile_dpbf16ps(0, 4, 6);
@@ -311,18 +328,20 @@ AMX static INLINE void multiply_square(const struct block *block, size_t m, size
 AMX static void multiply_amx(const struct block *block)
 {
     before_tiles();
-    for (size_t n = 0; n < block->N; n += 2 * SIDE)
-        for (size_t m = 0; m < block->M; m += 2 * SIDE) {
+    for (size_t m = 0; m < block->M; m += 2 * SIDE)
+        for (size_t n = 0; n < block->N; n += 2 * SIDE) {
             int tall = block->M - m > SIDE, wide = block->N - n > SIDE;
+            size_t right = n + 2 * SIDE < block->N ? n + 2 * SIDE : 0, down = right ? m : m + 2 * SIDE;
+            const real *next = down + 2 * SIDE <= block->M ? block->c + down * block->ldc + right : NULL;
 
             if (tall && wide)
-                multiply_square(block, m, n, 1, 1);
+                multiply_square(block, m, n, 1, 1, next);
             else if (tall)
-                multiply_square(block, m, n, 1, 0);
+                multiply_square(block, m, n, 1, 0, next);
             else if (wide)
-                multiply_square(block, m, n, 0, 1);
+                multiply_square(block, m, n, 0, 1, next);
             else
-                multiply_square(block, m, n, 0, 0);
+                multiply_square(block, m, n, 0, 0, next);
         }
 }
 

@@ -18,7 +18,7 @@ enum tft_bf16 {
 enum tft_bf16 tft_bf16_here(void);
 
 /* Numbers of room that a product needs for packed factors; aligned to a cache line. */
-enum { TFT_BF16_ROOM = 64 * 256 + 256 * 320 };
+enum { TFT_BF16_ROOM = 96 * 256 + 256 * 320 };
 
 /* As tft_gemm. */
 void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
