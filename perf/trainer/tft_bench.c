@@ -6,7 +6,7 @@
  *
  * by_layer_ms: of one step, the time of all threads in each layer divided by the number of threads, so that the parts
  * add up to about the step. floor_ms: the layer's arithmetic at the rate of this machine's matrix products, measured
- * here on one thread with the shape that the model has most of (96 rows, hidden size squared).
+ * here on one thread with one shape of the model's kind (96 rows, hidden size squared), always the same.
  *
  * One exit; everything is undone by fini functions that accept what was never made.
  */
@@ -307,7 +307,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The fastest of several runs of products of the model's most frequent shape. */
+/* The fastest of several runs of products of that shape. */
 static enum halay_status measure_rate(struct bench *bench)
 {
     enum { RUNS = 20, PRODUCTS = 20, ROWS = 96 };

@@ -71,7 +71,22 @@ static void by_pairs(struct matrix x, struct matrix y, size_t M, size_t N, size_
 static void by_packed(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
 {
     tft_bf16_pack(y, K, N, packed);
-    tft_gemm_bf16_packed(tft_bf16_here(), x, packed, M, N, K, sum_to(z, ldz, add), room);
+    tft_gemm_bf16_each(tft_bf16_here(), x, &(struct tft_bf16_second){ .packed = packed, .to = sum_to(z, ldz, add) }, 1,
+                       M, N, K, room);
+}
+
+/* The second of two with the same first factor; the first one, whose target begins as zeros, must have the same bits
+ * as alone. */
+static void by_two(struct matrix x, struct matrix y, size_t M, size_t N, size_t K, int add, real *z, size_t ldz)
+{
+    static real other[1 << 18], alone[1 << 18];
+    struct tft_bf16_second seconds[] = { { .b = y, .to = added(other, N) }, { .b = y, .to = sum_to(z, ldz, add) } };
+
+    memset(other, 0, M * N * sizeof *other);
+    memset(alone, 0, M * N * sizeof *alone);
+    tft_gemm_bf16_each(tft_bf16_here(), x, seconds, 2, M, N, K, room);
+    tft_gemm_bf16(tft_bf16_here(), x, y, M, N, K, added(alone, N), room);
+    CHECK(!memcmp(other, alone, M * N * sizeof *other), "%zux%zux%zu beside another: other bits than alone", M, N, K);
 }
 
 /* Eight bits of a factor, as the products round it: with such factors they are as good as exact. */
@@ -112,6 +127,7 @@ int main(void)
 
                 check("pairs", by_pairs, &problem);
                 check("packed", by_packed, &problem);
+                check("two", by_two, &problem);
                 if (tft_bf16_here() == TFT_BF16_TILES)
                     check("tiles", by_tiles, &problem);
             }

@@ -57,25 +57,61 @@ static const uint16_t *kept(struct queue *queue, struct matrix b, size_t K, size
     return NULL;
 }
 
+static int is_rounded(const struct queue *queue, size_t M, size_t K)
+{
+    return queue->needs.bf16 && M > EXACT_ROWS && K > EXACT_ROWS;
+}
+
+static struct tft_bf16_second second_of(struct queue *queue, struct matrix b, size_t K, size_t N, struct target to)
+{
+    struct tft_bf16_second second = { .b = b, .to = to };
+
+    if (b.data == queue->step)
+        second.packed = queue->step_room;
+    else if (is_param(queue, b.data))
+        second.packed = kept(queue, b, K, N);
+    return second;
+}
+
 void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K, struct target to)
 {
-    const uint16_t *packed = NULL;
+    struct tft_bf16_second second;
 
-    if (!queue->needs.bf16 || M <= EXACT_ROWS || K <= EXACT_ROWS)
+    if (!is_rounded(queue, M, K)) {
         tft_gemm(a, b, M, N, K, to.add, to.data, to.ld);
-    else if (b.data == queue->step)
-        tft_gemm_bf16_packed(queue->means, a, queue->step_room, M, N, K, to, queue->room);
-    else if (is_param(queue, b.data) && (packed = kept(queue, b, K, N)))
-        tft_gemm_bf16_packed(queue->means, a, packed, M, N, K, to, queue->room);
-    else
-        tft_gemm_bf16(queue->means, a, b, M, N, K, to, queue->room);
+        return;
+    }
+    second = second_of(queue, b, K, N, to);
+    tft_gemm_bf16_each(queue->means, a, &second, 1, M, N, K, queue->room);
+}
+
+/* Products of a batch from number `first` on that share their first factor; how many. */
+static size_t multiply_together(struct queue *queue, const struct product *p, size_t first)
+{
+    struct tft_bf16_second seconds[TFT_BF16_TOGETHER];
+    size_t count = 0;
+
+    for (; count < TFT_BF16_TOGETHER && first + count < p->batch; count++) {
+        size_t i = first + count;
+        struct matrix b = { p->b.data + i * p->step_b, p->b.ld, p->b.transposed };
+
+        seconds[count] = second_of(queue, b, p->K, p->N, sum_to(p->to.data + i * p->step_to, p->to.ld, p->to.add));
+    }
+    tft_gemm_bf16_each(queue->means, p->a, seconds, count, p->M, p->N, p->K, queue->room);
+    return count;
 }
 
 void cpu_product(struct queue *queue, const struct product *p)
 {
+    int together = p->batch > 1 && p->step_a == 0 && !p->exact && !p->bias && is_rounded(queue, p->M, p->K);
     struct matrix a = p->a, b = p->b;
     struct target to = p->to;
 
+    if (together) {
+        for (size_t i = 0; i < p->batch;)
+            i += multiply_together(queue, p, i);
+        return;
+    }
     for (size_t i = 0; i < (p->batch ? p->batch : 1); i++) {
         if (p->exact)
             tft_gemm(a, b, p->M, p->N, p->K, to.add, to.data, to.ld);

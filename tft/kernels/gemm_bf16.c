@@ -386,39 +386,57 @@ void tft_bf16_pack(struct matrix b, size_t K, size_t N, uint16_t *packed)
     pack_b(b, 0, 0, N, K, tiles_of(K, DEPTH), packed);
 }
 
-/* All rows of C, a block of columns and of k. */
-static void rows_of(enum tft_bf16 means, struct matrix a, size_t k, size_t M, struct block *block, size_t deep,
-                    uint16_t *room)
+/* All rows of C, a block of columns and of k, of each product. */
+static void rows_of(enum tft_bf16 means, struct matrix a, size_t k, size_t M, struct block *blocks, size_t count,
+                    size_t deep, uint16_t *room)
 {
-    real *c = block->c;
-
-    block->a = room;
-    block->depth = tiles_of(deep, DEPTH);
     for (size_t m = 0; m < M; m += TALL) {
-        block->M = least(M - m, TALL);
-        block->c = c + m * block->ldc;
-        pack_a(a, m, k, block->M, deep, room);
-        if (means == TFT_BF16_TILES)
-            multiply_amx(block);
-        else
-            multiply_dot(block);
+        size_t rows = least(M - m, TALL);
+
+        pack_a(a, m, k, rows, deep, room);
+        for (struct block *block = blocks; block < blocks + count; block++) {
+            block->M = rows;
+            if (means == TFT_BF16_TILES)
+                multiply_amx(block);
+            else
+                multiply_dot(block);
+            block->c += rows * block->ldc;
+        }
     }
-    block->c = c;
 }
 
-/* The second factor: packed beforehand, or as it is. */
-struct factor {
-    struct matrix b;
-    const uint16_t *packed; /* NULL: b, packed block by block */
-};
-
-static void multiply(enum tft_bf16 means, struct matrix a, const struct factor *factor, size_t M, size_t N, size_t K,
-                     struct target to, uint16_t *room)
+/* A block of a second factor: in its packed copy, or packed into room. */
+static struct block block_of(const struct tft_bf16_second *second, size_t n, size_t k, size_t columns, size_t K,
+                             size_t deep, uint16_t *room)
 {
-    size_t wide = factor->packed ? N : WIDE;
+    struct block block = { .N = columns,
+                           .depth = tiles_of(deep, DEPTH),
+                           .stride = tiles_of(K, DEPTH),
+                           .add = second->to.add || k,
+                           .c = second->to.data + n,
+                           .ldc = second->to.ld };
 
+    if (second->packed) {
+        block.b = second->packed + n * block.stride * DEPTH + k * SIDE;
+        return block;
+    }
+    block.b = room;
+    block.stride = block.depth;
+    pack_b(second->b, n, k, columns, deep, block.stride, room);
+    return block;
+}
+
+void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_bf16_second *seconds, size_t count,
+                        size_t M, size_t N, size_t K, uint16_t *room)
+{
+    size_t share = WIDE / count / SIDE * SIDE, wide = N;
+    struct block blocks[TFT_BF16_TOGETHER];
+
+    for (size_t i = 0; i < count; i++)
+        wide = seconds[i].packed ? wide : least(wide, share);
     if (M == 0 || K == 0) {
-        tft_gemm(a, matrix_of(NULL, N), M, N, 0, to.add, to.data, to.ld); /* zeros, or nothing */
+        for (const struct tft_bf16_second *at = seconds; at < seconds + count; at++)
+            tft_gemm(a, matrix_of(NULL, N), M, N, 0, at->to.add, at->to.data, at->to.ld); /* zeros, or nothing */
         return;
     }
     if (means == TFT_BF16_TILES)
@@ -426,35 +444,17 @@ static void multiply(enum tft_bf16 means, struct matrix a, const struct factor *
     for (size_t n = 0; n < N; n += wide)
         for (size_t k = 0; k < K; k += DEEP) {
             size_t deep = least(K - k, DEEP);
-            struct block block = { .b = factor->packed + k * SIDE,
-                                   .stride = tiles_of(K, DEPTH),
-                                   .height = least(M, SIDE), /* as amx_begin says */
-                                   .N = least(N - n, wide),
-                                   .add = to.add || k,
-                                   .c = to.data + n,
-                                   .ldc = to.ld };
 
-            if (!factor->packed) {
-                block.b = room + TALL * DEEP;
-                block.stride = tiles_of(deep, DEPTH);
-                pack_b(factor->b, n, k, block.N, deep, block.stride, room + TALL * DEEP);
+            for (size_t i = 0; i < count; i++) {
+                blocks[i] =
+                    block_of(&seconds[i], n, k, least(N - n, wide), K, deep, room + TALL * DEEP + i * share * DEEP);
+                blocks[i].a = room;
+                blocks[i].height = least(M, SIDE); /* as amx_begin says */
             }
-            rows_of(means, a, k, M, &block, deep, room);
+            rows_of(means, a, k, M, blocks, count, deep, room);
         }
     if (means == TFT_BF16_TILES)
         amx_end();
-}
-
-void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
-                   struct target to, uint16_t *room)
-{
-    multiply(means, a, &(struct factor){ .b = b }, M, N, K, to, room);
-}
-
-void tft_gemm_bf16_packed(enum tft_bf16 means, struct matrix a, const uint16_t *packed, size_t M, size_t N, size_t K,
-                          struct target to, uint16_t *room)
-{
-    multiply(means, a, &(struct factor){ .packed = packed }, M, N, K, to, room);
 }
 #else
 /* No such processor: nobody calls the products. */
@@ -474,19 +474,18 @@ void tft_bf16_pack(struct matrix b, size_t K, size_t N, uint16_t *packed)
     memset(packed, 0, K * N * sizeof *packed);
 }
 
-void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
-                   struct target to, uint16_t *room)
+void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_bf16_second *seconds, size_t count,
+                        size_t M, size_t N, size_t K, uint16_t *room)
 {
     (void)means;
     (void)room;
-    tft_gemm(a, b, M, N, K, to.add, to.data, to.ld);
-}
-
-void tft_gemm_bf16_packed(enum tft_bf16 means, struct matrix a, const uint16_t *packed, size_t M, size_t N, size_t K,
-                          struct target to, uint16_t *room)
-{
-    (void)packed;
-    (void)K;
-    tft_gemm_bf16(means, a, matrix_of(NULL, N), M, N, 0, to, room);
+    for (const struct tft_bf16_second *at = seconds; at < seconds + count; at++)
+        tft_gemm(a, at->b, M, N, K, at->to.add, at->to.data, at->to.ld);
 }
 #endif
+
+void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
+                   struct target to, uint16_t *room)
+{
+    tft_gemm_bf16_each(means, a, &(struct tft_bf16_second){ .b = b, .to = to }, 1, M, N, K, room);
+}

@@ -24,10 +24,20 @@ enum { TFT_BF16_ROOM = 96 * 256 + 256 * 320 };
 void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
                    struct target to, uint16_t *room);
 
-/* The second factor, (K, N), packed beforehand for several products: so many numbers, aligned to a cache line. */
+/* A second factor, (K, N), packed beforehand for several products: so many numbers, aligned to a cache line. */
 size_t tft_bf16_packed(size_t K, size_t N);
 void tft_bf16_pack(struct matrix b, size_t K, size_t N, uint16_t *packed);
-void tft_gemm_bf16_packed(enum tft_bf16 means, struct matrix a, const uint16_t *packed, size_t M, size_t N, size_t K,
-                          struct target to, uint16_t *room);
+
+/* The second factors of products that share the first one, and where each product goes. */
+struct tft_bf16_second {
+    struct matrix b;
+    const uint16_t *packed; /* NULL: b, packed block by block */
+    struct target to;
+};
+
+/* As so many products, at most TFT_BF16_TOGETHER, with the same bits; the first factor is packed once. */
+enum { TFT_BF16_TOGETHER = 2 };
+void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_bf16_second *seconds, size_t count,
+                        size_t M, size_t N, size_t K, uint16_t *room);
 
 #endif

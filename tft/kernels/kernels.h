@@ -66,7 +66,7 @@ struct product {
     struct target to;               /* overlaps neither factor */
     const real *bias;               /* (N), added to each row at the end; to's rows are then neighbours. NULL: none */
     int exact;                      /* factors are not rounded */
-    size_t batch;                   /* products of one shape; 0 counts as 1 */
+    size_t batch;                   /* products of one shape; 0 counts as 1. Steps of 0 share a factor */
     size_t step_a, step_b, step_to; /* reals from one product's first element to the next one's */
 };
 

@@ -17,6 +17,43 @@ void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct g
     state->inverse = arena_reals(arena, R, 1);
 }
 
+/* Both products with rows u (R, in): they share what a device makes of u. The gate's weights, gradients and results lie
+ * behind the value's, each pair at one distance. */
+static void multiply_both(const struct pass *pass, const struct glu *layer, const real *u, size_t R,
+                          const struct glu_state *state, size_t at)
+{
+    size_t in = layer->value.in, out = layer->value.out;
+    const struct product product = { .a = matrix_of(u, in),
+                                     .b = matrix_of(pass->p + layer->value.w, out),
+                                     .M = R,
+                                     .N = out,
+                                     .K = in,
+                                     .to = written(state->v + at * out, out),
+                                     .batch = 2,
+                                     .step_b = layer->gate.w - layer->value.w,
+                                     .step_to = (size_t)(state->s - state->v) };
+
+    kernel_product_all(pass->queue, &product);
+}
+
+/* The gradients of both kernels, from d_v and d_g (R, out), neighbours. */
+static void both_kernels_backward(const struct pass *pass, const struct glu *layer, const real *u, const real *d_v,
+                                  size_t R, int add)
+{
+    size_t in = layer->value.in, out = layer->value.out;
+    const struct product product = { .a = matrix_t(u, in),
+                                     .b = matrix_of(d_v, out),
+                                     .M = in,
+                                     .N = out,
+                                     .K = R,
+                                     .to = sum_to(pass->g + layer->value.w, out, add),
+                                     .batch = 2,
+                                     .step_b = R * out,
+                                     .step_to = layer->gate.w - layer->value.w };
+
+    kernel_product_all(pass->queue, &product);
+}
+
 /* Threshold 0 where nothing is dropped. */
 static struct dropout dropout_at(const struct pass *pass, const struct glu *layer)
 {
@@ -26,7 +63,7 @@ static struct dropout dropout_at(const struct pass *pass, const struct glu *laye
 void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
                  const real *x, const real *bias, const real *skip, real *z)
 {
-    size_t in = layer->value.in, out = layer->value.out, at = rows.kept, R = rows.R;
+    size_t in = layer->value.in, at = rows.kept, R = rows.R;
     real *u = state->u + at * in;
     uint8_t *keep = layer->dropped ? state->keep + at * in : NULL;
     const struct masked_rows masked = {
@@ -34,8 +71,7 @@ void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_st
     };
 
     kernel_dropout(pass->queue, &masked, x, bias, keep, u);
-    linear_product(pass, &layer->value, u, R, 0, state->v + at * out, out);
-    linear_product(pass, &layer->gate, u, R, 0, state->s + at * out, out);
+    multiply_both(pass, layer, u, R, state, at);
     glu_close(pass, layer, state, rows, pass->p + layer->value.b, pass->p + layer->gate.b, skip, z);
 }
 
@@ -78,8 +114,7 @@ void glu_backward(const struct pass *pass, const struct glu *layer, const struct
 
     layernorm_backward(pass, &layer->norm, state->xhat + at * out, state->inverse + at, R, add, d_z);
     kernel_gate_backward(pass->queue, &gate);
-    linear_backward_kernel(pass, &layer->value, u, d_v, R, add);
-    linear_backward_kernel(pass, &layer->gate, u, d_g, R, add);
+    both_kernels_backward(pass, layer, u, d_v, R, add);
     linear_backward_input(pass, &layer->value, d_v, R, d_x, 0);
     linear_backward_input(pass, &layer->gate, d_g, R, d_x, 1);
     kernel_dropout_backward(pass->queue, &dropout, layer->dropped ? state->keep + at * in : NULL, R * in, d_x);

@@ -61,10 +61,17 @@ static void folded_forward(const struct pass *pass, const struct grn *grn, struc
     size_t H = grn->H, out = grn->out, at = rows.kept, R = rows.R;
     const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
 
-    kernel_product(pass->queue, matrix_of(e, H), matrix_of(folded, out), R, out, H,
-                   written(state->glu.v + at * out, out));
-    kernel_product(pass->queue, matrix_of(e, H), matrix_of(folded + H * out, out), R, out, H,
-                   written(state->glu.s + at * out, out));
+    const struct product both = { .a = matrix_of(e, H),
+                                  .b = matrix_of(folded, out),
+                                  .M = R,
+                                  .N = out,
+                                  .K = H,
+                                  .to = written(state->glu.v + at * out, out),
+                                  .batch = 2,
+                                  .step_b = H * out,
+                                  .step_to = (size_t)(state->glu.s - state->glu.v) };
+
+    kernel_product_all(pass->queue, &both);
     glu_close(pass, &grn->glu, &state->glu, rows, bias, bias + out, skip, z);
 }
 
