@@ -35,16 +35,15 @@ check() {
 architectures='80 90 100'
 codes=
 for a in $architectures; do codes="$codes -gencode arch=compute_$a,code=sm_$a"; done
-for source in "$top"/tft/kernels/cuda/*.cu; do
-    name=$(basename "$source" .cu)
-    # shellcheck disable=SC2086 # a list of words
-    "$nvcc" -std=c++17 -O3 -Werror all-warnings -I"$top" -I"$top/include" $codes -Xptxas -v -c "$source" \
-        --keep --keep-dir "$scratch" -o "$scratch/$name.o" >"$scratch/$name.log" 2>&1 || {
-        cat "$scratch/$name.log"
-        echo "failed: $name.cu does not compile"
-        exit 1
-    }
-done
+# All in one, which takes less than half of the time.
+for source in "$top"/tft/kernels/cuda/*.cu; do echo "#include \"$source\""; done >"$scratch/all.cu"
+# shellcheck disable=SC2086 # a list of words
+"$nvcc" -std=c++17 -O3 -Werror all-warnings -I"$top" -I"$top/include" $codes -Xptxas -v -c "$scratch/all.cu" \
+    --keep --keep-dir "$scratch" -o "$scratch/all.o" >"$scratch/all.log" 2>&1 || {
+    cat "$scratch/all.log"
+    echo "failed: nvcc does not compile tft/kernels/cuda"
+    exit 1
+}
 
 # Threads of a block, from each kernel's launch bounds; then a line for each kernel and architecture.
 cat "$scratch"/*.compute_90.ptx | awk '

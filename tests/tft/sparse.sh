@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# 20,000 series, of which a step sees 32: their embedding is updated by rows. One, two and four
+# 4,000 series, of which a step sees 32: their embedding is updated by rows. One, two and four
 # ranks and two threads end with the same parameters, bit for bit; so do a job that resumes with fewer ranks and one
 # that loses a rank. Strategies that deal out tensors update whole tables.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
-awk 'BEGIN { print "t,id,y,hour"; for (e = 0; e < 20000; e++) for (t = 0; t < 8; t++)
+awk 'BEGIN { print "t,id,y,hour"; for (e = 0; e < 4000; e++) for (t = 0; t < 8; t++)
     print t ",s" e "," (e * 7919 % 1000 + t * t % 7) / 100 "," t % 4 }' </dev/null >"$scratch/series.csv"
 cat >"$scratch/series.yaml" <<'END'
 id: {column: id}
@@ -26,7 +26,7 @@ train() {
     shift 2
     "$halayrun" -np "$ranks" "$tft" train --data "$data" --out "$scratch/$name" --hidden-size 8 --heads 2 --threads 1 \
         --batch-size 32 --learning-rate 0.01 --train-samples 300 --valid-samples 50 --epochs 2 --deterministic ranks \
-        --sparse-rows 20000 "$@"
+        --sparse-rows 4000 "$@"
 }
 same() {
     check "$1 and one rank" cmp "$scratch/one/model.safetensors" "$scratch/$1/model.safetensors"
@@ -44,7 +44,7 @@ same resumed
 # A rank is lost: the others' rows are gathered in less room.
 "$halayrun" --verbose -np 2 --min-np 1 "$tft" train --elastic --data "$data" --out "$scratch/lost" --hidden-size 8 \
     --heads 2 --threads 1 --batch-size 32 --learning-rate 0.01 --train-samples 1600 --valid-samples 50 --epochs 2 \
-    --checkpoint-every 25 --deterministic ranks --sparse-rows 20000 >"$scratch/lost.log" 2>&1 &
+    --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 >"$scratch/lost.log" 2>&1 &
 job=$!
 i=0
 while [ $i -lt 1200 ] && ! ls "$scratch/lost/checkpoints"/manifest-* >/dev/null 2>&1; do
