@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BLOCK_ROWS = 192, GRANULE_MOST = 64 };
+enum { BLOCK_ROWS = 96, GRANULE_MOST = 64 };
 
 /* A large block asks for huge pages: its arrays are read in turn from end to end, and thousands of small pages would
  * not fit the TLB. */

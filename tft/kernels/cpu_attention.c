@@ -17,6 +17,7 @@ TFT_VECTOR static void causal_softmax(real *a, size_t N, size_t T, size_t first,
         for (size_t s = 0; s < from; s++)
             row[s] = 0;
         largest = row[from < T ? from : 0];
+#pragma omp simd reduction(max : largest)
         for (size_t s = from + 1; s < seen; s++)
             largest = row[s] > largest ? row[s] : largest;
 #pragma omp simd reduction(+ : sum)

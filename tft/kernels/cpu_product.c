@@ -3,8 +3,8 @@
  * The processor's products, in the model's number or with factors of bf16.
  *
  * With bf16, both factors are rounded when they are multiplied, parameters once a step, and their products are added in
- * f32. Products of one or two rows (rank-1 vectors, which stand for sums over all rows) are not rounded: it would gain
- * nothing.
+ * f32. Products of one or two rows, or columns (rank-1 vectors, which stand for sums over all rows), are not rounded and
+ * go through no library: they only pass over the weights.
  */
 #include "tft/kernels/cpu.h"
 #include <string.h>
@@ -77,6 +77,10 @@ void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t 
 {
     struct tft_bf16_second second;
 
+    if (M <= EXACT_ROWS || K <= EXACT_ROWS) {
+        tft_gemm_plain(a, b, M, N, K, to.add, to.data, to.ld);
+        return;
+    }
     if (!is_rounded(queue, M, K)) {
         tft_gemm(a, b, M, N, K, to.add, to.data, to.ld);
         return;

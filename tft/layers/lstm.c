@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Block by block of steps: the input's product, then the steps, while its rows are near; backward, the steps, then the
- * products that give the gradients of W, U and x. Backward's blocks are longer, since each adds to all of W and U.
+ * products that give the gradients of W, U and x.
  */
 #include "tft/layers/lstm.h"
-
-enum { BACKWARD_BLOCKS = 2 };
 
 /* The steps from `at` on, at most `most`. Without backward, nobody reads a block's gates later: all are in the memory
  * of the first. */
@@ -42,7 +40,7 @@ void lstm_forward(const struct pass *pass, const struct lstm *lstm, struct lstm_
 void lstm_backward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps,
                    const struct lstm_backward *d)
 {
-    size_t B = pass->B, block = BACKWARD_BLOCKS * (block_rows(pass, steps.S * B) / B);
+    size_t B = pass->B, block = block_rows(pass, steps.S * B) / B;
 
     for (size_t end = steps.S; end > 0; end -= end < block ? end : block) {
         size_t at = end < block ? 0 : end - block, before = at * B * lstm->H;

@@ -62,11 +62,18 @@ struct rows {
     size_t R;    /* how many */
 };
 
-/* Rows are taken through a chain of layers in blocks of about as many as the device likes. Blocks hold whole time
- * steps, so that row r of a block belongs to sample r mod B. The rows of a block of R: */
+/* Rows are taken through a chain of layers in blocks of about as many as the device likes; with backward of twice as
+ * many, since each block's product for a gradient of weights reads and writes all of that gradient. Blocks hold whole
+ * time steps, so that row r of a block belongs to sample r mod B. */
+static inline size_t block_least(const struct kernels *kernels, int backward)
+{
+    return backward && kernels->block_rows < SIZE_MAX / 2 ? 2 * kernels->block_rows : kernels->block_rows;
+}
+
+/* The rows of a block of R: */
 static inline size_t block_rows(const struct pass *pass, size_t R)
 {
-    size_t rows = kernels_of(pass->queue)->block_rows, B = pass->B;
+    size_t rows = block_least(kernels_of(pass->queue), pass->g != NULL), B = pass->B;
 
     rows = B >= rows ? B : rows / B * B;
     return rows < R ? rows : R;
@@ -75,8 +82,9 @@ static inline size_t block_rows(const struct pass *pass, size_t R)
 /* The most rows that a block of R rows has whatever B is, up to `most` samples. */
 static inline size_t block_rows_most(const struct kernels *kernels, size_t R, size_t most)
 {
-    size_t rows = most >= kernels->block_rows ? most : kernels->block_rows;
+    size_t rows = block_least(kernels, 1);
 
+    rows = most >= rows ? most : rows;
     return rows < R ? rows : R;
 }
 
