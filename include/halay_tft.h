@@ -62,6 +62,9 @@ struct halay_tft_options {
     void *log_arg; /* borrowed until halay_tft_fini */
     /* Nonzero: the program shows the texts of errors itself (halay_tft_error_text): they are not in the log. */
     int reports_errors;
+    /* What forecasts with models: "cpu" or "cuda", a GPU, which are dealt out among the ranks of a host; NULL: "cpu". A
+     * training computes on what its key `device` says. */
+    const char *device;
 };
 
 /* Begin a session. options may be NULL. HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */

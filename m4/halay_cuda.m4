@@ -1,5 +1,41 @@
 dnl SPDX-License-Identifier: Apache-2.0
 dnl
+dnl HALAY_FIND_CUDA: what HALAY_WITH calls: NVCC. HALAY_CUDA_MODULE: what libhalay-tft-cuda.so is linked with: sets
+dnl halay_cuda_module, CUDA_CFLAGS, CUDA_LIBS and the conditional CUDA_MODULE. The runtime and cuBLASLt lie beside the
+dnl compiler, and only their newest names where they came from PyPI.
+AC_DEFUN([HALAY_FIND_CUDA], [
+    AC_PATH_PROGS([NVCC], [nvcc], [],
+        [${halay_dir:+$halay_dir/bin$PATH_SEPARATOR}$PATH$PATH_SEPARATOR/usr/local/cuda/bin])
+    AS_IF([test -n "$NVCC"], [halay_found=yes])
+])
+
+AC_DEFUN([HALAY_CUDA_MODULE], [
+halay_cuda_module=no
+AS_IF([test "x$with_cuda" = xyes], [
+    halay_cuda_home=`readlink -f "$NVCC"`
+    halay_cuda_home=`dirname "$halay_cuda_home"`
+    halay_cuda_home=`dirname "$halay_cuda_home"`
+    CUDA_CFLAGS="-isystem $halay_cuda_home/include"
+    halay_saved_cppflags=$CPPFLAGS halay_saved_libs=$LIBS
+    AC_MSG_CHECKING([for cuBLASLt and CUDA's runtime in $halay_cuda_home])
+    for halay_cuda_names in '-lcublasLt -lcudart' '-l:libcublasLt.so.13 -l:libcudart.so.13' \
+        '-l:libcublasLt.so.12 -l:libcudart.so.12'; do
+        for halay_cuda_folder in lib64 lib; do
+            AS_IF([test $halay_cuda_module = no], [
+                CUDA_LIBS="-L$halay_cuda_home/$halay_cuda_folder $halay_cuda_names"
+                AS_IF([test -n "$halay_dir"],
+                    [CUDA_LIBS="-Wl,-rpath,$halay_cuda_home/$halay_cuda_folder $CUDA_LIBS"])
+                CPPFLAGS="$halay_saved_cppflags $CUDA_CFLAGS" LIBS="$CUDA_LIBS $halay_saved_libs"
+                AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cublasLt.h>
+#include <cuda_runtime_api.h>]], [[return (int)cublasLtGetVersion() + cudaGetDevice(NULL);]])],
+                    [halay_cuda_module=yes])])
+        done
+    done
+    CPPFLAGS=$halay_saved_cppflags LIBS=$halay_saved_libs
+    AC_MSG_RESULT([$halay_cuda_module])])
+AM_CONDITIONAL([CUDA_MODULE], [test "x$halay_cuda_module" = xyes])
+])
+
 dnl HALAY_EMULATES_CUDA: whether tests can run CUDA's kernels on this processor (tests/cuda/README.md), which needs what
 dnl GCC calls before accesses to memory and a switch of stacks that is written for x86-64. Sets halay_emulates_cuda and
 dnl the conditional EMULATES_CUDA.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # libhalay.so exports what its public headers declare, all of it and nothing else, and libhalay-tft.so what halay_tft.h
-# does; a module exports halay_module alone.
+# does; a module exports halay_module alone, and a device's of the trainer halay_tft_device.
 . "${top_srcdir:?}/tests/build/build.sh"
 command -v nm >/dev/null 2>&1 || skip "nm is not installed"
 
@@ -37,6 +37,7 @@ for module in "$top_builddir"/.libs/libhalay-*.so; do
     case $module in
     *-tft.so) continue ;;
     *-perf-mpi*.so) echo halay_perf_mpi_ops >"$scratch/expected" ;;
+    *-tft-*.so) echo halay_tft_device >"$scratch/expected" ;;
     *) echo halay_module >"$scratch/expected" ;;
     esac
     expect "$module" "$scratch/expected"

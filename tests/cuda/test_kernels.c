@@ -510,6 +510,8 @@ static void check_optimizer(size_t n, int clips)
     same("adam: m", m, 1e-6);
     same("adam: v", v, 1e-6);
     same("adam: p", p, 1e-5);
+    BOTH(k->average(q, 0.3, AT(p), n, AT(m)));
+    same("average", m, 1e-5);
     clean();
 }
 
@@ -550,7 +552,7 @@ int main(void)
     cuda = tft_kernels_cuda();
     if (getenv("EMU_SEED"))
         state = 2654435761u * (uint32_t)strtoul(getenv("EMU_SEED"), NULL, 10) + 1;
-    REQUIRE(cpu->open(NULL, &needs, &here) == HALAY_OK && cuda->open(NULL, &needs, &there) == HALAY_OK);
+    REQUIRE(cpu->open(&needs, &here) == HALAY_OK && cuda->open(&needs, &there) == HALAY_OK);
     check_rows(37, 12);
     check_rows(9, 33);
     check_rows(1, 1);

@@ -111,15 +111,16 @@ FAR(ascending_backward, (struct queue * queue, const real *p, size_t R, size_t Q
     (queue, p, R, Q, O, d_p))
 FAR(loss, (struct queue * queue, const struct outputs_run *run, double *loss, real *d_p), (queue, run, loss, d_p))
 FAR(samples_first, (struct queue * queue, const struct outputs_run *run, real *y), (queue, run, y))
+FAR(average, (struct queue * queue, double share, const real *x, size_t n, real *y), (queue, share, x, n, y))
 FAR(squares, (struct queue * queue, const real *x, size_t n, double *sum), (queue, x, n, sum))
 FAR(adam, (struct queue * queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v, real *p),
     (queue, run, gradient, n, m, v, p))
 
 static struct kernels table;
 
-static enum halay_status far_open(struct halay_log *log, const struct queue_needs *needs, struct queue **queue)
+static enum halay_status far_open(const struct queue_needs *needs, struct queue **queue)
 {
-    enum halay_status status = tft_kernels_cpu()->open(log, needs, queue);
+    enum halay_status status = tft_kernels_cpu()->open(needs, queue);
 
     if (!status)
         ((struct queue_head *)(void *)*queue)->kernels = &table;
@@ -178,6 +179,7 @@ static void wrap_layers(void)
     table.ascending_backward = far_ascending_backward;
     table.loss = far_loss;
     table.samples_first = far_samples_first;
+    table.average = far_average;
     table.squares = far_squares;
     table.adam = far_adam;
 }

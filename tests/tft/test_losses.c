@@ -221,7 +221,7 @@ static double loss_of(enum tft_loss loss, const real *o, real y, real offset, re
                                      .offsets = &offset,
                                      .units = &unit };
 
-    REQUIRE(tft_kernels_cpu()->open(NULL, &(struct queue_needs){ 0 }, &queue) == HALAY_OK);
+    REQUIRE(tft_kernels_cpu()->open(&(struct queue_needs){ 0 }, &queue) == HALAY_OK);
     kernel_loss(queue, &run, &value, slopes);
     tft_kernels_cpu()->close(queue);
     return value;

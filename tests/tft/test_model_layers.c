@@ -48,7 +48,7 @@ static void bench_init(struct bench *b, size_t B, size_t R, double dropout)
     fill_values(b->x, MOST, 2);
     fill_values(b->context, MOST, 3);
     fill_values(b->c, MOST, 4);
-    REQUIRE(tft_kernels_cpu()->open(NULL, &(struct queue_needs){ 0 }, &b->queue) == HALAY_OK);
+    REQUIRE(tft_kernels_cpu()->open(&(struct queue_needs){ 0 }, &b->queue) == HALAY_OK);
     b->pass =
         (struct pass){ .queue = b->queue, .p = b->p, .g = b->g, .B = B, .dropout = dropout_of(dropout, 7, 2, 40) };
     b->R = R;
@@ -589,7 +589,7 @@ static void test_loss(void)
     struct loss_case c;
     double expected = 0, error;
 
-    REQUIRE(tft_kernels_cpu()->open(NULL, &(struct queue_needs){ 0 }, &c.queue) == HALAY_OK);
+    REQUIRE(tft_kernels_cpu()->open(&(struct queue_needs){ 0 }, &c.queue) == HALAY_OK);
     fill_values(c.p, 24, 1);
     fill_values(c.y, 8, 2);
     for (size_t i = 0; i < 8; i++)

@@ -56,7 +56,7 @@ static void refused(void)
 {
     static const char *const cases[][2] = {
         { "hiden_size: 3\n", "unknown key 'hiden_size'; did you mean 'hidden_size'?" },
-        { "device: cuda\n", "'device: cuda' is not offered" },
+        { "device: tpu\n", "must be one of cpu, cuda" },
         { "strategy: zero3\n", "'strategy' must be one of allreduce, zero1, zero2, parameter-server" },
         { "conformance: keras\n", "must be one of published, nvidia, pytorch-forecasting" },
         { "ema: 1\n", "'ema' must be a number from 0 to 0.99999" },

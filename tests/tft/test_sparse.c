@@ -229,7 +229,7 @@ int main(void)
     const struct queue_needs needs = { 0 };
     struct queue *queue;
 
-    REQUIRE(!tft_kernels_cpu()->open(NULL, &needs, &queue));
+    REQUIRE(!tft_kernels_cpu()->open(&needs, &queue));
     check_sums(queue, 1);
     check_sums(queue, 5);
     check_sums(queue, 32);

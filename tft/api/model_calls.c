@@ -23,7 +23,10 @@ enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, i
     }
     m->tft = t;
     m->inference = (struct tft_inference){ .log = &t->log, .stop = &t->stop };
-    enum halay_status status = tft_run_load(&t->log, folder, &m->inference.run);
+    struct tft_device device;
+    enum halay_status status = tft_session_device(t, &device);
+    if (!status)
+        status = tft_run_load(&t->log, folder, &device, &m->inference.run);
     if (!status)
         status = tft_calibration_find(&t->log, folder, &m->calibration);
     if (!status && stays && !(m->folder = strdup(folder))) {

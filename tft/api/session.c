@@ -117,6 +117,13 @@ enum halay_status tft_session_enter_ranks(struct halay_tft *t)
     return t->ctx ? HALAY_OK : join(t);
 }
 
+enum halay_status tft_session_device(struct halay_tft *t, struct tft_device *device)
+{
+    enum halay_status status = t->device == TFT_DEVICE_CPU || t->ctx ? HALAY_OK : join(t);
+
+    return status ? status : tft_device_open(&t->log, t->device, t->ctx ? halay_local_rank(t->ctx) : 0, device);
+}
+
 enum halay_status tft_session_agree(struct halay_tft *t, enum halay_status status)
 {
     int32_t worst = (int32_t)status;
@@ -159,6 +166,14 @@ enum halay_status halay_tft_init(const struct halay_tft_options *options, struct
         snprintf(t->deterministic, sizeof t->deterministic, "%.15s", given.deterministic);
     if (given.ctx)
         take_job(t, given.ctx);
+    int device;
+    status = tft_session_word(t, "'device' of halay_tft_options", given.device, tft_device_words, 0, &device);
+    if (status) {
+        status = tft_session_leave(t, status);
+        halay_tft_fini(t);
+        return status;
+    }
+    t->device = (enum tft_device_kind)device;
     *tft = t;
     return HALAY_OK;
 }

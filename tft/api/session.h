@@ -17,6 +17,7 @@ struct halay_tft {
     int owns_ctx;
     int rank, ranks;
     char deterministic[16]; /* of the job that it will join; "": not said */
+    enum tft_device_kind device;
     struct tft_stop stop;
     int stopped;                                                           /* why the last call was */
     void (*line)(void *arg, enum halay_log_level level, const char *line); /* the program's; NULL: standard error */
@@ -48,6 +49,8 @@ enum halay_status tft_session_enter_ranks(struct halay_tft *tft);
  * what they have: HALAY_OK if that is so everywhere, otherwise this rank's own error or HALAY_ERR_PEER (logged). Blocks
  * until all have come. */
 enum halay_status tft_session_agree(struct halay_tft *tft, enum halay_status status);
+/* The device that forecasts, for models that are opened. Joins the job if that says which of several it is. */
+enum halay_status tft_session_device(struct halay_tft *tft, struct tft_device *device);
 /* The ranks may have changed: an elastic job. */
 void tft_session_count_ranks(struct halay_tft *tft);
 /* The end of a call that can be stopped: a request to stop has been heard. */

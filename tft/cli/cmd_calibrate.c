@@ -10,6 +10,7 @@
 
 struct request {
     const char *checkpoint, *data;
+    int device; /* a word; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -18,6 +19,7 @@ static const struct halay_option option_rows[] = {
     { "--checkpoint", NULL, "FOLDER", "the run's folder, which calibration.json is written into", HALAY_OPTION_TEXT,
       SETS(checkpoint) },
     { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
+    TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
 
@@ -52,7 +54,7 @@ static enum halay_status calibrate(struct halay_log *log, struct halay_tft *tft,
 
 int tft_cmd_calibrate(struct halay_log *log, char **argv)
 {
-    struct request r = { 0 };
+    struct request r = { .device = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
@@ -61,5 +63,5 @@ int tft_cmd_calibrate(struct halay_log *log, char **argv)
         return tft_options_missing(log, &command_line, "--checkpoint");
     if (!r.data)
         return tft_options_missing(log, &command_line, "--data");
-    return tft_command_run(log, NULL, calibrate, &r);
+    return tft_command_run(log, NULL, tft_option_device(r.device), calibrate, &r);
 }

@@ -10,7 +10,7 @@
 struct request {
     const char *checkpoint, *data;
     struct halay_tft_windows windows;
-    int split, calibrate; /* words; -1: not given */
+    int split, calibrate, device; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -27,6 +27,7 @@ static const struct halay_option option_rows[] = {
       SETS(windows.file) },
     { "--csv", NULL, "FILE", "write the scores of all values, by horizon and by entity as a table", HALAY_OPTION_TEXT,
       SETS(windows.csv) },
+    TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
 
@@ -61,7 +62,7 @@ static enum halay_status evaluate(struct halay_log *log, struct halay_tft *tft, 
 
 int tft_cmd_evaluate(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .calibrate = -1 };
+    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .device = -1, .calibrate = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
@@ -72,5 +73,5 @@ int tft_cmd_evaluate(struct halay_log *log, char **argv)
         return tft_options_missing(log, &command_line, "--data");
     r.windows.split = tft_option_word(tft_option_splits, r.split);
     r.windows.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
-    return tft_command_run(log, NULL, evaluate, &r);
+    return tft_command_run(log, NULL, tft_option_device(r.device), evaluate, &r);
 }

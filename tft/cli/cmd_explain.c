@@ -9,7 +9,7 @@
 struct request {
     const char *checkpoint, *data;
     struct halay_tft_windows windows;
-    int split, has_no_occlusion; /* split: a word; -1: not given */
+    int split, has_no_occlusion, device; /* split, device: words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -31,6 +31,7 @@ static const struct halay_option option_rows[] = {
     { "--csv", NULL, "FOLDER", "write importance.csv, attention.csv and windows.csv there", HALAY_OPTION_TEXT,
       SETS(windows.tables) },
     { "--out", "-o", "FILE", "write a page with pictures", HALAY_OPTION_TEXT, SETS(windows.page) },
+    TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
 
@@ -64,7 +65,7 @@ static enum halay_status explain(struct halay_log *log, struct halay_tft *tft, v
 
 int tft_cmd_explain(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows = { .struct_size = sizeof r.windows, .regime = -1 }, .split = -1 };
+    struct request r = { .windows = { .struct_size = sizeof r.windows, .regime = -1 }, .split = -1, .device = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
@@ -77,5 +78,5 @@ int tft_cmd_explain(struct halay_log *log, char **argv)
     if (r.windows.regime <= 0) /* 0 was given, which is below 0 in the library, or nothing, which is 0 there */
         r.windows.regime = r.windows.regime < 0 ? 0 : -1;
     r.windows.has_occlusion = !r.has_no_occlusion;
-    return tft_command_run(log, NULL, explain, &r);
+    return tft_command_run(log, NULL, tft_option_device(r.device), explain, &r);
 }

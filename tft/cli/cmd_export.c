@@ -83,5 +83,5 @@ int tft_cmd_export(struct halay_log *log, char **argv)
         return EXIT_USAGE;
     }
     r.how.about = r.how.about ? r.how.about : "-";
-    return tft_command_run(log, NULL, export_run, &r);
+    return tft_command_run(log, NULL, NULL, export_run, &r);
 }

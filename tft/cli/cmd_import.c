@@ -109,7 +109,7 @@ int tft_cmd_import(struct halay_log *log, char **argv)
         r.how.format = tft_option_word(formats, r.format);
         r.how.file = r.files.at[0];
         r.how.config = r.data ? config : NULL;
-        status = tft_command_run(log, NULL, import_file, &r);
+        status = tft_command_run(log, NULL, NULL, import_file, &r);
         status = r.is_misused ? EXIT_USAGE : status;
     }
     halay_tft_free(config);

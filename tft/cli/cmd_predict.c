@@ -13,7 +13,7 @@ struct request {
     const char *checkpoint, *future; /* future: NULL if not given */
     struct halay_arguments files;
     struct halay_tft_forecast_options how;
-    int split, calibrate, format; /* words; -1: not given */
+    int split, calibrate, format, device; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -35,6 +35,7 @@ static const struct halay_option option_rows[] = {
     { "--explain", NULL, "FILE", "write what each forecast relied on too: CSV or JSON lines, by FILE's name",
       HALAY_OPTION_TEXT, SETS(how.explanation) },
     { "--out", "-o", "FILE", "the file to write; - is standard output", HALAY_OPTION_TEXT, SETS(how.file) },
+    TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
 
@@ -101,7 +102,7 @@ static enum halay_status predict(struct halay_log *log, struct halay_tft *tft, v
 
 int tft_cmd_predict(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.struct_size = sizeof r.how, .split = -1, .calibrate = -1, .format = -1 };
+    struct request r = { .how.struct_size = sizeof r.how, .split = -1, .device = -1, .calibrate = -1, .format = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
@@ -125,5 +126,5 @@ int tft_cmd_predict(struct halay_log *log, char **argv)
         halay_error(log, "'--explain' and -o name the same file, '%s'", r.how.file);
     if (has_odd_stride || has_odd_future || is_one_file)
         return EXIT_USAGE;
-    return tft_command_run(log, NULL, predict, &r);
+    return tft_command_run(log, NULL, tft_option_device(r.device), predict, &r);
 }

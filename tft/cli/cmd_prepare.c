@@ -205,5 +205,5 @@ int tft_cmd_prepare(struct halay_log *log, char **argv)
                     "'--preset', '--encoder', '--horizon' and '--zone' go without --schema, which has all of that");
         return EXIT_USAGE;
     }
-    return tft_command_run(log, NULL, prepare, &r);
+    return tft_command_run(log, NULL, NULL, prepare, &r);
 }

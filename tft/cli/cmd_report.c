@@ -9,7 +9,7 @@
 struct request {
     const char *run, *data;
     struct halay_tft_windows windows;
-    int split, calibrate; /* words; -1: not given */
+    int split, calibrate, device; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -25,6 +25,7 @@ static const struct halay_option option_rows[] = {
     { "--occlusion", NULL, NULL, "also forecast again without each input", HALAY_OPTION_FLAG,
       SETS(windows.has_occlusion) },
     { "--out", "-o", "FILE", "the page", HALAY_OPTION_TEXT, SETS(windows.page) },
+    TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
 
@@ -57,7 +58,7 @@ static enum halay_status report(struct halay_log *log, struct halay_tft *tft, vo
 
 int tft_cmd_report(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .calibrate = -1 };
+    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .device = -1, .calibrate = -1 };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
@@ -68,5 +69,5 @@ int tft_cmd_report(struct halay_log *log, char **argv)
         return tft_options_missing(log, &command_line, "-o");
     r.windows.split = tft_option_word(tft_option_splits, r.split);
     r.windows.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
-    return tft_command_run(log, NULL, report, &r);
+    return tft_command_run(log, NULL, tft_option_device(r.device), report, &r);
 }

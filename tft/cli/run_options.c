@@ -223,7 +223,8 @@ int tft_run_options_run(struct halay_log *log, const char *config, tft_command_w
 
     if (halay_environment_get("HALAY_DETERMINISTIC")) /* which the session then takes */
         deterministic = NULL;
-    int code = tft_command_run(log, deterministic, work, request);
+    const char *device = json_string_value(json_object_get(keys, "device"));
+    int code = tft_command_run(log, deterministic, device, work, request);
     json_decref(keys);
     return code;
 }

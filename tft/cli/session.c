@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tft_command_run(struct halay_log *log, const char *deterministic, tft_command_work *work, void *request)
+int tft_command_run(struct halay_log *log, const char *deterministic, const char *device, tft_command_work *work,
+                    void *request)
 {
-    const struct halay_tft_options options = {
-        .struct_size = sizeof options, .deterministic = deterministic, .log = log->write, .log_arg = log->arg
-    };
+    const struct halay_tft_options options = { .struct_size = sizeof options,
+                                               .deterministic = deterministic,
+                                               .log = log->write,
+                                               .log_arg = log->arg,
+                                               .device = device };
     struct halay_tft *tft = NULL;
     int stopped = 0;
     enum halay_status status = halay_tft_init(&options, &tft);

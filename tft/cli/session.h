@@ -12,9 +12,10 @@
 /* What a command does in its session. */
 typedef enum halay_status tft_command_work(struct halay_log *log, struct halay_tft *tft, void *request);
 
-/* Do it, in a session whose lines go where the log's go. deterministic: as in halay_tft_options. Returns the program's
- * exit status: 128 + the signal's number if one ended it, else 0 or 1. */
-int tft_command_run(struct halay_log *log, const char *deterministic, tft_command_work *work, void *request);
+/* Do it, in a session whose lines go where the log's go. deterministic, device: as in halay_tft_options. Returns the
+ * program's exit status: 128 + the signal's number if one ended it, else 0 or 1. */
+int tft_command_run(struct halay_log *log, const char *deterministic, const char *device, tft_command_work *work,
+                    void *request);
 
 /* Join the job; the log gets this rank's number. */
 enum halay_status tft_command_join(struct halay_log *log, struct halay_tft *tft);

@@ -380,6 +380,12 @@ static inline void kernel_samples_first(struct queue *queue, const struct output
     kernels_of(queue)->samples_first(queue, run, y);
 }
 
+static inline void kernel_average(struct queue *queue, double share, const real *x, size_t n, real *y)
+{
+    assert(n && reals_apart(x, n, y, n));
+    kernels_of(queue)->average(queue, share, x, n, y);
+}
+
 static inline void kernel_squares(struct queue *queue, const real *x, size_t n, double *sum)
 {
     assert(n && x && sum);

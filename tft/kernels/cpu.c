@@ -31,8 +31,24 @@ static int cpu_has_bf16(void)
     return tft_bf16_here() != TFT_BF16_NONE;
 }
 
+static void cpu_use(int number)
+{
+    (void)number;
+}
+
+static void cpu_room(size_t *free, size_t *all)
+{
+    *free = *all = 0;
+}
+
+static const char *cpu_failure(const struct queue *queue)
+{
+    (void)queue;
+    return NULL;
+}
+
 /* The arrays of a queue that rounds, one after the other. */
-static enum halay_status alloc_rounded(struct halay_log *log, struct queue *queue)
+static enum halay_status alloc_rounded(struct queue *queue)
 {
     size_t H = queue->needs.H, kept = CPU_KEPT * sizeof *queue->kept;
     size_t room = halay_round_up(TFT_BF16_ROOM, HALAY_CACHE_LINE);
@@ -40,13 +56,10 @@ static enum halay_status alloc_rounded(struct halay_log *log, struct queue *queu
 
     if (halay_mul_overflows(queue->needs.factors, sizeof *queue->cache, &bytes) ||
         halay_add_overflows(bytes, kept + (room + step) * sizeof *queue->room, &bytes))
-        bytes = SIZE_MAX;
-    else
-        queue->memory = cpu_alloc(bytes);
-    if (!queue->memory) {
-        halay_error(log, "no memory for rounded parameters (%zu MB)", bytes >> 20);
         return HALAY_ERR_NO_MEMORY;
-    }
+    queue->memory = cpu_alloc(bytes);
+    if (!queue->memory)
+        return HALAY_ERR_NO_MEMORY;
     queue->means = tft_bf16_here();
     queue->kept = queue->memory;
     queue->room = (uint16_t *)(void *)((char *)queue->memory + kept);
@@ -63,19 +76,17 @@ static void cpu_close(struct queue *queue)
     free(queue);
 }
 
-static enum halay_status cpu_open(struct halay_log *log, const struct queue_needs *needs, struct queue **out)
+static enum halay_status cpu_open(const struct queue_needs *needs, struct queue **out)
 {
     struct queue *queue = calloc(1, sizeof *queue);
     enum halay_status status = HALAY_OK;
 
-    if (!queue) {
-        halay_error(log, "no memory for a queue");
+    if (!queue)
         return HALAY_ERR_NO_MEMORY;
-    }
     queue->head.kernels = tft_kernels_cpu();
     queue->needs = *needs;
     if (needs->bf16)
-        status = alloc_rounded(log, queue);
+        status = alloc_rounded(queue);
     if (status) {
         cpu_close(queue);
         return status;
@@ -116,10 +127,13 @@ static const struct kernels table = {
     .granule_most = GRANULE_MOST,
     .host_memory = 1,
     .has_bf16 = cpu_has_bf16,
+    .use = cpu_use,
+    .room = cpu_room,
     .alloc = cpu_alloc,
     .release = free,
     .open = cpu_open,
     .close = cpu_close,
+    .failure = cpu_failure,
     .begin = cpu_begin,
     .to_device = cpu_to_device,
     .to_host = cpu_to_host,
@@ -168,6 +182,7 @@ static const struct kernels table = {
     .ascending_backward = cpu_ascending_backward,
     .loss = cpu_loss,
     .samples_first = cpu_samples_first,
+    .average = cpu_average,
     .squares = cpu_squares,
     .adam = cpu_adam,
     .sparse_squares = cpu_sparse_squares,

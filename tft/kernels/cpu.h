@@ -112,6 +112,7 @@ void cpu_loss(struct queue *queue, const struct outputs_run *run, double *loss, 
 void cpu_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
 void cpu_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
 void cpu_samples_first(struct queue *queue, const struct outputs_run *run, real *y);
+void cpu_average(struct queue *queue, double share, const real *x, size_t n, real *y);
 void cpu_squares(struct queue *queue, const real *x, size_t n, double *sum);
 void cpu_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
               real *p);

@@ -57,6 +57,18 @@ void cpu_squares(struct queue *queue, const real *x, size_t n, double *sum)
 
 /* A moment to which nothing is added any more (an embedding's row that is not seen again) would stay subnormal for
  * ever, since rounding to nearest keeps it from reaching zero, and make its vectors ten times slower. */
+TFT_VECTOR static void average(real *restrict y, const real *restrict x, size_t n, real share)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += share * (x[i] - y[i]);
+}
+
+void cpu_average(struct queue *queue, double share, const real *x, size_t n, real *y)
+{
+    (void)queue;
+    average(y, x, n, (real)share);
+}
+
 TFT_INLINE real normal_or_zero(real x)
 {
 #ifdef TFT_DOUBLE

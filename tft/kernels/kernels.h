@@ -10,8 +10,8 @@
  *
  * Queues. Members run on a queue, in the order of the calls. A call may return before its work is done; `to_host` waits
  * for all before it. A queue belongs to one thread at a time; different queues run beside each other. Nothing is
- * allocated and nothing fails after a queue is open: members return void, and a device's own error shows at the next
- * `to_host`, as numbers that are no numbers.
+ * allocated and nothing fails after a queue is open: members return void, and a device's own error stays with the queue
+ * (`failure`); what `to_host` brings then are no numbers. Members write no log: tft/kernels/queue.h does.
  *
  * Shapes. Arrays are row-major and dense, with the letters of tft/model/tft.h; (R, W) is R rows of W numbers. Rows of a
  * window are time-major, of B samples: row r belongs to sample r mod B. No count is 0, except where said.
@@ -34,8 +34,6 @@
 #include "tft/kernels/sparse.h"
 #include <stddef.h>
 #include <stdint.h>
-
-struct halay_log;
 
 /* A device's own; begins with struct queue_head. */
 struct queue;
@@ -215,14 +213,18 @@ struct kernels {
     size_t granule_most; /* samples of a granule */
     int host_memory;     /* the host may read and write the device's memory: a batch is then not copied */
 
-    int (*has_bf16)(void); /* whether products can round their factors */
+    int (*has_bf16)(void);   /* whether products can round their factors */
+    void (*use)(int number); /* the calling thread works with this device from now on; each thread's first call */
+    /* Bytes of its memory that are free, and all; of the processor's nothing is known: both 0. */
+    void (*room)(size_t *free, size_t *all);
 
     /* ---- memory and queues; alloc and open may be called from any thread ------------------------------------- */
 
     void *(*alloc)(size_t bytes);  /* for `release`; aligned to a page; NULL: none left */
     void (*release)(void *memory); /* nothing under way uses it; NULL is allowed */
-    enum halay_status (*open)(struct halay_log *log, const struct queue_needs *needs, struct queue **queue);
-    void (*close)(struct queue *queue); /* waits for what is under way; NULL is allowed */
+    enum halay_status (*open)(const struct queue_needs *needs, struct queue **queue); /* HALAY_ERR_NO_MEMORY */
+    void (*close)(struct queue *queue);                /* waits for what is under way; NULL is allowed */
+    const char *(*failure)(const struct queue *queue); /* the first error, in words; NULL: none so far */
     /* Parameters have changed, or are elsewhere: what the queue made of the old ones is stale. folded: where what
      * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
     void (*begin)(struct queue *queue, const real *params, const real *folded);
@@ -317,8 +319,9 @@ struct kernels {
     void (*ascending_backward)(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
     /* *loss: the sum times scale, added up in double. d_p (D B, P O; NULL: not wanted) is written. */
     void (*loss)(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p);
-    void (*samples_first)(struct queue *queue, const struct outputs_run *run, real *y); /* y (B, D, O, P) = p */
-    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);         /* *sum: in double */
+    void (*samples_first)(struct queue *queue, const struct outputs_run *run, real *y);   /* y (B, D, O, P) = p */
+    void (*average)(struct queue *queue, double share, const real *x, size_t n, real *y); /* y += share (x - y) */
+    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);           /* *sum: in double */
     /* m, v and p (n each), in place. Moments below the smallest normal number become 0. */
     void (*adam)(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
                  real *p);
@@ -340,7 +343,7 @@ static inline size_t shared_rows_slots(size_t rows)
 
 /* The processor's. */
 const struct kernels *tft_kernels_cpu(void);
-/* A CUDA device's: the calling thread's current one. */
+/* A CUDA device's, in its module (tft/kernels/device.h). */
 const struct kernels *tft_kernels_cuda(void);
 
 #endif

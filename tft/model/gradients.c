@@ -20,6 +20,7 @@
 #include "tft/model/gradients.h"
 #include "base/memory.h"
 #include "tft/kernels/call.h"
+#include "tft/kernels/queue.h"
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -49,6 +50,7 @@ struct tft_workers {
     real **blocks;        /* (granules), owned: where a granule's gradient is; set by the thread that takes it */
     double *losses;       /* (granules), owned: each written by the thread that took it */
     real *memory;         /* owned: the spare blocks */
+    real *params;         /* owned: where the host's parameters go to; NULL: the device uses them where they are */
     real **spare;         /* owned; a stack, guarded by lock: spare[0 .. spares) */
     size_t spares, spares_made;
     pthread_mutex_t lock;
@@ -189,7 +191,8 @@ static void note_failure(struct tft_workers *workers, enum halay_status status)
 {
     int none = HALAY_OK;
 
-    atomic_compare_exchange_strong(&workers->failure, &none, (int)status);
+    if (status)
+        atomic_compare_exchange_strong(&workers->failure, &none, (int)status);
 }
 
 /* Samples of granule g of a batch. */
@@ -214,12 +217,19 @@ static enum halay_status fill_granule(struct tft_workers *workers, int thread, s
     return status ? status : tft_workspace_check(workspace);
 }
 
+/* The device of this thread from now on. */
+static void use_device(const struct tft_workers *workers)
+{
+    tft_model_kernels(workers->model)->use(tft_model_config(workers->model)->device.number);
+}
+
 static void step_granules(void *arg, int thread)
 {
     struct tft_workers *workers = arg;
     const struct tft_step *step = workers->step;
     size_t g;
 
+    use_device(workers);
     while (!atomic_load(&workers->failure) && (g = atomic_fetch_add(&workers->next, 1)) < step->count) {
         struct arrival arrival = { workers, tft_workspace_queue(workers->workspaces[thread]), g };
         const struct tft_pass pass = { .params = step->params,
@@ -239,6 +249,7 @@ static void step_granules(void *arg, int thread)
         }
         workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;
         tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
+        note_failure(workers, tft_queue_check(workers->log, arrival.queue));
     }
 }
 
@@ -308,10 +319,12 @@ static void evaluate_granules(void *arg, int thread)
 {
     struct tft_workers *workers = arg;
     const struct tft_forward *forward = workers->forward;
-    const struct tft_pass pass = { .params = forward->params, .version = workers->version, .loss_scale = 1 };
+    const real *params = workers->params ? workers->params : forward->params;
+    const struct tft_pass pass = { .params = params, .version = workers->version, .loss_scale = 1 };
     struct tft_workspace *workspace = workers->workspaces[thread];
     size_t g;
 
+    use_device(workers);
     while (!atomic_load(&workers->failure) &&
            granule_samples(workers, g = atomic_fetch_add(&workers->next, 1), forward->samples)) {
         const real *predictions;
@@ -322,8 +335,10 @@ static void evaluate_granules(void *arg, int thread)
 
         if (!status) {
             tft_model_predict(workspace, &pass, &predictions, forward->with_loss ? &loss : NULL);
-            status = forward->take(forward->take_arg, thread, batch, predictions, loss);
+            status = tft_queue_check(workers->log, tft_workspace_queue(workspace));
         }
+        if (!status)
+            status = forward->take(forward->take_arg, thread, batch, predictions, loss);
         if (status) {
             note_failure(workers, status);
             return;
@@ -331,8 +346,20 @@ static void evaluate_granules(void *arg, int thread)
     }
 }
 
+/* Bring the parameters to the device, before any thread reads them there. */
+static void upload_params(struct tft_workers *workers, const real *params)
+{
+    struct queue *queue = tft_workspace_queue(workers->workspaces[0]);
+
+    use_device(workers);
+    kernel_to_device(queue, params, tft_model_params(workers->model)->reals * sizeof *params, workers->params);
+    kernel_to_host(queue, workers->params, 0, NULL); /* waits */
+}
+
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward)
 {
+    if (workers->params)
+        upload_params(workers, forward->params);
     workers->forward = forward;
     workers->version++;
     atomic_store(&workers->next, 0);
@@ -362,6 +389,7 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
                                      size_t granules, struct tft_workers **out)
 {
     const struct tft_param_table *table = tft_model_params(model);
+    const struct kernels *kernels = tft_model_kernels(model);
     size_t threads = (size_t)tft_pool_threads(pool), n = granules ? granules : 1, bytes,
            spares = spares_for(n, threads);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -385,10 +413,12 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
     workers->blocks = calloc(n, sizeof *workers->blocks);
     workers->losses = calloc(n, sizeof *workers->losses);
     workers->spare = calloc(spares + 1, sizeof *workers->spare);
-    workers->memory = tft_model_kernels(model)->alloc(bytes);
+    use_device(workers);
+    workers->memory = kernels->alloc(bytes ? bytes : 1);
+    workers->params = kernels->host_memory ? NULL : kernels->alloc(table->reals * sizeof(real));
     workers->spares_made = spares;
     if (!workers->workspaces || !workers->nodes || !workers->arrived || !workers->added || !workers->blocks ||
-        !workers->losses || !workers->spare || !workers->memory)
+        !workers->losses || !workers->spare || !workers->memory || (!kernels->host_memory && !workers->params))
         goto no_memory;
     for (size_t i = 0; i < threads; i++) {
         status = tft_workspace_create(log, model, &workers->workspaces[i]);
@@ -419,6 +449,7 @@ void tft_workers_destroy(struct tft_workers *workers)
     free(workers->losses);
     free(workers->spare);
     tft_model_kernels(workers->model)->release(workers->memory);
+    tft_model_kernels(workers->model)->release(workers->params);
     pthread_mutex_destroy(&workers->lock);
     free(workers);
 }

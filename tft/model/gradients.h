@@ -40,8 +40,8 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
 void tft_workers_destroy(struct tft_workers *workers); /* NULL is allowed */
 
 struct tft_step {
-    const real *params;
-    real *gradients; /* the block to write; reduced in place by the engine later; dead places are untouched */
+    const real *params; /* the device's, as gradients */
+    real *gradients;    /* the block to write; reduced in place by the engine later; dead places are untouched */
     uint32_t seed, step;
     size_t samples;      /* in the global batch */
     size_t first, count; /* this rank's granules */
@@ -60,9 +60,9 @@ struct tft_step {
 enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_step *step, double *loss);
 
 struct tft_forward {
-    const real *params;
-    size_t samples; /* [0, samples) are evaluated, in granules by position */
-    tft_fill fill;  /* fill targets and weights too if loss is wanted */
+    const real *params; /* the host's; they are brought to the device */
+    size_t samples;     /* [0, samples) are evaluated, in granules by position */
+    tft_fill fill;      /* fill targets and weights too if loss is wanted */
     void *fill_arg;
     /* Takes what the model computed for one granule, predictions (B, D, O, P) (tft/model/outputs.h); from any thread,
      * in any order. loss: sum over its unmasked targets and quantiles (not a mean), 0 if !with_loss. */

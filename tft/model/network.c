@@ -436,7 +436,7 @@ static void add_layers(struct builder *builder)
 enum halay_status tft_model_create(struct halay_log *log, const struct tft_model_config *config,
                                    struct tft_model **model)
 {
-    const struct kernels *kernels = tft_kernels_cpu();
+    const struct kernels *kernels = config->device.kernels ? config->device.kernels : tft_kernels_cpu();
     enum halay_status status = config_check(log, kernels, config);
     struct tft_model *made;
     struct builder builder;
@@ -444,7 +444,7 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
     if (status)
         return status;
     if (config->dtype == TFT_BF16 && !kernels->has_bf16()) {
-        halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16");
+        halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16, or a GPU");
         return HALAY_ERR_UNSUPPORTED;
     }
     made = calloc(1, sizeof *made);

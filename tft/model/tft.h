@@ -18,13 +18,16 @@
 #define HALAY_TFT_TFT_H
 
 #include "halay_tft.h"
+#include "tft/kernels/device.h"
 #include "tft/kernels/loss.h"
 #include "tft/kernels/real.h"
 #include <stddef.h>
 #include <stdint.h>
 
 enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8 };
-enum { TFT_FORECAST_GRANULE = 16 };           /* of forecasts at least: they share rows and the LSTM's products */
+enum { TFT_FORECAST_GRANULE = 16 }; /* of forecasts at least: they share rows and the LSTM's products */
+/* Of a device with memory of its own: of a training at most, which takes a rank's share of a batch; of forecasts. */
+enum { TFT_DEVICE_GRANULE = 1024, TFT_DEVICE_FORECAST_GRANULE = 256 };
 enum { TFT_STEPS_MAX = HALAY_TFT_STEPS_MAX }; /* of an encoder, a horizon, a lag, a stride */
 
 /* What the model knows of a variable, in the model's order. A target's past is an input, its future is not. */
@@ -69,7 +72,8 @@ enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1 };
  * `static_reals` and `static_cats` likewise.
  */
 struct tft_model_config {
-    size_t H, heads, E, D; /* heads divides H */
+    struct tft_device device; /* what computes */
+    size_t H, heads, E, D;    /* heads divides H */
     size_t quantile_count;
     double quantiles[TFT_QUANTILES_MAX]; /* each in (0, 1), ascending */
     enum tft_loss loss;                  /* other than quantiles: of the published model only */

@@ -5,6 +5,7 @@
  * layout() is run twice, to count and to hand out (tft/layers/pass.h). fini accepts a half-built workspace.
  */
 #include "base/memory.h"
+#include "tft/kernels/queue.h"
 #include "tft/model/network.h"
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +40,9 @@ static size_t scratch_reals(const struct tft_model *model, size_t most)
     return larger(reals, 2 * block_rows_most(kernels, rows, most) * H);
 }
 
-static void layout_batch(struct arena *arena, const struct tft_model *model, struct tft_batch *batch)
+static void layout_batch(struct arena *arena, const struct tft_model *model, size_t most, struct tft_batch *batch)
 {
     const struct tft_columns *columns = &model->columns;
-    size_t most = model->config.granule;
 
     batch->reals = arena_reals(arena, most * model->T, columns->reals);
     batch->cats = arena_bytes(arena, most * model->T, columns->cats * sizeof *batch->cats);
@@ -58,7 +58,7 @@ static void layout_batch(struct arena *arena, const struct tft_model *model, str
 /* What the host fills and reads of a device whose memory is not its own. */
 static void layout_host(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
 {
-    layout_batch(arena, model, &w->batch);
+    layout_batch(arena, model, w->most, &w->batch);
     w->host_padding = arena_bytes(arena, w->most, sizeof *w->host_padding);
     w->forecast = arena_reals(arena, w->most * model->config.D, model->output.out);
 }
@@ -67,7 +67,7 @@ static void layout_inputs(struct arena *arena, const struct tft_model *model, st
 {
     size_t most = w->most;
 
-    layout_batch(arena, model, &w->input);
+    layout_batch(arena, model, most, &w->input);
     w->padding = arena_bytes(arena, most, sizeof *w->padding);
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
@@ -165,7 +165,7 @@ static enum halay_status open_queue(struct halay_log *log, const struct tft_mode
                                        .factors = factors_of(model),
                                        .H = model->config.H };
 
-    return model->kernels->open(log, &needs, &w->queue);
+    return tft_queue_open(log, model->kernels, &needs, &w->queue);
 }
 
 /* The host's part: the device's own arrays where the host may use them. */
@@ -201,6 +201,34 @@ static size_t alloc_device(const struct tft_model *model, struct tft_workspace *
     return used;
 }
 
+/* What a granule of so many samples takes. */
+static size_t bytes_of(const struct tft_model *model, struct tft_workspace *w, size_t most)
+{
+    struct arena arena = { 0 };
+
+    w->most = most;
+    layout(&arena, model, w);
+    return arena.used;
+}
+
+/* What is missing, and how many samples there is room for. */
+static void say_no_memory(struct halay_log *log, const struct tft_model *model, struct tft_workspace *w, size_t bytes)
+{
+    size_t granule = model->config.granule, fits = 0, free_bytes, all;
+
+    model->kernels->room(&free_bytes, &all);
+    if (!all) {
+        halay_error(log, "no memory for a granule of %zu samples (%zu MB)", granule, bytes >> 20);
+        return;
+    }
+    for (size_t most = 1; w && most < granule && bytes_of(model, w, most) < free_bytes; most++)
+        fits = most;
+    halay_error(log,
+                "no memory on device '%s' for a granule of %zu samples: it takes %zu MB, %zu of %zu MB are free; %zu "
+                "samples would fit ('batch_size', or more ranks)",
+                model->kernels->name, granule, bytes >> 20, free_bytes >> 20, all >> 20, fits);
+}
+
 enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model, struct tft_workspace **out)
 {
     struct tft_workspace *w = calloc(1, sizeof *w);
@@ -225,7 +253,7 @@ enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_m
     return HALAY_OK;
 
 no_memory:
-    halay_error(log, "no memory for a granule of %zu samples (%zu MB)", model->config.granule, bytes >> 20);
+    say_no_memory(log, model, w && w->networks ? w : NULL, bytes);
 err_destroy:
     tft_workspace_destroy(w);
     return status;

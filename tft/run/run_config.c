@@ -4,6 +4,7 @@
  */
 #include "tft/run/run_config.h"
 #include "base/config.h"
+#include "tft/kernels/device.h"
 #include "tft/kernels/loss.h"
 #include <inttypes.h>
 #include <math.h>
@@ -86,7 +87,8 @@ static const struct key {
       "categories from which on a step updates only those it saw; 0: always all" },
     { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 4,
       "who updates what: every rank everything; zero1, zero2: each its share; parameter-server: rank 0" },
-    { "device", WORD, AT(device), 0, 0, 0, 0, WORDS("cpu", "cuda"), 1, "what computes" },
+    { "device", WORD, AT(device), 0, 0, 0, 0, tft_device_words, 2,
+      "what computes: the processor, or GPUs, one a rank" },
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
     { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
@@ -114,7 +116,7 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* What a run may change when it resumes. */
 static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time",  "patience",  "threads",
                                          "checkpoint_every", "commit_every", "keep",      "init_from", "strategy",
-                                         "calibrate",        "log",          "log_every", "health" };
+                                         "calibrate",        "log",          "log_every", "health",    "device" };
 
 static int is_free(const char *name)
 {

@@ -232,13 +232,16 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
     return status;
 }
 
-static enum halay_status make_model(struct halay_log *log, const char *path, struct tft_run *r)
+static enum halay_status make_model(struct halay_log *log, const char *path, const struct tft_device *device,
+                                    struct tft_run *r)
 {
     struct tft_model_config config;
 
     tft_batches_describe(&r->schema, &r->encoding, &r->config, &config);
-    if (config.granule < TFT_FORECAST_GRANULE)
-        config.granule = TFT_FORECAST_GRANULE;
+    config.device = device ? *device : (struct tft_device){ 0 };
+    size_t least = config.device.kernels ? TFT_DEVICE_FORECAST_GRANULE : TFT_FORECAST_GRANULE;
+    if (config.granule < least)
+        config.granule = least;
     enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
@@ -279,7 +282,8 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
 }
 
 /* A folder of checkpoints: the best weights of the newest good one, or its parameters if it has none. */
-static enum halay_status load_newest(struct halay_log *log, const char *folder, struct tft_run *r)
+static enum halay_status load_newest(struct halay_log *log, const char *folder, const struct tft_device *device,
+                                     struct tft_run *r)
 {
     struct tft_training_state state;
     struct tft_checkpoints checkpoints;
@@ -295,7 +299,7 @@ static enum halay_status load_newest(struct halay_log *log, const char *folder, 
     if (!status)
         status = take_run(log, folder, run, r);
     if (!status)
-        status = make_model(log, folder, r);
+        status = make_model(log, folder, device, r);
     if (!status)
         status = tft_checkpoints_resume(&checkpoints, manifest, tft_model_params(r->model), r->params, &r->step);
     r->blend.share = state.share;
@@ -310,7 +314,7 @@ static enum halay_status load_newest(struct halay_log *log, const char *folder, 
 }
 
 static enum halay_status load_run(struct halay_log *log, const char *folder, const char *run_path,
-                                  const char *model_path, struct tft_run *r)
+                                  const char *model_path, const struct tft_device *device, struct tft_run *r)
 {
     json_t *run = NULL;
 
@@ -322,7 +326,7 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
     if (!status)
         status = take_run(log, run_path, run, r);
     if (!status)
-        status = make_model(log, model_path, r);
+        status = make_model(log, model_path, device, r);
     if (!status)
         status = take_params(log, model_path, crc_of(run), r);
     json_decref(run);
@@ -340,7 +344,8 @@ static int has_checkpoints(struct halay_log *log, const char *folder)
     return has_any;
 }
 
-enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct tft_run *run)
+enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
+                               struct tft_run *run)
 {
     struct tft_run r = { 0 };
     char *run_path = tft_path_join(log, folder, "run.json"),
@@ -349,8 +354,8 @@ enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct
 
     if (run_path && model_path)
         status = access(run_path, F_OK) && has_checkpoints(log, folder)
-                     ? load_newest(log, folder, &r)
-                     : load_run(log, folder, run_path, model_path, &r);
+                     ? load_newest(log, folder, device, &r)
+                     : load_run(log, folder, run_path, model_path, device, &r);
     free(run_path);
     free(model_path);
     if (status)

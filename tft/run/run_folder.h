@@ -47,8 +47,10 @@ void tft_run_discard(const char *folder);
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                     double share, const struct tft_param_table *table, const float *params);
 
-/* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. On error nothing is held. */
-enum halay_status tft_run_load(struct halay_log *log, const char *folder, struct tft_run *run);
+/* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. device: what forecasts with the model;
+ * NULL: the processor. On error nothing is held. */
+enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
+                               struct tft_run *run);
 void tft_run_fini(struct tft_run *run);
 
 /* The CRC-32 that stands for parameters, in hexadecimal digits. */

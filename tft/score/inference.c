@@ -5,6 +5,7 @@
 #include "tft/score/inference.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
+#include "tft/kernels/kernels.h"
 #include "tft/model/tft.h"
 #include "tft/run/targets.h"
 #include "tft/score/evaluation.h"
@@ -14,6 +15,8 @@ static int thread_count(const struct tft_inference *s)
 {
     struct halay_topology topology;
 
+    if (!tft_model_kernels(s->run.model)->host_memory) /* one drives the device */
+        return 1;
     if (halay_topology_load(s->log, &topology))
         return 1;
     int share = halay_topology_usable(&topology) / halay_local_size(s->ctx);

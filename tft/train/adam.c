@@ -5,6 +5,7 @@
  */
 #include "tft/train/adam.h"
 #include "tft/kernels/call.h"
+#include "tft/kernels/queue.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -58,8 +59,10 @@ static enum halay_status prepare(struct tft_adam *adam, int threads, size_t coun
     adam->queues = calloc((size_t)threads, sizeof *adam->queues);
     if (!adam->squares || !adam->squares_there || !adam->queues)
         status = HALAY_ERR_NO_MEMORY;
+    if (status)
+        halay_error(adam->log, "no memory for the norms of %zu gradients", count);
     for (; !status && adam->queue_count < threads; adam->queue_count++)
-        status = adam->kernels->open(NULL, &needs, &adam->queues[adam->queue_count]);
+        status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count]);
     if (status) {
         adam->queue_count -= adam->queue_count > 0;
         tft_adam_fini(adam);
@@ -176,6 +179,15 @@ static double all_squares(const struct work *work)
     return sum;
 }
 
+static enum halay_status check(const struct tft_adam *adam)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < adam->queue_count && !status; i++)
+        status = tft_queue_check(adam->log, adam->queues[i]);
+    return status;
+}
+
 enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, const struct tft_param_table *table,
                                 real *params, const real *gradients, const struct tft_adam_peers *peers, double *norm)
 {
@@ -201,6 +213,8 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
     tft_pool_run(pool, run_round, &work);
     kernel_to_host(adam->queues[0], adam->squares_there, bytes, adam->squares);
     status = (enum halay_status)atomic_load(&work.failure);
+    if (!status)
+        status = check(adam);
     if (!status && global && work.peers->sum)
         status = work.peers->sum(work.peers->arg, adam->squares, table->count);
     if (!status && global) {
@@ -209,6 +223,7 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
         work.update = 1;
         atomic_store(&work.next, 0);
         tft_pool_run(pool, run_round, &work);
+        status = check(adam);
     }
     if (status)
         return status;

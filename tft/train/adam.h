@@ -25,6 +25,7 @@
 enum tft_clip { TFT_CLIP_NONE, TFT_CLIP_TENSOR, TFT_CLIP_GLOBAL };
 
 struct tft_adam {
+    struct halay_log *log; /* borrowed; NULL: none */
     double learning_rate, beta1, beta2, epsilon;
     double weight_decay; /* decoupled (AdamW); 0: Adam */
     double clip;

@@ -274,8 +274,15 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
     struct tft_forecaster f = {
         .log = b->log, .ctx = b->ctx, .stop = b->options->stop, .gather = { .windows = &windows }
     };
-    int threads = b->config->threads ? (int)b->config->threads : tft_exchange_threads(b->log, b->ctx);
-    enum halay_status status = tft_run_load(b->log, folder, &run);
+    int threads = b->config->device    ? 1
+                  : b->config->threads ? (int)b->config->threads
+                                       : tft_exchange_threads(b->log, b->ctx);
+    struct tft_device device;
+    enum halay_status status =
+        tft_device_open(b->log, (enum tft_device_kind)b->config->device, halay_local_rank(b->ctx), &device);
+
+    if (!status)
+        status = tft_run_load(b->log, folder, &device, &run);
 
     if (!status)
         status =

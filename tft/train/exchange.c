@@ -21,6 +21,8 @@
 #include "tft/train/exchange.h"
 #include "base/clock.h"
 #include "base/machine/topology.h"
+#include "tft/kernels/call.h"
+#include "tft/kernels/queue.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,8 +226,11 @@ void tft_exchange_fini(struct tft_exchange *x)
     }
     if (x->squares_tensor)
         halay_unregister(x->squares_tensor);
-    for (size_t i = 0; x->rows && quiet && i < x->table->count; i++)
+    for (size_t i = 0; x->rows && quiet && i < x->table->count; i++) {
         free(x->rows[i].slots);
+        if (x->there)
+            kernels_of(x->queue)->release(x->rows[i].there);
+    }
     free(x->rows);
     free(x->tensors);
     free(x->requests);
@@ -286,10 +291,8 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
     return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
 }
 
-void tft_exchange_submit(void *arg, size_t param)
+static void submit_param(struct tft_exchange *x, size_t param)
 {
-    struct tft_exchange *x = arg;
-
     if (x->table->params[param].sparse.most) {
         note_failure(x, submit_rows(x, param));
         return;
@@ -301,6 +304,14 @@ void tft_exchange_submit(void *arg, size_t param)
     struct tft_exchange_bucket *b = &x->buckets[x->shards->bucket_of[param]];
     if (atomic_fetch_sub(&b->not_final, 1) == 1)
         submit(x, b->sum, &b->summed);
+}
+
+void tft_exchange_submit(void *arg, size_t param)
+{
+    struct tft_exchange *x = arg;
+
+    if (!x->there) /* else it is on its way there: tft_exchange_by_host */
+        submit_param(x, param);
 }
 
 void tft_exchange_forget(struct tft_exchange *x)
@@ -357,11 +368,82 @@ static enum halay_status wait_for_gradient(void *arg, size_t param)
     return request ? wait_for(x, request, 1, sum_of_gradient, name) : tft_exchange_status(x);
 }
 
+/* ---- through the host, for a device with memory of its own ---- */
+
+void tft_exchange_set_device(struct tft_exchange *x, struct queue *queue, float *gradients)
+{
+    x->queue = queue;
+    x->there = gradients;
+}
+
+/* Copy all gradients that are no sparse ones' from the device, or to it. */
+static void copy_dense(struct tft_exchange *x, int to_device)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; i <= x->table->count; i++) {
+        const struct tft_param *p = i < x->table->count ? &x->table->params[i] : NULL;
+        if (p && !p->sparse.most)
+            continue;
+        const size_t end = p ? p->offset : x->table->reals, bytes = (end - begin) * sizeof *x->gradients;
+        if (to_device)
+            kernel_to_device(x->queue, x->gradients + begin, bytes, x->there + begin);
+        else
+            kernel_to_host(x->queue, x->there + begin, bytes, x->gradients + begin);
+        begin = p ? p->offset + p->count : end;
+    }
+}
+
+/* The rows of all ranks to the device. */
+static enum halay_status upload_rows(struct tft_exchange *x, size_t param)
+{
+    const struct tft_param *p = &x->table->params[param];
+    const struct kernels *kernels = kernels_of(x->queue);
+    struct tft_exchange_rows *rows = &x->rows[param];
+    size_t bytes = (size_t)rows->ranks * sparse_reals(p->sparse.most, p->sparse.W) * sizeof *rows->slots;
+
+    kernels->release(rows->there);
+    rows->there = kernels->alloc(bytes);
+    if (!rows->there) {
+        halay_error(x->log, "no memory on the device for the rows of '%s' from %d ranks (%zu MB)", p->name, rows->ranks,
+                    bytes >> 20);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    kernel_to_device(x->queue, rows->slots, bytes, rows->there);
+    return HALAY_OK;
+}
+
+enum halay_status tft_exchange_by_host(struct tft_exchange *x)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (!x->there || halay_size(x->ctx) == 1)
+        return HALAY_OK;
+    copy_dense(x, 0);
+    for (size_t i = x->table->count; i-- > 0;) {
+        const struct tft_param *p = &x->table->params[i];
+        if (p->sparse.most && !p->dead)
+            kernel_to_host(x->queue, x->there + p->offset, sparse_reals(p->sparse.most, p->sparse.W) * sizeof *x->there,
+                           x->gradients + p->offset);
+        if (!p->dead)
+            submit_param(x, i);
+    }
+    for (size_t i = x->table->count; i-- > 0 && !status;) {
+        status = end_request(x, &x->requests[i], 1, sum_of_gradient, x->table->params[i].name);
+        if (!status && x->table->params[i].sparse.most)
+            status = upload_rows(x, i);
+    }
+    if (!status)
+        copy_dense(x, 1);
+    kernel_to_host(x->queue, x->there, 0, NULL); /* waits: the optimizer works on other queues */
+    return status ? status : tft_queue_check(x->log, x->queue);
+}
+
 static size_t take_slots(void *arg, size_t param, float **slots)
 {
     const struct tft_exchange *x = arg;
 
-    *slots = x->rows[param].slots;
+    *slots = x->there ? x->rows[param].there : x->rows[param].slots;
     return (size_t)x->rows[param].ranks;
 }
 

@@ -25,6 +25,7 @@ struct tft_exchange_bucket; /* a bucket's requests */
 /* A sparse gradient of all ranks: one slot each, gathered by name, since the ranks of an elastic job change. */
 struct tft_exchange_rows {
     float *slots; /* owned: (ranks) of them; NULL: none yet */
+    float *there; /* owned: the same on the device, if that has memory of its own */
     int ranks;    /* that there is room for; the last step's */
 };
 
@@ -34,8 +35,11 @@ struct tft_exchange {
     const struct tft_param_table *table;
     const struct tft_shards *shards;
     float *gradients; /* owned: halay_alloc memory, (table->reals) */
-    float *params;    /* owned: the same, where tensors are dealt out; NULL: the weights are elsewhere */
-    double *squares;  /* owned: (table->count), where tensors are dealt out */
+    /* Borrowed: where the gradients are, of a device with memory of its own; NULL: gradients are the device's. */
+    float *there;
+    struct queue *queue; /* borrowed: for copies between the two */
+    float *params;       /* owned: the same, where tensors are dealt out; NULL: the weights are elsewhere */
+    double *squares;     /* owned: (table->count), where tensors are dealt out */
     struct halay_tensor *squares_tensor;
     struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */
     /* Owned: (table->count), NULL for dead parameters, for sparse gradients and where buckets are summed. */
@@ -56,6 +60,13 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
                                     const struct tft_param_table *table, const struct tft_shards *shards,
                                     struct tft_exchange *exchange);
 void tft_exchange_fini(struct tft_exchange *exchange);
+
+/* The gradients are in a device's memory (all zero at first), and `gradients` is where they pass through the host's;
+ * both are borrowed until fini, which comes before the queue is closed. */
+void tft_exchange_set_device(struct tft_exchange *exchange, struct queue *queue, float *gradients);
+/* After a step on such a device, in place of submissions: sums its gradients over the ranks by way of the host. Does
+ * nothing elsewhere, or for one rank. */
+enum halay_status tft_exchange_by_host(struct tft_exchange *exchange);
 
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);

@@ -54,11 +54,14 @@ enum halay_status tft_trainer_set_levels(struct tft_trainer *t, int levels)
     return status;
 }
 
-static void keep(const struct tft_trainer *t, struct snapshot *b)
+static enum halay_status keep(struct tft_trainer *t, struct snapshot *b)
 {
+    enum halay_status status = tft_trainer_bring(t);
+
     b->state = t->state;
     memcpy(b->params, t->params, b->reals * sizeof *b->params);
-    memcpy(b->params + b->reals, t->adam.m, b->own * sizeof *b->params);
+    memcpy(b->params + b->reals, t->moments[0], b->own * sizeof *b->params);
+    return status;
 }
 
 static enum halay_status snapshot_init(struct tft_trainer *t, struct snapshot *b)
@@ -73,18 +76,18 @@ static enum halay_status snapshot_init(struct tft_trainer *t, struct snapshot *b
         halay_error(t->log, "no memory for a copy of the parameters");
         return HALAY_ERR_NO_MEMORY;
     }
-    keep(t, b);
-    return HALAY_OK;
+    return keep(t, b);
 }
 
-static void restore(struct tft_trainer *t, const struct snapshot *b)
+static enum halay_status restore(struct tft_trainer *t, const struct snapshot *b)
 {
     t->state = b->state;
     memcpy(t->params, b->params, b->reals * sizeof *b->params);
-    memcpy(t->adam.m, b->params + b->reals, b->own * sizeof *b->params);
+    memcpy(t->moments[0], b->params + b->reals, b->own * sizeof *b->params);
     tft_schema_try(&t->data->schema, 0);
     tft_trainer_set_adam(t);
     t->stop = 0;
+    return tft_trainer_send(t);
 }
 
 static const struct judgement lost = { INFINITY, INFINITY };
@@ -127,9 +130,10 @@ static enum halay_status try_levels(struct tft_trainer *t, const struct trials *
     int is_over = 0;
 
     *lowest = lost;
-    restore(t, &b->begin);
+    enum halay_status status = restore(t, &b->begin);
     tft_schema_try(&t->data->schema, TFT_LEVELS_CHOSEN | levels);
-    enum halay_status status = tft_trainer_draw_order(t);
+    if (!status)
+        status = tft_trainer_draw_order(t);
     while (!status && !is_over && !t->interrupted) {
         status = tft_trainer_step(t, tft_trainer_rate(t));
         if (!isfinite(t->numbers[TFT_STEP_LOSS])) { /* the parameters are lost, and all ranks see it */
@@ -265,7 +269,7 @@ static enum halay_status try_all(struct tft_trainer *t, struct trials *b, int *c
         if (score < lowest + (*choice == TFT_LEVELS_CHOSEN ? log1p(-margin) : 0)) {
             lowest = score;
             *choice = TFT_LEVELS_CHOSEN | levels;
-            keep(t, &b->best);
+            status = keep(t, &b->best);
         }
     }
     name_levels(b->open, *choice, name, sizeof name);
@@ -277,14 +281,15 @@ static enum halay_status try_all(struct tft_trainer *t, struct trials *b, int *c
 /* Training goes on from the best, with the choice made for good. */
 static enum halay_status take_choice(struct tft_trainer *t, const struct trials *b, int choice)
 {
-    restore(t, &b->best);
+    enum halay_status status = restore(t, &b->best);
     t->state.length = (struct tft_run_length){ 0 }; /* whose pace would count the other trials' time */
     t->said_us = halay_now_us();                    /* the pace is that of what follows */
     t->said_samples = t->state.samples;
     t->state.levels = choice;
     t->stop = tft_trainer_is_over(t);
     t->state.pending = t->stop || (t->state.position == t->epoch_samples && !t->config->eval_every);
-    enum halay_status status = tft_trainer_set_levels(t, choice);
+    if (!status)
+        status = tft_trainer_set_levels(t, choice);
     if (!status && t->rank == 0)
         status = tft_trainer_describe(t);
     if (!status && t->rank == 0)
@@ -312,7 +317,7 @@ static enum halay_status choose(struct tft_trainer *t, struct trials *b)
     if (!status && moved)
         status = tft_trainer_list_windows(t);
     if (!status && t->interrupted)
-        restore(t, &b->begin);
+        status = restore(t, &b->begin);
     else if (!status)
         status = take_choice(t, b, choice);
     free(b->begin.params);

@@ -166,6 +166,7 @@ enum halay_status tft_trainer_note_values(struct tft_trainer *t)
 
     if (!tft_tracks_take_values(n->tracks))
         return HALAY_OK;
+    status = tft_trainer_bring_gradients(t);
     for (size_t i = 0; i < t->table->count && !status; i++) {
         const struct tft_param *p = &t->table->params[i];
         struct tft_values values = { "weights", p->name, t->params + p->offset, p->count };

@@ -117,8 +117,10 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
 {
     struct tft_forecast_scores result = { 0 };
     int has_valid = t->valid_samples > 0, best = 1;
-    enum halay_status status = check_agreement(t);
+    enum halay_status status = tft_trainer_bring(t);
 
+    if (!status)
+        status = check_agreement(t);
     if (!status && t->rank == 0)
         status = tft_trainer_note_values(t);
     if (!status)
@@ -236,7 +238,7 @@ static void say_strategy(struct tft_trainer *t)
 /* A step's work comes in granules, each for one thread. */
 static void say_idle(struct tft_trainer *t)
 {
-    size_t granule = (size_t)t->config->granule, pieces = (t->batch + granule - 1) / granule;
+    size_t granule = tft_model_config(t->model)->granule, pieces = (t->batch + granule - 1) / granule;
     size_t threads = (size_t)tft_pool_threads(t->pool), all = threads * (size_t)t->ranks, idle = 0;
     size_t batch_size = (all * granule + (size_t)t->config->accumulate - 1) / (size_t)t->config->accumulate;
     char smaller[48] = "";
@@ -341,7 +343,7 @@ static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t
 {
     struct tft_run run = { 0 };
     int32_t failed = 0;
-    enum halay_status status = t->rank == 0 ? tft_run_load(t->log, t->options->folder, &run) : HALAY_OK,
+    enum halay_status status = t->rank == 0 ? tft_run_load(t->log, t->options->folder, NULL, &run) : HALAY_OK,
                       heard = HALAY_OK;
 
     failed = status != HALAY_OK;

@@ -18,8 +18,15 @@
 #include <string.h>
 #include <unistd.h>
 
+static int is_cpu(const struct tft_trainer *t)
+{
+    return t->config->device == TFT_DEVICE_CPU;
+}
+
 static int threads_of_rank(const struct tft_trainer *t)
 {
+    if (!is_cpu(t)) /* a thread that drives the device; each further one would take as much of its memory */
+        return 1;
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
@@ -135,12 +142,13 @@ static enum halay_status set_up_blocks(struct tft_trainer *t)
     }
     memset(t->blocks, 0, bytes);
     t->params = t->exchange.params ? t->exchange.params : t->blocks;
-    t->adam.m = t->blocks + n;
-    t->adam.v = t->adam.m + own;
+    t->moments[0] = t->blocks + n;
+    t->moments[1] = t->moments[0] + own;
     t->adam.offsets = t->shards.offsets;
-    t->average = t->config->ema > 0 ? t->adam.v + own : NULL;
+    t->average = t->config->ema > 0 ? t->moments[1] + own : NULL;
     t->average_whole = t->average && t->exchange.params ? t->exchange.gradients : t->average;
-    return tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
+    enum halay_status status = tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
+    return status ? status : tft_trainer_twin_init(t);
 }
 
 static void set_up_adam(struct tft_trainer *t)
@@ -150,9 +158,19 @@ static void set_up_adam(struct tft_trainer *t)
                                            [TFT_CLIP_BY_NONE] = TFT_CLIP_NONE };
 
     tft_adam_defaults(&t->adam);
+    t->adam.log = t->log;
+    t->adam.kernels = tft_model_kernels(t->model);
     t->adam.weight_decay = t->config->weight_decay;
     t->adam.clip = t->config->clip;
     t->adam.clip_mode = modes[t->config->clip_mode];
+}
+
+/* A rank's share of a batch, within what a device takes at a time. */
+static size_t granule_of_device(const struct tft_trainer *t)
+{
+    size_t share = (t->batch + (size_t)t->ranks - 1) / (size_t)t->ranks;
+
+    return share < TFT_DEVICE_GRANULE ? share : TFT_DEVICE_GRANULE;
 }
 
 static enum halay_status set_up_model(struct tft_trainer *t)
@@ -165,7 +183,11 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     if (t->config->strategy == TFT_ALLREDUCE) /* others deal out whole tensors */
         model.sparse_rows = (size_t)t->config->sparse_rows;
     model.step_samples = t->batch;
-    status = tft_model_create(t->log, &model, &t->model);
+    if (!is_cpu(t) && t->config->deterministic != 2) /* all of its samples at once */
+        model.granule = granule_of_device(t);
+    status = tft_device_open(t->log, (enum tft_device_kind)t->config->device, halay_local_rank(t->ctx), &model.device);
+    if (!status)
+        status = tft_model_create(t->log, &model, &t->model);
     if (status)
         return status;
     t->table = tft_model_params(t->model);
@@ -216,7 +238,7 @@ static enum halay_status init_from(struct tft_trainer *t)
 {
     const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, tft_model_config(t->model), t->table };
     struct tft_run from;
-    enum halay_status status = tft_run_load(t->log, t->config->init_from, &from);
+    enum halay_status status = tft_run_load(t->log, t->config->init_from, NULL, &from);
 
     if (status)
         return status;
@@ -373,9 +395,9 @@ static enum halay_status share_state(struct tft_trainer *t)
             tft_shards_take(&t->shards, t->table, t->params, t->average);
         return HALAY_OK;
     }
-    status = share_block(t, TFT_CHECKPOINT_MOMENT1, t->adam.m);
+    status = share_block(t, TFT_CHECKPOINT_MOMENT1, t->moments[0]);
     if (!status)
-        status = share_block(t, TFT_CHECKPOINT_MOMENT2, t->adam.v);
+        status = share_block(t, TFT_CHECKPOINT_MOMENT2, t->moments[1]);
     if (!status && t->average)
         status = share_block(t, TFT_CHECKPOINT_AVERAGE, t->average);
     return status;
@@ -384,8 +406,8 @@ static enum halay_status share_state(struct tft_trainer *t)
 /* In an elastic job rank 0 has the whole state before the others ask for it. */
 static enum halay_status join_ranks(struct tft_trainer *t, enum halay_status status)
 {
-    float *const blocks[] = { [TFT_CHECKPOINT_MOMENT1] = t->adam.m,
-                              [TFT_CHECKPOINT_MOMENT2] = t->adam.v,
+    float *const blocks[] = { [TFT_CHECKPOINT_MOMENT1] = t->moments[0],
+                              [TFT_CHECKPOINT_MOMENT2] = t->moments[1],
                               [TFT_CHECKPOINT_AVERAGE] = t->average };
 
     for (int block = TFT_CHECKPOINT_MOMENT1; t->manifest && block <= TFT_CHECKPOINT_AVERAGE && !status; block++)
@@ -398,7 +420,7 @@ static enum halay_status join_ranks(struct tft_trainer *t, enum halay_status sta
     tft_trainer_set_adam(t);
     json_decref(t->manifest);
     t->manifest = NULL;
-    return status;
+    return status ? status : tft_trainer_send(t);
 }
 
 /* Rank 0 begins; the others learn whether it could. */
@@ -420,7 +442,7 @@ static enum halay_status set_up_state(struct tft_trainer *t)
     tft_trainer_set_adam(t);
     json_decref(t->manifest);
     t->manifest = NULL;
-    return status;
+    return status ? status : tft_trainer_send(t);
 }
 
 enum halay_status tft_trainer_init(struct tft_trainer *t)
@@ -432,6 +454,10 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
         return status;
     if (t->config->deterministic == 2 && !t->options->elastic && (t->ranks & (t->ranks - 1))) {
         halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
+        return HALAY_ERR_CONFIG;
+    }
+    if (!is_cpu(t) && t->config->strategy != TFT_ALLREDUCE) {
+        halay_error(t->log, "'device: %s' goes with 'strategy: allreduce'", tft_device_words[t->config->device]);
         return HALAY_ERR_CONFIG;
     }
     t->data->loss = (enum tft_loss)t->config->loss;
@@ -473,6 +499,7 @@ void tft_trainer_fini(struct tft_trainer *t)
     if (t->numbers_tensor)
         halay_unregister(t->numbers_tensor);
     tft_exchange_fini(&t->exchange);
+    tft_trainer_twin_fini(t);
     tft_shards_fini(&t->shards);
     tft_adam_fini(&t->adam);
     tft_workers_destroy(t->workers);

@@ -31,6 +31,15 @@ struct tft_notes {
     double seconds, waiting, gathering; /* since the row before */
 };
 
+/* What a step works on, where the device computes: the trainer's blocks themselves on the processor; else copies of
+ * them, and tft_trainer_bring and tft_trainer_send go between. */
+struct tft_twin {
+    struct queue *queue; /* owned: of copies and averages */
+    float *blocks;       /* owned: like the trainer's; NULL: they are the same memory */
+    float *params, *average, *gradients;
+    int is_ahead; /* of the host's blocks */
+};
+
 struct tft_trainer {
     struct halay_log *log; /* borrowed, as the next five */
     struct halay_context *ctx;
@@ -52,7 +61,9 @@ struct tft_trainer {
     /* blocks is owned: both moments and the average if there is one, of this rank's tensors; before them the
      * parameters, unless these are in the exchange's memory. */
     float *blocks, *params;
+    float *moments[2];
     float *average;       /* of the parameters; NULL: none is kept */
+    struct tft_twin twin; /* of blocks, where the device has memory of its own */
     float *average_whole; /* the same, of all ranks' tensors: up to date after tft_trainer_gather_average */
     json_t *manifest;     /* owned: of the checkpoint that it resumes from, at the start; rank 0 */
 
@@ -87,6 +98,18 @@ struct tft_trainer {
 /* Make everything; state has the first step. On error fini still has to be called. */
 enum halay_status tft_trainer_init(struct tft_trainer *trainer);
 void tft_trainer_fini(struct tft_trainer *trainer);
+
+/* ---- between the host's blocks and the device's (trainer_twin.c) ---- */
+
+/* Once there are blocks; sets where the optimizer works. */
+enum halay_status tft_trainer_twin_init(struct tft_trainer *trainer);
+void tft_trainer_twin_fini(struct tft_trainer *trainer);
+/* The host's blocks have what the steps made of them. Cheap if they have it already. */
+enum halay_status tft_trainer_bring(struct tft_trainer *trainer);
+/* The host's blocks are what the next step begins with. */
+enum halay_status tft_trainer_send(struct tft_trainer *trainer);
+/* The gradients of the last step to the exchange's memory, for reports. */
+enum halay_status tft_trainer_bring_gradients(struct tft_trainer *trainer);
 
 /* List the training and validation windows, anew, by the splits that the data's schema has now. */
 enum halay_status tft_trainer_list_windows(struct tft_trainer *trainer);

@@ -89,6 +89,8 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 {
     enum halay_status status = tft_trainer_set_levels(t, t->state.levels);
 
+    if (!status)
+        status = tft_trainer_send(t);
     if (status)
         return status;
     t->rank = halay_rank(t->ctx);
@@ -137,7 +139,9 @@ enum halay_status tft_trainer_commit(struct tft_trainer *t)
 
     if (!t->options->elastic)
         return HALAY_OK;
-    enum halay_status status = halay_elastic_commit(t->ctx, &change);
+    enum halay_status status = tft_trainer_bring(t);
+    if (!status)
+        status = halay_elastic_commit(t->ctx, &change);
     return status || !change.has_reformed ? status : go_on(t, 0);
 }
 

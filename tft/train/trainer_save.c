@@ -21,7 +21,7 @@
 enum halay_status tft_trainer_gather_average(struct tft_trainer *t)
 {
     if (!t->average || t->average == t->average_whole)
-        return HALAY_OK;
+        return tft_trainer_bring(t);
     enum halay_status status = tft_exchange_spread(&t->exchange, t->average);
     for (size_t i = 0; i < t->table->count && !status; i++) {
         const struct tft_param *p = &t->table->params[i];
@@ -97,7 +97,7 @@ struct report {
 static struct report write_own(struct tft_trainer *t)
 {
     struct report own = { .has_any = t->shards.table.count > 0 };
-    const float *const moments[2] = { t->adam.m, t->adam.v };
+    const float *const moments[2] = { t->moments[0], t->moments[1] };
     enum halay_status status = own.has_any ? tft_checkpoints_make_folders(&t->checkpoints, t->rank == 0) : HALAY_OK;
 
     for (int k = 0; k < 2 && own.has_any && !status; k++)
@@ -137,14 +137,13 @@ static enum halay_status write_parts(struct tft_trainer *t, struct report *repor
 enum halay_status tft_trainer_save(struct tft_trainer *t)
 {
     int is_dealt = t->shards.bucket_count > 0;
-    const float *const blocks[TFT_CHECKPOINT_BLOCKS] = { t->params, is_dealt ? NULL : t->adam.m,
-                                                         is_dealt ? NULL : t->adam.v, t->average_whole };
+    const float *const blocks[TFT_CHECKPOINT_BLOCKS] = { t->params, is_dealt ? NULL : t->moments[0],
+                                                         is_dealt ? NULL : t->moments[1], t->average_whole };
     json_t *parts = NULL;
-    enum halay_status status = HALAY_OK;
-
     if (!t->config->keep)
         return HALAY_OK;
-    if (is_dealt) {
+    enum halay_status status = tft_trainer_bring(t);
+    if (!status && is_dealt) {
         struct report *reports = calloc((size_t)t->ranks, sizeof *reports);
         parts = json_array();
         if (!reports || !parts) {

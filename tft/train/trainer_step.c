@@ -3,7 +3,7 @@
  * One step of the trainer: this rank's granules, the sums over the ranks, the update.
  */
 #include "base/clock.h"
-#include "tft/kernels/vector.h"
+#include "tft/kernels/call.h"
 #include "tft/run/batches.h"
 #include "tft/run/learning_rate.h"
 #include "tft/train/sampler.h"
@@ -38,7 +38,7 @@ static enum halay_status timed_fill(void *arg, int thread, struct tft_batch *bat
 
 static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
-    size_t granule = (size_t)t->config->granule, granules = (samples + granule - 1) / granule;
+    size_t granule = tft_model_config(t->model)->granule, granules = (samples + granule - 1) / granule;
     size_t targets;
     enum halay_status status = tft_gather_targets(gather, 0, samples, &targets);
 
@@ -46,8 +46,8 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
         return status;
     struct timed_gather timed = { gather, &t->gathered_us };
     struct tft_step step = {
-        .params = t->params,
-        .gradients = t->exchange.gradients,
+        .params = t->twin.params,
+        .gradients = t->twin.gradients,
         .seed = (uint32_t)t->config->seed,
         .step = (uint32_t)t->state.step,
         .samples = samples,
@@ -64,18 +64,13 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
 
     if (!status)
         status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
+    if (!status)
+        status = tft_exchange_by_host(&t->exchange);
     return status ? status : tft_exchange_status(&t->exchange);
 }
 
 /* average = decay average + (1 - decay) params; decay is at most (1 + step) / (10 + step), as in TensorFlow, so that
- * the first steps soon replace the initial values. */
-TFT_VECTOR static void average_block(float *restrict average, const float *restrict params, size_t n, float decay)
-{
-    for (size_t i = 0; i < n; i++)
-        average[i] += (1 - decay) * (params[i] - average[i]);
-}
-
-/* This thread's share of this rank's tensors. */
+ * the first steps soon replace the initial values. Here this thread's share of this rank's tensors. */
 static void average_share(void *arg, int thread)
 {
     struct tft_trainer *t = arg;
@@ -85,8 +80,10 @@ static void average_share(void *arg, int thread)
         const struct tft_param *p = &t->table->params[i];
         size_t place = t->shards.offsets ? t->shards.offsets[i] : p->offset;
         if (place != SIZE_MAX)
-            average_block(t->average + place, t->params + p->offset, p->count, (float)decay);
+            kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->twin.params + p->offset, p->count,
+                           t->twin.average + place);
     }
+    kernel_to_host(t->adam.queues[thread], t->twin.average, 0, NULL); /* waits: copies are made on another queue */
 }
 
 static enum halay_status update(struct tft_trainer *t, double learning_rate)
@@ -96,7 +93,7 @@ static enum halay_status update(struct tft_trainer *t, double learning_rate)
 
     t->adam.learning_rate = learning_rate;
     if (!status)
-        status = tft_adam_step(&t->adam, t->pool, t->table, t->params, t->exchange.gradients, &peers, &t->norm);
+        status = tft_adam_step(&t->adam, t->pool, t->table, t->twin.params, t->twin.gradients, &peers, &t->norm);
     if (!status && t->average)
         tft_pool_run(t->pool, average_share, t);
     return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
@@ -167,6 +164,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     halay_request_free(request);
     if (status || summed)
         return status ? status : summed;
+    t->twin.is_ahead = t->twin.blocks != NULL;
     t->state.step++;
     t->state.samples += samples;
     t->state.position += samples;

@@ -28,6 +28,7 @@ class Options(ctypes.Structure):
         ("log", LOG),
         ("log_arg", c_void_p),
         ("reports_errors", c_int),
+        ("device", c_char_p),
     ]
 
 

@@ -3,7 +3,6 @@
  * The CUDA table, its memory, and its queues.
  */
 #include "tft/kernels/cuda/cuda.h"
-#include "base/log.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +28,22 @@ static int cuda_has_bf16(void)
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 8;
 }
 
+static void cuda_use(int number)
+{
+    cudaSetDevice(number); /* fails for good reasons only when the module opens it; later calls would show it */
+}
+
+static void cuda_room(size_t *free, size_t *all)
+{
+    if (cudaMemGetInfo(free, all) != cudaSuccess)
+        *free = *all = 0;
+}
+
+static const char *cuda_failure(const struct queue *queue)
+{
+    return queue->failure;
+}
+
 static void cuda_close(struct queue *queue)
 {
     if (!queue)
@@ -43,24 +58,20 @@ static void cuda_close(struct queue *queue)
     free(queue);
 }
 
-static enum halay_status cuda_open(struct halay_log *log, const struct queue_needs *needs, struct queue **out)
+/* What fails shows as the queue's failure. */
+static enum halay_status cuda_open(const struct queue_needs *needs, struct queue **out)
 {
     struct queue *queue = calloc(1, sizeof *queue);
 
-    if (!queue) {
-        halay_error(log, "no memory for a queue");
+    if (!queue)
         return HALAY_ERR_NO_MEMORY;
-    }
     queue->head.kernels = tft_kernels_cuda();
     queue->needs = *needs;
     cuda_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
     cuda_note(queue, cudaMalloc((void **)&queue->partial, CUDA_PARTIAL * sizeof *queue->partial));
     cuda_note(queue, cudaHostAlloc((void **)&queue->stage, CUDA_STAGE, cudaHostAllocDefault));
-    enum halay_status status = cuda_plans_create(queue);
-    if (!status && queue->failure)
-        status = HALAY_ERR_SYSTEM;
-    if (status) {
-        halay_error(log, "CUDA: %s", queue->failure ? queue->failure : "no memory for a queue");
+    enum halay_status status = queue->failure ? HALAY_OK : cuda_plans_create(queue);
+    if (status == HALAY_ERR_NO_MEMORY) {
         cuda_close(queue);
         return status;
     }
@@ -117,10 +128,13 @@ static const struct kernels table = {
     .granule_most = GRANULE_MOST,
     .host_memory = 0,
     .has_bf16 = cuda_has_bf16,
+    .use = cuda_use,
+    .room = cuda_room,
     .alloc = cuda_alloc,
     .release = cuda_release,
     .open = cuda_open,
     .close = cuda_close,
+    .failure = cuda_failure,
     .begin = cuda_begin,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
@@ -169,6 +183,7 @@ static const struct kernels table = {
     .ascending_backward = cuda_ascending_backward,
     .loss = cuda_loss,
     .samples_first = cuda_samples_first,
+    .average = cuda_average,
     .squares = cuda_squares,
     .adam = cuda_adam,
     .sparse_squares = cuda_sparse_squares,

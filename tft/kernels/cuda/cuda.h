@@ -3,9 +3,9 @@
  * The inside of the CUDA table, for tft/kernels/cuda/: what a member does stands in tft/kernels/kernels.h, what the
  * same member means in tft/kernels/cpu_*.c.
  *
- * A queue is a stream. Members launch and return. The first error of a launch stays with the queue, fills what is read
- * back with no numbers, and is written to the log when the queue is closed. Sums over rows have a fixed shape: slabs of
- * rows, then the slabs in turn, without atomics, so that the same call gives the same bits.
+ * A queue is a stream. Members launch and return. The first error of a launch stays with the queue and fills what is
+ * read back with no numbers. Sums over rows have a fixed shape: slabs of rows, then the slabs in turn, without atomics,
+ * so that the same call gives the same bits.
  */
 #ifndef HALAY_TFT_CUDA_H
 #define HALAY_TFT_CUDA_H
@@ -97,6 +97,7 @@ size_t cuda_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t
 /* ---- outputs.cu ---- */
 void cuda_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
 void cuda_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
+void cuda_average(struct queue *queue, double share, const real *x, size_t n, real *y);
 void cuda_samples_first(struct queue *queue, const struct outputs_run *run, real *y);
 void cuda_squares(struct queue *queue, const real *x, size_t n, double *sum);
 void cuda_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,

@@ -66,6 +66,17 @@ struct put_samples_first {
 
 /* ---- the optimizer ---- */
 
+struct average_of {
+    float share;
+    const float *x;
+    float *y;
+
+    __device__ void operator()(size_t i) const
+    {
+        y[i] += share * (x[i] - y[i]);
+    }
+};
+
 static __global__ void __launch_bounds__(SUM_THREADS) squares(const float *x, size_t n, double *sums)
 {
     double sum = 0;
@@ -314,6 +325,11 @@ void cuda_ascending_backward(struct queue *queue, const real *p, size_t R, size_
 void cuda_samples_first(struct queue *queue, const struct outputs_run *run, real *y)
 {
     run_each(queue, put_samples_first{ run->D, run->B, run->P, run->O, run->p, y }, run->D * run->B * run->P * run->O);
+}
+
+void cuda_average(struct queue *queue, double share, const real *x, size_t n, real *y)
+{
+    run_each(queue, average_of{ static_cast<float>(share), x, y }, n);
 }
 
 void cuda_squares(struct queue *queue, const real *x, size_t n, double *sum)

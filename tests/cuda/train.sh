@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-tft --device cuda, with the trainer's module for the emulation: trainings end with the processor's losses,
+# alone, as two ranks on one device and with a moving average; each device goes on from the other's checkpoint;
+# evaluate, predict and explain say the same; and what a machine lacks is said.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+needs_halayrun
+export HALAY_MODULE_PATH="$top_builddir/tests/cuda/.libs"
+# 12 series, of which a step sees less than a quarter: their embedding's gradient is sparse.
+awk 'BEGIN { print "t,id,y,hour"; for (e = 0; e < 12; e++) for (t = 0; t < 40; t++)
+    print t ",s" e "," (e % 3 + 1) * (3 + sin(t / 3 + e)) + (e * 7 + t * t % 7) / 50 "," t % 4 }' </dev/null \
+    >"$scratch/series.csv"
+cat >"$scratch/series.yaml" <<'END'
+id: {column: id}
+time: {column: t, integer: true}
+inputs:
+  y: {column: y, role: target}
+  hour: {column: hour, role: known}
+  id: {column: id, role: static, type: category}
+window: {encoder: 4, horizon: 2}
+split: {train: "< 28", valid: "< 34", test: "< 40"}
+END
+data=$scratch/series.htd
+check "prepare" "$tft" prepare --schema "$scratch/series.yaml" "$scratch/series.csv" -o "$data"
+
+# train NAME [OPTION...]: four steps of three samples, or of three granules of one.
+train() {
+    name=$1
+    shift
+    "$@" train --data "$data" --out "$scratch/$name" --hidden-size 4 --heads 2 --batch-size 3 --learning-rate 0.01 \
+        --max-steps 4 --eval-every 2 --valid-samples 6 --threads 1 --clip-mode global --sparse-rows 1 $options
+}
+# close WHAT A B: the first of two files of numbers has those of the second, within rounding.
+close() {
+    tr -cs '0-9.e\n-' ' ' <"$2" >"$scratch/left"
+    tr -cs '0-9.e\n-' ' ' <"$3" | paste -d' ' "$scratch/left" - | awk '
+        { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); n++
+            if (d * d > 1e-8 * (1 + $i * $i)) bad++ } }
+        END { exit !(n > 0 && !bad) }' && pass || wrong "$1: $(head -n 3 "$2") and $(head -n 3 "$3")"
+}
+losses() {
+    sed 's/.*"train_loss":\([0-9.e-]*\),"valid_loss":\([0-9.e-]*\),.*/\1 \2/' "$scratch/$1/metrics.jsonl" \
+        >"$scratch/$1.losses"
+    [ "$(wc -l <"$scratch/$1.losses")" -eq 2 ] || wrong "$1 has no two evaluations"
+}
+same() {
+    losses "$1"
+    close "losses of $1 and $2" "$scratch/$1.losses" "$scratch/$2.losses"
+}
+
+options=
+check "on the processor" train cpu "$tft"
+losses cpu
+options='--device cuda'
+check "on the device" train gpu "$tft"
+same gpu cpu
+check "two ranks on one device" train two "$halayrun" -np 2 "$tft"
+same two cpu
+granules='--deterministic ranks --granule 1'
+options="--device cuda $granules --max-steps 2"
+check "half of it there, in granules" train there "$tft"
+options="--device cpu $granules --resume"
+check "the other half here" train there "$tft"
+same there cpu
+options='--device cpu --max-steps 2'
+check "half of it here" train back "$tft"
+options='--device cuda --resume'
+check "the other half there" train back "$tft"
+same back cpu
+options='--ema 0.9'
+check "an average on the processor" train average "$tft"
+losses average
+options='--ema 0.9 --log tensorboard'
+HALAY_TFT_DEVICE=cuda check "an average on the device" train average.gpu "$tft"
+same average.gpu average
+
+for device in cpu cuda; do
+    check "evaluate, $device" "$tft" evaluate --checkpoint "$scratch/cpu" --data "$data" --device $device --csv \
+        "$scratch/scores.$device"
+    check "predict, $device" "$tft" predict --checkpoint "$scratch/cpu" --split test "$scratch/series.csv" \
+        --device $device -o "$scratch/forecasts.$device.csv"
+    check "explain, $device" env HALAY_TFT_DEVICE=$device "$tft" explain --checkpoint "$scratch/cpu" --data "$data" \
+        --stride 3 --no-occlusion --csv "$scratch/why.$device"
+done
+close "scores" "$scratch/scores.cpu" "$scratch/scores.cuda"
+close "forecasts" "$scratch/forecasts.cpu.csv" "$scratch/forecasts.cuda.csv"
+close "weights" "$scratch/why.cpu/importance.csv" "$scratch/why.cuda/importance.csv"
+
+options='--device cuda'
+EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"
+EMU_MEMORY=4000000 refused 1 "'cuda' has failed: cudaErrorMemoryAllocation (" train none "$tft"
+options='--device cuda --hidden-size 32 --batch-size 1000'
+EMU_MEMORY=16000000 refused 1 "samples would fit ('batch_size', or more ranks)" train none "$tft"
+options='--device cuda'
+HALAY_MODULE_PATH=$scratch/nowhere
+[ -e "$top_builddir/.libs/libhalay-tft-cuda.so" ] || refused 1 "no libhalay-tft-cuda.so in" train none "$tft"
+HALAY_MODULE_PATH="$top_builddir/tests/cuda/.libs"
+options='--device cuda --strategy zero1'
+refused 1 "goes with 'strategy: allreduce'" train none "$tft"
+[ ! -e "$scratch/none" ] || wrong "a refused training leaves something behind"
+finish

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queues of a device, and what is said of their failures: a device writes no log of its own.
+ */
+#ifndef HALAY_TFT_QUEUE_H
+#define HALAY_TFT_QUEUE_H
+
+#include "base/log.h"
+#include "tft/kernels/kernels.h"
+
+/* HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM (the device's own error). */
+enum halay_status tft_queue_open(struct halay_log *log, const struct kernels *kernels, const struct queue_needs *needs,
+                                 struct queue **queue);
+
+/* HALAY_ERR_SYSTEM if a call of the device's has failed since the queue was opened; what was computed means nothing. */
+enum halay_status tft_queue_check(struct halay_log *log, const struct queue *queue);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer's blocks on a device with memory of its own: what steps work on is there, and everything else (files,
+ * other ranks, evaluations, reports) looks at the host's blocks, which are brought up to date when somebody is about to
+ * look. On the processor both are the same memory, and nothing is copied.
+ */
+#include "base/memory.h"
+#include "tft/kernels/call.h"
+#include "tft/kernels/queue.h"
+#include "tft/train/trainer.h"
+
+/* Parameters, moments and average lie in one block (trainer.c:set_up_blocks). */
+static size_t block_reals(const struct tft_trainer *t)
+{
+    return (t->average ? 4 : 3) * t->table->reals;
+}
+
+static void point_optimizer(struct tft_trainer *t, float *moment1, float *moment2)
+{
+    t->adam.m = moment1;
+    t->adam.v = moment2;
+}
+
+enum halay_status tft_trainer_twin_init(struct tft_trainer *t)
+{
+    const struct kernels *kernels = tft_model_kernels(t->model);
+    size_t reals = t->table->reals, n = block_reals(t), bytes;
+    struct tft_twin *twin = &t->twin;
+
+    if (kernels->host_memory) {
+        twin->params = t->params;
+        twin->average = t->average;
+        twin->gradients = t->exchange.gradients;
+        point_optimizer(t, t->moments[0], t->moments[1]);
+        return HALAY_OK;
+    }
+    enum halay_status status = tft_queue_open(t->log, kernels, &(struct queue_needs){ 0 }, &twin->queue);
+    if (status)
+        return status;
+    if (!halay_mul_overflows(n + reals, sizeof *twin->blocks, &bytes))
+        twin->blocks = kernels->alloc(bytes);
+    if (!twin->blocks) {
+        size_t room, all;
+        kernels->room(&room, &all);
+        halay_error(t->log,
+                    "no memory on device '%s' for %zu parameters: with their gradients and moments they take %zu MB, "
+                    "%zu of %zu MB are free",
+                    kernels->name, reals, bytes >> 20, room >> 20, all >> 20);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    twin->params = twin->blocks;
+    twin->average = t->average ? twin->blocks + 3 * reals : NULL;
+    twin->gradients = twin->blocks + n;
+    kernel_zero(twin->queue, reals, twin->gradients); /* no step writes dead parameters' */
+    point_optimizer(t, twin->blocks + reals, twin->blocks + 2 * reals);
+    tft_exchange_set_device(&t->exchange, twin->queue, twin->gradients);
+    return HALAY_OK;
+}
+
+void tft_trainer_twin_fini(struct tft_trainer *t)
+{
+    struct tft_twin *twin = &t->twin;
+
+    if (!twin->queue)
+        return;
+    tft_model_kernels(t->model)->close(twin->queue);
+    tft_model_kernels(t->model)->release(twin->blocks);
+    *twin = (struct tft_twin){ 0 };
+}
+
+static enum halay_status bring(struct tft_trainer *t, const float *from, size_t n, float *to)
+{
+    kernel_to_host(t->twin.queue, from, n * sizeof *to, to);
+    return tft_queue_check(t->log, t->twin.queue);
+}
+
+enum halay_status tft_trainer_bring(struct tft_trainer *t)
+{
+    if (!t->twin.is_ahead)
+        return HALAY_OK;
+    t->twin.is_ahead = 0;
+    return bring(t, t->twin.blocks, block_reals(t), t->blocks);
+}
+
+enum halay_status tft_trainer_bring_gradients(struct tft_trainer *t)
+{
+    return t->twin.blocks ? bring(t, t->twin.gradients, t->table->reals, t->exchange.gradients) : HALAY_OK;
+}
+
+enum halay_status tft_trainer_send(struct tft_trainer *t)
+{
+    if (!t->twin.blocks)
+        return HALAY_OK;
+    t->twin.is_ahead = 0;
+    kernel_to_device(t->twin.queue, t->blocks, block_reals(t) * sizeof *t->blocks, t->twin.blocks);
+    kernel_to_host(t->twin.queue, t->twin.blocks, 0, NULL); /* waits: steps work on other queues */
+    return tft_queue_check(t->log, t->twin.queue);
+}
