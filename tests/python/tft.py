@@ -384,6 +384,14 @@ def files():
         os.remove(os.path.join(path, "forecaster.json"))  # as halay-tft train leaves it
         loaded = Forecaster.load(path).set_params(verbose=False)
         assert loaded.predict(table).equals(want) and loaded.fit(table).predict(table).equals(want)
+        about = loaded.export(os.path.join(folder, "model.onnx"), explain=True)
+        with open(os.path.join(folder, "model.onnx"), "rb") as file:
+            assert about["horizon"] == loaded.horizon_ and len(file.read()) > 4 * loaded.parameter_count_, about
+        with refuses(halay.ArgumentError, "has no calibration"):
+            loaded.export(os.path.join(folder, "more.onnx"), calibrate="conformal")
+        with refuses(halay.HalayError, "/nonexistent"):
+            loaded.export("/nonexistent/model.onnx")
+        assert sorted(os.listdir(folder)) == ["model.onnx", "run"], os.listdir(folder)
         kept = Forecaster(**TINY).fit(table, folder=os.path.join(folder, "kept"))
         assert Forecaster.load(os.path.join(folder, "kept")).predict(table).equals(kept.predict())
     arrays = {"horizon": np.int64(4), "known": np.array(["price"]), "quantiles": np.array([0.2, 0.5])}

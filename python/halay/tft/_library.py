@@ -177,6 +177,19 @@ class Windows(ctypes.Structure):
     ]
 
 
+class ExportOptions(ctypes.Structure):
+    """struct halay_tft_export_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("format", c_char_p),
+        ("path", c_char_p),
+        ("calibrate", c_char_p),
+        ("explains", c_int),
+        ("about", c_char_p),
+    ]
+
+
 _PLACE = POINTER(c_void_p)
 
 # Name, result, arguments. A pointer to something opaque, or to a text that is given back, is a c_void_p.
@@ -193,6 +206,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_model_open", c_int, [c_void_p, c_char_p, _PLACE]),
     ("halay_tft_model_save", c_int, [c_void_p, c_char_p]),
     ("halay_tft_model_describe", c_int, [c_void_p, _PLACE]),
+    ("halay_tft_model_export", c_int, [c_void_p, POINTER(ExportOptions), _PLACE]),
     ("halay_tft_model_close", None, [c_void_p]),
     ("halay_tft_forecast", c_int, [c_void_p, POINTER(ForecastOptions)]),
     ("halay_tft_evaluate", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),

@@ -454,20 +454,51 @@ class Forecaster:
         Write the model into a folder, which halay-tft's commands read, too; it must not hold a model yet. Of several
         ranks, which all call it, rank 0 writes.
         """
+        self._on_rank_0(lambda: self._write(folder))
+
+    def export(
+        self,
+        path: Union[str, "os.PathLike[str]"],
+        *,
+        format: str = "onnx",
+        calibrate: Optional[str] = None,
+        explain: bool = False,
+    ) -> Dict[str, Any]:
+        """
+        Write the model as a file for another program; return what that program has to know.
+
+        "onnx": a graph that forecasts from a table's own values, with scalers, categories, filling and calibration
+        inside (docs/guides/onnx.md); "nvidia", "pytorch-forecasting": the parameters as their state_dict(), in a
+        safetensors file. calibrate, explain: with ONNX only, as in predict. Of several ranks, which all call it, rank 0
+        writes.
+        """
+        how = {"format": format, "path": os.fsencode(path), "calibrate": calibrate, "explains": int(explain)}
+        options = sized(c.ExportOptions, **how)
+
+        def write(model: int, place: Any) -> int:
+            return lib.halay_tft_model_export(model, ctypes.byref(options), place)
+
+        about: Dict[str, Any] = json.loads(self._on_rank_0(lambda: json.dumps(describe(write, self._model))))
+        return about
+
+    def _on_rank_0(self, write: Callable[[], str]) -> str:
+        """What rank 0 writes and says of it, on all ranks; they fail if it does."""
         session = self._fitted().session
         failure: Optional[Exception] = None
+        said = ""
         if session.context.rank == 0:
             try:
-                self._write(folder)
+                said = write()
             except Exception as raised:  # the others wait for what comes of it
                 failure = raised
-        said = session.share(str(failure or "").encode())
+        why = session.share(str(failure or "").encode()).decode()
         if failure:
             raise failure
-        if said:
-            raise HalayError(f"rank 0: {said.decode()}")
+        if why:
+            raise HalayError(f"rank 0: {why}")
+        return session.share(said.encode()).decode()
 
-    def _write(self, folder: Union[str, "os.PathLike[str]"]) -> None:
+    def _write(self, folder: Union[str, "os.PathLike[str]"]) -> str:
         params = _json(self._changed(), indent=1)
         model = self._model
         with model.session._lock:
@@ -476,6 +507,7 @@ class Forecaster:
                 raise c.last_error(status)
         with open(os.path.join(folder, _PARAMS_FILE), "w", encoding="utf-8") as file:
             file.write(params)
+        return ""
 
     @classmethod
     def load(cls, folder: Union[str, "os.PathLike[str]"], context: Optional[Context] = None) -> "Forecaster":
