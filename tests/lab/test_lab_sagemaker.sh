@@ -99,7 +99,7 @@ check "a checkpoint comes" wait_for has_checkpoint
 stop 1 && stop 2
 ends 1 0
 ends 2 0
-check "it was interrupted" grep -q 'interrupted by a signal' "$dir/err1"
+check "it was interrupted" grep -q 'interrupted after' "$dir/err1"
 containers keep
 by_halayrun
 ends 1 0
@@ -127,7 +127,7 @@ stop 2 # one host alone is told
 ends 1 0
 ends 2 0
 check "the ranks were signalled" grep -q 'passed on to 2 ranks of this host' "$dir/err2"
-check "it was interrupted" grep -q 'interrupted by a signal' "$dir/err1"
+check "it was interrupted" grep -q 'interrupted after' "$dir/err1"
 check "no failure" eval '! on 1 test -e "$HALAY_OPT_ML/output/failure"'
 containers keep
 by_mpirun 4
@@ -195,7 +195,7 @@ check "a checkpoint comes" wait_for has_checkpoint
 stop 2
 ends 1 0
 ends 2 0
-check "it was interrupted" grep -q 'interrupted by a signal' "$dir/err1"
+check "it was interrupted" grep -q 'interrupted after' "$dir/err1"
 check "the toolkit calls it a success" on 1 test -e /opt/ml/output/success
 toolkit_containers keep
 by_toolkit

@@ -92,7 +92,7 @@ interrupted() {
     out=$1
     shift
     terminated "${kept:-$out/checkpoints}/manifest-0000000005.json" "$@" --out "$out"
-    grep -q "interrupted by a signal after [0-9]* steps and .*'--resume' goes on" "$scratch/said" ||
+    grep -q "interrupted after [0-9]* steps and .*'--resume' goes on" "$scratch/said" ||
         wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
 }
 interrupted "$scratch/term" "$@"

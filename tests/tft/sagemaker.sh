@@ -97,7 +97,7 @@ interrupted() {
     until ls "$HALAY_OPT_ML"/checkpoints/manifest-* >/dev/null 2>&1 || ! kill -0 $pid 2>/dev/null; do :; done
     kill -s "$1" $pid
     wait $pid && pass || wrong "$1 does not end it well"
-    grep -q 'interrupted by a signal' "$scratch/said" || echo "(it was over before $1 came)"
+    grep -q 'interrupted after' "$scratch/said" || echo "(it was over before $1 came)"
     [ ! -e "$HALAY_OPT_ML/output/failure" ] || wrong "an interruption is no failure"
     container "second-$1" "{$longer, \"checkpoint_every\": \"1\"}"
     mv "$scratch/first-$1/checkpoints" "$HALAY_OPT_ML/"

@@ -284,17 +284,15 @@ static void say_end(struct tft_trainer *t)
     const char *in_vain = t->state.in_vain >= t->config->patience ? " (no improvement any more)" : "";
 
     if (t->interrupted && !step)
-        tft_progress_say(&t->progress, "interrupted by a signal before the first step; nothing is kept");
+        tft_progress_say(&t->progress, "interrupted before the first step; nothing is kept");
     else if (t->interrupted && t->config->keep)
-        tft_progress_say(&t->progress,
-                         "interrupted by a signal after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
+        tft_progress_say(&t->progress, "interrupted after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
                          seconds, t->options->checkpoints);
     else if (t->options->folder_ends)
         tft_progress_say(&t->progress, "%s after %llu steps and %.1f s%s", t->interrupted ? "stopped" : "done", step,
                          seconds, in_vain);
     else if (t->interrupted)
-        tft_progress_say(&t->progress,
-                         "interrupted by a signal after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
+        tft_progress_say(&t->progress, "interrupted after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
                          seconds);
     else
         tft_progress_say(&t->progress, "done after %llu steps and %.1f s%s; '%s' holds the best parameters", step,
@@ -397,7 +395,7 @@ static enum halay_status calibrate(struct tft_trainer *t)
         tft_progress_say(&t->progress, "%s", text);
     }
     if (status == HALAY_ERR_CANCELED && t->rank == 0)
-        halay_error(t->log, "interrupted by a signal; 'halay-tft calibrate' calibrates the run");
+        halay_error(t->log, "interrupted; 'halay-tft calibrate' calibrates the run");
     json_decref(document);
     free(params);
     return status;
