@@ -3,8 +3,8 @@
  * The processor's products, in the model's number or with factors of bf16.
  *
  * With bf16, both factors are rounded when they are multiplied, parameters once a step, and their products are added in
- * f32. Products of one or two rows, or columns (rank-1 vectors, which stand for sums over all rows), are not rounded and
- * go through no library: they only pass over the weights.
+ * f32. Products of one or two rows, or columns (rank-1 vectors, which stand for sums over all rows), are not rounded
+ * and go through no library: they only pass over the weights.
  */
 #include "tft/kernels/cpu.h"
 #include <string.h>
