@@ -194,7 +194,6 @@ static void make_table(void)
     table.release = far_release;
     table.open = far_open;
     table.shared_rows_gather = NULL;
-    table.shared_rows_spread = NULL;
     wrap_rows();
     wrap_layers();
 }

@@ -341,12 +341,6 @@ static inline size_t kernel_shared_rows_gather(struct queue *queue, const struct
     return kernels_of(queue)->shared_rows_gather(queue, rows);
 }
 
-static inline void kernel_shared_rows_spread(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows)
-{
-    assert(R && W && places && rows);
-    kernels_of(queue)->shared_rows_spread(queue, places, R, W, rows);
-}
-
 static inline void kernel_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o)
 {
     assert(R && Q && O && o);

@@ -149,7 +149,6 @@ static const struct kernels table = {
     .take_reals = cpu_take_reals,
     .take_codes = cpu_take_codes,
     .shared_rows_gather = cpu_shared_rows_gather,
-    .shared_rows_spread = cpu_shared_rows_spread,
     .rows_take = cpu_rows_take,
     .rows_put = cpu_rows_put,
     .sparse_put = cpu_sparse_put,

@@ -96,7 +96,6 @@ size_t cpu_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t 
 void cpu_take_reals(struct queue *queue, const struct column *column, const real *x, real *y);
 void cpu_take_codes(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
 size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *rows);
-void cpu_shared_rows_spread(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows);
 
 /* cpu_sparse.c */
 void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to);

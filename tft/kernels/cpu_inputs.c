@@ -6,7 +6,7 @@
  *   rows (time, sample)      a0 b1  b1 c2  c2 d3      gather:  a b c d      places: 0 1 1 2 2 3
  *
  * Rows are compared by their inputs' bits (an input that is relative to the window makes them differ), through a table
- * of slots with open addressing. A row never moves back, so gathering and spreading need no second array.
+ * of slots with open addressing. A row moves to the front or stays, so gathering needs no second array.
  */
 #include "tft/kernels/cpu.h"
 #include <string.h>
@@ -70,8 +70,6 @@ static void move(const struct shared_rows *rows, size_t from, size_t to)
             input->codes[to] = input->codes[from];
         else
             input->x[to] = input->x[from];
-        if (input->xi)
-            memcpy(input->xi + to * input->W, input->xi + from * input->W, input->W * sizeof(real));
     }
 }
 
@@ -89,14 +87,7 @@ size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *row
             move(rows, r, count);
             taken[slot] = ++count;
         }
-        rows->places[r] = taken[slot] - 1;
+        rows->places[r] = (int32_t)(taken[slot] - 1);
     }
     return count;
-}
-
-void cpu_shared_rows_spread(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows)
-{
-    for (size_t r = R; r-- > 0;)
-        if (places[r] != r)
-            memcpy(rows + r * W, rows + places[r] * W, W * sizeof *rows);
 }

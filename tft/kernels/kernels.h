@@ -180,19 +180,17 @@ struct column {
     const size_t *padding; /* (B): so many first steps become 0; NULL: none */
 };
 
-/* A variable's rows: reals or codes (the other is NULL), and its xi, or NULL where there is none. */
+/* A variable's rows: reals or codes (the other is NULL). */
 struct shared_input {
     real *x;        /* (R) */
     int32_t *codes; /* (R) */
-    real *xi;       /* (R, W) */
-    size_t W;
 };
 
 /* Rows to find equal ones among. */
 struct shared_rows {
     size_t R, V;
     const struct shared_input *inputs; /* (V), the host's */
-    size_t *places;                    /* (R) */
+    int32_t *places;                   /* (R): codes for rows_take */
     size_t *slots;                     /* (shared_rows_slots(R)) */
 };
 
@@ -251,10 +249,8 @@ struct kernels {
     void (*take_reals)(struct queue *queue, const struct column *column, const real *x, real *y);
     void (*take_codes)(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
     /* Bring the distinct rows to the front, in their order of first appearance; return how many (waits). places[r] says
-     * where row r went, never behind itself. Both NULL where a device computes each row. */
+     * where row r went, never behind itself. NULL where a device computes each row. */
     size_t (*shared_rows_gather)(struct queue *queue, const struct shared_rows *rows);
-    /* rows (R, W): from the ones in front back to all, in place. */
-    void (*shared_rows_spread)(struct queue *queue, const size_t *places, size_t R, size_t W, real *rows);
     /* y (R, W) = rows of a table (any, W); and table += rows of x, also where codes repeat, in their order. */
     void (*rows_take)(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
     void (*rows_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Block by block of steps: the input's product, then the steps, while its rows are near; backward, the steps, then the
- * products that give the gradients of W, U and x.
+ * products that give the gradients of W, U and x. Where rows of x are known to repeat, the input's product is made of
+ * those that differ.
  */
 #include "tft/layers/lstm.h"
 
@@ -23,16 +24,37 @@ static struct lstm_run run_of(const struct pass *pass, const struct lstm *lstm, 
                               .c = steps->c + before };
 }
 
+static void input_product(const struct pass *pass, const struct lstm *lstm, const real *x, size_t R, real *gates)
+{
+    linear_forward(pass, &lstm->input, x, R, gates);
+    if (lstm->recurrent.b != TFT_NONE)
+        kernel_rows_add(pass->queue, pass->p + lstm->recurrent.b, R, 4 * lstm->H, gates);
+}
+
+/* That of the rows that differ, behind the gates of a block of R rows; NULL: they are not known, or find no room. */
+static const real *distinct_product(const struct pass *pass, const struct lstm *lstm, const struct lstm_steps *steps,
+                                    size_t R)
+{
+    real *made = steps->gates + 4 * R * lstm->H;
+
+    if (!steps->count || steps->count > steps->S * pass->B - R)
+        return NULL;
+    input_product(pass, lstm, steps->distinct, steps->count, made);
+    return made;
+}
+
 void lstm_forward(const struct pass *pass, const struct lstm *lstm, struct lstm_steps steps)
 {
     size_t B = pass->B, block = block_rows(pass, steps.S * B) / B;
+    const real *made = distinct_product(pass, lstm, &steps, block * B);
 
     for (size_t at = 0; at < steps.S; at += block) {
         const struct lstm_run run = run_of(pass, lstm, &steps, at, block);
 
-        linear_forward(pass, &lstm->input, steps.x + at * B * lstm->H, run.S * B, run.gates);
-        if (lstm->recurrent.b != TFT_NONE)
-            kernel_rows_add(pass->queue, pass->p + lstm->recurrent.b, run.S * B, 4 * lstm->H, run.gates);
+        if (made)
+            kernel_rows_take(pass->queue, made, steps.places + at * B, run.S * B, 4 * lstm->H, run.gates);
+        else
+            input_product(pass, lstm, steps.x + at * B * lstm->H, run.S * B, run.gates);
         kernel_lstm(pass->queue, &run);
     }
 }

@@ -28,6 +28,9 @@ struct lstm_steps {
     const size_t *padding; /* (B): how many of a sample's first steps do not exist: they leave the state as it is,
                             * whatever x is there. NULL: all exist */
     const real *x;         /* (S B, H) */
+    size_t count;          /* forecasts alone: how many rows of x differ; 0: not known */
+    const real *distinct;  /* (count, H): those */
+    const int32_t *places; /* (S B): which of them each row of x is */
     real *gates;           /* (S B, 4 H): activated; backward turns them into their gradients */
     real *h, *c;           /* (B + S B, H): the first B rows are given, the others are written */
 };

@@ -7,7 +7,7 @@
  * last D: N is D, or T in the plain graph. Nothing reads the other steps, so the results are the same.
  *
  * For forecasts of one entity's windows the contexts are computed once, and so are the selections of equal rows (the
- * same hour in several windows).
+ * same hour in several windows) and the LSTMs' products with them.
  */
 #include "tft/model/network.h"
 
@@ -37,7 +37,7 @@ static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
             column.columns = is_static ? columns->static_reals : columns->reals;
             kernel_take_reals(pass->queue, &column, is_static ? batch->static_reals : batch->reals, w->x[i]);
         }
-        if (!variable->rank1)
+        if (!variable->rank1 && (is_static || !w->alike)) /* otherwise for the rows that differ, once they are known */
             embedding_forward(pass, &variable->embedding, w->x[i], w->codes[i], read * B, w->xi[i]);
     }
 }
@@ -89,21 +89,40 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
     }
 }
 
-/* One selection, of the rows from `row` on; where the samples are alike, of those that differ. */
-static void selection_forward(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn,
-                              struct vsn_state *state, size_t row, size_t R)
+/* The embeddings of the first `rows` rows from `row` on. */
+static void embed_rows(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn, size_t row, size_t rows)
+{
+    for (size_t j = 0; j < vsn->V; j++) {
+        size_t i = vsn->chosen[j];
+        const struct variable *variable = &w->model->variables[i];
+
+        if (!variable->rank1)
+            embedding_forward(pass, &variable->embedding, w->x[i] ? w->x[i] + row : NULL,
+                              w->codes[i] ? w->codes[i] + row : NULL, rows, w->xi[i] + row * variable->embedding.W);
+    }
+}
+
+/* One selection, of the rows from `row` on; where the samples are alike, of those that differ. How many those are; 0:
+ * the samples are not alike. */
+static size_t selection_forward(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn,
+                                struct vsn_state *state, size_t row, size_t R)
 {
     struct vsn_input inputs[TFT_VARIABLES_MAX];
-    const real *context = w->context[CONTEXT_SELECTION];
-    size_t H = vsn->H, rows = w->alike ? shared_rows_gather(w, vsn, row, R) : R;
+    struct vsn_rows from = { inputs, w->context[CONTEXT_SELECTION], row, R };
+    real *selected = w->selected + row * vsn->H, *distinct = w->phi + row * vsn->H;
     struct pass own = *pass;
 
-    if (w->alike)
-        own.B = 1;
     selection_inputs(w, vsn, row, inputs);
-    vsn_forward(&own, vsn, state, (struct vsn_rows){ inputs, context, row, rows }, w->selected + row * H, w->scratch);
-    if (w->alike)
-        kernel_shared_rows_spread(pass->queue, w->places + row, R, H, w->selected + row * H);
+    if (!w->alike) {
+        vsn_forward(pass, vsn, state, from, selected, w->scratch);
+        return 0;
+    }
+    own.B = 1;
+    from.R = shared_rows_gather(w, vsn, row, R);
+    embed_rows(w, &own, vsn, row, from.R);
+    vsn_forward(&own, vsn, state, from, distinct, w->scratch);
+    kernel_rows_take(pass->queue, distinct, w->places + row, R, vsn->H, selected);
+    return from.R;
 }
 
 static void selections_forward(struct tft_workspace *w, const struct pass *pass)
@@ -111,9 +130,9 @@ static void selections_forward(struct tft_workspace *w, const struct pass *pass)
     const struct tft_model *model = w->model;
     size_t past = model->config.E * pass->B, coming = model->config.D * pass->B;
 
-    selection_forward(w, pass, &model->history_selection, &w->history_selection, 0, past);
+    w->past = selection_forward(w, pass, &model->history_selection, &w->history_selection, 0, past);
     workspace_clock(w, TFT_PART_HISTORY);
-    selection_forward(w, pass, &model->future_selection, &w->future_selection, past, coming);
+    w->coming = selection_forward(w, pass, &model->future_selection, &w->future_selection, past, coming);
     workspace_clock(w, TFT_PART_FUTURE);
 }
 

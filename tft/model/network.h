@@ -100,10 +100,12 @@ struct tft_workspace {
     uint64_t version;    /* version of the parameters that the rounded ones come from (tft/model/model.h) */
     real *folded;        /* NULL in the plain graph */
     uint64_t folded_version;
-    size_t *places; /* (T B): for tft/model/shared_rows.c, as is slots; NULL in the plain graph */
-    size_t *slots;  /* (shared_rows_slots) */
-    int alike;      /* forecasts: the samples have the same static inputs, so what follows from them is made of the
-                             first one */
+    int32_t *places;     /* (T B): for tft/model/shared_rows.c, as is slots; NULL in the plain graph */
+    size_t *slots;       /* (shared_rows_slots) */
+    int alike;           /* forecasts: the samples have the same static inputs, so what follows from them is made of the
+                        first one, and selections of the rows that differ: */
+    size_t past, coming; /* how many differ in the history and in the future; 0: not alike. Until the LSTMs are done,
+                            phi holds what was selected for them */
     real *scratch;
     size_t *padding, *host_padding; /* (B) encoder steps that a sample lacks */
     int padded;                     /* whether one lacks any */
@@ -122,7 +124,15 @@ static inline const size_t *padding_of(const struct tft_workspace *workspace)
 static inline struct lstm_steps encoder_steps(struct tft_workspace *w)
 {
     return (struct lstm_steps){
-        .S = w->model->config.E, .padding = padding_of(w), .x = w->selected, .gates = w->gates, .h = w->h, .c = w->c
+        .S = w->model->config.E,
+        .padding = padding_of(w),
+        .x = w->selected,
+        .distinct = w->phi,
+        .places = w->places,
+        .count = w->past,
+        .gates = w->gates,
+        .h = w->h,
+        .c = w->c,
     };
 }
 
@@ -130,6 +140,9 @@ static inline struct lstm_steps decoder_steps(struct tft_workspace *w, size_t en
 {
     return (struct lstm_steps){ .S = w->model->config.D,
                                 .x = w->selected + encoder,
+                                .distinct = w->phi + encoder,
+                                .places = w->coming ? w->places + w->model->config.E * w->batch.B : NULL,
+                                .count = w->coming,
                                 .gates = w->gates + 4 * encoder,
                                 .h = w->h + encoder,
                                 .c = w->c + encoder };

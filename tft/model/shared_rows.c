@@ -31,13 +31,9 @@ size_t shared_rows_gather(struct tft_workspace *w, const struct vsn *vsn, size_t
 
     for (size_t j = 0; j < vsn->V; j++) {
         size_t i = vsn->chosen[j];
-        const struct variable *variable = &w->model->variables[i];
-        size_t W = variable->embedding.W;
 
         inputs[j] = (struct shared_input){ .x = w->x[i] ? w->x[i] + row : NULL,
-                                           .codes = w->codes[i] ? w->codes[i] + row : NULL,
-                                           .xi = variable->rank1 ? NULL : w->xi[i] + row * W,
-                                           .W = W };
+                                           .codes = w->codes[i] ? w->codes[i] + row : NULL };
     }
     return kernel_shared_rows_gather(w->queue, &rows);
 }

@@ -15,7 +15,7 @@ static void copy_row(const struct tft_workspace *w, const real *weights, size_t 
 static void copy_selection(const struct tft_workspace *w, const struct vsn *vsn, const struct vsn_state *state,
                            size_t row, size_t steps, real *to)
 {
-    size_t B = w->batch.B, V = vsn->V, place;
+    size_t B = w->batch.B, V = vsn->V;
 
     if (to && !vsn->single && !w->alike) {
         kernel_swap(w->queue, state->weights, steps, B, V, w->scratch);
@@ -25,13 +25,14 @@ static void copy_selection(const struct tft_workspace *w, const struct vsn *vsn,
     for (size_t b = 0; to && b < B; b++)
         for (size_t t = 0; t < steps; t++) {
             real *weights = to + (b * steps + t) * V;
+            int32_t place;
 
             if (vsn->single) {
                 weights[0] = 1;
                 continue;
             }
             kernel_to_host(w->queue, w->places + row + t * B + b, sizeof place, &place);
-            copy_row(w, state->weights, place, V, weights);
+            copy_row(w, state->weights, (size_t)place, V, weights);
         }
 }
 

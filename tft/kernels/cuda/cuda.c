@@ -150,7 +150,6 @@ static const struct kernels table = {
     .take_reals = cuda_take_reals,
     .take_codes = cuda_take_codes,
     .shared_rows_gather = NULL,
-    .shared_rows_spread = NULL,
     .rows_take = cuda_rows_take,
     .rows_put = cuda_rows_put,
     .sparse_put = cuda_sparse_put,
