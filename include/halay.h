@@ -34,6 +34,14 @@
  * as they would wait for their own return: halay_wait for what has not ended, the blocking forms, changes of process
  * sets, the calls of halay_elastic.h; and halay_fini does nothing.
  *
+ * Devices. Data may lie on a CUDA device. The first use of one loads libhalay-cuda.so (struct halay_tensor_info,
+ * halay_alloc_device); programs that use none need neither CUDA nor that file. Such a submission goes through pinned
+ * memory of the host that the engine keeps for it: as much as the data, for each that is in flight at a time. It can
+ * follow what the program has given to a stream, and a stream can follow it (halay_wait_stream); no stream of the
+ * program's is ever waited for by a thread of the engine's. All devices of this process can be used, by a number as
+ * cudaGetDevice has it; the data of one submission are on one of them. Groups (halay_coll.h) take the host's memory
+ * only.
+ *
  * Fork. A child of fork has no context: calls on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_fini
  * and the halay_*_free do nothing, and the parent goes on undisturbed.
  */
@@ -256,6 +264,18 @@ HALAY_API void halay_process_set_ranks(const struct halay_process_set *set, int 
 HALAY_API enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
 HALAY_API void halay_free(struct halay_context *ctx, void *ptr); /* nothing in flight uses it; NULL is allowed */
 
+enum { HALAY_DEVICE_CURRENT = -1 };
+
+/*
+ * The same on a device: by its number, or the calling thread's current one (HALAY_DEVICE_CURRENT). Contents undefined.
+ * Freed by halay_free, which may wait until the device has nothing to do, or by halay_fini; halay_memory_retain does
+ * not know it. May block while the device's library starts. Data may as well lie in memory that the program has of
+ * CUDA. Errors: HALAY_ERR_UNSUPPORTED (there is no libhalay-cuda.so, or no device that can be used; the text says
+ * which), HALAY_ERR_NO_MEMORY (the text says how much there is), HALAY_ERR_ARGUMENT (no such device), HALAY_ERR_VERSION
+ * (the file belongs to another release), HALAY_ERR_SYSTEM.
+ */
+HALAY_API enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size_t bytes, void **ptr);
+
 struct halay_memory; /* references to memory of halay_alloc */
 
 /*
@@ -292,6 +312,14 @@ enum { HALAY_DIMENSIONS_MAX = 8, HALAY_NAME_MAX = 255, HALAY_ANY_RANK = -1 };
 
 /* What f32 travels as. */
 enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 };
+
+/*
+ * Where in and out are. HALAY_MEMORY_ANY: in the host's memory; once the context has used a device, wherever the
+ * pointers say, so that the calls with plain arguments take them, too. HALAY_MEMORY_DEVICE: in and out or one of them
+ * on a device; the context uses it if it did not before. A pointer of a device in a context that has used none is a
+ * fault of the program's, which ends by a signal.
+ */
+enum halay_memory_kind { HALAY_MEMORY_ANY = 0, HALAY_MEMORY_DEVICE = 1 };
 
 /* A tensor of a group, in an array of them: halay_tensor_info.member_bytes says how large each is, so that a member of
  * this struct that a later version adds counts as zero. */
@@ -407,6 +435,22 @@ struct halay_tensor_info {
      * they meet by. */
     int peer;
     int64_t tag;
+    /* Ranks may differ in this, and in may be where out is not. Memory of the request's own, for a result without room
+     * at out, is the host's. Errors of a submission, and of halay_register: as of halay_alloc_device, and
+     * HALAY_ERR_ARGUMENT: in and out, or the members of a group, are on several devices, or on none although it was
+     * said. If a device fails later, the context does. */
+    enum halay_memory_kind memory;
+    /*
+     * What the submission follows: what a stream (cudaStream_t) has been given before the call, and an event
+     * (cudaEvent_t) as it was recorded last before the call. NULL: nothing; then data on a device must be there, and
+     * out be free, at the call. Of a registered tensor they are used at each submission, which notes them as they are
+     * then and returns at once. A stream is one of the device where the data are; of the host's memory, of the calling
+     * thread's current one. CUDA's stream 0 is cudaStreamLegacy here. With HALAY_MEMORY_ANY, too, they use the device.
+     * Until its data have come from the device a submission has not been made for the other ranks, and cannot end:
+     * halay_cancel and timeout_ms work from then on. What is submitted later may overtake it, but for sends and
+     * receives, a join, changes of process sets, and under HALAY_DETERMINISTIC.
+     */
+    void *after_stream, *after_event;
 };
 
 /* Rows of the part that a rank gets of a reduce-scatter or scatter: rows / size, the first rows % size ranks one more.
@@ -527,6 +571,16 @@ HALAY_API enum halay_status halay_wait_all(struct halay_request *const *requests
  */
 HALAY_API enum halay_status halay_wait_any(struct halay_request *const *requests, size_t count, int timeout_ms,
                                            size_t *index);
+
+/*
+ * Let a stream (cudaStream_t, of any device) follow a request: what it is given from now on sees the result. Blocks
+ * until the result is on its way to the device, at most timeout_ms (0: looks, negative: forever), not until it is
+ * there: the engine's collective must have ended, the copy need not. out may be used by that stream from then on; other
+ * streams, and the host, wait for the end (halay_wait). HALAY_OK; of a request that has ended with an error its status;
+ * otherwise as halay_wait. Of data that are the host's the same as halay_wait. The request itself ends when the result
+ * is there, and can be freed before. Its name may be submitted again from now on, if that follows the stream.
+ */
+HALAY_API enum halay_status halay_wait_stream(struct halay_request *request, int timeout_ms, void *stream);
 
 /*
  * A descriptor for the program's event loop (poll, epoll, asyncio), the same at each call: it is readable when requests

@@ -160,6 +160,11 @@ static void print_item(const char *name, int is_built, const char *remark)
 #else
 #define BUILT_UCX 0
 #endif
+#ifdef HALAY_HAVE_CUDART
+#define BUILT_CUDA 1
+#else
+#define BUILT_CUDA 0
+#endif
 #ifdef HALAY_HAVE_HWLOC
 #define BUILT_HWLOC 1
 #else
@@ -199,6 +204,8 @@ static void print_build(void)
     print_module("mpi", BUILT_MPI);
     print_module("mpi-mpich", BUILT_MPICH);
     print_module("ucx", BUILT_UCX);
+    printf("memory of devices:\n");
+    print_module("cuda", BUILT_CUDA);
     printf("machine:\n");
     print_item("hwloc", BUILT_HWLOC, BUILT_HWLOC ? "" : "the operating system's own answers instead");
     printf("trainer:\n");

@@ -55,3 +55,34 @@ rm -f conftest.cc conftest.s])
 halay_emulates_cuda=$halay_cv_emulates_cuda
 AM_CONDITIONAL([EMULATES_CUDA], [test "x$halay_emulates_cuda" = xyes])
 ])
+
+dnl HALAY_FIND_CUDART: whether the module for devices (libhalay-cuda.so) can be built: CUDA's runtime, header and
+dnl library, beside $NVCC or where the compiler looks. The static library comes first: the module then needs only the
+dnl driver, whatever CUDA a program brings. Sets CUDART_CFLAGS, CUDART_LIBS, halay_cudart and the conditional
+dnl HAVE_CUDART.
+AC_DEFUN([HALAY_FIND_CUDART], [
+halay_cudart=no
+AS_IF([test "x$with_cuda" = xyes], [
+    halay_cuda_root=`readlink -f "$NVCC"`
+    halay_cuda_root=`dirname "$halay_cuda_root"`
+    halay_cuda_root=`dirname "$halay_cuda_root"`
+    AS_IF([test -f "$halay_cuda_root/include/cuda_runtime_api.h"], [CUDART_CFLAGS="-isystem $halay_cuda_root/include"])
+    halay_saved_cppflags=$CPPFLAGS halay_saved_libs=$LIBS
+    AC_MSG_CHECKING([for CUDA's runtime (cuda_runtime_api.h, cudaGetDeviceCount)])
+    for halay_cuda_lib in "$halay_cuda_root/lib64" "$halay_cuda_root/lib" \
+        "$halay_cuda_root/targets/x86_64-linux/lib" ""; do
+        for halay_cudart_name in -l:libcudart_static.a -lcudart; do
+            AS_IF([test "x$halay_cudart" = xno], [
+                CUDART_LIBS="${halay_cuda_lib:+-L$halay_cuda_lib} $halay_cudart_name -ldl -lrt -lpthread"
+                CPPFLAGS="$halay_saved_cppflags $CUDART_CFLAGS" LIBS="$CUDART_LIBS $halay_saved_libs"
+                AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cuda_runtime_api.h>]],
+                    [[int n; return cudaGetDeviceCount(&n);]])], [halay_cudart=yes])])
+        done
+    done
+    AC_MSG_RESULT([$halay_cudart])
+    CPPFLAGS=$halay_saved_cppflags LIBS=$halay_saved_libs])
+AM_CONDITIONAL([HAVE_CUDART], [test "x$halay_cudart" = xyes])
+AS_IF([test "x$halay_cudart" = xyes], [AC_DEFINE([HALAY_HAVE_CUDART], [1], [there is a module for CUDA devices])])
+AC_SUBST([CUDART_CFLAGS])
+AC_SUBST([CUDART_LIBS])
+])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Modules: what halay can do without, in shared objects of their own (libhalay-mpi.so, libhalay-ucx.so).
+ * Modules: what halay can do without, in shared objects of their own (libhalay-mpi.so, libhalay-ucx.so,
+ * libhalay-cuda.so).
  *
  * A module is loaded when it is first needed, so that one installation serves machines with and without its library. It
  * exports one symbol, the constant `halay_module`; it links neither libhalay nor anything of it: what it needs of the
@@ -15,11 +16,12 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/machine/topology.h"
+#include "collectives/transport/device_ops.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 
-/* Goes up whenever one of the structs here, in transport.h, boot.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 7 };
+/* Goes up whenever one of the structs here, in transport.h, boot.h, device_ops.h or config.h changes. */
+enum { HALAY_MODULE_ABI = 8 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */
@@ -56,7 +58,7 @@ struct halay_host {
 struct halay_module_api {
     unsigned abi;        /* HALAY_MODULE_ABI */
     const char *version; /* HALAY_VERSION */
-    const char *name;    /* "mpi", "ucx" */
+    const char *name;    /* "mpi", "ucx", "cuda" */
 
     /* The module's transport between all ranks of boot; every rank calls it, and it may exchange addresses through boot
      * (which is borrowed until close if the transport says so in its own header, else for this call). Every rank makes
@@ -72,6 +74,9 @@ struct halay_module_api {
      * only. */
     enum halay_status (*boot_create_from)(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
                                           struct halay_boot **out);
+
+    /* The devices whose memory it knows; NULL if it knows none. */
+    const struct halay_device_ops *devices;
 };
 
 /* A module defines it; the library finds it by dlsym. */

@@ -14,8 +14,10 @@
 #include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
+#include "fusion/rank/devices.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
+#include "fusion/rank/staging.h"
 #include "halay_elastic.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -153,6 +155,8 @@ void halay_fini(struct halay_context *ctx)
     halay_names_free_all(&ctx->points);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
+    halay_staging_free_all(ctx);
+    halay_devices_close(&ctx->devices);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);
     halay_memories_leave(ctx);

@@ -15,6 +15,7 @@
 #include "base/error_text.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/wait.h"
+#include "fusion/rank/devices.h"
 #include "fusion/state/context.h"
 #include "halay_elastic.h"
 #include <stdlib.h>
@@ -49,6 +50,16 @@ enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **pt
     if (halay_elastic_is_on(ctx))
         return halay_returns(halay_elastic_alloc(ctx, bytes, ptr));
     return halay_group_alloc(ctx->all.group, bytes, ptr);
+}
+
+enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size_t bytes, void **ptr)
+{
+    if (!ctx || !ptr)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_alloc_device: no %s",
+                             ctx ? "place for the pointer" : "context");
+    if (halay_is_child(ctx))
+        return halay_refuse_child();
+    return halay_returns(halay_devices_alloc(ctx, device, bytes, ptr));
 }
 
 static void block_free(struct halay_context *ctx, void *ptr)
@@ -161,7 +172,7 @@ void halay_memories_leave(struct halay_context *ctx)
 
 void halay_free(struct halay_context *ctx, void *ptr)
 {
-    if (!ctx || !ptr || halay_is_child(ctx))
+    if (!ctx || !ptr || halay_is_child(ctx) || halay_devices_free(ctx, ptr))
         return;
     struct halay_memories *all = memories_of(ctx, 0);
     int is_held = 0;

@@ -18,13 +18,16 @@
 #include "fusion/observe/placement.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
+#include "fusion/rank/devices.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/fail.h"
+#include "fusion/rank/hold.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/negotiate.h"
 #include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
+#include "fusion/rank/staging.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,6 +81,7 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
+    ctx->driven.execution.landing_last = &ctx->driven.execution.landing;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
     ctx->driven.negotiation.left = calloc((size_t)ctx->size, 1);
@@ -131,6 +135,7 @@ err_free_left:
 
 void halay_context_destroy(struct halay_context *ctx)
 {
+    halay_devices_fini(&ctx->devices);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
         close(ctx->completion_fd);
@@ -149,6 +154,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     ctx->is_parent = halay_fork_mark();
     ctx->completion_fd = -1;
     halay_driver_init(ctx);
+    halay_devices_init(&ctx->devices);
     pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
     halay_process_set_init(&ctx->points, ctx, world->size, world->rank);
@@ -186,6 +192,7 @@ static void end_rest(struct halay_context *ctx)
     if (in_flight)
         halay_engine_fail(ctx, HALAY_ERR_CLOSED, ctx->rank, "rank %d has left with %zu tensors in flight", ctx->rank,
                           in_flight);
+    halay_requests_land(ctx, 1);
     halay_requests_deliver(ctx);
 }
 
@@ -202,6 +209,8 @@ void halay_context_close(struct halay_context *ctx)
     halay_recorder_close(ctx);
     halay_points_abandon(ctx);
     halay_buckets_abandon(ctx);
+    halay_staging_close(ctx);
+    halay_hold_fini(ctx);
     halay_count(&ctx->observers.tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
     halay_messenger_destroy(ctx->driven.negotiation.messenger);
     halay_buckets_free_all(ctx);

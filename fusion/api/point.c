@@ -31,7 +31,10 @@ static struct halay_tensor_info describe(const struct halay_tensor_info *info, c
                                        .set = info->set,
                                        .timeout_ms = info->timeout_ms,
                                        .peer = info->peer,
-                                       .tag = info->tag };
+                                       .tag = info->tag,
+                                       .memory = info->memory,
+                                       .after_stream = info->after_stream,
+                                       .after_event = info->after_event };
 
     memcpy(point.shape, info->shape, sizeof point.shape);
     return point;

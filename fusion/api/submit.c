@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/place.h"
 #include "fusion/api/point.h"
 #include "fusion/api/wait.h"
 #include "fusion/observe/recorder.h"
@@ -19,20 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A submission, made from a registered tensor or from the caller's description. */
-struct submission {
-    const struct halay_signature *signature;
-    const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
-    size_t count, bytes;
-    const void *in;
-    void *out;
-    size_t out_bytes;
-    halay_callback callback;
-    void *arg;
-    int timeout_ms;
-    struct halay_meeting meeting; /* of a send or receive */
-};
-
 /* HALAY_OK if submissions are taken. */
 static enum halay_status check_open_locked(const struct halay_context *ctx)
 {
@@ -43,7 +30,7 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
 
 /* What goes with the signature. */
 static enum halay_status say_words(const struct halay_process_set *set, const struct halay_tensor *tensor,
-                                   const struct submission *s, struct halay_words *words)
+                                   const struct halay_submission *s, struct halay_words *words)
 {
     size_t says = halay_signature_said_count(s->signature, set->size);
 
@@ -56,7 +43,7 @@ static enum halay_status say_words(const struct halay_process_set *set, const st
 }
 
 /* A group's tensors. */
-static enum halay_status take_buffers(const struct halay_tensor *tensor, const struct submission *s,
+static enum halay_status take_buffers(const struct halay_tensor *tensor, const struct halay_submission *s,
                                       struct halay_request *request)
 {
     size_t members = s->signature->members;
@@ -76,7 +63,7 @@ static enum halay_status take_buffers(const struct halay_tensor *tensor, const s
 }
 
 /* Can it be submitted now? *why: the text of the error, if there is one. */
-static enum halay_status check_entry_locked(const struct halay_entry *entry, const struct submission *s,
+static enum halay_status check_entry_locked(const struct halay_entry *entry, const struct halay_submission *s,
                                             const char **why)
 {
     int is_change = s->signature->collective == HALAY_CHANGE_SETS;
@@ -96,7 +83,7 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, con
 }
 
 static enum halay_status fill_locked(struct halay_request *request, struct halay_entry *entry,
-                                     const struct submission *s)
+                                     const struct halay_submission *s)
 {
     const struct halay_tensor *tensor = entry->tensor;
 
@@ -108,7 +95,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->count = s->count;
     request->bytes = s->bytes;
     request->in = s->in;
-    request->out = s->out;
+    request->out = request->program_out = s->out;
     request->out_bytes = s->out_bytes;
     request->callback = s->callback;
     request->arg = s->arg;
@@ -117,12 +104,14 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->order = tensor ? tensor->order : 0;
     request->static_bucket = tensor ? tensor->static_bucket : NULL;
     request->meeting = s->meeting;
+    if (s->staging)
+        halay_staging_apply(s->staging, request);
     return HALAY_OK;
 }
 
 /* A request that is in flight for its name, but not yet for the driver. *why: the error, if there is a text for it. */
 static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_entry *entry,
-                                        const struct submission *s, const char **why)
+                                        const struct halay_submission *s, const char **why)
 {
     enum halay_status status = check_entry_locked(entry, s, why);
 
@@ -173,8 +162,8 @@ static void count_submitted_locked(struct halay_context *ctx, size_t count)
 }
 
 /* *why: the error, if there is a text for it. */
-static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry, const struct submission *s,
-                                       struct halay_request **out, const char **why)
+static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry,
+                                       const struct halay_submission *s, struct halay_request **out, const char **why)
 {
     enum halay_status status = halay_queue_reserve_locked(&ctx->queue, 1);
 
@@ -187,18 +176,27 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     return HALAY_OK;
 }
 
-static struct submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
+static struct halay_submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
 {
-    return (struct submission){ .signature = &tensor->signature,
-                                .count = tensor->count,
-                                .bytes = tensor->bytes,
-                                .in = tensor->in,
-                                .out = tensor->out,
-                                .out_bytes = tensor->out_bytes,
-                                .callback = callback,
-                                .arg = arg,
-                                .timeout_ms = tensor->timeout_ms,
-                                .meeting = tensor->meeting };
+    return (struct halay_submission){ .signature = &tensor->signature,
+                                      .count = tensor->count,
+                                      .bytes = tensor->bytes,
+                                      .in = tensor->in,
+                                      .out = tensor->out,
+                                      .out_bytes = tensor->out_bytes,
+                                      .callback = callback,
+                                      .arg = arg,
+                                      .timeout_ms = tensor->timeout_ms,
+                                      .meeting = tensor->meeting,
+                                      .placing = tensor->placing };
+}
+
+/* It was not submitted. lock held; unlocks. */
+static void give_up_unlock(struct halay_context *ctx, struct halay_staging *staging)
+{
+    if (staging)
+        halay_staging_put_locked(staging);
+    pthread_mutex_unlock(&ctx->lock);
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
@@ -210,25 +208,60 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     struct halay_context *ctx = tensor->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    struct submission s = submission_of(tensor, callback, arg);
+    struct halay_submission s = submission_of(tensor, callback, arg);
     const char *why = NULL;
+    enum halay_status status = halay_place(ctx, tensor->entry->node.name, tensor->buffers, &s);
+    if (status != HALAY_OK)
+        return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
-    enum halay_status status = check_open_locked(ctx);
+    status = check_open_locked(ctx);
     if (status == HALAY_OK)
         status = submit_locked(ctx, tensor->entry, &s, request, &why);
     if (status == HALAY_OK)
         halay_driver_submitted_unlock(ctx, tensor->entry, tensor->bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     else
-        pthread_mutex_unlock(&ctx->lock);
+        give_up_unlock(ctx, s.staging);
     if (why)
         halay_info_say_fault(ctx, tensor->entry->set, tensor->entry->node.name, why);
     return halay_returns(status);
 }
 
-/* All or none. *fault: the one that is refused. */
+/* What each of several needs to reach its data; *all is NULL where none needs anything. All or none. */
+static enum halay_status place_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count,
+                                    struct halay_staging ***all)
+{
+    enum halay_status status = HALAY_OK;
+    int is_wanted = 0;
+    size_t done = 0;
+
+    *all = NULL;
+    for (size_t i = 0; i < count; i++)
+        is_wanted |= halay_staging_is_wanted(ctx, &tensors[i]->placing);
+    if (!is_wanted)
+        return HALAY_OK;
+    struct halay_staging **stagings = calloc(count, sizeof *stagings);
+    if (!stagings)
+        return HALAY_ERR_NO_MEMORY;
+    for (; done < count && status == HALAY_OK; done++) {
+        struct halay_submission s = submission_of(tensors[done], NULL, NULL);
+        status = halay_place(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
+        stagings[done] = s.staging;
+    }
+    if (status == HALAY_OK) {
+        *all = stagings;
+        return HALAY_OK;
+    }
+    for (size_t i = 0; i < done; i++)
+        halay_staging_put(ctx, stagings[i]);
+    free(stagings);
+    return status;
+}
+
+/* All or none. *fault: the one that is refused. stagings, NULL if there are none, loses what has become a request's. */
 static enum halay_status prepare_many_locked(struct halay_context *ctx, struct halay_tensor *const *tensors,
                                              size_t count, halay_callback callback, void *arg,
-                                             const struct halay_tensor **fault, const char **why)
+                                             struct halay_staging **stagings, const struct halay_tensor **fault,
+                                             const char **why)
 {
     enum halay_status status = check_open_locked(ctx);
     size_t done = 0;
@@ -236,9 +269,12 @@ static enum halay_status prepare_many_locked(struct halay_context *ctx, struct h
     if (status == HALAY_OK)
         status = halay_queue_reserve_locked(&ctx->queue, count);
     for (; done < count && status == HALAY_OK; done++) {
-        struct submission s = submission_of(tensors[done], callback, arg);
+        struct halay_submission s = submission_of(tensors[done], callback, arg);
+        s.staging = stagings ? stagings[done] : NULL;
         *fault = tensors[done];
         status = prepare_locked(ctx, tensors[done]->entry, &s, why);
+        if (stagings && status == HALAY_OK)
+            stagings[done] = NULL;
     }
     if (status == HALAY_OK || !done)
         return status;
@@ -251,6 +287,7 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
                                     void *arg, struct halay_request **requests)
 {
     const struct halay_tensor *fault = NULL;
+    struct halay_staging **stagings;
     const char *why = NULL;
     size_t bytes = 0;
 
@@ -266,8 +303,11 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     struct halay_context *ctx = tensors[0]->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
+    enum halay_status status = place_many(ctx, tensors, count, &stagings);
+    if (status != HALAY_OK)
+        return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
-    enum halay_status status = prepare_many_locked(ctx, tensors, count, callback, arg, &fault, &why);
+    status = prepare_many_locked(ctx, tensors, count, callback, arg, stagings, &fault, &why);
     if (status == HALAY_OK) {
         for (size_t i = 0; i < count; i++) {
             commit_locked(ctx, tensors[i]->entry, requests ? &requests[i] : NULL);
@@ -277,8 +317,12 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
         halay_driver_submitted_unlock(ctx, tensors[count - 1]->entry, bytes,
                                       callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     } else {
+        for (size_t i = 0; stagings && i < count; i++)
+            if (stagings[i])
+                halay_staging_put_locked(stagings[i]);
         pthread_mutex_unlock(&ctx->lock);
     }
+    free(stagings);
     if (why)
         halay_info_say_fault(ctx, fault->entry->set, fault->entry->node.name, why);
     return halay_returns(status);
@@ -290,6 +334,35 @@ static const char *refusal_locked(const struct halay_entry *entry, const struct 
     return entry->tensor && !halay_signature_equal(&entry->tensor->signature, signature)
                ? "it is registered with another operation, type, shape, reduction or root"
                : NULL;
+}
+
+/* From a description that has been checked. *why: the error, if there is a text for it. */
+static enum halay_status submit_checked(struct halay_context *ctx, struct halay_process_set *names,
+                                        struct halay_submission *s, size_t length, enum halay_attendance attendance,
+                                        struct halay_request **request, const char **why)
+{
+    uint64_t hash = halay_table_hash(s->info->name, length);
+    struct halay_entry *entry = NULL;
+
+    enum halay_status status = halay_place(ctx, s->info->name, NULL, s);
+    if (status != HALAY_OK)
+        return status;
+    pthread_mutex_lock(&ctx->lock);
+    status = check_open_locked(ctx);
+    if (status == HALAY_OK && !(entry = halay_entry_get_locked(names, s->info->name, length, hash)))
+        status = HALAY_ERR_NO_MEMORY;
+    if (status == HALAY_OK && (*why = refusal_locked(entry, s->signature)))
+        status = HALAY_ERR_ARGUMENT;
+    if (status == HALAY_OK) {
+        status = submit_locked(ctx, entry, s, request, why);
+        if (status != HALAY_OK)
+            halay_entry_release_locked(entry);
+    }
+    if (status == HALAY_OK)
+        halay_driver_submitted_unlock(ctx, entry, s->bytes, attendance);
+    else
+        give_up_unlock(ctx, s->staging);
+    return status;
 }
 
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
@@ -314,28 +387,19 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return halay_returns(status);
-    uint64_t hash = halay_table_hash(info->name, length);
-    size_t bytes = halay_info_bytes(info, count), out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, bytes);
-    struct submission s = { &signature,   info,      count,    bytes, halay_info_input(info),
-                            info->out,    out_bytes, callback, arg,   info->timeout_ms,
-                            point.meeting };
-
-    pthread_mutex_lock(&ctx->lock);
-    struct halay_entry *entry = NULL;
-    status = check_open_locked(ctx);
-    if (status == HALAY_OK && !(entry = halay_entry_get_locked(point.names, info->name, length, hash)))
-        status = HALAY_ERR_NO_MEMORY;
-    if (status == HALAY_OK && (why = refusal_locked(entry, &signature)))
-        status = HALAY_ERR_ARGUMENT;
-    if (status == HALAY_OK) {
-        status = submit_locked(ctx, entry, &s, request, &why);
-        if (status != HALAY_OK)
-            halay_entry_release_locked(entry);
-    }
-    if (status == HALAY_OK)
-        halay_driver_submitted_unlock(ctx, entry, bytes, attendance);
-    else
-        pthread_mutex_unlock(&ctx->lock);
+    struct halay_submission s = { .signature = &signature,
+                                  .info = info,
+                                  .count = count,
+                                  .bytes = halay_info_bytes(info, count),
+                                  .in = halay_info_input(info),
+                                  .out = info->out,
+                                  .callback = callback,
+                                  .arg = arg,
+                                  .timeout_ms = info->timeout_ms,
+                                  .meeting = point.meeting,
+                                  .placing = halay_info_placing(info) };
+    s.out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, s.bytes);
+    status = submit_checked(ctx, point.names, &s, length, attendance, request, &why);
     if (why && info->collective == HALAY_CHANGE_SETS)
         halay_error(ctx->log, "process sets: %s", why);
     else if (why)

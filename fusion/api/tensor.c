@@ -6,8 +6,10 @@
 #include "fusion/api/tensor.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/place.h"
 #include "fusion/api/point.h"
 #include "fusion/api/wait.h"
+#include "fusion/rank/devices.h"
 #include "fusion/rank/names.h"
 #include "fusion/rank/static_bucket.h"
 #include "fusion/rank/tensor.h"
@@ -29,6 +31,7 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .out = info->out,
                                      .out_bytes = halay_room_at_out(set, info, bytes),
                                      .timeout_ms = info->timeout_ms,
+                                     .placing = halay_info_placing(info),
                                      .meeting = *meeting };
     if (halay_words_resize(&tensor->words, halay_signature_said_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
@@ -103,6 +106,8 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
         status = halay_info_check(ctx, trimmed, &signature, &count, &length);
     }
     if (status != HALAY_OK)
+        return halay_returns(status);
+    if (trimmed->memory == HALAY_MEMORY_DEVICE && (status = halay_devices_open(ctx)) != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor || tensor_describe(ctx, trimmed, &signature, count, &point.meeting, tensor) != HALAY_OK) {

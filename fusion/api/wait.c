@@ -6,8 +6,10 @@
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/rank/devices.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/requests.h"
+#include "fusion/state/staging.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -124,6 +126,15 @@ static enum halay_status set_awaited(struct awaited *a, struct halay_request *co
     return a->ctx && halay_is_child(a->ctx) ? halay_refuse_child() : HALAY_OK;
 }
 
+/* Of one request. */
+static int is_launched(void *arg)
+{
+    const struct awaited *a = arg;
+
+    return atomic_load_explicit(&a->requests[0]->is_launched, memory_order_acquire) ||
+           status_of(a->requests[0]) != HALAY_IN_PROGRESS;
+}
+
 static int have_all_ended(void *arg)
 {
     struct awaited *a = arg;
@@ -185,6 +196,37 @@ static enum halay_status first_error(const struct awaited *a)
         if (a->requests[i] && status_of(a->requests[i]) != HALAY_OK)
             return say_status(a->requests[i]);
     return HALAY_OK;
+}
+
+/* What the stream is given from now on comes after the request's result, if that is for a device. */
+static enum halay_status join_stream(struct halay_request *request, void *stream)
+{
+    const struct halay_context *ctx = request->ctx;
+
+    if (!atomic_load_explicit(&request->is_launched, memory_order_acquire))
+        return say_status(request);
+    return halay_returns(halay_devices_ops(ctx)->stream_wait(&ctx->devices.host, stream, request->staging->moved));
+}
+
+enum halay_status halay_wait_stream(struct halay_request *request, int timeout_ms, void *stream)
+{
+    struct awaited a;
+
+    if (!request)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_wait_stream: no request");
+    enum halay_status status = set_awaited(&a, &request, 1, "halay_wait_stream");
+    if (status != HALAY_OK)
+        return status;
+    halay_call_begin(a.ctx);
+    a.done = is_launched;
+    int is_over = is_launched(&a);
+    note_waiter(a.ctx, is_over);
+    if (!is_over)
+        status = wait_until(&a, request, timeout_ms, "halay_wait_stream");
+    if (status == HALAY_OK)
+        status = join_stream(request, stream);
+    halay_call_end(a.ctx);
+    return status;
 }
 
 static enum halay_status wait_all(struct halay_request *const *requests, size_t count, int timeout_ms, const char *what)

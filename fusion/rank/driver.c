@@ -48,6 +48,7 @@
 #include "base/error_text.h"
 #include "base/sync.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/rank/hold.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/points.h"
 #include "fusion/rank/step.h"
@@ -77,13 +78,15 @@ static int64_t park_us(const struct halay_context *ctx)
 }
 
 /* Is something under way whose progress ends no sleep? No bell rings when a message has been taken, which is what the
- * making of a process set's group waits for. */
+ * making of a process set's group waits for, nor when a device has made a copy. */
 static int must_poll(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    return ctx->driven.execution.making || ((ctx->driven.execution.running_count || halay_points_are_busy(ctx)) &&
-                                            world->data != ctx->control && (!world->data_rings || world->node));
+    if (ctx->driven.execution.making || ctx->driven.execution.landing || !halay_hold_is_empty(ctx))
+        return 1;
+    return (ctx->driven.execution.running_count || halay_points_are_busy(ctx)) && world->data != ctx->control &&
+           (!world->data_rings || world->node);
 }
 
 /* The engine has failed, and not all peers have heard why. */

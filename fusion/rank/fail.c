@@ -15,6 +15,7 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
+#include "fusion/rank/hold.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/points.h"
 #include "fusion/rank/requests.h"
@@ -40,6 +41,7 @@ static void end_requests_locked(struct halay_process_set *set)
 /* All requests in flight end; what they had queued for the driver is dropped. */
 static void end_all(struct halay_context *ctx)
 {
+    halay_hold_drop(ctx);
     pthread_mutex_lock(&ctx->lock);
     size_t kept = 0;
     for (size_t i = 0; i < ctx->queue.submitted.count; i++) {

@@ -2,6 +2,7 @@
  *
  * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
  *
+ *     submitted -> hold.c, if its data are on a device
  *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
  *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
@@ -15,6 +16,7 @@
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
 #include "fusion/rank/fail.h"
+#include "fusion/rank/hold.h"
 #include "fusion/rank/ids.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/points.h"
@@ -134,7 +136,59 @@ static void tell_unregistered(struct halay_context *ctx, struct halay_static_buc
     pthread_mutex_unlock(&ctx->lock);
 }
 
-size_t halay_negotiate_submitted(struct halay_context *ctx)
+static void fail_device(struct halay_context *ctx, enum halay_status status)
+{
+    halay_engine_fail(ctx, status, ctx->rank, "data on a device cannot be reached on rank %d: %s", ctx->rank,
+                      halay_status_string(status));
+}
+
+/* What the program's threads have said. */
+static void take_event(struct halay_context *ctx, const struct halay_event *e)
+{
+    int is_open = ctx->status == HALAY_OK;
+
+    if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
+        tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
+    else if (e->kind == HALAY_EVENT_CANCELED)
+        take_cancel(ctx, e->request, is_open);
+    else if (e->kind == HALAY_EVENT_HELD && is_open)
+        halay_tell(&ctx->all, &(struct halay_item){
+                                  .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
+    else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
+        tell_unregistered(ctx, e->static_bucket, e->member);
+    else if (e->kind == HALAY_EVENT_WAITED && is_open)
+        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
+}
+
+/* Those that wait for data of a device, or for one of them. */
+static void take_or_hold(struct halay_context *ctx, const struct halay_event *e)
+{
+    int is_held = 0;
+    enum halay_status status = ctx->status == HALAY_OK ? halay_hold_event(ctx, e, &is_held) : HALAY_OK;
+
+    if (status != HALAY_OK)
+        fail_device(ctx, status);
+    if (!is_held)
+        take_event(ctx, e);
+}
+
+/* Those that need not wait any longer. */
+static size_t take_released(struct halay_context *ctx)
+{
+    const struct halay_event *events;
+    size_t count = 0;
+
+    if (halay_hold_is_empty(ctx))
+        return 0;
+    enum halay_status status = halay_hold_release(ctx, &events, &count);
+    for (size_t i = 0; i < count; i++)
+        take_event(ctx, &events[i]);
+    if (status != HALAY_OK)
+        fail_device(ctx, status);
+    return count;
+}
+
+static size_t take_submitted(struct halay_context *ctx)
 {
     if (!atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
@@ -149,22 +203,16 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
 
     if (is_aborted) /* the reason is set once */
         halay_engine_fail(ctx, HALAY_ERR_CANCELED, ctx->rank, "aborted: %s", ctx->queue.reason);
-    for (size_t i = 0; i < taken.count; i++) {
-        struct halay_event *e = &taken.events[i];
-        int is_open = ctx->status == HALAY_OK;
-        if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
-            tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
-        else if (e->kind == HALAY_EVENT_CANCELED)
-            take_cancel(ctx, e->request, is_open);
-        else if (e->kind == HALAY_EVENT_HELD && is_open)
-            halay_tell(&ctx->all, &(struct halay_item){
-                                      .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
-        else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
-            tell_unregistered(ctx, e->static_bucket, e->member);
-        else if (e->kind == HALAY_EVENT_WAITED && is_open)
-            halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
-    }
+    for (size_t i = 0; i < taken.count; i++)
+        take_or_hold(ctx, &taken.events[i]);
     return taken.count + (size_t)is_aborted;
+}
+
+size_t halay_negotiate_submitted(struct halay_context *ctx)
+{
+    size_t did = take_submitted(ctx);
+
+    return did + take_released(ctx);
 }
 
 static void tell_flush(struct halay_context *ctx)
@@ -381,7 +429,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         return 0;
     /* Once the context is closing no events are added: everything submitted before has been announced. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
-        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
+        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || !halay_hold_is_empty(ctx))
         return 0;
     ctx->driven.negotiation.said_bye = 1;
     halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */

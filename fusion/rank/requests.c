@@ -3,7 +3,9 @@
  * Requests: one submission each, from a pool, with a reference count.
  *
  *     submit    references: engine, caller (if he wants a handle)
- *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended
+ *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended, or, if
+ *               it has results for a device, on that of the landing until they are there: its name may be submitted
+ *               again meanwhile, by what follows them
  *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
  *
  * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
@@ -14,6 +16,7 @@
 #include "base/error_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"
+#include "fusion/rank/staging.h"
 #include "fusion/values/set_words.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -49,6 +52,7 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->ordinal = 0;
     request->text = NULL;
     request->held = NULL;
+    request->staging = NULL;
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
     request->is_running = request->is_over = request->is_part = request->has_met = 0;
@@ -60,6 +64,7 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->collective = 0;
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
     atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
+    atomic_store_explicit(&request->is_launched, 0, memory_order_relaxed);
     return request;
 }
 
@@ -73,6 +78,9 @@ void halay_request_put_locked(struct halay_request *request)
     free(request->text);
     free(request->held);
     request->text = request->held = NULL;
+    if (request->staging)
+        halay_staging_put_locked(request->staging);
+    request->staging = NULL;
     request->next = ctx->queue.free_requests;
     ctx->queue.free_requests = request;
 }
@@ -102,6 +110,50 @@ static void unwatch(struct halay_request *request)
     request->watched_at = NULL;
 }
 
+static void append_ended(struct halay_context *ctx, struct halay_request *request)
+{
+    request->next = NULL;
+    *ctx->driven.execution.ended_last = request;
+    ctx->driven.execution.ended_last = &request->next;
+}
+
+/* Nonzero if results are on their way to a device: it is delivered when they are there. */
+static int send_back(struct halay_context *ctx, struct halay_request *request)
+{
+    struct halay_execution *x = &ctx->driven.execution;
+
+    enum halay_status status = halay_staging_finish(ctx, request);
+    if (status != HALAY_IN_PROGRESS) {
+        request->final = status;
+        return 0;
+    }
+    request->next = NULL;
+    *x->landing_last = request;
+    x->landing_last = &request->next;
+    x->launched = x->launched ? x->launched : request;
+    return 1;
+}
+
+size_t halay_requests_land(struct halay_context *ctx, int is_over)
+{
+    struct halay_execution *x = &ctx->driven.execution;
+    size_t did = 0;
+
+    for (struct halay_request *r = x->landing; r; r = x->landing, did++) {
+        enum halay_status status = halay_staging_look(ctx, r->staging);
+        if (status == HALAY_IN_PROGRESS && !is_over)
+            break;
+        r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
+        x->landing = r->next;
+        if (x->launched == r)
+            x->launched = r->next;
+        if (!x->landing)
+            x->landing_last = &x->landing;
+        append_ended(ctx, r);
+    }
+    return did;
+}
+
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text)
 {
     struct halay_context *ctx = request->ctx;
@@ -114,9 +166,8 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     request->is_over = 1;
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
-    request->next = NULL;
-    *ctx->driven.execution.ended_last = request;
-    ctx->driven.execution.ended_last = &request->next;
+    if (status != HALAY_OK || !request->staging || !send_back(ctx, request))
+        append_ended(ctx, request);
 }
 
 /* A process set that was about to be removed, and is not. */
@@ -148,11 +199,39 @@ static void signal_completion(int fd)
         continue; /* EAGAIN: nobody reads, and it is readable */
 }
 
+/* Its name is no longer in flight. */
+static void detach_locked(struct halay_request *r)
+{
+    if (!r->entry)
+        return;
+    r->entry->request = NULL;
+    halay_entry_release_locked(r->entry);
+    r->entry = NULL;
+}
+
+/* For those in halay_wait_stream. */
+static void tell_launched(struct halay_context *ctx)
+{
+    struct halay_request *first = ctx->driven.execution.launched;
+
+    ctx->driven.execution.launched = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_request *r = first; r; r = r->next) {
+        detach_locked(r);
+        atomic_store_explicit(&r->is_launched, 1, memory_order_release);
+    }
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
     struct halay_request *first = ctx->driven.execution.ended, *next;
     size_t count = 0;
 
+    if (ctx->driven.execution.launched)
+        tell_launched(ctx);
     if (!first)
         return 0;
     ctx->driven.execution.ended = NULL;
@@ -163,9 +242,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
             ctx->queue.is_joined = 0;
         if (r->signature.collective == HALAY_CHANGE_SETS)
             keep_set_locked(ctx, r);
-        r->entry->request = NULL;
-        halay_entry_release_locked(r->entry);
-        r->entry = NULL;
+        detach_locked(r);
     }
     atomic_fetch_sub_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);

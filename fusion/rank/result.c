@@ -95,8 +95,8 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
         return status;
     const struct halay_signature *s = &r->signature;
     int has_own_size = r->has_rows || s->collective == HALAY_REDUCE_SCATTER;
-    size_t all_bytes = s->collective == HALAY_REDUCE && !r->out ? 0 : r->bytes; /* the root has the result */
-    struct halay_result all = { .data = r->held ? r->held : r->out,
+    size_t all_bytes = s->collective == HALAY_REDUCE && !r->program_out ? 0 : r->bytes; /* the root has the result */
+    struct halay_result all = { .data = r->held ? r->held : r->program_out,
                                 .bytes = has_own_size ? r->result_bytes : all_bytes,
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,

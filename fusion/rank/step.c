@@ -10,6 +10,7 @@
  *     buckets            -> started, progressed, ended
  *     sends, receives    -> moved, ended
  *     express            -> ended
+ *     results            -> on the devices that they are for
  *     what has ended     -> callbacks, waiters
  *     nothing happened   -> check who is dead, who is silent, what stalls
  */
@@ -214,6 +215,7 @@ int halay_engine_step(struct halay_context *ctx)
         did += halay_buckets_progress(ctx);
     did += progress_points(ctx);
     did += halay_express_progress(ctx);
+    did += halay_requests_land(ctx, 0);
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);

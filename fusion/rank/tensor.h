@@ -5,6 +5,7 @@
 #ifndef HALAY_TENSOR_H
 #define HALAY_TENSOR_H
 
+#include "fusion/rank/staging.h"
 #include "fusion/state/meeting.h"
 #include "fusion/values/members.h"
 #include "fusion/values/row_words.h"
@@ -25,6 +26,7 @@ struct halay_tensor {
     void *out;
     size_t out_bytes;
     int timeout_ms;
+    struct halay_placing placing;
     struct halay_meeting meeting;              /* of a send or receive */
     uint64_t order;                            /* of registration, from 1 */
     struct halay_static_bucket *static_bucket; /* shared, or NULL */

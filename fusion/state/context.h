@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "collectives/api/group.h"
 #include "collectives/group/world.h"
+#include "fusion/state/devices.h"
 #include "fusion/state/driven.h"
 #include "fusion/state/driver_role.h"
 #include "fusion/state/observers.h"
@@ -41,6 +42,7 @@ struct halay_context {
 
     pthread_mutex_t lock;
     struct halay_queue queue;
+    struct halay_devices devices;
     size_t registered;                                      /* count of registrations ever; guarded by lock */
     struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */
     /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver. */

@@ -16,7 +16,8 @@ struct halay_driven {
     int64_t checked_us; /* when peers and stalls were looked at last */
     struct halay_negotiation negotiation;
     struct halay_execution execution;
-    struct halay_points *points; /* owned: rank/points.c; NULL: nothing was ever sent or received */
+    struct halay_events held, released; /* owned: of submissions whose data are not there yet (rank/hold.c) */
+    struct halay_points *points;        /* owned: rank/points.c; NULL: nothing was ever sent or received */
 };
 
 #endif

@@ -54,7 +54,7 @@ dnnl*       tft/kernels/gemm*
 oneapi/*    tft/kernels/gemm*
 cblas.h     tft/kernels/gemm*
 openblas*   tft/kernels/gemm*
-cuda*       tft/kernels/cuda/*
+cuda*       tft/kernels/cuda/* collectives/transport/cuda/*
 cublas*     tft/kernels/cuda/*
 '
 
@@ -66,7 +66,7 @@ readers='base/config.c'
 floors='
 base                  . machine net store secure
 collectives           reduce schedule choose group shared messages api
-collectives/transport meet . shm tcp mpi ucx
+collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
 launcher              common cli where local remote job mpi .
 tft                   kernels layers model data run score track train interop explain report api cli .

@@ -135,12 +135,20 @@ static void print_transports(const struct perf_environment *environment)
     const int has_mpich = 0;
 #endif
 
+#ifdef HALAY_HAVE_CUDART
+    const int has_cuda = 1;
+#else
+    const int has_cuda = 0;
+#endif
+
     heading("transports");
     printf("  %-9s built in: ranks of one host, shared memory\n", "shm");
     print_module(environment, "mpi", has_mpi, "point-to-point messages between ranks that mpirun started");
     if (has_mpich)
         print_module(environment, "mpi-mpich", has_mpich, "the same for MPICH's mpirun");
     print_module(environment, "ucx", has_ucx, "network or host, whatever UCX finds");
+    heading("memory of devices");
+    print_module(environment, "cuda", has_cuda, "through pinned memory of the host, over any transport");
 }
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Place: what each collective reads of in, and writes to out, on this rank.
+ */
+#include "fusion/api/place.h"
+#include <stdlib.h>
+
+struct halay_placing halay_info_placing(const struct halay_tensor_info *info)
+{
+    return (struct halay_placing){ .memory = info->memory, .stream = info->after_stream, .event = info->after_event };
+}
+
+static struct halay_span span_of(const struct halay_context *ctx, const struct halay_submission *s)
+{
+    int collective = s->signature->collective, is_root = s->signature->root == ctx->rank;
+    struct halay_span span = { .in = s->in, .in_bytes = s->bytes, .out = s->out, .out_bytes = s->out_bytes };
+
+    span.is_in_place = collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE || collective == HALAY_BROADCAST;
+    if (halay_collective_is_empty(collective))
+        span.in_bytes = span.out_bytes = 0;
+    if (collective == HALAY_BROADCAST)
+        *(is_root ? &span.out_bytes : &span.in_bytes) = 0;
+    if (collective == HALAY_SEND)
+        span.out_bytes = 0;
+    if (collective == HALAY_RECEIVE)
+        span.in_bytes = 0;
+    return span;
+}
+
+static enum halay_status place_group(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                                     struct halay_submission *s)
+{
+    size_t count = s->signature->members;
+    struct halay_span *spans = calloc(count, sizeof *spans);
+    struct halay_buffers *own = buffers ? NULL : calloc(count, sizeof *own);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (spans && (buffers || own)) {
+        if (own)
+            halay_members_buffers(s->info, own);
+        for (size_t i = 0; i < count; i++) {
+            const struct halay_buffers *b = own ? &own[i] : &buffers[i];
+            size_t bytes = b->count * halay_dtype_size(b->dtype);
+            spans[i] = (struct halay_span){
+                .in = b->in, .in_bytes = bytes, .out = b->out, .out_bytes = bytes, .is_in_place = 1
+            };
+        }
+        status = halay_staging_prepare(ctx, name, &s->placing, spans, count, &s->staging);
+    }
+    free(own);
+    free(spans);
+    return status;
+}
+
+enum halay_status halay_place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                              struct halay_submission *s)
+{
+    s->staging = NULL;
+    if (!halay_staging_is_wanted(ctx, &s->placing))
+        return HALAY_OK;
+    if (s->signature->members)
+        return place_group(ctx, name, buffers, s);
+    struct halay_span span = span_of(ctx, s);
+    return halay_staging_prepare(ctx, name, &s->placing, &span, 1, &s->staging);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hold: which events of the program wait for which data.
+ *
+ *     a submission     until its data are in the host's memory (staging.h)
+ *     behind one       a send or receive behind a send or receive: the n-th of a tag meets the n-th
+ *                      a join, a change of process sets: what was submitted before counts as submitted before
+ *                      a cancellation of what is held itself
+ *                      under HALAY_DETERMINISTIC all but what a rank answers to others: the order decides what is fused
+ *
+ * Everything else overtakes, so that a tensor of the host's does not wait for a device.
+ */
+#include "fusion/rank/hold.h"
+#include "fusion/rank/requests.h"
+#include "fusion/rank/staging.h"
+#include <stdlib.h>
+
+static int is_point(const struct halay_event *e)
+{
+    return e->kind == HALAY_EVENT_SUBMITTED && halay_collective_is_point(e->request->signature.collective);
+}
+
+/* Must it stay behind the events in front of it? */
+static int stays_behind(const struct halay_context *ctx, const struct halay_event *front, size_t count,
+                        const struct halay_event *e)
+{
+    if (!count || e->kind == HALAY_EVENT_HELD)
+        return 0;
+    if (e->kind == HALAY_EVENT_CANCELED) {
+        for (size_t i = 0; i < count; i++)
+            if (front[i].request == e->request && front[i].kind == HALAY_EVENT_SUBMITTED)
+                return 1;
+        return 0;
+    }
+    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
+        return 1;
+    if (e->kind == HALAY_EVENT_SUBMITTED && e->request->signature.collective >= HALAY_JOIN)
+        return 1;
+    for (size_t i = 0; i < count && is_point(e); i++)
+        if (is_point(&front[i]))
+            return 1;
+    return 0;
+}
+
+static enum halay_status append(struct halay_events *list, const struct halay_event *e)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        struct halay_event *grown = realloc(list->events, capacity * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        list->events = grown;
+        list->capacity = capacity;
+    }
+    list->events[list->count++] = *e;
+    return HALAY_OK;
+}
+
+enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay_event *e, int *held)
+{
+    struct halay_events *all = &ctx->driven.held;
+    struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? e->request->staging : NULL;
+    enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
+
+    *held = status == HALAY_OK && ((s && s->is_moving) || stays_behind(ctx, all->events, all->count, e));
+    return *held ? append(all, e) : status;
+}
+
+/* The devices come to what they were given in order: what stands behind one that is not there need not be asked. */
+enum halay_status halay_hold_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
+{
+    struct halay_events *all = &ctx->driven.held, *go = &ctx->driven.released;
+    const struct halay_device *late = NULL;
+    enum halay_status status = HALAY_OK;
+    size_t kept = 0;
+
+    go->count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct halay_event e = all->events[i];
+        struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? e.request->staging : NULL;
+        int is_there = !s || !s->is_moving;
+        if (!is_there && s->device != late && status == HALAY_OK) {
+            enum halay_status look = halay_staging_look(ctx, s);
+            is_there = look == HALAY_OK;
+            late = look == HALAY_IN_PROGRESS ? s->device : late;
+            status = look == HALAY_IN_PROGRESS ? status : look;
+        }
+        if (is_there && !stays_behind(ctx, all->events, kept, &e) && append(go, &e) == HALAY_OK)
+            continue;
+        all->events[kept++] = e;
+    }
+    all->count = kept;
+    *events = go->events;
+    *count = go->count;
+    return status;
+}
+
+void halay_hold_drop(struct halay_context *ctx)
+{
+    struct halay_events *all = &ctx->driven.held;
+
+    for (size_t i = 0; i < all->count; i++)
+        if (all->events[i].kind == HALAY_EVENT_CANCELED)
+            halay_request_put(all->events[i].request);
+    all->count = 0;
+}
+
+void halay_hold_fini(struct halay_context *ctx)
+{
+    free(ctx->driven.held.events);
+    free(ctx->driven.released.events);
+    ctx->driven.held = ctx->driven.released = (struct halay_events){ 0 };
+}

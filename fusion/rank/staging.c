@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Staging: the engine works on the host's memory; what lies on a device is copied there before and back afterwards.
+ *
+ *     submit    the program's thread: a staging from the pool; our stream `in` waits for what the program says that the
+ *               submission follows
+ *     start     the driver: copies device -> pinned, in stream `in`; then an event
+ *     look      the event has come: the tensor is told to the others (rank/hold.h), and is like any other from now on
+ *     finish    it has ended well: copies pinned -> device, in stream `out`; an event; from now on a stream of the
+ *               program's can wait for the result
+ *     look      the event has come: the request has ended
+ *
+ * Each tensor has its own copies, so that one is copied while others travel, and the devices' two directions work at
+ * the same time. The memory is the engine's own kind (halay_group_alloc): the ranks of a host reduce it in place, and
+ * neither pack nor unpack it.
+ *
+ * Nothing is allocated in a step: stagings are kept, sorted by size with at most a quarter more than was asked for.
+ */
+#include "fusion/rank/staging.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "fusion/rank/devices.h"
+#include "fusion/state/request.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { LINE = 64, CLOSE_MS = 2000, LOOK_AGAIN_US = 50 };
+
+/* ---- the pool ---- */
+
+/* Pages rounded up to three significant bits. *capacity: bytes. */
+static size_t class_of(size_t bytes, size_t *capacity)
+{
+    size_t pages = bytes / HALAY_PAGE + (bytes % HALAY_PAGE != 0), shift = 0;
+
+    while (pages > (size_t)8 << shift)
+        shift++;
+    size_t units = (pages + ((size_t)1 << shift) - 1) >> shift;
+    *capacity = (units << shift) * HALAY_PAGE;
+    return shift * 4 + units; /* 0-8, and four more for each doubling */
+}
+
+static void staging_free(struct halay_context *ctx, struct halay_staging *s)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+
+    if (s->moved)
+        ops->event_destroy(&ctx->devices.host, s->moved);
+    if (s->follows)
+        ops->event_destroy(&ctx->devices.host, s->follows);
+    free(s->staged);
+    free(s);
+}
+
+static enum halay_status block_get(struct halay_context *ctx, struct halay_staging *s, size_t capacity)
+{
+    void *block;
+
+    enum halay_status status = halay_group_alloc(ctx->all.group, capacity, &block);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_devices_ops(ctx)->pin(&ctx->devices.host, s->device->number, block, capacity);
+    if (status != HALAY_OK) {
+        halay_group_free(ctx->all.group, block);
+        return status;
+    }
+    s->block = block;
+    s->capacity = capacity;
+    return HALAY_OK;
+}
+
+static enum halay_status staging_create(struct halay_context *ctx, struct halay_device *device, size_t capacity,
+                                        struct halay_staging **out)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    struct halay_staging *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return HALAY_ERR_NO_MEMORY;
+    s->device = device;
+    enum halay_status status = ops->event_create(&ctx->devices.host, device->number, &s->follows);
+    if (status == HALAY_OK)
+        status = ops->event_create(&ctx->devices.host, device->number, &s->moved);
+    if (status == HALAY_OK && capacity)
+        status = block_get(ctx, s, capacity);
+    if (status != HALAY_OK) {
+        staging_free(ctx, s);
+        return status;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    s->all_next = ctx->devices.stagings;
+    ctx->devices.stagings = s;
+    pthread_mutex_unlock(&ctx->lock);
+    *out = s;
+    return HALAY_OK;
+}
+
+/* One that nobody uses; NULL: there is none. Copies of requests that ended early are under way only after the engine
+ * has failed, and then nothing is started. */
+static struct halay_staging *take_idle(struct halay_context *ctx, struct halay_staging **idle)
+{
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_staging *s = *idle;
+    if (s)
+        *idle = s->next;
+    pthread_mutex_unlock(&ctx->lock);
+    return s;
+}
+
+static enum halay_status staging_get(struct halay_context *ctx, struct halay_device *device, size_t bytes,
+                                     struct halay_staging **out)
+{
+    size_t capacity, class = class_of(bytes, &capacity);
+
+    *out = take_idle(ctx, &device->idle[class]);
+    return *out ? HALAY_OK : staging_create(ctx, device, capacity, out);
+}
+
+void halay_staging_put_locked(struct halay_staging *s)
+{
+    size_t capacity;
+    struct halay_staging **idle = &s->device->idle[class_of(s->capacity, &capacity)];
+
+    s->next = *idle;
+    *idle = s;
+}
+
+void halay_staging_put(struct halay_context *ctx, struct halay_staging *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    halay_staging_put_locked(s);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* ---- what is where ---- */
+
+static int owner_of(const struct halay_context *ctx, const void *ptr, size_t bytes)
+{
+    return ptr && bytes ? halay_devices_ops(ctx)->owner(&ctx->devices.host, ptr) : -1;
+}
+
+/* The device that all data on devices are on, -1: there are none. */
+static enum halay_status find_device(struct halay_context *ctx, const char *name, struct halay_span *spans,
+                                     size_t count, int *device)
+{
+    *device = -1;
+    for (size_t i = 0; i < count; i++) {
+        struct halay_span *span = &spans[i];
+        int is_same = span->in == span->out && span->in_bytes && span->out_bytes;
+        span->in_on = owner_of(ctx, span->in, span->in_bytes);
+        span->out_on = is_same ? span->in_on : owner_of(ctx, span->out, span->out_bytes);
+        const int on[] = { span->in_on, span->out_on };
+        for (int k = 0; k < 2; k++) {
+            if (*device >= 0 && on[k] >= 0 && on[k] != *device) {
+                halay_error(ctx->log, "tensor '%s': its data are on devices %d and %d: they must be on one", name,
+                            *device, on[k]);
+                return HALAY_ERR_ARGUMENT;
+            }
+            *device = on[k] >= 0 ? on[k] : *device;
+        }
+    }
+    return HALAY_OK;
+}
+
+/* Do in and out get one place at the host? */
+static int is_shared(const struct halay_span *span)
+{
+    return span->in_on >= 0 && span->out_on >= 0 && span->is_in_place;
+}
+
+/* The bytes at the host that a tensor needs. */
+static size_t room_for(const struct halay_span *span)
+{
+    size_t in = span->in_on >= 0 ? halay_round_up(span->in_bytes, LINE) : 0;
+
+    return in + (span->out_on >= 0 && !is_shared(span) ? halay_round_up(span->out_bytes, LINE) : 0);
+}
+
+/* at: where they begin. */
+static struct halay_staged settle(const struct halay_span *span, char *at)
+{
+    struct halay_staged d = {
+        .host_in = span->in, .host_out = span->out, .in_bytes = span->in_bytes, .out_bytes = span->out_bytes
+    };
+
+    if (span->in_on >= 0) {
+        d.device_in = span->in;
+        d.host_in = at;
+    }
+    if (span->out_on >= 0) {
+        d.device_out = span->out;
+        d.host_out = is_shared(span) || span->in_on < 0 ? at : at + halay_round_up(span->in_bytes, LINE);
+    }
+    if (span->in == span->out && d.device_in) /* of a broadcast one of them is not asked for */
+        d.host_out = at;
+    else if (span->in == span->out)
+        d.host_in = d.host_out;
+    return d;
+}
+
+static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
+{
+    if (count > s->staged_capacity) {
+        struct halay_staged *grown = realloc(s->staged, count * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        s->staged = grown;
+        s->staged_capacity = count;
+    }
+    s->count = count;
+    return HALAY_OK;
+}
+
+/* ---- submission ---- */
+
+static enum halay_status follow(struct halay_context *ctx, struct halay_staging *s, const struct halay_placing *placing)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &ctx->devices.host;
+    enum halay_status status = HALAY_OK;
+
+    s->must_wait = placing->stream || placing->event;
+    if (placing->stream) {
+        status = ops->event_record(host, s->follows, placing->stream);
+        if (status == HALAY_OK)
+            status = ops->stream_wait(host, s->device->in, s->follows);
+    }
+    if (status == HALAY_OK && placing->event)
+        status = ops->stream_wait(host, s->device->in, placing->event);
+    return status;
+}
+
+static enum halay_status stage(struct halay_context *ctx, int number, const struct halay_placing *placing,
+                               const struct halay_span *spans, size_t count, struct halay_staging **out)
+{
+    struct halay_staging *s = NULL;
+    struct halay_device *device;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (halay_add_overflows(bytes, room_for(&spans[i]), &bytes))
+            return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = halay_devices_get(ctx, number, &device);
+    if (status == HALAY_OK)
+        status = staging_get(ctx, device, bytes, &s);
+    if (status == HALAY_OK)
+        status = reserve_staged(s, count);
+    if (status == HALAY_OK)
+        status = follow(ctx, s, placing);
+    if (status != HALAY_OK) {
+        halay_staging_put(ctx, s);
+        return status;
+    }
+    char *at = s->block;
+    for (size_t i = 0; i < count; i++) {
+        s->staged[i] = settle(&spans[i], at);
+        at += room_for(&spans[i]);
+    }
+    *out = s;
+    return HALAY_OK;
+}
+
+int halay_staging_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
+{
+    return placing->memory == HALAY_MEMORY_DEVICE || placing->stream || placing->event || halay_devices_ops(ctx);
+}
+
+enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *name,
+                                        const struct halay_placing *placing, struct halay_span *spans, size_t count,
+                                        struct halay_staging **out)
+{
+    int follows = placing->stream || placing->event, is_said = placing->memory == HALAY_MEMORY_DEVICE, device;
+    enum halay_status status = HALAY_OK;
+    size_t bytes = 0;
+
+    *out = NULL;
+    status = halay_devices_open(ctx);
+    if (status == HALAY_OK)
+        status = find_device(ctx, name, spans, count, &device);
+    if (status != HALAY_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        bytes += spans[i].in_bytes + spans[i].out_bytes;
+    if (is_said && device < 0 && bytes) {
+        halay_error(ctx->log, "tensor '%s': its memory is said to be a device's, and is the host's", name);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (device < 0 && !follows)
+        return HALAY_OK;
+    if (device < 0)
+        device = halay_devices_ops(ctx)->current(&ctx->devices.host);
+    return stage(ctx, device, placing, spans, count, out);
+}
+
+void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
+{
+    r->staging = s;
+    for (size_t i = 0; i < r->signature.members; i++) {
+        r->buffers[i].in = s->staged[i].host_in;
+        r->buffers[i].out = s->staged[i].host_out;
+    }
+    if (!r->signature.members) {
+        r->in = s->staged[0].host_in;
+        r->out = s->staged[0].host_out;
+    }
+}
+
+/* ---- copies ---- */
+
+/* What was started in this stream ends with its event. */
+static enum halay_status record(struct halay_context *ctx, struct halay_staging *s, void *stream)
+{
+    s->is_moving = 1;
+    return halay_devices_ops(ctx)->event_record(&ctx->devices.host, s->moved, stream);
+}
+
+enum halay_status halay_staging_start(struct halay_context *ctx, struct halay_staging *s)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    enum halay_status status = HALAY_OK;
+    int moves = s->must_wait;
+
+    for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
+        struct halay_staged *d = &s->staged[i];
+        if (!d->device_in)
+            continue;
+        moves = 1;
+        status = ops->copy_start(&ctx->devices.host, (void *)d->host_in, d->device_in, d->in_bytes, s->device->in);
+    }
+    return moves && status == HALAY_OK ? record(ctx, s, s->device->in) : status;
+}
+
+enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_staging *s)
+{
+    if (!s->is_moving)
+        return HALAY_OK;
+    enum halay_status status = halay_devices_ops(ctx)->event_done(&ctx->devices.host, s->moved);
+    s->is_moving = status == HALAY_IN_PROGRESS;
+    return status;
+}
+
+/* Bytes of a result. */
+static size_t result_bytes(const struct halay_request *r, const struct halay_staged *d)
+{
+    if (!halay_collective_goes_by_rows(r->signature.collective))
+        return d->out_bytes;
+    return r->held ? 0 : r->result_bytes;
+}
+
+enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_request *r)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    struct halay_staging *s = r->staging;
+    enum halay_status status = HALAY_OK;
+    int moves = 0;
+
+    for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
+        const struct halay_staged *d = &s->staged[i];
+        size_t bytes = d->device_out ? result_bytes(r, d) : 0;
+        if (!bytes)
+            continue;
+        moves = 1;
+        status = ops->copy_start(&ctx->devices.host, d->device_out, d->host_out, bytes, s->device->out);
+    }
+    if (moves && status == HALAY_OK)
+        status = record(ctx, s, s->device->out);
+    return moves && status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+}
+
+/* ---- the end ---- */
+
+/* Its memory goes back, unless a device does not come to the end of its copies. */
+static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_t deadline_us)
+{
+    enum halay_status status;
+
+    while ((status = halay_staging_look(ctx, s)) == HALAY_IN_PROGRESS && !halay_deadline_passed(deadline_us))
+        usleep(LOOK_AGAIN_US);
+    if (s->block && status == HALAY_IN_PROGRESS) {
+        halay_warning(ctx->log, "device %d has not done a copy for %d s: %zu bytes of the host's are lost",
+                      s->device->number, CLOSE_MS / 1000, s->capacity);
+    } else if (s->block) {
+        halay_devices_ops(ctx)->unpin(&ctx->devices.host, s->block);
+        halay_group_free(ctx->all.group, s->block);
+    }
+    s->block = NULL;
+    s->capacity = 0;
+}
+
+void halay_staging_close(struct halay_context *ctx)
+{
+    int64_t deadline_us = halay_deadline_us(CLOSE_MS);
+
+    for (struct halay_staging *s = ctx->devices.stagings; s; s = s->all_next)
+        block_put(ctx, s, deadline_us);
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_device *device = ctx->devices.first; device; device = device->next)
+        for (size_t class = 1; class < HALAY_STAGING_CLASSES; class ++) /* they are of class 0 now */
+            for (struct halay_staging *s; (s = device->idle[class]);) {
+                device->idle[class] = s->next;
+                halay_staging_put_locked(s);
+            }
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_staging_free_all(struct halay_context *ctx)
+{
+    for (struct halay_staging *s = ctx->devices.stagings, *next; s; s = next) {
+        next = s->all_next;
+        staging_free(ctx, s);
+    }
+    ctx->devices.stagings = NULL;
+}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The engine on memory of devices, emulated: one to four devices for one to five ranks, which are threads or processes,
+# in each order of what devices do; and what goes wrong.
+set -eu
+: "${top_srcdir:?}" "${top_builddir:?}"
+tests=$top_builddir/tests/cuda
+HALAY_MODULE_PATH=$tests/module/.libs
+export HALAY_MODULE_PATH
+for EMU_DEVICES in 1 2 3 4; do
+    export EMU_DEVICES
+    "$top_srcdir/tests/cuda/orders" 4 "$tests/test_devices"
+done
+EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_ends"
+for transport in shm ucx; do
+    [ $transport = shm ] || [ -f "$top_builddir/.libs/libhalay-$transport.so" ] || continue
+    ln -sf "$top_builddir/.libs/libhalay-$transport.so" "$tests/module/.libs/" # beside the module of the emulation
+    HALAY_TRANSPORT=$transport EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices" --spawn 3 mixed
+done
+EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 3 "$tests/test_devices" --spawn 3 die
