@@ -5,6 +5,8 @@
 #ifndef EMU_H
 #define EMU_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -13,6 +15,9 @@ extern "C" {
  * launch from now on succeeds, and the kernel fails: so does every call after. "init": CUDA as a whole, as without a
  * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted). */
 void emu_fail(const char *call, int nth, int code);
+
+/* How many calls of this name there have been. */
+size_t emu_calls(const char *call);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A whole training step and a forecast on the CUDA device beside the processor's: loss, every gradient, the norm, an
- * update, forecasts. Sums are made in another order there; a mask or a mix-up shows as far more.
+ * update, forecasts. Sums are made in another order there; a mask or a mix-up shows as far more. And the launches that
+ * perf/trainer/counted.h counts are those that there were.
  */
+#include "perf/trainer/counted.h"
+#include "tests/cuda/emu.h"
 #include "tests/tft/device_step.h"
+
+static size_t counted; /* launches on queues that were closed */
+
+static void close_counted(struct queue *queue)
+{
+    size_t count;
+    const struct counted_launch *launches = tft_counted_take(queue, &count);
+
+    REQUIRE(launches || !count);
+    for (size_t i = 0; i < count; i++)
+        counted += launches[i].times;
+    tft_kernels_counted()->close(queue);
+}
+
+static size_t launched(void)
+{
+    return emu_calls("cudaLaunchKernelEx") + emu_calls("cublasLtMatmul") + emu_calls("cudaMemcpyAsync");
+}
+
+/* there: launches of the kernels. */
+static void check_counts(const struct tft_model_config *config, size_t B, size_t there)
+{
+    struct kernels table = *tft_kernels_counted();
+    struct results none;
+
+    table.close = close_counted;
+    counted = 0;
+    run_step(config, &table, B, &none);
+    results_free(&none);
+    CHECK(counted == there, "%zu are counted, %zu were launched", counted, there);
+}
 
 static void compare(enum tft_conformance conformance, size_t statics, int ascending, double dropout, enum tft_loss loss)
 {
@@ -15,7 +49,9 @@ static void compare(enum tft_conformance conformance, size_t statics, int ascend
     device_config(conformance, statics, ascending, dropout, loss, &config);
     device_sizes(&config, B, &n, &outputs);
     run_step(&config, tft_kernels_cpu(), B, &near);
+    size_t before = launched();
     run_step(&config, tft_kernels_cuda(), B, &there);
+    check_counts(&config, B, launched() - before);
     CHECK(fabs(near.loss - there.loss) < 1e-5 * near.loss, "loss %.9g, CUDA %.9g", near.loss, there.loss);
     CHECK(fabs(near.norm - there.norm) < 1e-4 * near.norm, "norm %.9g, CUDA %.9g", near.norm, there.norm);
     CHECK(fabs(near.forecast_loss - there.forecast_loss) < 1e-5 * near.forecast_loss, "forecast's loss");

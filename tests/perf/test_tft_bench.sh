@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 with the cure.
+# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 with the cure. The model of GPUs.
 set -u
 bench=$top_builddir/perf/halay-tft-bench
 failed=0
@@ -32,4 +32,11 @@ refused --batch 8x
 refused --nonsense
 refused word
 "$bench" --batch 8 --hidden 8 --steps 1 --json /nonexistent/file 2>/dev/null && { echo "wrote nowhere"; failed=1; }
+
+# What may be expected of GPUs says in each part that it is modelled.
+"$top_builddir/perf/halay-tft-modelled" --hidden 8 --batch 3 --by-kernel >"$file" &&
+    [ "$(grep -c '^modelled' "$file")" = 2 ] && grep -q '^H200  *3  *[0-9]* .* - [0-9]*$' "$file" &&
+    awk '/ batch / { part = 1 } part && / - / { a = $(NF - 2); b = $NF; n += a > 0 && a < b } END { exit n != 2 }' \
+        "$file" || { echo "modelled: $(cat "$file")"; failed=1; }
+rm -f "$file"
 exit $failed

@@ -15,6 +15,7 @@ struct plan {
     int nth, code;
 };
 static std::vector<plan> &plans = *new std::vector<plan>;
+static std::map<std::string, size_t> &calls = *new std::map<std::string, size_t>;
 static cudaError_t context_error;
 static pid_t process;
 static thread_local cudaError_t last_error;
@@ -61,6 +62,7 @@ call::call(const char *name)
         found("fork", "%s after a fork: the child cannot use CUDA", name);
     l = held(gate);
     process = getpid();
+    calls[name]++;
     refused = planned("init");
     if (!refused && !setting().devices)
         refused = cudaErrorNoDevice;
@@ -121,6 +123,14 @@ void emu_fail(const char *call, int nth, int code)
     held l(gate);
 
     plans.push_back({ call, nth, code });
+}
+
+size_t emu_calls(const char *call)
+{
+    held l(gate);
+    auto found = calls.find(call);
+
+    return found == calls.end() ? 0 : found->second;
 }
 
 const char *cudaGetErrorName(cudaError_t error)
