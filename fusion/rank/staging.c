@@ -69,7 +69,7 @@ static enum halay_status block_get(struct halay_context *ctx, struct halay_stagi
     return HALAY_OK;
 }
 
-static enum halay_status staging_create(struct halay_context *ctx, struct halay_device *device, size_t capacity,
+static enum halay_status staging_create(struct halay_context *ctx, struct halay_device *device,
                                         struct halay_staging **out)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
@@ -81,8 +81,6 @@ static enum halay_status staging_create(struct halay_context *ctx, struct halay_
     enum halay_status status = ops->event_create(&ctx->devices.host, device->number, &s->follows);
     if (status == HALAY_OK)
         status = ops->event_create(&ctx->devices.host, device->number, &s->moved);
-    if (status == HALAY_OK && capacity)
-        status = block_get(ctx, s, capacity);
     if (status != HALAY_OK) {
         staging_free(ctx, s);
         return status;
@@ -111,9 +109,20 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
                                      struct halay_staging **out)
 {
     size_t capacity, class = class_of(bytes, &capacity);
+    struct halay_staging *s = take_idle(ctx, &device->idle[class]);
+    enum halay_status status = HALAY_OK;
 
-    *out = take_idle(ctx, &device->idle[class]);
-    return *out ? HALAY_OK : staging_create(ctx, device, capacity, out);
+    if (!s) /* one whose memory was given back when the ranks changed */
+        s = take_idle(ctx, &device->idle[0]);
+    if (!s)
+        status = staging_create(ctx, device, &s);
+    if (status == HALAY_OK && capacity && !s->block)
+        status = block_get(ctx, s, capacity);
+    if (status == HALAY_OK)
+        *out = s;
+    else
+        halay_staging_put(ctx, s);
+    return status;
 }
 
 void halay_staging_put_locked(struct halay_staging *s)

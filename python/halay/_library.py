@@ -111,6 +111,9 @@ class TensorInfo(ctypes.Structure):
         ("timeout_ms", c_int),
         ("peer", c_int),
         ("tag", c_int64),
+        ("memory", c_int),
+        ("after_stream", c_void_p),
+        ("after_event", c_void_p),
     ]
 
 
@@ -205,6 +208,7 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_cancel", c_int, [c_void_p]),
     ("halay_test", c_int, [c_void_p]),
     ("halay_wait", c_int, [c_void_p, c_int]),
+    ("halay_wait_stream", c_int, [c_void_p, c_int, c_void_p]),
     ("halay_request_text", c_char_p, [c_void_p]),
     ("halay_request_result", c_int, [c_void_p, POINTER(Result)]),
     ("halay_request_free", None, [c_void_p]),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What data halay takes, without copies: NumPy arrays, PyTorch CPU tensors, and all else with the buffer protocol.
+What data halay takes, without copies: NumPy arrays, PyTorch tensors, all else with the buffer protocol, and arrays on
+CUDA devices, which say where they lie by `__cuda_array_interface__`, as those of CuPy, Numba and PyTorch do.
 
 Neither NumPy nor PyTorch is imported here: an array of theirs can only come from a program that has done so.
 """
@@ -21,6 +22,8 @@ class Buffer(NamedTuple):
     dtype: int
     shape: Shape
     owner: Any
+    # None: in main memory. Otherwise on a device: a cudaStream_t that writes the data, 0 if they are there.
+    stream: Optional[int] = None
 
 
 # By NumPy's typestr (byte order, kind, size) and by the struct module's letters.
@@ -42,6 +45,9 @@ KNOWN = "float32, float64, float16, bfloat16, int32, int64, int16, int8, uint16,
 
 _numpy_types: Dict[Any, int] = {}  # by numpy.dtype, as far as seen
 _torch_types: Dict[Any, int] = {}  # by torch.dtype, all of them once one was seen
+
+
+_LEGACY_STREAM = 1  # cudaStreamLegacy: CUDA's stream 0, which is "none" to halay
 
 
 def _numpy_type(dtype: Any) -> int:
@@ -84,13 +90,39 @@ def _describe_numpy(array: Any, writable: bool) -> Buffer:
 
 
 def _describe_torch(tensor: Any) -> Buffer:
-    if tensor.device.type != "cpu":
-        raise TypeError(f"the tensor is on '{tensor.device}', halay takes tensors in main memory: pass .cpu() of it")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"the tensor is on '{tensor.device}', neither in main memory nor on CUDA: pass .cpu() of it")
     if tensor.is_sparse:
         raise TypeError("the tensor is sparse: pass its indices and its values, or .to_dense() of it")
     if not tensor.is_contiguous():
         raise ValueError("the tensor is not contiguous: pass .contiguous() of it")
-    return Buffer(tensor.data_ptr(), _torch_type(tensor.dtype), tensor.shape, tensor)
+    stream = None
+    if tensor.device.type == "cuda":
+        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream or _LEGACY_STREAM
+    return Buffer(tensor.data_ptr(), _torch_type(tensor.dtype), tensor.shape, tensor, stream)
+
+
+def _is_dense(shape: Sequence[int], strides: Optional[Sequence[int]], item_size: int) -> bool:
+    """Whether elements lie one behind the other, the last index first."""
+    step = item_size
+    for length, stride in zip(reversed(shape), reversed(strides or ())):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True
+
+
+def _describe_cuda(array: Any, writable: bool) -> Buffer:
+    said = array.__cuda_array_interface__
+    shape, (address, read_only), typestr = said["shape"], said["data"], said["typestr"]
+    kind = _TYPESTRS.get(typestr[1:])
+    if kind is None or (typestr[0] not in "|=" and typestr[0] != ("<" if sys.byteorder == "little" else ">")):
+        raise TypeError(f"halay has no element type '{typestr}': it has {KNOWN}")
+    if not _is_dense(shape, said.get("strides"), ITEM_SIZES[kind]):
+        raise ValueError("the array is not contiguous: pass a contiguous copy of it")
+    if writable and read_only:
+        raise ValueError("the array is read-only, and is to be written")
+    return Buffer(address or 0, int(kind), tuple(shape), array, said.get("stream") or 0)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -125,7 +157,7 @@ def _describe_view(data: Any, writable: bool) -> Buffer:
         view = memoryview(data)
     except TypeError:
         raise TypeError(
-            f"halay takes NumPy arrays, PyTorch tensors in main memory and objects with the buffer protocol, not "
+            "halay takes NumPy arrays, PyTorch tensors, CUDA arrays and objects with the buffer protocol, not "
             f"{type(data).__module__}.{type(data).__qualname__}"
         ) from None
     if not view.c_contiguous:
@@ -143,8 +175,8 @@ def describe(data: Any, writable: bool = False) -> Buffer:
     """
     Where the data of an array lie, and what they are; nothing is copied.
 
-    TypeError: no array, an element type that halay does not have, not in main memory. ValueError: not contiguous, or
-    read-only where it is to be written.
+    TypeError: no array, an element type that halay does not have, on a device of another kind. ValueError: not
+    contiguous, or read-only where it is to be written.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(data, numpy.ndarray):
@@ -152,6 +184,8 @@ def describe(data: Any, writable: bool = False) -> Buffer:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
         return _describe_torch(data)
+    if hasattr(data, "__cuda_array_interface__"):
+        return _describe_cuda(data, writable)
     return _describe_view(data, writable)
 
 
@@ -182,10 +216,26 @@ def empty(like: Any, shape: Shape) -> Any:
         return numpy.empty(shape, like.dtype)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
-        return torch.empty(shape, dtype=like.dtype)
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    if hasattr(like, "__cuda_array_interface__"):
+        raise TypeError("halay makes no arrays on a device but PyTorch's: pass out")
     view = memoryview(like)
     made: Any = memoryview(bytearray(elements(shape) * view.itemsize))
     return made.cast(view.format[-1:], shape) if made.nbytes else made
+
+
+def filled(like: Any, shape: Shape, address: int, size: int) -> Any:
+    """The same with the bytes that lie there, in main memory; None if that kind cannot be had."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor) and like.device.type != "cpu":
+        made = torch.empty(shape, dtype=like.dtype)
+        ctypes.memmove(made.data_ptr(), address, size)
+        return made.to(like.device)
+    if hasattr(like, "__cuda_array_interface__") and describe(like).stream is not None:
+        return None
+    made = empty(like, shape)
+    ctypes.memmove(describe(made).address, address, size)
+    return made
 
 
 def over(address: int, count: int, dtype: DType, owner: Any, kind: Optional[str]) -> Any:

@@ -10,7 +10,9 @@ import time
 import weakref
 from collections import deque
 from types import TracebackType
-from typing import Any, Callable, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import (
+    Any, Callable, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union,
+)  # fmt: skip
 
 from . import buffers
 from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, UniqueId, held, last_error, lib
@@ -23,6 +25,7 @@ from .watcher import Watcher
 
 # How long close() waits for threads that are in a call that does not end: no longer than for the other ranks.
 CLOSE_SECONDS = 5.0
+_DEVICE = 1  # HALAY_MEMORY_DEVICE
 
 _OPTIONS = (
     "name", "reduction", "root", "prescale", "postscale", "wire", "priority", "splits", "process_set", "timeout"
@@ -182,8 +185,10 @@ class Context:
     standard error without it. What is raised after the start is logged at level info, what ends the job as an error.
 
     Operations may be called from any thread. Each has a name, by which the ranks match what they submit; without one
-    they are numbered, and all ranks must call them in the same order. The data may be NumPy arrays, PyTorch tensors in
-    main memory, or anything with the buffer protocol; they are not copied.
+    they are numbered, and all ranks must call them in the same order. The data may be NumPy arrays, PyTorch tensors, or
+    anything with the buffer protocol; they are not copied. They may lie on a CUDA device (`__cuda_array_interface__`),
+    if halay has its module for those: an operation comes after what the stream of the arrays has been given, of PyTorch
+    the current one. Results for devices other than PyTorch's need an out.
     """
 
     def __init__(
@@ -425,6 +430,7 @@ class Context:
             finish = _finisher(data, out, size)
         info.in_ = given.address
         placed = given if out is data else buffers.describe(out, writable=True)
+        _set_device(info, (given, placed))
         _set_out(info, given, placed, _room_needed(collective, given, splits, size, rank))
         keep.append(placed.owner)
         return _Prepared(info, name, keep, out, finish)
@@ -451,6 +457,7 @@ class Context:
             if data is None:
                 raise ValueError("there are no data")
             info.in_ = given.address
+            _set_device(info, (given,))
         if splits is not None:
             keep.append(_set_splits(info, splits, size))
         if not is_root and collective != Collective.SCATTER:
@@ -459,6 +466,7 @@ class Context:
             out = buffers.empty(like, _result_shape(collective, given, splits, size, rank))
         if out is not None:
             placed = given if out is like else buffers.describe(out, writable=True)
+            _set_device(info, (placed,))
             _set_out(info, given, placed, _room_needed(collective, given, splits, size, rank))
             keep.append(placed.owner)
         finish = None
@@ -474,6 +482,7 @@ class Context:
         if len(made) != len(given):
             raise ValueError(f"{len(made)} arrays for the results of {len(given)}")
         placed = given if out is data else [buffers.describe(array, writable=True) for array in made]
+        _set_device(info, [*given, *placed])
         members = (Member * len(given))()
         for member, source, target in zip(members, given, placed):
             if source.dtype != target.dtype or buffers.nbytes(source) != buffers.nbytes(target):
@@ -508,6 +517,7 @@ class Context:
             info.name = None
         placed = buffers.describe(data, writable=collective == Collective.RECEIVE)
         _set_shape(info, placed)
+        _set_device(info, (placed,))
         info.in_ = info.out = placed.address
         info.peer, info.tag = _int32("peer", peer), tag
         finish = note_sender if collective == Collective.RECEIVE else None
@@ -799,6 +809,17 @@ def _set_shape(info: TensorInfo, given: buffers.Buffer) -> None:
     info.shape[: len(shape)] = shape
 
 
+def _set_device(info: TensorInfo, used: Iterable[buffers.Buffer]) -> None:
+    """Where data on a device are among those that are used: the submission comes after what their stream does."""
+    for buffer in used:
+        if buffer.stream is None or not buffers.nbytes(buffer):
+            continue
+        info.memory = _DEVICE
+        if buffer.stream and info.after_stream not in (None, buffer.stream):
+            raise ValueError("the arrays belong to two streams: pass those of one")
+        info.after_stream = buffer.stream or info.after_stream
+
+
 def _set_splits(info: TensorInfo, splits: Sequence[int], size: int) -> Any:
     """Returns what must live as long as info."""
     if info.collective not in (Collective.REDUCE_SCATTER, Collective.ALLTOALL, Collective.SCATTER):
@@ -865,9 +886,7 @@ def _finisher(data: Any, out: Any, size: int, has_result: bool = True) -> Finish
             return None
         if out is not None and said.bytes <= buffers.nbytes(buffers.describe(out)):
             return out[: said.shape[0]]
-        made = buffers.empty(data, tuple(said.shape[: said.dimensions]))
-        ctypes.memmove(buffers.describe(made).address, said.data, said.bytes)
-        return made
+        return buffers.filled(data, tuple(said.shape[: said.dimensions]), said.data, said.bytes)
 
     return finish
 

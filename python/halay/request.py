@@ -85,6 +85,23 @@ class Request:
             raise self.error() or ClosedError("unknown", _CLOSED)
         return self._out
 
+    def wait_stream(self, stream: int) -> None:
+        """
+        Let a CUDA stream follow it: what the stream, a cudaStream_t, is given from now on sees the result. Blocks until
+        the copy to the device has begun, not until it has been made; of arrays in main memory until it has ended. Its
+        name may be used again then, by what follows the stream. Raises as wait() does.
+        """
+        while self._status == _IN_PROGRESS:
+            ctx = self._ctx
+            status = ctx._call(lib.halay_wait_stream, self._p, SLICE_MS, stream)
+            with ctx._lock:
+                if status == _OK:
+                    return
+                self._look()
+            if status != _TIMEOUT:
+                break
+        self.wait()
+
     def error(self) -> Optional[HalayError]:
         """What it has ended with; None if that is success, or if it has not ended."""
         if self._status in (_OK, _IN_PROGRESS):

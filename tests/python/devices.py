@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays on a device, which the emulation of CUDA is (argument: its library), in the place of NumPy's."""
+
+import ctypes
+import sys
+
+import numpy
+from checks import raises
+
+import halay
+
+cuda = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+STREAM = ctypes.c_void_p()
+H2D, D2H, NON_BLOCKING = 1, 2, 1
+
+
+def call(name, *arguments):
+    status = getattr(cuda, name)(*arguments)
+    assert status == 0, (name, status)
+
+
+class Array:
+    """As CuPy's or Numba's: all that halay knows of it is its interface."""
+
+    def __init__(self, values, read_only=False, strides=None, typestr=None):
+        values = numpy.ascontiguousarray(values)
+        place = ctypes.c_void_p()
+        call("cudaMalloc", ctypes.byref(place), ctypes.c_size_t(values.nbytes or 1))
+        self.pinned = ctypes.c_void_p()  # for the copy, which nobody waits for
+        call("cudaHostAlloc", ctypes.byref(self.pinned), ctypes.c_size_t(values.nbytes or 1), 0)
+        ctypes.memmove(self.pinned, values.ctypes.data, values.nbytes)
+        call("cudaMemcpyAsync", place, self.pinned, ctypes.c_size_t(values.nbytes), H2D, STREAM)
+        self.like = values
+        self.__cuda_array_interface__ = {
+            "shape": values.shape,
+            "typestr": typestr or values.dtype.str,
+            "data": (place.value, read_only),
+            "strides": strides,
+            "stream": STREAM.value,
+            "version": 3,
+        }
+
+    def values(self, synchronises=False):
+        got = numpy.empty_like(self.like)
+        place = ctypes.c_void_p(self.__cuda_array_interface__["data"][0])
+        if synchronises:
+            call("cudaMemcpyAsync", self.pinned, place, ctypes.c_size_t(got.nbytes), D2H, STREAM)
+            call("cudaStreamSynchronize", STREAM)
+            ctypes.memmove(got.ctypes.data, self.pinned, got.nbytes)
+        else:
+            call("cudaMemcpy", ctypes.c_void_p(got.ctypes.data), place, ctypes.c_size_t(got.nbytes), D2H)
+        return got
+
+    def __getitem__(self, rows):
+        return self
+
+
+def check(array, want, synchronises=False):
+    numpy.testing.assert_array_equal(array.values(synchronises), want)
+
+
+def operations(ctx):
+    size, rank = ctx.size, ctx.rank
+    mine, zeros = numpy.arange(12, dtype="f4").reshape(4, 3) + rank, numpy.zeros((4, 3), "f4")
+    total = sum(numpy.arange(12, dtype="f4").reshape(4, 3) + r for r in range(size))
+    array = Array(mine)
+    assert ctx.allreduce(array, array) is array
+    check(array, total)
+    out = Array(zeros)
+    ctx.allreduce(mine, out)  # from main memory
+    check(out, total)
+    back = numpy.zeros((4, 3), "f4")
+    ctx.allreduce(Array(mine), back)
+    numpy.testing.assert_array_equal(back, total)
+    array = Array(mine)
+    ctx.broadcast(array, root=size - 1)
+    check(array, mine - rank + size - 1)
+    out = Array(numpy.zeros((4 * size, 3), "f4"))
+    ctx.allgather(Array(mine), out)
+    check(out, numpy.concatenate([mine - rank + r for r in range(size)]))
+    out = Array(zeros) if rank == 0 else None
+    ctx.reduce(Array(mine), 0, out)
+    if rank == 0:
+        check(out, total)
+    first, second = Array(mine), Array(mine * 2)
+    ctx.allreduce_group([first, second], [first, second])
+    check(second, total * 2)
+    if size > 1:
+        got = Array(zeros)
+        sent = ctx.send_async(Array(mine), (rank + 1) % size, 3)
+        ctx.receive(got, (rank - 1) % size, 3)
+        sent.wait()
+        check(got, mine - rank + (rank - 1) % size)
+
+
+def training(ctx):
+    """A registered array, step by step, which nobody waits for but the stream."""
+    array = Array(numpy.full(5, ctx.rank + 1, "f8"))
+    tensor = ctx.register(halay.Collective.ALLREDUCE, array, array, name="gradient")
+    want = sum(range(1, ctx.size + 1))
+    for _ in range(4):
+        tensor.submit().wait_stream(STREAM.value)
+        check(array, numpy.full(5, want, "f8"), synchronises=True)
+        want *= ctx.size
+    ctx.barrier()
+
+
+def refusals(ctx):
+    values = numpy.zeros(4, "f4")
+    raises(TypeError, lambda: ctx.allreduce(Array(values)), "pass out")
+    raises(ValueError, lambda: ctx.broadcast(Array(values, read_only=True)), "read-only")
+    strided = Array(values, strides=(8,))
+    raises(ValueError, lambda: ctx.allreduce(strided, strided), "contiguous")
+    odd = Array(values, typestr="<c8")
+    raises(TypeError, lambda: ctx.allreduce(odd, odd), "<c8")
+
+
+call("cudaStreamCreateWithFlags", ctypes.byref(STREAM), NON_BLOCKING)
+with halay.Context() as ctx:
+    operations(ctx)
+    training(ctx)
+    refusals(ctx)
+    ctx.barrier()
