@@ -18,6 +18,7 @@
 #include "perf/trainer/synthetic.h"
 #include "tft/data/output_file.h"
 #include "tft/kernels/gemm_bf16.h"
+#include "tft/kernels/kernels.h"
 #include "tft/model/gradients.h"
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
@@ -145,7 +146,7 @@ static enum halay_status prepare_blocks(struct bench *bench)
         return status;
     size_t own = tft_shards_reals(&bench->shards, table), params = bench->exchange.params ? 0 : table->reals;
     size_t bytes = (2 * own + params + (together ? 0 : table->reals)) * sizeof(real);
-    bench->memory = halay_aligned_alloc(HALAY_PAGE, bytes + 1);
+    bench->memory = tft_kernels_cpu()->alloc(bytes + 1);
     if (!bench->memory) {
         halay_error(&bench->log, "no memory for %zu parameters", table->reals);
         return HALAY_ERR_NO_MEMORY;

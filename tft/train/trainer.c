@@ -8,6 +8,7 @@
 #include "tft/train/trainer.h"
 #include "base/memory.h"
 #include "tft/data/paths.h"
+#include "tft/kernels/kernels.h"
 #include "tft/run/run_folder.h"
 #include "tft/run/targets.h"
 #include "tft/score/forecast.h"
@@ -135,7 +136,7 @@ static enum halay_status set_up_blocks(struct tft_trainer *t)
 
     if (!halay_mul_overflows(own, count, &bytes) && !halay_add_overflows(bytes, n, &bytes) &&
         !halay_mul_overflows(bytes, sizeof *t->blocks, &bytes))
-        t->blocks = halay_aligned_alloc(HALAY_CACHE_LINE, bytes + 1);
+        t->blocks = tft_kernels_cpu()->alloc(bytes + 1);
     if (!t->blocks) {
         halay_error(t->log, "no memory for %zu parameters", t->table->reals);
         return HALAY_ERR_NO_MEMORY;
