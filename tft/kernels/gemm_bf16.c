@@ -274,21 +274,24 @@ static INLINE void square_end(const struct square *square)
         square_end(square);                                                \
     } while (0)
 
-/* Some rows of where the next square will be stored, for each k of this one: C is often far, and its rows are too far
- * apart for the hardware to foresee. */
-AMX static INLINE void fetch_ahead(const real *next, size_t ldc, size_t k)
-{
-    enum { ROWS = 8 };
+/* Where the next square will be stored. */
+struct next {
+    const real *c;
+    size_t rows, step; /* how many, 0: none; how many for each k of this square */
+};
 
-    for (size_t i = k * ROWS; next && i < (k + 1) * ROWS && i < 2 * SIDE; i++) {
-        __builtin_prefetch(next + i * ldc, 1);
-        __builtin_prefetch(next + i * ldc + SIDE, 1);
+/* Some of its rows: C is often far, and its rows are too far apart for the hardware to foresee. */
+AMX static INLINE void fetch_ahead(const struct next *next, size_t ldc, size_t k)
+{
+    for (size_t i = k * next->step; i < least((k + 1) * next->step, next->rows); i++) {
+        __builtin_prefetch(next->c + i * ldc, 1);
+        __builtin_prefetch(next->c + i * ldc + SIDE, 1);
     }
 }
 
-/* Up to two by two tiles of C from (m, n) on. next: a whole square of C that follows, or NULL. */
+/* Up to two by two tiles of C from (m, n) on. */
 AMX static INLINE void multiply_square(const struct block *block, size_t m, size_t n, int tall, int wide,
-                                       const real *next)
+                                       const struct next *next)
 {
     const uint16_t *a = block->a + m / SIDE * block->depth * TILE, *b = block->b + n / SIDE * block->stride * TILE;
     struct square squares[4];
@@ -327,21 +330,24 @@ AMX static INLINE void multiply_square(const struct block *block, size_t m, size
 
 AMX static void multiply_amx(const struct block *block)
 {
+    size_t step = (2 * SIDE + block->depth - 1) / block->depth;
+
     before_tiles();
     for (size_t m = 0; m < block->M; m += 2 * SIDE)
         for (size_t n = 0; n < block->N; n += 2 * SIDE) {
             int tall = block->M - m > SIDE, wide = block->N - n > SIDE;
             size_t right = n + 2 * SIDE < block->N ? n + 2 * SIDE : 0, down = right ? m : m + 2 * SIDE;
-            const real *next = down + 2 * SIDE <= block->M ? block->c + down * block->ldc + right : NULL;
+            const struct next next = { block->c + down * block->ldc + right,
+                                       down < block->M ? least(block->M - down, 2 * SIDE) : 0, step };
 
             if (tall && wide)
-                multiply_square(block, m, n, 1, 1, next);
+                multiply_square(block, m, n, 1, 1, &next);
             else if (tall)
-                multiply_square(block, m, n, 1, 0, next);
+                multiply_square(block, m, n, 1, 0, &next);
             else if (wide)
-                multiply_square(block, m, n, 0, 1, next);
+                multiply_square(block, m, n, 0, 1, &next);
             else
-                multiply_square(block, m, n, 0, 0, next);
+                multiply_square(block, m, n, 0, 0, &next);
         }
 }
 
