@@ -546,7 +546,7 @@ static void check_sparse(size_t R, int32_t rows, size_t W)
 
 int main(void)
 {
-    const struct queue_needs needs = { .H = 16 };
+    const struct queue_needs needs = { 0 };
 
     cpu = tft_kernels_cpu();
     cuda = tft_kernels_cuda();

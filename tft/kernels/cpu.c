@@ -50,12 +50,10 @@ static const char *cpu_failure(const struct queue *queue)
 /* The arrays of a queue that rounds, one after the other. */
 static enum halay_status alloc_rounded(struct queue *queue)
 {
-    size_t H = queue->needs.H, kept = CPU_KEPT * sizeof *queue->kept;
-    size_t room = halay_round_up(TFT_BF16_ROOM, HALAY_CACHE_LINE);
-    size_t step = halay_round_up(tft_bf16_packed(4 * H, H), HALAY_CACHE_LINE), bytes;
+    size_t kept = CPU_KEPT * sizeof *queue->kept, room = halay_round_up(TFT_BF16_ROOM, HALAY_CACHE_LINE), bytes;
 
     if (halay_mul_overflows(queue->needs.factors, sizeof *queue->cache, &bytes) ||
-        halay_add_overflows(bytes, kept + (room + step) * sizeof *queue->room, &bytes))
+        halay_add_overflows(bytes, kept + room * sizeof *queue->room, &bytes))
         return HALAY_ERR_NO_MEMORY;
     queue->memory = cpu_alloc(bytes);
     if (!queue->memory)
@@ -63,8 +61,7 @@ static enum halay_status alloc_rounded(struct queue *queue)
     queue->means = tft_bf16_here();
     queue->kept = queue->memory;
     queue->room = (uint16_t *)(void *)((char *)queue->memory + kept);
-    queue->step_room = queue->room + room;
-    queue->cache = queue->step_room + step;
+    queue->cache = queue->room + room;
     return HALAY_OK;
 }
 

@@ -28,9 +28,7 @@ struct queue {
     struct queue_needs needs;
     /* With bf16. */
     enum tft_bf16 means;
-    uint16_t *room;      /* TFT_BF16_ROOM */
-    const real *step;    /* a second factor that is multiplied at each step of an LSTM, or NULL */
-    uint16_t *step_room; /* its rounded copy */
+    uint16_t *room; /* TFT_BF16_ROOM */
     /* Parameters, each rounded when it is first multiplied by since they changed: found by address; if the place is
      * taken, in one of the next. */
     const real *params, *folded; /* the blocks; NULL: none */
@@ -40,10 +38,6 @@ struct queue {
     void *memory; /* owned: the arrays */
 };
 
-/* Round this second factor (K, N) now and use the copy until cpu_forget: for the steps of an LSTM. It is neither
- * changed nor reshaped meanwhile. */
-void cpu_keep(struct queue *queue, struct matrix b, size_t K, size_t N);
-void cpu_forget(struct queue *queue);
 /* One product without more. */
 void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
                   struct target to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An LSTM's steps. The input's product is there for all of them; each adds the recurrent product to its rows in place.
- * Backward, the gates' gradients overwrite the gates; only d_h_(t-1) = d_gates U^T is left to the steps, with U
- * transposed once.
+ * Backward, the gates' gradients overwrite the gates; only d_h_(t-1) = d_gates U^T is left to the steps, with a copy of
+ * U transposed once, unless products round U anyway.
  */
 #include "tft/kernels/cpu.h"
 #include "tft/kernels/vector.h"
@@ -96,13 +96,13 @@ void cpu_lstm(struct queue *queue, const struct lstm_run *run)
 void cpu_lstm_backward(struct queue *queue, const struct lstm_run *run, const struct lstm_gradient *d)
 {
     size_t H = run->H, B = run->B;
-    real *u_t = d->scratch;                                   /* (4 H, H): U transposed */
-    real *kept_h = u_t + 4 * H * H, *kept_c = kept_h + B * H; /* (B, H) */
+    int rounds = queue->needs.bf16;                            /* then U is rounded once a step, transposed */
+    real *copy = d->scratch;                                   /* (4 H, H): U transposed */
+    real *kept_h = copy + 4 * H * H, *kept_c = kept_h + B * H; /* (B, H) */
+    struct matrix u_t = rounds ? matrix_t(run->u, 4 * H) : matrix_of(copy, H);
 
-    if (!d->goes_on) {
-        transpose(run->u, H, 4 * H, u_t);
-        cpu_keep(queue, matrix_of(u_t, H), 4 * H, H);
-    }
+    if (!rounds && !d->goes_on)
+        transpose(run->u, H, 4 * H, copy);
     for (size_t t = run->S; t-- > 0;) {
         size_t before = t * B * H, after = before + B * H;
         real *gates = run->gates + 4 * before;
@@ -114,14 +114,12 @@ void cpu_lstm_backward(struct queue *queue, const struct lstm_run *run, const st
         step_backward(gates, run->c + before, run->c + after, d->d_h, d->d_out + before, B, H, d->d_c);
         if (run->padding)
             zero_padded(run->padding, run->first + t, B, 4 * H, gates);
-        cpu_multiply(queue, matrix_of(gates, 4 * H), matrix_of(u_t, H), B, H, 4 * H, written(d->d_h, H));
+        cpu_multiply(queue, matrix_of(gates, 4 * H), u_t, B, H, 4 * H, written(d->d_h, H));
         if (run->padding) {
             pass_state(run->padding, run->first + t, B, H, kept_h, d->d_h);
             pass_state(run->padding, run->first + t, B, H, kept_c, d->d_c);
         }
     }
-    if (!run->first)
-        cpu_forget(queue);
 }
 
 size_t cpu_lstm_scratch(size_t S, size_t B, size_t H)

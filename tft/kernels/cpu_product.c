@@ -66,9 +66,7 @@ static struct tft_bf16_second second_of(struct queue *queue, struct matrix b, si
 {
     struct tft_bf16_second second = { .b = b, .to = to };
 
-    if (b.data == queue->step)
-        second.packed = queue->step_room;
-    else if (is_param(queue, b.data))
+    if (is_param(queue, b.data))
         second.packed = kept(queue, b, K, N);
     return second;
 }
@@ -127,17 +125,4 @@ void cpu_product(struct queue *queue, const struct product *p)
         b.data += p->step_b;
         to.data += p->step_to;
     }
-}
-
-void cpu_keep(struct queue *queue, struct matrix b, size_t K, size_t N)
-{
-    if (!queue->needs.bf16)
-        return;
-    tft_bf16_pack(b, K, N, queue->step_room);
-    queue->step = b.data;
-}
-
-void cpu_forget(struct queue *queue)
-{
-    queue->step = NULL;
 }

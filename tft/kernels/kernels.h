@@ -54,7 +54,6 @@ struct queue_needs {
     size_t folded;  /* reals of what forecasts make of them, see `begin` */
     size_t factors; /* reals of all second factors among these, each counted once for every form that is used: as it
                        lies, transposed */
-    size_t H;       /* of the LSTMs */
 };
 
 /* (M, N) = or += op(A) op(B) [+ bias], tft/kernels/gemm.h. */

@@ -162,8 +162,7 @@ static enum halay_status open_queue(struct halay_log *log, const struct tft_mode
     const struct queue_needs needs = { .bf16 = model->config.dtype == TFT_BF16,
                                        .params = model->table.reals,
                                        .folded = model->config.plain ? 0 : model->folded,
-                                       .factors = factors_of(model),
-                                       .H = model->config.H };
+                                       .factors = factors_of(model) };
 
     return tft_queue_open(log, model->kernels, &needs, &w->queue);
 }
