@@ -80,7 +80,7 @@ class Handle:
 class Session:
     """The library's session in a context."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, device: str) -> None:
         self.context = context
         self._pid = os.getpid()
         self._lock = threading.Lock()  # one call at a time
@@ -89,7 +89,7 @@ class Session:
         self._events: "queue.SimpleQueue[_Event]" = queue.SimpleQueue()
         self._log = LOG(self._take_line)
         place = ctypes.c_void_p()
-        options = sized(Options, ctx=context._open(), log=self._log, reports_errors=1)
+        options = sized(Options, ctx=context._open(), log=self._log, reports_errors=1, device=device.encode())
         status = lib.halay_tft_init(ctypes.byref(options), ctypes.byref(place))
         if status:
             raise last_error(status)
@@ -265,9 +265,11 @@ _defaults: Dict[str, Context] = {}
 _defaults_lock = threading.Lock()
 
 
-def session_of(context: Optional[Context], deterministic: Optional[str] = None) -> Session:
+def session_of(
+    context: Optional[Context], deterministic: Optional[str] = None, device: Optional[str] = None
+) -> Session:
     """
-    The session of a context. Without one, the program's own, which joins the job at the first call and leaves it at the
+    The session of a context whose models forecast on that device (cpu). Without one, the program's own, which joins the job at the first call and leaves it at the
     program's end; one for each kind of determinism, since that is the engine's, too.
     """
     with _defaults_lock:
@@ -276,7 +278,8 @@ def session_of(context: Optional[Context], deterministic: Optional[str] = None) 
             context = _defaults.get(kind)
             if context is None or not context._p:
                 context = _defaults[kind] = Context(settings={"HALAY_DETERMINISTIC": kind})
-        session: Optional[Session] = vars(context).get("_tft")  # lives as long as its context
+        sessions: Dict[str, Session] = vars(context).setdefault("_tft", {})  # live as long as their context
+        session = sessions.get(device or "cpu")
         if session is None or not session._p or session._pid != os.getpid():
-            session = vars(context)["_tft"] = Session(context)
+            session = sessions[device or "cpu"] = Session(context, device or "cpu")
         return session

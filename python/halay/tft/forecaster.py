@@ -235,7 +235,7 @@ class Forecaster:
             delattr(self, name)
         if y is not None:
             X = self._with_target(X, y)
-        session = session_of(context, getattr(self, "deterministic", None))
+        session = session_of(context, getattr(self, "deterministic", None), getattr(self, "device", None))
         table, how = self._described(X)
         options = sized(c.PrepareOptions, **how)
         data = _named(lambda: session.open(
@@ -314,7 +314,7 @@ class Forecaster:
                 for name, content in files.items():
                     with open(os.path.join(folder, name), "wb") as file:
                         file.write(content)
-                session = session_of(None, self.config_.get("deterministic"))
+                session = session_of(None, self.config_.get("deterministic"), getattr(self, "device", None))
                 self._model = session.open(
                     lib.halay_tft_model_close, lib.halay_tft_model_open, session.pointer,
                     os.fsencode(folder))  # fmt: skip
@@ -510,9 +510,11 @@ class Forecaster:
         return ""
 
     @classmethod
-    def load(cls, folder: Union[str, "os.PathLike[str]"], context: Optional[Context] = None) -> "Forecaster":
-        """A forecaster of a folder that save, fit(folder=...) or halay-tft train wrote."""
-        session = session_of(context)
+    def load(
+        cls, folder: Union[str, "os.PathLike[str]"], context: Optional[Context] = None, device: Optional[str] = None
+    ) -> "Forecaster":
+        """A forecaster of a folder that save, fit(folder=...) or halay-tft train wrote; device: "cuda", or "cpu"."""
+        session = session_of(context, device=device)
         model = session.open(lib.halay_tft_model_close, lib.halay_tft_model_open, session.pointer, os.fsencode(folder))
         path = os.path.join(folder, _PARAMS_FILE)
         params: Dict[str, Any] = {}
