@@ -141,7 +141,7 @@ static enum halay_status prepare_blocks(struct bench *bench)
         status = tft_shards_init(&bench->log, table, (enum tft_strategy)bench->options.strategy, bench->rank,
                                  bench->ranks, &bench->shards);
     if (!status && together)
-        status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, &bench->exchange);
+        status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, NULL, &bench->exchange);
     if (status)
         return status;
     size_t own = tft_shards_reals(&bench->shards, table), params = bench->exchange.params ? 0 : table->reals;

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# halay-tft --device cuda, with the trainer's module for the emulation: trainings end with the processor's losses,
-# alone, as two ranks on one device and with a moving average; each device goes on from the other's checkpoint;
-# evaluate, predict and explain say the same; and what a machine lacks is said.
+# halay-tft --device cuda, with both modules for the emulation: trainings end with the processor's losses, alone, as
+# ranks on one device and on two, with a moving average; two ranks have the bits of one where that is asked for; each
+# device goes on from the other's checkpoint; evaluate, predict and explain say the same; what is missing is said.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
-export HALAY_MODULE_PATH="$top_builddir/tests/cuda/.libs"
+export HALAY_MODULE_PATH="$top_builddir/tests/cuda/module/.libs"
 # 12 series, of which a step sees less than a quarter: their embedding's gradient is sparse.
 awk 'BEGIN { print "t,id,y,hour"; for (e = 0; e < 12; e++) for (t = 0; t < 40; t++)
     print t ",s" e "," (e % 3 + 1) * (3 + sin(t / 3 + e)) + (e * 7 + t * t % 7) / 50 "," t % 4 }' </dev/null \
@@ -52,15 +52,17 @@ same() {
 options=
 check "on the processor" train cpu "$tft"
 losses cpu
-options='--device cuda'
-check "on the device" train gpu "$tft"
+options='--device cuda --deterministic ranks --granule 1'
+check "on the device, in granules" train gpu "$tft"
 same gpu cpu
 check "two ranks on one device" train two "$halayrun" -np 2 "$tft"
-same two cpu
-granules='--deterministic ranks --granule 1'
-options="--device cuda $granules --max-steps 2"
-check "half of it there, in granules" train there "$tft"
-options="--device cpu $granules --resume"
+check "one rank and two" cmp "$scratch/gpu/model.safetensors" "$scratch/two/model.safetensors"
+options='--device cuda'
+EMU_DEVICES=2 check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
+same three cpu
+options='--device cuda --max-steps 2'
+check "half of it there" train there "$tft"
+options='--device cpu --resume'
 check "the other half here" train there "$tft"
 same there cpu
 options='--device cpu --max-steps 2'
@@ -95,7 +97,7 @@ EMU_MEMORY=16000000 refused 1 "samples would fit ('batch_size', or more ranks)" 
 options='--device cuda'
 HALAY_MODULE_PATH=$scratch/nowhere
 [ -e "$top_builddir/.libs/libhalay-tft-cuda.so" ] || refused 1 "no libhalay-tft-cuda.so in" train none "$tft"
-HALAY_MODULE_PATH="$top_builddir/tests/cuda/.libs"
+HALAY_MODULE_PATH="$top_builddir/tests/cuda/module/.libs"
 options='--device cuda --strategy zero1'
 refused 1 "goes with 'strategy: allreduce'" train none "$tft"
 [ ! -e "$scratch/none" ] || wrong "a refused training leaves something behind"

@@ -49,16 +49,18 @@ static void run_fini(struct run *r)
 
 static unsigned waits[TENSORS];
 
-static enum halay_status count_wait(void *arg, size_t param)
+static enum halay_status count_wait(void *arg, struct queue *queue, size_t param)
 {
     (void)arg;
+    (void)queue;
     __atomic_add_fetch(&waits[param], 1, __ATOMIC_RELAXED);
     return HALAY_OK;
 }
 
-static enum halay_status refuse_wait(void *arg, size_t param)
+static enum halay_status refuse_wait(void *arg, struct queue *queue, size_t param)
 {
     (void)arg;
+    (void)queue;
     return param == 1 ? HALAY_ERR_PEER : HALAY_OK;
 }
 

@@ -115,13 +115,14 @@ static void trainer_fini(struct trainer *t)
 }
 
 /* As the engine leaves them: gathered, or summed along the tree at the first rank. */
-static enum halay_status exchange(void *arg, size_t param)
+static enum halay_status exchange(void *arg, struct queue *queue, size_t param)
 {
     struct trainer *t = arg;
     const struct tft_param *p = &t->table->params[param];
     size_t reals = sparse_reals(p->sparse.most, p->sparse.W), block = t->table->reals;
     real *own = t->gradients + p->offset;
 
+    (void)queue;
     for (size_t r = 0; p->sparse.most && r < t->ranks; r++)
         memcpy(t->slots + p->offset * t->ranks + r * reals, own + r * block, reals * sizeof(real));
     for (size_t distance = 1; !p->sparse.most && distance < t->ranks; distance *= 2)

@@ -47,6 +47,12 @@ static const char *cpu_failure(const struct queue *queue)
     return NULL;
 }
 
+static void *cpu_stream(struct queue *queue)
+{
+    (void)queue;
+    return NULL;
+}
+
 /* The arrays of a queue that rounds, one after the other. */
 static enum halay_status alloc_rounded(struct queue *queue)
 {
@@ -131,6 +137,7 @@ static const struct kernels table = {
     .open = cpu_open,
     .close = cpu_close,
     .failure = cpu_failure,
+    .stream = cpu_stream,
     .begin = cpu_begin,
     .to_device = cpu_to_device,
     .to_host = cpu_to_host,

@@ -222,6 +222,7 @@ struct kernels {
     enum halay_status (*open)(const struct queue_needs *needs, struct queue **queue); /* HALAY_ERR_NO_MEMORY */
     void (*close)(struct queue *queue);                /* waits for what is under way; NULL is allowed */
     const char *(*failure)(const struct queue *queue); /* the first error, in words; NULL: none so far */
+    void *(*stream)(struct queue *queue); /* the device's own, for the engine (halay.h); NULL: there is none */
     /* Parameters have changed, or are elsewhere: what the queue made of the old ones is stale. folded: where what
      * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
     void (*begin)(struct queue *queue, const real *params, const real *folded);

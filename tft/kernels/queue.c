@@ -31,3 +31,14 @@ enum halay_status tft_queue_check(struct halay_log *log, const struct queue *que
                 room >> 20, all >> 20);
     return HALAY_ERR_SYSTEM;
 }
+
+enum halay_status tft_queue_no_memory(struct halay_log *log, const struct kernels *kernels, const char *what,
+                                      size_t bytes)
+{
+    size_t room, all;
+
+    kernels->room(&room, &all);
+    halay_error(log, "no memory on device '%s' for %s: %zu MB, and %zu of %zu MB are free", kernels->name, what,
+                bytes >> 20, room >> 20, all >> 20);
+    return HALAY_ERR_NO_MEMORY;
+}

@@ -349,7 +349,7 @@ static void evaluate_granules(void *arg, int thread)
 /* Bring the parameters to the device, before any thread reads them there. */
 static void upload_params(struct tft_workers *workers, const real *params)
 {
-    struct queue *queue = tft_workspace_queue(workers->workspaces[0]);
+    struct queue *queue = tft_workers_queue(workers);
 
     use_device(workers);
     kernel_to_device(queue, params, tft_model_params(workers->model)->reals * sizeof *params, workers->params);
@@ -367,6 +367,11 @@ enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_
     tft_pool_run(workers->pool, evaluate_granules, workers);
     workers->forward = NULL;
     return (enum halay_status)atomic_load(&workers->failure);
+}
+
+struct queue *tft_workers_queue(const struct tft_workers *workers)
+{
+    return tft_workspace_queue(workers->workspaces[0]);
 }
 
 const struct tft_workspace *tft_workers_workspace(const struct tft_workers *workers, int thread)

@@ -72,6 +72,8 @@ struct tft_forward {
     int with_loss;
 };
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward);
+/* What the first thread computes on; between steps it is the caller's. */
+struct queue *tft_workers_queue(const struct tft_workers *workers);
 /* A thread's workspace, which holds the granule that `take` was called for: for tft_workspace_weights. */
 const struct tft_workspace *tft_workers_workspace(const struct tft_workers *workers, int thread);
 

@@ -151,7 +151,7 @@ static void run_round(void *arg, int thread)
         if (!is_mine(work, i))
             continue;
         if (work->measure) {
-            enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, i) : HALAY_OK;
+            enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, queue, i) : HALAY_OK;
             int none = HALAY_OK;
 
             if (status) {

@@ -51,8 +51,8 @@ void tft_adam_fini(struct tft_adam *adam); /* frees what the steps made; m and v
  * parameters updated and some not (the job is lost). */
 struct tft_adam_peers {
     /* Called for each living parameter of this rank, from any thread, last layers first, before its gradient is read:
-     * blocks until the sum over the ranks is there. */
-    enum halay_status (*wait)(void *arg, size_t param);
+     * blocks until the sum over the ranks is there, for what the queue gets from then on. */
+    enum halay_status (*wait)(void *arg, struct queue *queue, size_t param);
     /* The parameter has its new values; from any thread. */
     void (*done)(void *arg, size_t param);
     /* With tensors dealt out and clipping by the global norm: add up (count) squares over the ranks, of which all but

@@ -21,6 +21,7 @@
 #include "tft/train/exchange.h"
 #include "base/clock.h"
 #include "base/machine/topology.h"
+#include "halay_elastic.h"
 #include "tft/kernels/call.h"
 #include "tft/kernels/queue.h"
 #include <stdio.h>
@@ -54,6 +55,21 @@ static int sums_buckets(const struct tft_exchange *x)
     return x->shards->strategy == TFT_ZERO2 || x->shards->strategy == TFT_PARAMETER_SERVER;
 }
 
+/* Where steps make gradients. */
+static float *made_in(const struct tft_exchange *x)
+{
+    return x->there ? x->there : x->gradients;
+}
+
+/* A submission on a device follows what makes its data. */
+static void place(const struct tft_exchange *x, struct halay_tensor_info *info)
+{
+    if (!x->there)
+        return;
+    info->memory = HALAY_MEMORY_DEVICE;
+    info->after_stream = kernels_of(x->queue)->stream(x->queue);
+}
+
 static enum halay_status register_param(struct tft_exchange *x, const struct tft_param *p, struct halay_tensor **tensor)
 {
     struct halay_tensor_info info = {
@@ -62,9 +78,10 @@ static enum halay_status register_param(struct tft_exchange *x, const struct tft
         .collective = HALAY_ALLREDUCE,
         .dtype = HALAY_F32,
         .dimensions = p->dimensions,
-        .out = x->gradients + p->offset,
+        .out = made_in(x) + p->offset,
         .reduction = HALAY_SUM,
     };
+    place(x, &info);
 
     for (int k = 0; k < p->dimensions; k++)
         info.shape[k] = p->shape[k];
@@ -174,9 +191,29 @@ static enum halay_status alloc_lists(struct tft_exchange *x)
     return HALAY_ERR_NO_MEMORY;
 }
 
+/* The gradients of a device with memory of its own. All zero: no step writes dead parameters'. */
+static enum halay_status alloc_there(struct tft_exchange *x)
+{
+    size_t reals = x->table->reals;
+
+    if (!x->queue || kernels_of(x->queue)->host_memory)
+        return HALAY_OK;
+    x->there = kernels_of(x->queue)->alloc(reals * sizeof *x->there);
+    if (!x->there)
+        return tft_queue_no_memory(x->log, kernels_of(x->queue), "the gradients", reals * sizeof *x->there);
+    kernel_zero(x->queue, reals, x->there);
+    return HALAY_OK;
+}
+
+/* A rank that stays alone on a device sends nothing. */
+static int registers_params(const struct tft_exchange *x)
+{
+    return !sums_buckets(x) && (!x->there || halay_size(x->ctx) > 1 || halay_elastic_is_on(x->ctx));
+}
+
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
                                     const struct tft_param_table *table, const struct tft_shards *shards,
-                                    struct tft_exchange *exchange)
+                                    struct queue *queue, struct tft_exchange *exchange)
 {
     struct tft_exchange *x = exchange;
 
@@ -185,12 +222,15 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     x->ctx = ctx;
     x->table = table;
     x->shards = shards;
+    x->queue = queue;
     enum halay_status status = alloc_lists(x);
     if (!status)
         status = alloc_block(x, &x->gradients);
+    if (!status)
+        status = alloc_there(x);
     if (!status && shards->bucket_count)
         status = alloc_block(x, &x->params);
-    for (size_t i = table->count; i-- > 0 && !status && !sums_buckets(x);)
+    for (size_t i = table->count; i-- > 0 && !status && registers_params(x);)
         if (!table->params[i].dead && !table->params[i].sparse.most)
             status = register_param(x, &table->params[i], &x->tensors[i]);
     if (!status && shards->bucket_count)
@@ -200,6 +240,14 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     if (status)
         tft_exchange_fini(x);
     return status;
+}
+
+static void free_slots(struct tft_exchange *x, float *slots)
+{
+    if (x->there)
+        kernels_of(x->queue)->release(slots);
+    else
+        free(slots);
 }
 
 /* End a request that a failed step did not wait for, and forget its tensor. Returns 0 if it is still in flight. */
@@ -226,16 +274,15 @@ void tft_exchange_fini(struct tft_exchange *x)
     }
     if (x->squares_tensor)
         halay_unregister(x->squares_tensor);
-    for (size_t i = 0; x->rows && quiet && i < x->table->count; i++) {
-        free(x->rows[i].slots);
-        if (x->there)
-            kernels_of(x->queue)->release(x->rows[i].there);
-    }
+    for (size_t i = 0; x->rows && quiet && i < x->table->count; i++)
+        free_slots(x, x->rows[i].slots);
     free(x->rows);
     free(x->tensors);
     free(x->requests);
     free(x->squares);
     free(x->buckets);
+    if (x->there && quiet)
+        kernels_of(x->queue)->release(x->there);
     if (x->ctx && quiet) { /* otherwise the context ends what is in flight, and frees it, in halay_fini */
         halay_free(x->ctx, x->gradients);
         halay_free(x->ctx, x->params);
@@ -268,8 +315,10 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
     int ranks = halay_size(x->ctx);
 
     if (rows->ranks != ranks) {
-        free(rows->slots);
-        rows->slots = ranks > 1 ? calloc((size_t)ranks, bytes) : NULL;
+        free_slots(x, rows->slots);
+        rows->slots = ranks == 1 ? NULL
+                      : x->there ? kernels_of(x->queue)->alloc((size_t)ranks * bytes)
+                                 : calloc((size_t)ranks, bytes);
         rows->ranks = ranks;
     }
     if (ranks == 1)
@@ -279,20 +328,25 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
         halay_error(x->log, "no memory for the rows of '%s' from %d ranks", p->name, ranks);
         return HALAY_ERR_NO_MEMORY;
     }
-    const struct halay_tensor_info info = { .struct_size = sizeof info,
-                                            .name = p->name,
-                                            .collective = HALAY_ALLGATHER,
-                                            .dtype = HALAY_U8,
-                                            .dimensions = 1,
-                                            .shape = { bytes },
-                                            .in = x->gradients + p->offset,
-                                            .out = rows->slots,
-                                            .out_bytes = (size_t)ranks * bytes };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = p->name,
+                                      .collective = HALAY_ALLGATHER,
+                                      .dtype = HALAY_U8,
+                                      .dimensions = 1,
+                                      .shape = { bytes },
+                                      .in = made_in(x) + p->offset,
+                                      .out = rows->slots,
+                                      .out_bytes = (size_t)ranks * bytes };
+    place(x, &info);
     return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
 }
 
-static void submit_param(struct tft_exchange *x, size_t param)
+void tft_exchange_submit(void *arg, size_t param)
 {
+    struct tft_exchange *x = arg;
+
+    if (x->there && halay_size(x->ctx) == 1) /* it stays where it is */
+        return;
     if (x->table->params[param].sparse.most) {
         note_failure(x, submit_rows(x, param));
         return;
@@ -304,14 +358,6 @@ static void submit_param(struct tft_exchange *x, size_t param)
     struct tft_exchange_bucket *b = &x->buckets[x->shards->bucket_of[param]];
     if (atomic_fetch_sub(&b->not_final, 1) == 1)
         submit(x, b->sum, &b->summed);
-}
-
-void tft_exchange_submit(void *arg, size_t param)
-{
-    struct tft_exchange *x = arg;
-
-    if (!x->there) /* else it is on its way there: tft_exchange_by_host */
-        submit_param(x, param);
 }
 
 void tft_exchange_forget(struct tft_exchange *x)
@@ -357,93 +403,40 @@ static enum halay_status end_request(struct tft_exchange *x, struct halay_reques
 
 static const char sum_of_gradient[] = "the sum over the ranks of gradient";
 
-static enum halay_status wait_for_gradient(void *arg, size_t param)
+/* The request need not have ended: the queue gets the sum before anything else. */
+static enum halay_status follow(struct tft_exchange *x, struct queue *queue, size_t param)
+{
+    int64_t began = halay_now_us();
+    struct halay_request *request = x->requests[param];
+    enum halay_status status = halay_wait_stream(request, -1, kernels_of(queue)->stream(queue));
+
+    atomic_fetch_add_explicit(&x->waited_us, halay_now_us() - began, memory_order_relaxed);
+    if (status)
+        halay_error(x->log, "%s '%s' failed: %s", sum_of_gradient, x->table->params[param].name,
+                    halay_request_text(request));
+    halay_request_free(request);
+    x->requests[param] = NULL;
+    return status;
+}
+
+static enum halay_status wait_for_gradient(void *arg, struct queue *queue, size_t param)
 {
     struct tft_exchange *x = arg;
     const char *name = x->table->params[param].name;
 
+    if (x->there && x->requests[param])
+        return follow(x, queue, param);
     if (!sums_buckets(x) && x->requests[param])
         return end_request(x, &x->requests[param], 1, sum_of_gradient, name);
     struct halay_request *request = sums_buckets(x) ? x->buckets[x->shards->bucket_of[param]].summed : NULL;
     return request ? wait_for(x, request, 1, sum_of_gradient, name) : tft_exchange_status(x);
 }
 
-/* ---- through the host, for a device with memory of its own ---- */
-
-void tft_exchange_set_device(struct tft_exchange *x, struct queue *queue, float *gradients)
-{
-    x->queue = queue;
-    x->there = gradients;
-}
-
-/* Copy all gradients that are no sparse ones' from the device, or to it. */
-static void copy_dense(struct tft_exchange *x, int to_device)
-{
-    size_t begin = 0;
-
-    for (size_t i = 0; i <= x->table->count; i++) {
-        const struct tft_param *p = i < x->table->count ? &x->table->params[i] : NULL;
-        if (p && !p->sparse.most)
-            continue;
-        const size_t end = p ? p->offset : x->table->reals, bytes = (end - begin) * sizeof *x->gradients;
-        if (to_device)
-            kernel_to_device(x->queue, x->gradients + begin, bytes, x->there + begin);
-        else
-            kernel_to_host(x->queue, x->there + begin, bytes, x->gradients + begin);
-        begin = p ? p->offset + p->count : end;
-    }
-}
-
-/* The rows of all ranks to the device. */
-static enum halay_status upload_rows(struct tft_exchange *x, size_t param)
-{
-    const struct tft_param *p = &x->table->params[param];
-    const struct kernels *kernels = kernels_of(x->queue);
-    struct tft_exchange_rows *rows = &x->rows[param];
-    size_t bytes = (size_t)rows->ranks * sparse_reals(p->sparse.most, p->sparse.W) * sizeof *rows->slots;
-
-    kernels->release(rows->there);
-    rows->there = kernels->alloc(bytes);
-    if (!rows->there) {
-        halay_error(x->log, "no memory on the device for the rows of '%s' from %d ranks (%zu MB)", p->name, rows->ranks,
-                    bytes >> 20);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    kernel_to_device(x->queue, rows->slots, bytes, rows->there);
-    return HALAY_OK;
-}
-
-enum halay_status tft_exchange_by_host(struct tft_exchange *x)
-{
-    enum halay_status status = HALAY_OK;
-
-    if (!x->there || halay_size(x->ctx) == 1)
-        return HALAY_OK;
-    copy_dense(x, 0);
-    for (size_t i = x->table->count; i-- > 0;) {
-        const struct tft_param *p = &x->table->params[i];
-        if (p->sparse.most && !p->dead)
-            kernel_to_host(x->queue, x->there + p->offset, sparse_reals(p->sparse.most, p->sparse.W) * sizeof *x->there,
-                           x->gradients + p->offset);
-        if (!p->dead)
-            submit_param(x, i);
-    }
-    for (size_t i = x->table->count; i-- > 0 && !status;) {
-        status = end_request(x, &x->requests[i], 1, sum_of_gradient, x->table->params[i].name);
-        if (!status && x->table->params[i].sparse.most)
-            status = upload_rows(x, i);
-    }
-    if (!status)
-        copy_dense(x, 1);
-    kernel_to_host(x->queue, x->there, 0, NULL); /* waits: the optimizer works on other queues */
-    return status ? status : tft_queue_check(x->log, x->queue);
-}
-
 static size_t take_slots(void *arg, size_t param, float **slots)
 {
     const struct tft_exchange *x = arg;
 
-    *slots = x->there ? x->rows[param].there : x->rows[param].slots;
+    *slots = x->rows[param].slots;
     return (size_t)x->rows[param].ranks;
 }
 

@@ -24,8 +24,7 @@ struct tft_exchange_bucket; /* a bucket's requests */
 
 /* A sparse gradient of all ranks: one slot each, gathered by name, since the ranks of an elastic job change. */
 struct tft_exchange_rows {
-    float *slots; /* owned: (ranks) of them; NULL: none yet */
-    float *there; /* owned: the same on the device, if that has memory of its own */
+    float *slots; /* owned: (ranks) of them, where the gradients are; NULL: none yet */
     int ranks;    /* that there is room for; the last step's */
 };
 
@@ -35,9 +34,10 @@ struct tft_exchange {
     const struct tft_param_table *table;
     const struct tft_shards *shards;
     float *gradients; /* owned: halay_alloc memory, (table->reals) */
-    /* Borrowed: where the gradients are, of a device with memory of its own; NULL: gradients are the device's. */
+    /* Owned: where steps make them on a device with memory of its own, and the optimizer finds their sums; NULL: in
+     * `gradients`, which otherwise is for what the host looks at. */
     float *there;
-    struct queue *queue; /* borrowed: for copies between the two */
+    struct queue *queue; /* borrowed: what makes them; NULL: not of such a device */
     float *params;       /* owned: the same, where tensors are dealt out; NULL: the weights are elsewhere */
     double *squares;     /* owned: (table->count), where tensors are dealt out */
     struct halay_tensor *squares_tensor;
@@ -54,19 +54,12 @@ struct tft_exchange {
     atomic_llong waited_us; /* time that threads spent waiting; relaxed, a sum for reports */
 };
 
-/* Register what a step needs, last layers first: the order in which backward makes gradients final. shards: borrowed
- * until fini. Local. On error nothing is held. */
+/* Register what a step needs, last layers first: the order in which backward makes gradients final. shards and queue,
+ * on which the steps compute (NULL: the processor), are borrowed until fini. Local. On error nothing is held. */
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
                                     const struct tft_param_table *table, const struct tft_shards *shards,
-                                    struct tft_exchange *exchange);
+                                    struct queue *queue, struct tft_exchange *exchange);
 void tft_exchange_fini(struct tft_exchange *exchange);
-
-/* The gradients are in a device's memory (all zero at first), and `gradients` is where they pass through the host's;
- * both are borrowed until fini, which comes before the queue is closed. */
-void tft_exchange_set_device(struct tft_exchange *exchange, struct queue *queue, float *gradients);
-/* After a step on such a device, in place of submissions: sums its gradients over the ranks by way of the host. Does
- * nothing elsewhere, or for one rank. */
-enum halay_status tft_exchange_by_host(struct tft_exchange *exchange);
 
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);

@@ -215,7 +215,7 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
         tft_shards_init(t->log, t->table, (enum tft_strategy)t->config->strategy, t->rank, t->ranks, &t->shards);
 
     if (!status)
-        status = tft_exchange_init(t->log, t->ctx, t->table, &t->shards, &t->exchange);
+        status = tft_exchange_init(t->log, t->ctx, t->table, &t->shards, tft_workers_queue(t->workers), &t->exchange);
     if (!status)
         status = halay_register(t->ctx, &info, &t->numbers_tensor);
     set_up_adam(t);

@@ -34,7 +34,7 @@ struct tft_notes {
 /* What a step works on, where the device computes: the trainer's blocks themselves on the processor; else copies of
  * them, and tft_trainer_bring and tft_trainer_send go between. */
 struct tft_twin {
-    struct queue *queue; /* owned: of copies and averages */
+    struct queue *queue; /* borrowed: the steps', for copies; NULL where blocks is */
     float *blocks;       /* owned: like the trainer's; NULL: they are the same memory */
     float *params, *average, *gradients;
     int is_ahead; /* of the host's blocks */

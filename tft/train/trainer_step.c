@@ -64,8 +64,6 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
 
     if (!status)
         status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
-    if (!status)
-        status = tft_exchange_by_host(&t->exchange);
     return status ? status : tft_exchange_status(&t->exchange);
 }
 

@@ -4,7 +4,6 @@
  * other ranks, evaluations, reports) looks at the host's blocks, which are brought up to date when somebody is about to
  * look. On the processor both are the same memory, and nothing is copied.
  */
-#include "base/memory.h"
 #include "tft/kernels/call.h"
 #include "tft/kernels/queue.h"
 #include "tft/train/trainer.h"
@@ -24,7 +23,7 @@ static void point_optimizer(struct tft_trainer *t, float *moment1, float *moment
 enum halay_status tft_trainer_twin_init(struct tft_trainer *t)
 {
     const struct kernels *kernels = tft_model_kernels(t->model);
-    size_t reals = t->table->reals, n = block_reals(t), bytes;
+    size_t reals = t->table->reals, bytes = block_reals(t) * sizeof(float);
     struct tft_twin *twin = &t->twin;
 
     if (kernels->host_memory) {
@@ -34,38 +33,22 @@ enum halay_status tft_trainer_twin_init(struct tft_trainer *t)
         point_optimizer(t, t->moments[0], t->moments[1]);
         return HALAY_OK;
     }
-    enum halay_status status = tft_queue_open(t->log, kernels, &(struct queue_needs){ 0 }, &twin->queue);
-    if (status)
-        return status;
-    if (!halay_mul_overflows(n + reals, sizeof *twin->blocks, &bytes))
-        twin->blocks = kernels->alloc(bytes);
-    if (!twin->blocks) {
-        size_t room, all;
-        kernels->room(&room, &all);
-        halay_error(t->log,
-                    "no memory on device '%s' for %zu parameters: with their gradients and moments they take %zu MB, "
-                    "%zu of %zu MB are free",
-                    kernels->name, reals, bytes >> 20, room >> 20, all >> 20);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    twin->queue = tft_workers_queue(t->workers);
+    twin->blocks = kernels->alloc(bytes);
+    if (!twin->blocks)
+        return tft_queue_no_memory(t->log, kernels, "parameters and moments", bytes);
     twin->params = twin->blocks;
     twin->average = t->average ? twin->blocks + 3 * reals : NULL;
-    twin->gradients = twin->blocks + n;
-    kernel_zero(twin->queue, reals, twin->gradients); /* no step writes dead parameters' */
+    twin->gradients = t->exchange.there;
     point_optimizer(t, twin->blocks + reals, twin->blocks + 2 * reals);
-    tft_exchange_set_device(&t->exchange, twin->queue, twin->gradients);
     return HALAY_OK;
 }
 
 void tft_trainer_twin_fini(struct tft_trainer *t)
 {
-    struct tft_twin *twin = &t->twin;
-
-    if (!twin->queue)
-        return;
-    tft_model_kernels(t->model)->close(twin->queue);
-    tft_model_kernels(t->model)->release(twin->blocks);
-    *twin = (struct tft_twin){ 0 };
+    if (t->twin.blocks)
+        tft_model_kernels(t->model)->release(t->twin.blocks);
+    t->twin = (struct tft_twin){ 0 };
 }
 
 static enum halay_status bring(struct tft_trainer *t, const float *from, size_t n, float *to)
@@ -93,6 +76,6 @@ enum halay_status tft_trainer_send(struct tft_trainer *t)
         return HALAY_OK;
     t->twin.is_ahead = 0;
     kernel_to_device(t->twin.queue, t->blocks, block_reals(t) * sizeof *t->blocks, t->twin.blocks);
-    kernel_to_host(t->twin.queue, t->twin.blocks, 0, NULL); /* waits: steps work on other queues */
+    kernel_to_host(t->twin.queue, t->twin.blocks, 0, NULL); /* waits: the optimizer works on other queues */
     return tft_queue_check(t->log, t->twin.queue);
 }

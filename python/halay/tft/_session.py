@@ -269,8 +269,9 @@ def session_of(
     context: Optional[Context], deterministic: Optional[str] = None, device: Optional[str] = None
 ) -> Session:
     """
-    The session of a context whose models forecast on that device (cpu). Without one, the program's own, which joins the job at the first call and leaves it at the
-    program's end; one for each kind of determinism, since that is the engine's, too.
+    The session of a context whose models forecast on that device (cpu). Without a context, the program's own, which
+    joins the job at the first call and leaves it at the program's end; one for each kind of determinism, since that is
+    the engine's, too.
     """
     with _defaults_lock:
         if context is None:

@@ -44,6 +44,11 @@ static const char *cuda_failure(const struct queue *queue)
     return queue->failure;
 }
 
+static void *cuda_stream(struct queue *queue)
+{
+    return queue->stream;
+}
+
 static void cuda_close(struct queue *queue)
 {
     if (!queue)
@@ -135,6 +140,7 @@ static const struct kernels table = {
     .open = cuda_open,
     .close = cuda_close,
     .failure = cuda_failure,
+    .stream = cuda_stream,
     .begin = cuda_begin,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
