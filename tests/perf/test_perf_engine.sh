@@ -35,4 +35,15 @@ awk -F'[:,]' '{ gsub(/[" ]/, "", $1); v[$1] = $2 }
           exit !(hidden < 1e-6 && hidden > -1e-6) }' "$json" || wrong "hidden_percent is not what it is made of"
 expect 0 "$perf" engine -n 2 --idle 0 --json -
 holds "$scratch/out" op=engine idle_cpu_percent=absent
+# Data on a device: where tests emulate one, whose module is apart from the programs.
+emulated=$top_builddir/tests/cuda/module/.libs
+if [ -f "$emulated/libhalay-cuda.so" ]; then
+    HALAY_MODULE_PATH=$emulated expect 0 "$halayrun" -np 2 "$perf" engine -n 3 --idle 0.1 --model many-small -s 1 \
+        --buffers device --apart --json "$json"
+    holds "$json" buffers=device model=many-small step_ms=positive latency_us.p50=positive
+    HALAY_MODULE_PATH=$emulated EMU_DEVICES=0 expect 1 "$perf" engine -n 3 --buffers device
+    says err 'no CUDA device can be used'
+fi
+expect 2 "$perf" engine -n 3 --buffers device --versus mpi
+says err "goes with memory of the host"
 perf_end

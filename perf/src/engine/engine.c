@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include <stdlib.h>
 
-enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, int is_shared)
+enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, enum perf_memory memory)
 {
     const struct halay_options options = { .struct_size = sizeof options, .transport = transport };
     struct halay_context *context;
@@ -15,7 +15,7 @@ enum halay_status perf_engine_open(struct perf_engine *engine, const char *trans
     if (status != HALAY_OK)
         return status;
     *engine = (struct perf_engine){
-        .context = context, .rank = halay_rank(context), .size = halay_size(context), .is_shared = is_shared
+        .context = context, .rank = halay_rank(context), .size = halay_size(context), .memory = memory
     };
     return HALAY_OK;
 }
@@ -33,8 +33,10 @@ enum halay_status perf_engine_worst(struct perf_engine *engine, double *values, 
 
 enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, void **out)
 {
-    if (engine->is_shared)
+    if (engine->memory == PERF_SHARED)
         return halay_alloc(engine->context, bytes, out);
+    if (engine->memory == PERF_DEVICE)
+        return halay_alloc_device(engine->context, HALAY_DEVICE_CURRENT, bytes, out);
     void *block = halay_aligned_alloc(HALAY_PAGE, bytes);
     if (!block)
         return HALAY_ERR_NO_MEMORY;
@@ -44,8 +46,59 @@ enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, vo
 
 void perf_engine_free(struct perf_engine *engine, void *ptr)
 {
-    if (engine->is_shared)
-        halay_free(engine->context, ptr);
-    else
+    if (engine->memory == PERF_PRIVATE)
         free(ptr);
+    else
+        halay_free(engine->context, ptr);
+}
+
+enum halay_status perf_engine_near(struct perf_engine *engine, float *data, size_t count, float **near)
+{
+    *near = engine->memory == PERF_DEVICE ? calloc(count, sizeof **near) : data;
+    return *near ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+void perf_engine_free_near(struct perf_engine *engine, float *near)
+{
+    if (engine->memory == PERF_DEVICE)
+        free(near);
+}
+
+/* Each rank gives all rows of an all-to-all to itself: the engine copies between memories of any kind. */
+static enum halay_status copy(struct perf_engine *engine, const float *from, size_t count, float *to)
+{
+    size_t *splits = calloc((size_t)engine->size, sizeof *splits);
+    const struct halay_tensor_info info = { .struct_size = sizeof info,
+                                            .name = "perf.copy",
+                                            .collective = HALAY_ALLTOALL,
+                                            .dtype = HALAY_F32,
+                                            .dimensions = 1,
+                                            .shape = { count },
+                                            .in = from,
+                                            .out = to,
+                                            .out_bytes = count * sizeof *to,
+                                            .splits = splits,
+                                            .memory = HALAY_MEMORY_DEVICE };
+    struct halay_request *request;
+
+    if (!splits)
+        return HALAY_ERR_NO_MEMORY;
+    splits[engine->rank] = count;
+    enum halay_status status = halay_submit_named(engine->context, &info, NULL, NULL, &request);
+    free(splits);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_wait(request, -1);
+    halay_request_free(request);
+    return status;
+}
+
+enum halay_status perf_engine_put(struct perf_engine *engine, const float *near, size_t count, float *data)
+{
+    return near == data ? HALAY_OK : copy(engine, near, count, data);
+}
+
+enum halay_status perf_engine_get(struct perf_engine *engine, const float *data, size_t count, float *near)
+{
+    return near == data ? HALAY_OK : copy(engine, data, count, near);
 }

@@ -12,10 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where tensors lie: in halay_alloc memory, the program's own, or that of the current CUDA device. */
+enum perf_memory { PERF_SHARED, PERF_PRIVATE, PERF_DEVICE };
+
 struct perf_engine {
     struct halay_context *context; /* owned */
     int rank, size;
-    int is_shared;                        /* tensors lie in halay_alloc memory */
+    enum perf_memory memory;
     int is_apart;                         /* a model's gradients and their sums lie apart */
     enum halay_wire wire;                 /* of a model's gradients */
     int wrong;                            /* a tensor came out wrong on some rank */
@@ -25,15 +28,21 @@ struct perf_engine {
     int64_t period_us; /* from one submission of the small tensor to the next; 0: one right after the other */
 };
 
-enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, int is_shared);
+enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, enum perf_memory memory);
 void perf_engine_close(struct perf_engine *engine); /* zeroed or open */
 
 /* values[i] becomes the greatest of all ranks' values[i]. Also a barrier. */
 enum halay_status perf_engine_worst(struct perf_engine *engine, double *values, size_t count);
 
-/* Memory for tensors as is_shared says; freed by perf_engine_free. */
+/* Memory for tensors; freed by perf_engine_free. */
 enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, void **out);
 void perf_engine_free(struct perf_engine *engine, void *ptr); /* NULL is allowed */
+/* Of a tensor: the memory itself where the program can touch it, or else as much of the program's own, for
+ * perf_engine_put and perf_engine_get, which then copy (all ranks call them). Freed by perf_engine_free_near. */
+enum halay_status perf_engine_near(struct perf_engine *engine, float *data, size_t count, float **near);
+void perf_engine_free_near(struct perf_engine *engine, float *near);
+enum halay_status perf_engine_put(struct perf_engine *engine, const float *near, size_t count, float *data);
+enum halay_status perf_engine_get(struct perf_engine *engine, const float *data, size_t count, float *near);
 
 /* The small tensor. */
 enum { PERF_SMALL_BYTES = 4096 };

@@ -98,7 +98,7 @@ static enum halay_status submit_and_drive(struct halay_tensor *tensor, double *s
 }
 
 static enum halay_status repeat(struct perf_engine *engine, enum perf_driver driver, struct halay_tensor *tensor,
-                                float *data, long iterations, double *seconds)
+                                float *data, float *near, long iterations, double *seconds)
 {
     struct completion c = { .status = HALAY_OK };
     double warm = 0, expected = (double)engine->size * (engine->size + 1) / 2;
@@ -109,14 +109,19 @@ static enum halay_status repeat(struct perf_engine *engine, enum perf_driver dri
         return HALAY_ERR_SYSTEM;
     for (long i = -WARMUP; i < iterations && status == HALAY_OK; i++) {
         for (size_t k = 0; k < ELEMENTS; k++)
-            data[k] = (float)(engine->rank + 1);
+            near[k] = (float)(engine->rank + 1);
+        status = perf_engine_put(engine, near, ELEMENTS, data);
+        if (status != HALAY_OK)
+            break;
         perf_progress_show(engine->progress, "latency, %s: %ld of %ld",
                            driver == PERF_BACKGROUND ? "engine asleep" : "driven by the waiter", i < 0 ? 0 : i,
                            iterations);
         perf_wait_until(start_us + (i + WARMUP) * engine->period_us);
         double *slot = i < 0 ? &warm : &seconds[i];
         status = driver == PERF_BACKGROUND ? submit_to_background(tensor, &c, slot) : submit_and_drive(tensor, slot);
-        engine->wrong |= status == HALAY_OK && ((double)data[0] != expected || (double)data[ELEMENTS - 1] != expected);
+        if (status == HALAY_OK)
+            status = perf_engine_get(engine, data, ELEMENTS, near);
+        engine->wrong |= status == HALAY_OK && ((double)near[0] != expected || (double)near[ELEMENTS - 1] != expected);
     }
     sem_destroy(&c.done);
     return status;
@@ -131,20 +136,26 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
                                       .dtype = HALAY_F32,
                                       .dimensions = 1,
                                       .shape = { ELEMENTS },
-                                      .reduction = HALAY_SUM };
+                                      .reduction = HALAY_SUM,
+                                      .memory =
+                                          engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY };
     struct halay_tensor *tensor;
+    float *near = NULL;
     enum halay_status status = perf_engine_alloc(engine, ELEMENTS * sizeof(float), &info.out);
 
     if (status != HALAY_OK)
         return status;
-    status = halay_register(engine->context, &info, &tensor);
+    status = perf_engine_near(engine, info.out, ELEMENTS, &near);
+    if (status == HALAY_OK)
+        status = halay_register(engine->context, &info, &tensor);
     if (status != HALAY_OK)
         goto err_free;
-    status = repeat(engine, driver, tensor, info.out, iterations, seconds);
+    status = repeat(engine, driver, tensor, info.out, near, iterations, seconds);
     if (status == HALAY_OK)
         status = perf_engine_worst(engine, seconds, (size_t)iterations);
     halay_unregister(tensor);
 err_free:
+    perf_engine_free_near(engine, near);
     perf_engine_free(engine, info.out);
     return status;
 }

@@ -24,6 +24,7 @@ struct replay {
     size_t total;                    /* elements of all */
     float *data;                     /* owned: by perf_engine_free; the sums */
     float *given;                    /* the gradients: data, or owned likewise */
+    float *near;                     /* owned, by perf_engine_free_near: data as the program sees them */
     struct halay_tensor **tensors;   /* owned: as they are submitted, last layers first */
     struct halay_request **requests; /* owned */
     double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
@@ -59,6 +60,8 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
         status = perf_engine_alloc(engine, sizeof(float) * r->total, &block);
     if (status == HALAY_OK)
         r->given = block;
+    if (status == HALAY_OK)
+        status = perf_engine_near(engine, r->data, r->total, &r->near);
     for (size_t i = 0; i < r->count && status == HALAY_OK; i++) {
         char name[48];
         snprintf(name, sizeof name, "perf.%s.%zu", model->name, i);
@@ -73,6 +76,7 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
             .out = r->data + r->starts[i],
             .reduction = HALAY_SUM,
             .wire = engine->wire,
+            .memory = engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY,
         };
         status = halay_register(engine->context, &info, &r->tensors[r->count - 1 - i]);
     }
@@ -84,6 +88,7 @@ static void replay_close(struct perf_engine *engine, struct replay *r)
     for (size_t i = 0; r->tensors && i < r->count; i++)
         if (r->tensors[i])
             halay_unregister(r->tensors[i]);
+    perf_engine_free_near(engine, r->near);
     if (r->given != r->data)
         perf_engine_free(engine, r->given);
     perf_engine_free(engine, r->data);
@@ -175,6 +180,28 @@ static enum halay_status step_by_mpi(const struct perf_engine *engine, const str
     return status;
 }
 
+/* Each rank's gradients, and what is where the sums will be. */
+static enum halay_status set_values(struct perf_engine *engine, struct replay *r, float value)
+{
+    for (size_t i = 0; i < r->total; i++)
+        r->near[i] = value;
+    enum halay_status status = perf_engine_put(engine, r->near, r->total, r->data);
+    if (status == HALAY_OK && r->given != r->data && engine->memory == PERF_DEVICE)
+        return perf_engine_put(engine, r->near, r->total, r->given);
+    for (size_t i = 0; status == HALAY_OK && r->given != r->data && i < r->total; i++)
+        r->given[i] = value;
+    return status;
+}
+
+static enum halay_status check_values(struct perf_engine *engine, struct replay *r, float expected)
+{
+    enum halay_status status = perf_engine_get(engine, r->data, r->total, r->near);
+
+    for (size_t i = 0; status == HALAY_OK && i < r->total; i++)
+        engine->wrong |= r->near[i] < expected || r->near[i] > expected;
+    return status;
+}
+
 static enum halay_status step_of_kind(struct perf_engine *engine, struct replay *r, enum perf_step_row row, size_t step)
 {
     float mine = (float)(engine->rank + 1), expected = (float)(engine->size * (engine->size + 1) / 2);
@@ -183,9 +210,9 @@ static enum halay_status step_of_kind(struct perf_engine *engine, struct replay 
     if (row == PERF_STEP_COMPUTE)
         expected = mine; /* nothing is reduced */
 
-    for (size_t i = 0; i < r->total; i++)
-        r->data[i] = r->given[i] = mine;
-    enum halay_status status = perf_engine_worst(engine, &ready, 1); /* the barrier */
+    enum halay_status status = set_values(engine, r, mine);
+    if (status == HALAY_OK)
+        status = perf_engine_worst(engine, &ready, 1); /* the barrier */
     if (status == HALAY_OK && row == PERF_STEP_ENGINE)
         status = step_by_engine(r, 0, &r->times[row][step], &r->exposed[row][step]);
     else if (status == HALAY_OK && row == PERF_STEP_OVERLAPPED)
@@ -194,11 +221,7 @@ static enum halay_status step_of_kind(struct perf_engine *engine, struct replay 
         status = step_of_computing(r, &r->times[row][step]);
     else if (status == HALAY_OK)
         status = step_by_mpi(engine, r, row == PERF_STEP_MPI_BUCKETS, &r->times[row][step]);
-    if (status != HALAY_OK)
-        return status;
-    for (size_t i = 0; i < r->total; i++)
-        engine->wrong |= r->data[i] < expected || r->data[i] > expected;
-    return HALAY_OK;
+    return status == HALAY_OK ? check_values(engine, r, expected) : status;
 }
 
 static int has_row(const struct perf_engine *engine, const struct replay *r, int row)
