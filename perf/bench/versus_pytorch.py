@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer beside PyTorch's TFTs: training samples per second on the CPU, in turn, in one run.
+"""The trainer beside PyTorch's TFTs: training samples per second, in turn, in one run.
 
-Shapes of the Electricity configuration: 168 + 24 hours, batch of 64, 4 heads, dropout 0.1, hidden size 160 and 64;
-synthetic samples, so that reading data does not count. halay runs as halay-tft-bench of a build folder, the others as
-this file again, in a process of their own:
+Shapes of the Electricity configuration: 168 + 24 hours, batch of 64 (--batch), 4 heads, dropout 0.1, hidden size 160
+and 64; synthetic samples, so that reading data does not count. halay runs as halay-tft-bench of a build folder, the
+others as this file again, in a process of their own:
 
     nvidia                NVIDIA's DeepLearningExamples, PyTorch/Forecasting/TFT: modeling.py and configuration.py in a
                           folder that --nvidia names; f32, and bf16 by autocast
     pytorch-forecasting   its TFT of hidden size 64, hidden continuous size 32, f32
 
-The systems take turns; a turn's figure is that of its median step, and each one's best round counts. A system that is
-not installed is left out and reported (pip install torch pytorch-forecasting); so is the row of bf16 on a processor
-without it.
+All compute on the CPU, or all on a GPU (--device cuda: tools/gpu-check). The systems take turns; a turn's figure is
+that of its median step, and each one's best round counts. A system that is not installed is left out and reported (pip
+install torch pytorch-forecasting); so is the row of bf16 on a processor without it.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from bench import can_import  # noqa: E402
 
 NVIDIA_FILES = ("modeling.py", "configuration.py")
 NO_BF16 = "no matrix products in bf16 here"  # halay-tft's error (tft/model/network.c)
-ENCODER, HORIZON, BATCH, WARMUP, LIMIT_S = 168, 24, 64, 2, 600
+ENCODER, HORIZON, WARMUP, LIMIT_S = 168, 24, 2, 600
 
 # What is compared: a name, hidden size, type of the products' factors, who has it.
 ROWS = [("hidden size 160, f32", 160, "f32", ["nvidia"]), ("hidden size 160, bf16", 160, "bf16", ["nvidia"]),
@@ -46,7 +46,7 @@ PEERS = {"nvidia": "NVIDIA's TFT", "pytorch-forecasting": "pytorch-forecasting"}
 # ---- a peer's process ------------------------------------------------------------------------------------------------
 
 
-def nvidia_step(folder, hidden, dtype):
+def nvidia_step(options, hidden, dtype):
     """A training step of NVIDIA's model as a function, and its version."""
     import torch
     inputs = types.ModuleType("data_utils")  # what configuration.py takes from the file that reads data
@@ -59,7 +59,7 @@ def nvidia_step(folder, hidden, dtype):
     copy = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, copy, True)
     for name in NVIDIA_FILES:
-        with open(os.path.join(folder, name), encoding="utf-8") as source, \
+        with open(os.path.join(options.nvidia, name), encoding="utf-8") as source, \
                 open(os.path.join(copy, name), "w", encoding="utf-8") as to:
             to.writelines(line for line in source if line.strip() != "torch.cuda.synchronize()")
     sys.path.insert(0, copy)
@@ -67,18 +67,18 @@ def nvidia_step(folder, hidden, dtype):
     from modeling import TemporalFusionTransformer
     config = ElectricityConfig()
     config.hidden_size = hidden
-    model = TemporalFusionTransformer(config).train()
-    length = ENCODER + HORIZON
-    batch = {"s_cat": torch.randint(0, 369, (BATCH, length, 1)), "s_cont": None, "k_cat": None,
-             "k_cont": torch.randn(BATCH, length, 3), "o_cat": None, "o_cont": None,
-             "target": torch.randn(BATCH, length, 1), "id": None}
+    device, size, length = options.device, options.batch, ENCODER + HORIZON
+    model = TemporalFusionTransformer(config).to(device).train()
+    batch = {"s_cat": torch.randint(0, 369, (size, length, 1), device=device), "s_cont": None, "k_cat": None,
+             "k_cont": torch.randn(size, length, 3, device=device), "o_cat": None, "o_cont": None,
+             "target": torch.randn(size, length, 1, device=device), "id": None}
     model(batch)  # its lazy parameters take their shapes
-    levels = torch.tensor([0.1, 0.5, 0.9])
+    levels = torch.tensor([0.1, 0.5, 0.9], device=device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=dtype == "bf16"):
             forecast = model(batch)
         over = forecast.float() - batch["target"][:, ENCODER:, :]
         ((1 - levels) * over.relu() + levels * (-over).relu()).mean(dim=(0, 1)).sum().backward()
@@ -88,11 +88,11 @@ def nvidia_step(folder, hidden, dtype):
     return step, "NVIDIA's TFT, torch " + torch.__version__
 
 
-def pytorch_forecasting_step(hidden):
+def pytorch_forecasting_step(options, hidden):
     import pandas
     import pytorch_forecasting as peer
     import torch
-    hours = ENCODER + HORIZON + BATCH
+    hours = ENCODER + HORIZON + options.batch
     table = pandas.DataFrame({"zone": [str(z) for z in range(10) for _ in range(hours)],
                               "hour": list(range(hours)) * 10, "y": torch.randn(10 * hours).numpy()})
     table["of_day"], table["of_week"] = table.hour % 24 * 1.0, table.hour // 24 % 7 * 1.0
@@ -102,8 +102,10 @@ def pytorch_forecasting_step(hidden):
         time_varying_known_reals=["of_day", "of_week", "hour"], time_varying_unknown_reals=["y"])
     model = peer.TemporalFusionTransformer.from_dataset(
         data, hidden_size=hidden, hidden_continuous_size=hidden // 2, attention_head_size=4, dropout=0.1,
-        loss=peer.QuantileLoss([0.1, 0.5, 0.9]), output_size=3).train()
-    x, y = next(iter(data.to_dataloader(train=True, batch_size=BATCH, num_workers=0)))
+        loss=peer.QuantileLoss([0.1, 0.5, 0.9]), output_size=3).to(options.device).train()
+    x, y = next(iter(data.to_dataloader(train=True, batch_size=options.batch, num_workers=0)))
+    x = {name: one.to(options.device) if torch.is_tensor(one) else one for name, one in x.items()}
+    y = tuple(one.to(options.device) if torch.is_tensor(one) else one for one in y)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step():
@@ -122,15 +124,17 @@ def be_peer(options):
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     hidden, dtype = int(options.hidden), options.dtype
-    step, version = nvidia_step(options.nvidia, hidden, dtype) if options.peer == "nvidia" else \
-        pytorch_forecasting_step(hidden)
+    step, version = nvidia_step(options, hidden, dtype) if options.peer == "nvidia" else \
+        pytorch_forecasting_step(options, hidden)
+    wait = torch.cuda.synchronize if options.device == "cuda" else int
     times = []
     for i in range(-WARMUP, options.steps):
         start = time.perf_counter()
         step()
+        wait()
         if i >= 0:
             times.append(time.perf_counter() - start)
-    print(json.dumps({"samples_per_second": BATCH / statistics.median(times), "version": version}), flush=True)
+    print(json.dumps({"samples_per_second": options.batch / statistics.median(times), "version": version}), flush=True)
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
@@ -138,15 +142,17 @@ def be_peer(options):
 
 def run_halay(options, hidden, dtype):
     command = [os.path.join(options.build, "perf/halay-tft-bench"), "--threads", str(options.threads),
-               "--hidden", str(hidden), "--batch", str(BATCH), "--dtype", dtype, "--steps", str(options.steps),
-               "--json", "-"]
+               "--hidden", str(hidden), "--batch", str(options.batch), "--dtype", dtype, "--device", options.device,
+               "--steps", str(options.steps), "--json", "-"]
     report = json.loads(bench.run(command, limit_s=LIMIT_S))
-    return {"samples_per_second": BATCH / report["step_ms"] * 1e3, "version": "halay, " + report["matrix_products"]}
+    rate = options.batch / report["step_ms"] * 1e3
+    return {"samples_per_second": rate, "version": "halay, " + report["matrix_products"]}
 
 
 def run_peer(options, which, hidden, dtype):
     command = [options.torch, os.path.abspath(__file__), "--peer", which, "--hidden", str(hidden), "--dtype", dtype,
-               "--threads", str(options.threads), "--steps", str(options.steps)]
+               "--threads", str(options.threads), "--steps", str(options.steps), "--batch", str(options.batch),
+               "--device", options.device]
     if options.nvidia:
         command += ["--nvidia", options.nvidia]
     return bench.last_object(bench.run(command, limit_s=LIMIT_S))
@@ -214,11 +220,13 @@ def parse():
     parser.add_argument("--steps", type=int, default=10, help="of a turn, after %d to warm up (10)" % WARMUP)
     parser.add_argument("--rounds", type=int, default=2, help="turns of each system (2)")
     parser.add_argument("--hidden", metavar="SIZES", default="160,64", help="hidden sizes, with commas (160,64)")
+    parser.add_argument("--batch", type=int, default=64, help="samples of a step (64)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where all compute (cpu)")
     parser.add_argument("--peer", choices=["nvidia", "pytorch-forecasting"], help=argparse.SUPPRESS)
     parser.add_argument("--dtype", choices=["f32", "bf16"], help=argparse.SUPPRESS)
     options = bench.read(parser)
-    if min(options.threads, options.steps, options.rounds) < 1:
-        parser.error("threads, steps and rounds must be at least 1")
+    if min(options.threads, options.steps, options.rounds, options.batch) < 1:
+        parser.error("threads, steps, rounds and batch must be at least 1")
     if set(options.hidden.split(",")) - {"160", "64"}:
         parser.error("hidden sizes are of 160, 64")
     return options
@@ -239,8 +247,9 @@ def main():
             rows.append(row_of(row[0], best, peers))
             versions.update(result["version"] for result in best.values())
     bench.show(options, "versus-pytorch", ["", "halay"] + [PEERS[peer] for peer in peers], rows,
-               "Training samples/s, %s, in turn; in brackets halay's over theirs; %s."
-               % (bench.plural(options.threads, "thread"), ", ".join(sorted(versions))))
+               "Training samples/s, %s%s, in turn; in brackets halay's over theirs; %s."
+               % ("a GPU, " if options.device == "cuda" else "", bench.plural(options.threads, "thread"),
+                  ", ".join(sorted(versions))))
     return 0
 
 
