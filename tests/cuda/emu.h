@@ -16,8 +16,8 @@ extern "C" {
  * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted). */
 void emu_fail(const char *call, int nth, int code);
 
-/* How many calls of this name there have been. */
-size_t emu_calls(const char *call);
+/* How many calls of this name there have been. Weak: NULL on a GPU. */
+__attribute__((weak)) size_t emu_calls(const char *call);
 
 #ifdef __cplusplus
 }

@@ -21,8 +21,11 @@ static void close_counted(struct queue *queue)
     tft_kernels_counted()->close(queue);
 }
 
+/* 0 on a GPU, which does not count. */
 static size_t launched(void)
 {
+    if (!emu_calls)
+        return 0;
     return emu_calls("cudaLaunchKernelEx") + emu_calls("cublasLtMatmul") + emu_calls("cudaMemcpyAsync");
 }
 
@@ -36,7 +39,7 @@ static void check_counts(const struct tft_model_config *config, size_t B, size_t
     counted = 0;
     run_step(config, &table, B, &none);
     results_free(&none);
-    CHECK(counted == there, "%zu are counted, %zu were launched", counted, there);
+    CHECK(counted > 0 && (counted == there || !emu_calls), "%zu are counted, %zu were launched", counted, there);
 }
 
 static void compare(enum tft_conformance conformance, size_t statics, int ascending, double dropout, enum tft_loss loss)
