@@ -445,10 +445,11 @@ struct halay_tensor_info {
      * (cudaEvent_t) as it was recorded last before the call. NULL: nothing; then data on a device must be there, and
      * out be free, at the call. Of a registered tensor they are used at each submission, which notes them as they are
      * then and returns at once. A stream is one of the device where the data are; of the host's memory, of the calling
-     * thread's current one. CUDA's stream 0 is cudaStreamLegacy here. With HALAY_MEMORY_ANY, too, they use the device.
-     * Until its data have come from the device a submission has not been made for the other ranks, and cannot end:
-     * halay_cancel and timeout_ms work from then on. What is submitted later may overtake it, but for sends and
-     * receives, a join, changes of process sets, and under HALAY_DETERMINISTIC.
+     * thread's current one. CUDA's stream 0 is cudaStreamLegacy here. One that records a graph is refused
+     * (HALAY_ERR_UNSUPPORTED): a graph that is launched there comes first, and so do its external events. With
+     * HALAY_MEMORY_ANY, too, they use the device. Until its data have come from the device a submission has not been
+     * made for the other ranks, and cannot end: halay_cancel and timeout_ms work from then on. What is submitted later
+     * may overtake it, but for sends and receives, a join, changes of process sets, and under HALAY_DETERMINISTIC.
      */
     void *after_stream, *after_event;
 };

@@ -346,6 +346,44 @@ static void aborted(void)
     users_quiet(2, body_aborted, "", NULL, NULL);
 }
 
+/* ---- graphs ---- */
+
+/* A program records a graph while the engine works; the recording stream itself cannot be followed. */
+static void body_recording(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, N * 4);
+    struct halay_request *request = NULL;
+    cudaStream_t recording;
+    cudaGraph_t graph;
+    void *pinned;
+
+    GOOD(cudaHostAlloc(&pinned, 4, cudaHostAllocDefault));
+    GOOD(cudaStreamCreateWithFlags(&recording, cudaStreamNonBlocking));
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK); /* no other rank, of the same process, allocates meanwhile */
+    GOOD(cudaStreamBeginCapture(recording, cudaStreamCaptureModeGlobal));
+    struct halay_tensor_info info = describe("x", a.data, 1);
+    info.after_stream = u->stream;
+    request = submit(u, &info);
+    enum halay_status status = halay_wait_stream(request, WAIT_MS, recording);
+    CHECK(status == HALAY_ERR_UNSUPPORTED || (status == HALAY_OK && halay_test(request) == HALAY_OK));
+    CHECK(halay_wait_stream(request, WAIT_MS, u->stream) == HALAY_OK, "%s", halay_error_text());
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    info.after_stream = recording;
+    refused(u, &info, HALAY_ERR_UNSUPPORTED, "records a graph");
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    GOOD(cudaStreamEndCapture(recording, &graph));
+    GOOD(cudaGraphDestroy(graph));
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    halay_request_free(request);
+    compare_sum(u, &a);
+}
+
+static void recorded(void)
+{
+    users_quiet(2, body_recording, "", NULL, NULL);
+}
+
 /* ---- failures ---- */
 
 /* A copy that fails ends the job on all ranks. */
@@ -435,6 +473,7 @@ int main(void)
     apart("in order", in_order);
     apart("canceled", canceled);
     apart("aborted", aborted);
+    apart("recorded", recorded);
     apart("failing", failing);
     apart("killed", killed);
     return test_end();

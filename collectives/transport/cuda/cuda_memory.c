@@ -3,7 +3,8 @@
  * CUDA's answers to device_ops.h. Nothing here waits for a device, but for freeing.
  *
  * Streams, events and memory belong to the device that is current when they are made, so that is set for the moment. A
- * copy and a record go by their stream, whatever is current.
+ * copy and a record go by their stream, whatever is current. Graphs that the program records are left alone: calls that
+ * a capture elsewhere would forbid, or that would spoil it, are made in the mode that affects none.
  */
 #include "collectives/transport/cuda/cuda_memory.h"
 #include <cuda_runtime_api.h>
@@ -37,15 +38,77 @@ static enum halay_status check(const struct halay_device_host *host)
     return HALAY_ERR_UNSUPPORTED;
 }
 
+/* What to go back to. */
+struct before {
+    enum cudaStreamCaptureMode mode;
+    int device, is_other;
+};
+
+/* A program may record a graph meanwhile, on this thread or another: that forbids calls which our own streams need, and
+ * which it would not contain. */
+static struct before relax(void)
+{
+    struct before before = { .mode = cudaStreamCaptureModeRelaxed };
+
+    cudaThreadExchangeStreamCaptureMode(&before.mode);
+    return before;
+}
+
+static void leave(struct before before)
+{
+    if (before.is_other)
+        cudaSetDevice(before.device);
+    cudaThreadExchangeStreamCaptureMode(&before.mode);
+}
+
+static enum halay_status set_device(const struct halay_device_host *host, int device, struct before *before)
+{
+    int count = 0;
+
+    enum halay_status status = status_of(host, cudaGetDevice(&before->device), "cudaGetDevice");
+    if (status != HALAY_OK || before->device == device)
+        return status;
+    status = status_of(host, cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    if (status == HALAY_OK && (device < 0 || device >= count)) {
+        complain(host, "device %d: there are %d, from 0 on", device, count);
+        return HALAY_ERR_ARGUMENT;
+    }
+    before->is_other = status == HALAY_OK;
+    return status == HALAY_OK ? status_of(host, cudaSetDevice(device), "cudaSetDevice") : status;
+}
+
+/* On that device, until leave; after an error there is nothing to leave. */
+static enum halay_status enter(const struct halay_device_host *host, int device, struct before *before)
+{
+    *before = relax();
+    enum halay_status status = set_device(host, device, before);
+    if (status != HALAY_OK)
+        leave(*before);
+    return status;
+}
+
+/* What a graph that the program records would take in is none of ours to give. */
+static enum halay_status check_stream(const struct halay_device_host *host, void *stream)
+{
+    enum cudaStreamCaptureStatus is = cudaStreamCaptureStatusNone;
+
+    enum halay_status status = status_of(host, cudaStreamIsCapturing(stream, &is), "cudaStreamIsCapturing");
+    if (status != HALAY_OK || is == cudaStreamCaptureStatusNone)
+        return status;
+    complain(host,
+             "the stream records a graph: submit before or after that, behind the stream or an event of the graph");
+    return HALAY_ERR_UNSUPPORTED;
+}
+
 static int owner(const struct halay_device_host *host, const void *ptr)
 {
-    struct cudaPointerAttributes is;
+    struct cudaPointerAttributes is = { .type = cudaMemoryTypeUnregistered };
+    struct before before = relax();
 
     (void)host;
-    if (cudaPointerGetAttributes(&is, ptr) != cudaSuccess) {
+    if (cudaPointerGetAttributes(&is, ptr) != cudaSuccess)
         cudaGetLastError();
-        return -1;
-    }
+    leave(before);
     return is.type == cudaMemoryTypeUnregistered || is.type == cudaMemoryTypeHost ? -1 : is.device;
 }
 
@@ -56,34 +119,12 @@ static int current(const struct halay_device_host *host)
     return status_of(host, cudaGetDevice(&device), "cudaGetDevice") == HALAY_OK ? device : 0;
 }
 
-/* The thread's device for a moment; *was is the one to go back to. */
-static enum halay_status enter(const struct halay_device_host *host, int device, int *was)
-{
-    int count = 0;
-
-    enum halay_status status = status_of(host, cudaGetDevice(was), "cudaGetDevice");
-    if (status != HALAY_OK || *was == device)
-        return status;
-    status = status_of(host, cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-    if (status == HALAY_OK && (device < 0 || device >= count)) {
-        complain(host, "device %d: there are %d, from 0 on", device, count);
-        return HALAY_ERR_ARGUMENT;
-    }
-    return status == HALAY_OK ? status_of(host, cudaSetDevice(device), "cudaSetDevice") : status;
-}
-
-static void leave(const struct halay_device_host *host, int device, int was)
-{
-    if (was != device)
-        status_of(host, cudaSetDevice(was), "cudaSetDevice");
-}
-
 static enum halay_status device_alloc(const struct halay_device_host *host, int device, size_t bytes, void **ptr)
 {
     size_t free = 0, total = 0;
-    int was;
+    struct before before;
 
-    enum halay_status status = enter(host, device, &was);
+    enum halay_status status = enter(host, device, &before);
     if (status != HALAY_OK)
         return status;
     cudaError_t error = cudaMalloc(ptr, bytes);
@@ -95,42 +136,48 @@ static enum halay_status device_alloc(const struct halay_device_host *host, int 
     } else {
         status = status_of(host, error, "cudaMalloc");
     }
-    leave(host, device, was);
+    leave(before);
     return status;
 }
 
 static void device_free(const struct halay_device_host *host, void *ptr)
 {
+    struct before before = relax();
+
     status_of(host, cudaFree(ptr), "cudaFree");
+    leave(before);
 }
 
 static enum halay_status pin(const struct halay_device_host *host, int device, void *ptr, size_t bytes)
 {
-    int was;
+    struct before before;
 
-    enum halay_status status = enter(host, device, &was);
+    enum halay_status status = enter(host, device, &before);
     if (status != HALAY_OK)
         return status;
     status = status_of(host, cudaHostRegister(ptr, bytes, cudaHostRegisterPortable), "cudaHostRegister");
-    leave(host, device, was);
+    leave(before);
     return status;
 }
 
 static void unpin(const struct halay_device_host *host, void *ptr)
 {
+    struct before before = relax();
+
     status_of(host, cudaHostUnregister(ptr), "cudaHostUnregister");
+    leave(before);
 }
 
 static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
 {
-    int was;
+    struct before before;
 
-    enum halay_status status = enter(host, device, &was);
+    enum halay_status status = enter(host, device, &before);
     if (status != HALAY_OK)
         return status;
     status = status_of(host, cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking),
                        "cudaStreamCreateWithFlags");
-    leave(host, device, was);
+    leave(before);
     return status;
 }
 
@@ -141,14 +188,14 @@ static void stream_destroy(const struct halay_device_host *host, void *stream)
 
 static enum halay_status event_create(const struct halay_device_host *host, int device, void **event)
 {
-    int was;
+    struct before before;
 
-    enum halay_status status = enter(host, device, &was);
+    enum halay_status status = enter(host, device, &before);
     if (status != HALAY_OK)
         return status;
     status = status_of(host, cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming),
                        "cudaEventCreateWithFlags");
-    leave(host, device, was);
+    leave(before);
     return status;
 }
 
@@ -159,13 +206,17 @@ static void event_destroy(const struct halay_device_host *host, void *event)
 
 static enum halay_status event_record(const struct halay_device_host *host, void *event, void *stream)
 {
-    return status_of(host, cudaEventRecord(event, stream), "cudaEventRecord");
+    enum halay_status status = check_stream(host, stream);
+
+    return status == HALAY_OK ? status_of(host, cudaEventRecord(event, stream), "cudaEventRecord") : status;
 }
 
 static enum halay_status event_done(const struct halay_device_host *host, void *event)
 {
+    struct before before = relax();
     cudaError_t error = cudaEventQuery(event);
 
+    leave(before);
     if (error == cudaErrorNotReady) {
         cudaGetLastError();
         return HALAY_IN_PROGRESS;
@@ -175,7 +226,9 @@ static enum halay_status event_done(const struct halay_device_host *host, void *
 
 static enum halay_status stream_wait(const struct halay_device_host *host, void *stream, void *event)
 {
-    return status_of(host, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+    enum halay_status status = check_stream(host, stream);
+
+    return status == HALAY_OK ? status_of(host, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent") : status;
 }
 
 static enum halay_status copy_start(const struct halay_device_host *host, void *to, const void *from, size_t bytes,

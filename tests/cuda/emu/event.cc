@@ -128,6 +128,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     CUevent_st *e = known_event(event);
     if (e->capture)
         return call.fail(cudaErrorCapturedEvent);
+    if (forbidden_in_capture(nullptr))
+        return call.fail(cudaErrorStreamCaptureUnsupported);
     if (!when_done(e)()) {
         drive_some(call.l, e->last ? e->last->stream : nullptr);
         return cudaErrorNotReady;

@@ -19,9 +19,14 @@ struct launched { // a graph under way
     std::vector<std::unique_ptr<part>> parts;
 };
 
+static thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+
 bool forbidden_in_capture(CUstream_st *stream)
 {
     bool any = false;
+
+    if (!stream && thread_mode == cudaStreamCaptureModeRelaxed)
+        return false;
 
     for (CUgraph_st *g : captures) // a call that concerns no stream is forbidden unless all captures are relaxed
         if (stream ? stream->capture == g : g->mode != cudaStreamCaptureModeRelaxed) {
@@ -121,6 +126,13 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     s->capture->origin = s;
     s->capture->mode = mode;
     captures.insert(s->capture);
+    return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
+{
+    EMU_CALL(cudaThreadExchangeStreamCaptureMode);
+    std::swap(*mode, thread_mode);
     return cudaSuccess;
 }
 

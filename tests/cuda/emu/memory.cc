@@ -235,6 +235,8 @@ using namespace emu;
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     EMU_CALL(cudaMalloc);
+    if (forbidden_in_capture(nullptr))
+        return call.fail(cudaErrorStreamCaptureUnsupported);
     region *r = new_region(bytes, current_device());
     if (!r)
         return call.fail(cudaErrorMemoryAllocation);
@@ -331,6 +333,8 @@ cudaError_t cudaFreeHost(void *memory)
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned)
 {
     EMU_CALL(cudaHostRegister);
+    if (forbidden_in_capture(nullptr))
+        return call.fail(cudaErrorStreamCaptureUnsupported);
     region *r = find_region((char *)memory + bytes - 1);
     if (!memory || !bytes)
         return call.fail(cudaErrorInvalidValue);
