@@ -17,8 +17,10 @@
 #include "perf/trainer/arithmetic.h"
 #include "perf/trainer/synthetic.h"
 #include "tft/data/output_file.h"
+#include "tft/kernels/call.h"
 #include "tft/kernels/gemm_bf16.h"
 #include "tft/kernels/kernels.h"
+#include "tft/kernels/queue.h"
 #include "tft/model/gradients.h"
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
@@ -30,7 +32,6 @@
 enum { WARM_UP = 2 };
 
 static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", NULL };
-static const char *const device_words[] = { "cpu", NULL };
 static const char *const strategy_words[] = { "allreduce", "zero1", "zero2", "parameter-server", NULL };
 
 struct bench_options {
@@ -55,7 +56,8 @@ struct bench {
     struct tft_adam adam;
     real *params;    /* the exchange's, if it has some, else in memory */
     real *memory;    /* owned: both moments, then what the exchange does not have of parameters and gradients */
-    real *gradients; /* likewise */
+    real *gradients; /* likewise; these three are the device's */
+    real *beginning; /* owned: the parameters at first, in the host's memory */
     double *seconds; /* (steps), owned */
     double *losses;  /* (granules of a batch), owned */
     double median;
@@ -98,8 +100,8 @@ static const struct halay_option bench_table[] = {
       .words = dtype_words },
     { "--strategy", NULL, NULL, "as in training (allreduce)", HALAY_OPTION_WORD, SETS(strategy),
       .words = strategy_words },
-    { "--device", NULL, NULL, "where to compute: this version has only the CPU", HALAY_OPTION_WORD, SETS(device),
-      .words = device_words },
+    { "--device", NULL, NULL, "what computes (cpu); with cuda a rank's samples are one granule", HALAY_OPTION_WORD,
+      SETS(device), .words = tft_device_words },
     { "--json", NULL, "FILE", "write the result as JSON ('-': to standard output)", HALAY_OPTION_TEXT, SETS(json) },
     { .name = NULL },
 };
@@ -130,35 +132,63 @@ static double now(void)
     return 1e-9 * (double)halay_now_ns();
 }
 
+/* On the processor a rank that is alone needs no exchange; on another device that has the gradients. */
+static int has_exchange(const struct bench *bench)
+{
+    return bench->ranks > 1 || bench->options.device != TFT_DEVICE_CPU;
+}
+
+/* Moments of zero, and the parameters that a training begins with. */
+static enum halay_status set_blocks(struct bench *bench, size_t own)
+{
+    const struct tft_param_table *table = tft_model_params(bench->model);
+    struct queue *queue = tft_workers_queue(bench->workers);
+    size_t bytes = table->reals * sizeof(real);
+
+    bench->beginning = malloc(bytes);
+    if (!bench->beginning) {
+        halay_error(&bench->log, "no memory for %zu parameters", table->reals);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status = tft_params_init(table, 1, bench->beginning);
+    kernel_zero(queue, 2 * own, bench->memory);
+    kernel_to_device(queue, bench->beginning, bytes, bench->params);
+    kernel_to_host(queue, bench->params, 0, NULL); /* waits */
+    return status ? status : tft_queue_check(&bench->log, queue);
+}
+
 /* Parameters, gradients and moments: with several ranks as the strategy deals them out. */
 static enum halay_status prepare_blocks(struct bench *bench)
 {
     const struct tft_param_table *table = tft_model_params(bench->model);
-    int together = bench->ranks > 1;
+    const struct kernels *kernels = tft_model_kernels(bench->model);
+    int together = has_exchange(bench);
     enum halay_status status = HALAY_OK;
 
     if (together)
         status = tft_shards_init(&bench->log, table, (enum tft_strategy)bench->options.strategy, bench->rank,
                                  bench->ranks, &bench->shards);
     if (!status && together)
-        status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, NULL, &bench->exchange);
+        status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, tft_workers_queue(bench->workers),
+                                   &bench->exchange);
     if (status)
         return status;
     size_t own = tft_shards_reals(&bench->shards, table), params = bench->exchange.params ? 0 : table->reals;
     size_t bytes = (2 * own + params + (together ? 0 : table->reals)) * sizeof(real);
-    bench->memory = tft_kernels_cpu()->alloc(bytes + 1);
-    if (!bench->memory) {
-        halay_error(&bench->log, "no memory for %zu parameters", table->reals);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    memset(bench->memory, 0, bytes);
+    bench->memory = kernels->alloc(bytes + 1);
+    if (!bench->memory)
+        return tft_queue_no_memory(&bench->log, kernels, "parameters and moments", bytes);
     tft_adam_defaults(&bench->adam);
+    bench->adam.log = &bench->log;
+    bench->adam.kernels = kernels;
     bench->adam.m = bench->memory;
     bench->adam.v = bench->memory + own;
     bench->adam.offsets = bench->shards.offsets;
     bench->params = params ? bench->memory + 2 * own : bench->exchange.params;
-    bench->gradients = together ? bench->exchange.gradients : bench->params + params;
-    return tft_params_init(table, 1, bench->params);
+    bench->gradients = bench->exchange.there ? bench->exchange.there
+                       : together            ? bench->exchange.gradients
+                                             : bench->params + params;
+    return set_blocks(bench, own);
 }
 
 /* Of a batch. */
@@ -167,6 +197,15 @@ static size_t granules_of(const struct bench *bench)
     size_t granule = tft_model_config(bench->model)->granule;
 
     return ((size_t)bench->options.batch + granule - 1) / granule;
+}
+
+/* As in training. */
+static size_t granule_of_device(const struct bench *bench)
+{
+    size_t share = ((size_t)bench->options.batch + (size_t)bench->ranks - 1) / (size_t)bench->ranks;
+    size_t most = bench->options.is_evaluation ? TFT_DEVICE_FORECAST_GRANULE : TFT_DEVICE_GRANULE;
+
+    return share < most ? share : most;
 }
 
 static enum halay_status prepare(struct bench *bench)
@@ -181,15 +220,22 @@ static enum halay_status prepare(struct bench *bench)
     bench->ranks = halay_size(bench->ctx);
     if (bench->ranks > 1)
         bench->log.rank = bench->rank;
-    if (!bench->options.threads)
+    if (options->device != TFT_DEVICE_CPU)
+        bench->options.threads = 1;
+    else if (!bench->options.threads)
         bench->options.threads = tft_exchange_threads(&bench->log, bench->ctx);
     tft_synthetic_electricity(&config);
     config.H = (size_t)options->hidden;
     config.dropout = options->dropout;
     if (options->is_evaluation)
         config.granule = TFT_FORECAST_GRANULE;
+    if (options->device != TFT_DEVICE_CPU)
+        config.granule = granule_of_device(bench);
     config.dtype = (enum tft_dtype)options->dtype;
-    status = tft_model_create(&bench->log, &config, &bench->model);
+    status = tft_device_open(&bench->log, (enum tft_device_kind)options->device, halay_local_rank(bench->ctx),
+                             &config.device);
+    if (!status)
+        status = tft_model_create(&bench->log, &config, &bench->model);
     if (!status)
         status = tft_pool_create(&bench->log, (int)options->threads, &bench->pool);
     if (!status)
@@ -247,7 +293,7 @@ static enum halay_status one_evaluation(struct bench *bench, double *loss)
     end = (first + count) * config->granule;
     struct part part = { bench->model, first * config->granule, bench->losses };
     const struct tft_forward forward = {
-        .params = bench->params,
+        .params = bench->beginning,
         .samples = (end < samples ? end : samples) - part.first,
         .fill = fill_part,
         .fill_arg = &part,
@@ -265,7 +311,7 @@ static enum halay_status one_training_step(struct bench *bench, uint32_t number,
 {
     const struct tft_model_config *config = tft_model_config(bench->model);
     size_t samples = (size_t)bench->options.batch;
-    int together = bench->ranks > 1;
+    int together = has_exchange(bench);
     struct tft_step step = {
         .params = bench->params,
         .gradients = bench->gradients,
@@ -447,7 +493,8 @@ static void floors_of(const struct bench *bench, double *floor)
 
     tft_model_products(bench->model, floor);
     for (int part = 0; part < TFT_PART_COUNT; part++)
-        floor[part] *= 1e3 * passes * 2 * samples / (bench->rate * (double)bench->options.threads);
+        floor[part] *=
+            bench->rate == 0 ? 0 : 1e3 * passes * 2 * samples / (bench->rate * (double)bench->options.threads);
 }
 
 /* How much of a step the products alone would take at that rate. */
@@ -460,6 +507,11 @@ static double share_of(const struct bench *bench, const double *floor)
     return 1e-3 * sum / bench->median;
 }
 
+static const char *products_name(const struct bench *bench)
+{
+    return bench->options.device == TFT_DEVICE_CPU ? tft_gemm_name() : tft_device_words[bench->options.device];
+}
+
 static void print_result(const struct bench *bench, const double *parts)
 {
     const struct bench_options *options = &bench->options;
@@ -468,8 +520,10 @@ static void print_result(const struct bench *bench, const double *parts)
     printf(
         "%.1f samples/s%s: H %ld, batch %ld, dropout %g, %s, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
         (double)options->batch / bench->median, options->is_evaluation ? " forecast" : "", options->hidden,
-        options->batch, options->dropout, dtype_words[options->dtype], options->threads, bench->ranks, tft_gemm_name(),
-        options->steps, 1e3 * bench->median);
+        options->batch, options->dropout, dtype_words[options->dtype], options->threads, bench->ranks,
+        products_name(bench), options->steps, 1e3 * bench->median);
+    if (bench->rate == 0) /* the layers only start there */
+        return;
     floors_of(bench, floor);
     printf("%-18s %8s %8s   (ms a step; floor: its products at %.0f GFLOP/s a thread)\n", "layer", "time", "floor",
            bench->rate * 1e-9);
@@ -503,10 +557,10 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         dtype_words[bench->options.dtype], "threads", (json_int_t)options->threads, "ranks", bench->ranks, "batch_size",
         (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout", options->dropout, "steps",
         (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms", 1e3 * bench->seconds[0],
-        "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products", tft_gemm_name(), "loss_first",
-        bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread", bench->rate * 1e-9, "communication_ms",
-        1e3 * bench->communication / steps, "exposed_ms", 1e3 * bench->exposed / steps, "memory_bytes",
-        (json_int_t)bench->footprint, "optimizer_bytes",
+        "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products", products_name(bench),
+        "loss_first", bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread", bench->rate * 1e-9,
+        "communication_ms", 1e3 * bench->communication / steps, "exposed_ms", 1e3 * bench->exposed / steps,
+        "memory_bytes", (json_int_t)bench->footprint, "optimizer_bytes",
         (json_int_t)(2 * sizeof(real) * tft_shards_reals(&bench->shards, tft_model_params(bench->model))),
         "by_layer_ms", layers, "floor_ms", floors, "floor_share", share_of(bench, floor));
 }
@@ -545,7 +599,7 @@ int main(int argc, char **argv)
     status = prepare(&bench);
     if (!status)
         status = measure_steps(&bench, parts);
-    if (!status)
+    if (!status && bench.options.device == TFT_DEVICE_CPU)
         status = measure_rate(&bench);
     if (!status && bench.rank == 0)
         status = write_result(&bench, parts);
@@ -554,7 +608,9 @@ int main(int argc, char **argv)
     tft_adam_fini(&bench.adam);
     free(bench.losses);
     free(bench.seconds);
-    free(bench.memory);
+    free(bench.beginning);
+    if (bench.memory)
+        tft_model_kernels(bench.model)->release(bench.memory);
     tft_workers_destroy(bench.workers);
     tft_pool_destroy(bench.pool);
     tft_model_destroy(bench.model);

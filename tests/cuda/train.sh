@@ -90,6 +90,13 @@ close "scores" "$scratch/scores.cpu" "$scratch/scores.cuda"
 close "forecasts" "$scratch/forecasts.cpu.csv" "$scratch/forecasts.cuda.csv"
 close "weights" "$scratch/why.cpu/importance.csv" "$scratch/why.cuda/importance.csv"
 
+for device in cpu cuda; do
+    check "bench, $device" "$top_builddir/perf/halay-tft-bench" --device $device --hidden 4 --batch 1 --steps 1 \
+        --threads 1 --json -
+    sed -n 's/.*"loss_[a-z]*": //p' "$scratch/said" >"$scratch/bench.$device"
+done
+close "losses of the benchmark" "$scratch/bench.cpu" "$scratch/bench.cuda"
+
 if [ -n "${CUDA_MODULES-}" ]; then # no GPU fails when asked to
     finish
     exit

@@ -25,7 +25,7 @@ refused() {
     [ "$status" -eq 2 ] && [ -n "$text" ] || { echo "'$*': status $status, text '$text'"; failed=1; }
 }
 refused --dtype f16
-refused --device cuda
+refused --device tpu
 refused --threads 0
 refused --hidden 7
 refused --batch 8x

@@ -50,8 +50,10 @@ static void ignore(void *arg, size_t param)
     (void)param;
 }
 
-static void run_step(const struct tft_model_config *config, const struct kernels *kernels, size_t B, struct results *r)
+static void run_step(const struct tft_model_config *wanted, const struct kernels *kernels, size_t B, struct results *r)
 {
+    struct tft_model_config there = *wanted;
+    const struct tft_model_config *config = &there;
     struct tft_model *model;
     struct tft_workspace *workspace;
     struct tft_pool *pool;
@@ -59,8 +61,8 @@ static void run_step(const struct tft_model_config *config, const struct kernels
     const real *forecast;
     real *params, *gradients;
 
+    there.device.kernels = kernels;
     REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK && tft_pool_create(NULL, 1, &pool) == HALAY_OK);
-    model->kernels = kernels;
     REQUIRE(tft_workspace_create(NULL, model, &workspace) == HALAY_OK);
     size_t n = tft_model_param_count(model), outputs = B * config->D * model->output.out;
     struct queue *queue = tft_workspace_queue(workspace);
