@@ -101,6 +101,7 @@ if [ -n "${CUDA_MODULES-}" ]; then # no GPU fails when asked to
     finish
     exit
 fi
+check "what fails" "$top_builddir/tests/cuda/test_trainer"
 options='--device cuda'
 EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"
 EMU_MEMORY=4000000 refused 1 "'cuda' has failed: cudaErrorMemoryAllocation (" train none "$tft"

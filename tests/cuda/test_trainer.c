@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer's device where CUDA fails: no driver, an old one, no permission, a GPU that others have, memory that is
+ * full; and a kernel that faults in a step. Each is an error that says what it is.
+ */
+#include "perf/trainer/synthetic.h"
+#include "tests/cuda/emu.h"
+#include "tests/test.h"
+#include "tft/kernels/kernels.h"
+#include "tft/model/gradients.h"
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char said[4096];
+
+static void keep(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
+}
+
+static void expect(enum halay_status got, enum halay_status status, const char *text)
+{
+    CHECK(got == status, "status %d, not %d", (int)got, (int)status);
+    CHECK(strstr(said, text), "'%s' is not in '%s'", text, said);
+    said[0] = 0;
+}
+
+static void check_opening(struct halay_log *log)
+{
+    static const struct {
+        const char *call;
+        cudaError_t error;
+        const char *text;
+    } faults[] = { { "cudaGetDeviceCount", cudaErrorInsufficientDriver, "a newer driver would do" },
+                   { "cudaGetDeviceCount", cudaErrorNotPermitted, "may not open /dev/nvidia" },
+                   { "cudaGetDeviceCount", cudaErrorNoDevice, "a GPU may be hidden" },
+                   { "cudaFree", cudaErrorDevicesUnavailable, "another process has it for itself" },
+                   { "cudaFree", cudaErrorMemoryAllocation, "other processes use its memory" } };
+    struct tft_device device;
+
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        emu_fail(faults[i].call, 1, faults[i].error);
+        expect(tft_device_open(log, TFT_DEVICE_CUDA, 0, &device), HALAY_ERR_UNSUPPORTED, faults[i].text);
+        CHECK(!device.kernels, "there is a device after an error");
+    }
+    CHECK(tft_device_open(log, TFT_DEVICE_CUDA, 3, &device) == HALAY_OK && device.number == 0, "one device for all");
+    CHECK(!strcmp(device.kernels->name, "cuda") && !said[0], "it says: %s", said);
+}
+
+/* Workers of a small model, whose next step gets such a fault. */
+struct rig {
+    struct tft_model *model;
+    struct tft_pool *pool;
+    struct tft_workers *workers;
+    real *params, *gradients;
+};
+
+static enum halay_status rig_init(struct halay_log *log, struct rig *r)
+{
+    struct tft_model_config config;
+
+    memset(r, 0, sizeof *r);
+    tft_config_defaults(&config);
+    config.H = 4, config.heads = 2, config.E = 2, config.D = 1;
+    config.variable_count = 2;
+    config.variables[0] = (struct tft_variable){ .name = "hour", .role = TFT_KNOWN };
+    config.variables[1] = (struct tft_variable){ .name = "y", .role = TFT_TARGET };
+    REQUIRE(tft_device_open(log, TFT_DEVICE_CUDA, 0, &config.device) == HALAY_OK);
+    REQUIRE(tft_model_create(log, &config, &r->model) == HALAY_OK && tft_pool_create(log, 1, &r->pool) == HALAY_OK);
+    return tft_workers_create(log, r->model, r->pool, 1, &r->workers);
+}
+
+static void rig_fini(struct rig *r)
+{
+    tft_workers_destroy(r->workers);
+    tft_pool_destroy(r->pool);
+    tft_model_destroy(r->model);
+}
+
+static enum halay_status take(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
+                              double loss)
+{
+    (void)arg;
+    (void)thread;
+    (void)batch;
+    (void)predictions;
+    (void)loss;
+    return HALAY_OK;
+}
+
+static enum halay_status forecast(struct rig *r)
+{
+    real *params = calloc(tft_model_param_count(r->model), sizeof *params);
+    const struct tft_forward forward = {
+        .params = params, .samples = 1, .fill = tft_synthetic_fill, .fill_arg = r->model, .take = take
+    };
+
+    REQUIRE(params);
+    enum halay_status status = tft_forward_run(r->workers, &forward);
+    free(params);
+    return status;
+}
+
+static void check_memory(struct halay_log *log)
+{
+    struct rig r;
+
+    emu_fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
+    expect(rig_init(log, &r), HALAY_ERR_NO_MEMORY, "no memory");
+    rig_fini(&r);
+    emu_fail("cudaHostAlloc", 1, cudaErrorMemoryAllocation);
+    expect(rig_init(log, &r), HALAY_ERR_SYSTEM, "device 'cuda' has failed: cudaErrorMemoryAllocation (");
+    rig_fini(&r);
+}
+
+/* Last: CUDA is broken for good, as on a GPU. */
+static void check_fault(struct halay_log *log)
+{
+    struct rig r;
+
+    REQUIRE(rig_init(log, &r) == HALAY_OK);
+    CHECK(forecast(&r) == HALAY_OK && !said[0], "a forecast says: %s", said);
+    emu_fail("kernel", 5, cudaErrorIllegalAddress);
+    expect(forecast(&r), HALAY_ERR_SYSTEM, "device 'cuda' has failed: cudaErrorIllegalAddress");
+    rig_fini(&r);
+}
+
+int main(void)
+{
+    struct halay_log log;
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    log.write = keep;
+    check_opening(&log);
+    check_memory(&log);
+    check_fault(&log);
+    halay_log_fini(&log);
+    return test_end();
+}
