@@ -62,7 +62,8 @@
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
 #define POLL_US 200             /* how long data that ring no bell are polled before the first nap */
 #define NAP_US 50
-#define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
+#define LONG_NAP_US 1000 /* the same while a device works */
+#define AT_ONCE_US 50    /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
 
@@ -77,16 +78,31 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Is something under way whose progress ends no sleep? No bell rings when a message has been taken, which is what the
- * making of a process set's group waits for, nor when a device has made a copy. */
-static int must_poll(const struct halay_context *ctx)
+/* Is something under way over a transport whose progress ends no sleep? No bell rings when a message has been taken,
+ * which is what the making of a process set's group waits for. */
+static int must_poll_data(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
 
-    if (ctx->driven.execution.making || ctx->driven.execution.landing || !halay_hold_is_empty(ctx))
-        return 1;
-    return (ctx->driven.execution.running_count || halay_points_are_busy(ctx)) && world->data != ctx->control &&
-           (!world->data_rings || world->node);
+    return ctx->driven.execution.making || ((ctx->driven.execution.running_count || halay_points_are_busy(ctx)) &&
+                                            world->data != ctx->control && (!world->data_rings || world->node));
+}
+
+/* The same, or does a device copy? */
+static int must_poll(const struct halay_context *ctx)
+{
+    return ctx->driven.execution.landing || !halay_hold_is_empty(ctx) || must_poll_data(ctx);
+}
+
+/* A program gives a device work for a long time ahead: looked at after an eighth of the time that it has taken already,
+ * copies are late by little, and cost little. */
+static long nap_us(const struct halay_context *ctx)
+{
+    int64_t eighth = (ctx->driven.now_us - ctx->driven.copied_us) / 8;
+
+    if (must_poll_data(ctx) || eighth < NAP_US)
+        return NAP_US;
+    return eighth < LONG_NAP_US ? (long)eighth : LONG_NAP_US;
 }
 
 /* The engine has failed, and not all peers have heard why. */
@@ -100,7 +116,7 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
     int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx);
 
     if (must_poll(ctx))
-        longest = NAP_US;
+        longest = nap_us(ctx);
     else if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
                                             atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
@@ -175,7 +191,8 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     uint64_t role = ctx->driver.number;
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
-    int64_t since_ns = sleeps && timeout_us > NAP_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
+    int64_t since_ns =
+        sleeps && timeout_us > LONG_NAP_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
     if (sleeps) {
         t->ops->doze(t, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);

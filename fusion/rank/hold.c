@@ -63,6 +63,8 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
 
     *held = status == HALAY_OK && ((s && s->is_moving) || stays_behind(ctx, all->events, all->count, e));
+    if (*held)
+        ctx->driven.copied_us = ctx->driven.now_us;
     return *held ? append(all, e) : status;
 }
 
@@ -90,6 +92,8 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
         all->events[kept++] = e;
     }
     all->count = kept;
+    if (go->count)
+        ctx->driven.copied_us = ctx->driven.now_us;
     *events = go->events;
     *count = go->count;
     return status;

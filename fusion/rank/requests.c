@@ -131,6 +131,7 @@ static int send_back(struct halay_context *ctx, struct halay_request *request)
     *x->landing_last = request;
     x->landing_last = &request->next;
     x->launched = x->launched ? x->launched : request;
+    ctx->driven.copied_us = ctx->driven.now_us;
     return 1;
 }
 
@@ -150,6 +151,7 @@ size_t halay_requests_land(struct halay_context *ctx, int is_over)
         if (!x->landing)
             x->landing_last = &x->landing;
         append_ended(ctx, r);
+        ctx->driven.copied_us = ctx->driven.now_us;
     }
     return did;
 }

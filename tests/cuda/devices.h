@@ -5,6 +5,7 @@
 #ifndef TESTS_CUDA_DEVICES_H
 #define TESTS_CUDA_DEVICES_H
 
+#include "base/half.h"
 #include "emu.h"
 #include "tests/fusion/ranks.h"
 #include <cuda_runtime_api.h>
@@ -69,6 +70,10 @@ static inline void number_put(void *data, enum halay_dtype dtype, size_t i, int 
         ((float *)data)[i] = (float)value;
     else if (dtype == HALAY_F64)
         ((double *)data)[i] = value;
+    else if (dtype == HALAY_F16)
+        ((uint16_t *)data)[i] = halay_f32_to_f16((float)value);
+    else if (dtype == HALAY_BF16)
+        ((uint16_t *)data)[i] = halay_f32_to_bf16((float)value);
     else if (dtype == HALAY_I32)
         ((int *)data)[i] = value;
     else if (dtype == HALAY_I64)
@@ -83,6 +88,10 @@ static inline double number_get(const void *data, enum halay_dtype dtype, size_t
         return ((const float *)data)[i];
     if (dtype == HALAY_F64)
         return ((const double *)data)[i];
+    if (dtype == HALAY_F16)
+        return halay_f16_to_f32(((const uint16_t *)data)[i]);
+    if (dtype == HALAY_BF16)
+        return halay_bf16_to_f32(((const uint16_t *)data)[i]);
     if (dtype == HALAY_I32)
         return ((const int *)data)[i];
     return dtype == HALAY_I64 ? (double)((const int64_t *)data)[i] : ((const unsigned char *)data)[i];

@@ -19,3 +19,4 @@ for transport in shm ucx; do
     HALAY_TRANSPORT=$transport EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices" --spawn 3 mixed
 done
 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 3 "$tests/test_devices" --spawn 3 die
+EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices" elastic

@@ -5,11 +5,13 @@
  * what a plain loop gives. Ranks are threads over the fake transport, or processes; test_devices_ends.c has what goes
  * wrong.
  *
- * usage: test_devices [--spawn N mixed|die]    without arguments: threads, how many follows from EMU_SEED
+ * usage: test_devices [--spawn N mixed|die | elastic]    without arguments: threads, how many follows from EMU_SEED
  *
- *     mixed   all of it
- *     die     a rank is killed at a random moment, while data are on the way between hosts and devices
+ *     mixed     all of it
+ *     die       a rank is killed at a random moment, while data are on the way between hosts and devices
+ *     elastic   under halayrun --min-np: the last rank is killed, and the others go on with the same tensor
  */
+#include "halay_elastic.h"
 #include "tests/cuda/devices.h"
 #include "tests/fusion/random.h"
 #include "tests/spawn.h"
@@ -17,7 +19,9 @@
 
 enum { COUNT_MOST = 300, COLUMNS = 3, MEMBERS = 3, STEPS = 12 };
 
-static const enum halay_dtype dtypes[] = { HALAY_F32, HALAY_F64, HALAY_I32, HALAY_U8, HALAY_I64 };
+static const enum halay_dtype dtypes[] = {
+    HALAY_F32, HALAY_F64, HALAY_F16, HALAY_BF16, HALAY_I32, HALAY_U8, HALAY_I64
+};
 
 /* A small number that every type has, and sums of it. */
 static int value_of(int rank, size_t i)
@@ -336,6 +340,41 @@ static void run_group(struct user *u, uint64_t seed)
     }
 }
 
+/* Of some ranks; the others are not asked. */
+static void run_set(struct user *u)
+{
+    int ranks[RANKS_MAX], count = 0;
+    struct halay_process_set *set;
+    struct halay_request *request;
+    double want[COUNT_MOST] = { 0 };
+
+    for (int r = 0; r < u->size; r += 2)
+        ranks[count++] = r;
+    if (u->rank % 2)
+        return;
+    REQUIRE(halay_process_set_create(u->ctx, ranks, (size_t)count, &set) == HALAY_OK);
+    struct area a = area_get(u, OURS, COUNT_MOST * 2);
+    area_fill(u, &a, HALAY_BF16, COUNT_MOST, value_of, u->rank);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "of a set",
+                                      .dtype = HALAY_BF16,
+                                      .dimensions = 1,
+                                      .shape = { COUNT_MOST },
+                                      .out = a.data,
+                                      .set = set,
+                                      .memory = HALAY_MEMORY_DEVICE };
+    user_follow(u, EVENT, &info);
+    REQUIRE(halay_submit_named(u->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, 30000) == HALAY_OK, "%s", halay_request_text(request));
+    halay_request_free(request);
+    for (int m = 0; m < count; m++)
+        for (size_t i = 0; i < COUNT_MOST; i++)
+            want[i] += value_of(ranks[m], i);
+    area_compare(u, &a, HALAY_BF16, want, COUNT_MOST, 0, "of a set");
+    area_put(u, &a);
+    CHECK(halay_process_set_remove(set) == HALAY_OK);
+}
+
 /* Three messages to the next rank under one tag: they arrive in the order of submission, wherever they lie. */
 static void run_points(struct user *u, uint64_t seed)
 {
@@ -392,6 +431,7 @@ static void body(struct user *u)
 
     run_acts(u, seed * 1000 + (uint64_t)u->size);
     run_group(u, seed);
+    run_set(u);
     if (u->size > 1)
         run_points(u, seed);
     train(u, 0);
@@ -475,11 +515,73 @@ static int run_ranks(int size, const char *what)
     return test_end();
 }
 
+/* ---- an elastic job ---- */
+
+static enum halay_status step_elastic(struct user *u, struct halay_tensor *tensor, struct area *a, int64_t step)
+{
+    struct halay_request *request = NULL;
+    double want[COUNT_MOST];
+
+    area_fill(u, a, HALAY_F32, COUNT_MOST, value_of, (int)step);
+    for (size_t i = 0; i < COUNT_MOST; i++)
+        want[i] = value_of((int)step, i) * halay_size(u->ctx);
+    enum halay_status status = halay_submit(tensor, NULL, NULL, &request);
+    if (status == HALAY_OK)
+        status = halay_wait_stream(request, 30000, u->stream);
+    if (status == HALAY_OK)
+        area_compare(u, a, HALAY_F32, want, COUNT_MOST, 1, "a step");
+    halay_request_free(request);
+    return status;
+}
+
+static int run_elastic(void)
+{
+    enum { STEPS_MOST = 30, LAST_OF_ONE = 5 };
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+    struct user u = { 0 };
+    struct halay_tensor *tensor;
+    int64_t step = 0;
+
+    REQUIRE(halay_init(NULL, &u.ctx) == HALAY_OK);
+    user_open(&u);
+    struct area a = area_get(&u, DEVICE, COUNT_MOST * 4);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "gradient",
+                                      .dtype = HALAY_F32,
+                                      .dimensions = 1,
+                                      .shape = { COUNT_MOST },
+                                      .out = a.data,
+                                      .memory = HALAY_MEMORY_DEVICE,
+                                      .after_stream = u.stream };
+    REQUIRE(halay_register(u.ctx, &info, &tensor) == HALAY_OK);
+    REQUIRE(halay_elastic_add(u.ctx, &step, sizeof step) == HALAY_OK);
+    REQUIRE(halay_elastic_begin(u.ctx, &change) == HALAY_OK);
+    int is_old = step == 0;
+    while (step < STEPS_MOST) {
+        enum halay_status status = step_elastic(&u, tensor, &a, step);
+        if (is_old && u.rank == u.size - 1 && step == LAST_OF_ONE)
+            raise(SIGKILL);
+        step += status == HALAY_OK;
+        if (status == HALAY_OK)
+            status = halay_elastic_commit(u.ctx, &change);
+        if (status == HALAY_ERR_PEER)
+            status = halay_elastic_restore(u.ctx, &change);
+        REQUIRE(status == HALAY_OK);
+    }
+    CHECK(!is_old || change.reforms > 0, "nobody was lost");
+    area_put(&u, &a);
+    user_close(&u);
+    halay_fini(u.ctx);
+    return test_end();
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[] = { 1, 2, 3, 5 };
     int size = sizes[seed_of_run() % 4];
 
+    if (argc == 2)
+        return run_elastic();
     if (argc == 4)
         return run_ranks(atoi(argv[2]), argv[3]);
     users_run(size, body, seed_of_run() % 3 == 2 ? set_deterministic : NULL, NULL);
