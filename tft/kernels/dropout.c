@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The masks. Philox runs on many counters side by side; tft/kernels/philox.c is the meaning and the test compares the
- * two. A row of the model takes about a nanosecond an element with AVX-512, which compilers don't find by themselves:
- * eight counters in 64-bit lanes, so that the widening product needs no shuffles; bits above 31 are ignored.
+ * two. Compilers don't find what AVX-512 does: eight counters in 64-bit lanes, so that the widening product needs no
+ * shuffles; bits above 31 are ignored.
  */
 #include "tft/kernels/dropout.h"
 #include "tft/kernels/philox.h"
 #include "tft/kernels/vector.h"
 
-/* Counters of one call; a multiple of 16. */
-enum { LANES = 64 };
+/* Counters of one call; a multiple of EIGHT. */
+enum { EIGHT = 8, LANES = 64 };
 
 struct dropout dropout_of(double p, uint32_t seed, uint32_t step, uint64_t position)
 {
@@ -28,7 +28,7 @@ struct row_key {
     uint32_t seed, site, step, sample, threshold;
 };
 
-/* keep (4 n): the elements of n counters from `block` on; n is a multiple of 16, at most LANES. */
+/* keep (4 n): the elements of n counters from `block` on; n is a multiple of EIGHT, at most LANES. */
 TFT_VECTOR static void draw(const struct row_key *row, uint64_t block, size_t n, uint8_t *restrict keep)
 {
     uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES];
@@ -102,23 +102,39 @@ AVX512 static inline void eight_store(struct eight c, __m512i threshold, uint8_t
     _mm_storeu_si128((__m128i *)(keep + 16), _mm_unpackhi_epi32(even_bytes, odd_bytes));
 }
 
+/* `count` eights side by side, a constant where it is called: each waits for its products, several fill the time. */
+AVX512 static inline __attribute__((always_inline)) size_t draw_eights(const struct row_key *row, uint64_t block,
+                                                                       size_t count, uint8_t *keep)
+{
+    enum { MOST = 5 };
+    struct eight eights[MOST];
+    uint32_t k0 = row->seed, k1 = row->site;
+
+#pragma GCC unroll 5
+    for (size_t i = 0; i < count; i++)
+        eights[i] = eight_from(row, block + i * EIGHT);
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+#pragma GCC unroll 5
+        for (size_t i = 0; i < count; i++)
+            eights[i] = eight_round(eights[i], _mm512_set1_epi64(k0), _mm512_set1_epi64(k1));
+        k0 += PHILOX_W0;
+        k1 += PHILOX_W1;
+    }
+#pragma GCC unroll 5
+    for (size_t i = 0; i < count; i++)
+        eight_store(eights[i], _mm512_set1_epi32((int)row->threshold), keep + 4 * i * EIGHT);
+    return count * EIGHT;
+}
+
 AVX512 static void draw_avx512(const struct row_key *row, uint64_t block, size_t n, uint8_t *keep)
 {
-    const __m512i threshold = _mm512_set1_epi32((int)row->threshold);
-
-    for (size_t i = 0; i < n; i += 16) {
-        struct eight a = eight_from(row, block + i), b = eight_from(row, block + i + 8);
-        uint32_t k0 = row->seed, k1 = row->site;
-
-        for (int round = 0; round < PHILOX_ROUNDS; round++) {
-            a = eight_round(a, _mm512_set1_epi64(k0), _mm512_set1_epi64(k1));
-            b = eight_round(b, _mm512_set1_epi64(k0), _mm512_set1_epi64(k1));
-            k0 += PHILOX_W0;
-            k1 += PHILOX_W1;
-        }
-        eight_store(a, threshold, keep + 4 * i);
-        eight_store(b, threshold, keep + 4 * i + 32);
-    }
+    for (size_t i = 0; i < n;)
+        if (n - i >= 5 * EIGHT) /* a row of 160 */
+            i += draw_eights(row, block + i, 5, keep + 4 * i);
+        else if (n - i >= 2 * EIGHT)
+            i += draw_eights(row, block + i, 2, keep + 4 * i);
+        else
+            i += draw_eights(row, block + i, 1, keep + 4 * i);
 }
 
 static int has_avx512(void)
@@ -150,7 +166,7 @@ void dropout_row(const struct dropout *dropout, uint32_t site, uint64_t e, size_
     for (size_t done = 0; done < W; block += LANES) {
         size_t counters = (W - done + skip + 3) / 4, n;
 
-        counters = counters < LANES ? (counters + 15) / 16 * 16 : LANES;
+        counters = counters < LANES ? (counters + EIGHT - 1) / EIGHT * EIGHT : LANES;
         n = 4 * counters - skip < W - done ? 4 * counters - skip : W - done;
         draw_some(&row, block, counters, drawn);
         memcpy(keep + done, drawn + skip, n);
