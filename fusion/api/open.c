@@ -82,6 +82,7 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
     ctx->driven.execution.landing_last = &ctx->driven.execution.landing;
+    ctx->driven.execution.device_status = HALAY_OK;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
     ctx->driven.negotiation.left = calloc((size_t)ctx->size, 1);

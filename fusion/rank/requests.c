@@ -124,7 +124,7 @@ static int send_back(struct halay_context *ctx, struct halay_request *request)
 
     enum halay_status status = halay_staging_finish(ctx, request);
     if (status != HALAY_IN_PROGRESS) {
-        request->final = status;
+        request->final = x->device_status = status;
         return 0;
     }
     request->next = NULL;
@@ -145,6 +145,7 @@ size_t halay_requests_land(struct halay_context *ctx, int is_over)
         if (status == HALAY_IN_PROGRESS && !is_over)
             break;
         r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
+        x->device_status = status == HALAY_IN_PROGRESS ? x->device_status : status;
         x->landing = r->next;
         if (x->launched == r)
             x->launched = r->next;

@@ -205,6 +205,18 @@ static size_t progress_points(struct halay_context *ctx)
     return did;
 }
 
+/* Results on their way to devices. */
+static size_t land(struct halay_context *ctx)
+{
+    size_t did = halay_requests_land(ctx, 0);
+
+    if (ctx->driven.execution.device_status != HALAY_OK && ctx->status == HALAY_OK)
+        halay_engine_fail(ctx, ctx->driven.execution.device_status, ctx->rank,
+                          "results cannot be brought to a device on rank %d: %s", ctx->rank,
+                          halay_status_string(ctx->driven.execution.device_status));
+    return did;
+}
+
 int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = exchange_messages(ctx);
@@ -215,7 +227,7 @@ int halay_engine_step(struct halay_context *ctx)
         did += halay_buckets_progress(ctx);
     did += progress_points(ctx);
     did += halay_express_progress(ctx);
-    did += halay_requests_land(ctx, 0);
+    did += land(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);

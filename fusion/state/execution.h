@@ -5,6 +5,7 @@
 #ifndef HALAY_EXECUTION_H
 #define HALAY_EXECUTION_H
 
+#include "halay_types.h"
 #include <stddef.h>
 
 struct halay_bucket;
@@ -19,7 +20,8 @@ struct halay_execution {
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
     /* Ended well, and their results are on the way to a device; those from launched on nobody has been told of. */
     struct halay_request *landing, **landing_last, *launched;
-    int sets_made;   /* process sets so far; the same on all ranks */
+    enum halay_status device_status; /* an error: copies of results have failed */
+    int sets_made;                   /* process sets so far; the same on all ranks */
     int is_changing; /* process sets are about to be made or removed: nothing new is given out until then */
     struct halay_group_making *making; /* owned: the group of set number `making_number`; NULL: none is being made */
     int making_number;

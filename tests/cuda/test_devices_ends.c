@@ -415,6 +415,29 @@ static void failing(void)
     users_quiet(2, body_failing, "", NULL, NULL);
 }
 
+/* The copy of a result fails: the request says so, and so does the context. */
+static void body_failing_late(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, N * 4);
+    char text[200];
+
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    struct halay_tensor_info info = describe("x", a.data, 1);
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorIllegalAddress);
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_ERR_SYSTEM);
+    halay_request_free(request);
+    CHECK(halay_context_status(u->ctx, text, sizeof text) == HALAY_ERR_SYSTEM && strstr(text, "results"), "'%s'", text);
+    struct halay_request *later = NULL;
+    CHECK(halay_submit_named(u->ctx, &info, NULL, NULL, &later) == HALAY_ERR_SYSTEM && !later);
+}
+
+static void failing_late(void)
+{
+    users_quiet(1, body_failing_late, "", NULL, NULL);
+}
+
 /* Rank 1 dies while the others wait for it with a stream. */
 static void body_killed(struct rank_run *run)
 {
@@ -475,6 +498,7 @@ int main(void)
     apart("aborted", aborted);
     apart("recorded", recorded);
     apart("failing", failing);
+    apart("failing late", failing_late);
     apart("killed", killed);
     return test_end();
 }
