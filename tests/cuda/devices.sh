@@ -19,4 +19,7 @@ for transport in shm ucx; do
     HALAY_TRANSPORT=$transport EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices" --spawn 3 mixed
 done
 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 3 "$tests/test_devices" --spawn 3 die
+# Two nodes of two ranks.
+[ ! -f "$top_builddir/.libs/libhalay-ucx.so" ] || EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 \
+    "$top_builddir/launcher/halayrun" -np 4 sh -c 'HALAY_NODE=$((HALAY_RANK / 2)) exec "$0" mixed' "$tests/test_devices"
 EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices" elastic

@@ -5,7 +5,8 @@
  * what a plain loop gives. Ranks are threads over the fake transport, or processes; test_devices_ends.c has what goes
  * wrong.
  *
- * usage: test_devices [--spawn N mixed|die | elastic]    without arguments: threads, how many follows from EMU_SEED
+ * usage: test_devices [[--spawn N] mixed|die|elastic]    without arguments: threads, how many follows from EMU_SEED;
+ * without --spawn: a rank that somebody has started
  *
  *     mixed     all of it
  *     die       a rank is killed at a random moment, while data are on the way between hosts and devices
@@ -497,7 +498,7 @@ static int run_rank(const char *what)
     dies ? body_die(&u) : body(&u);
     user_close(&u);
     halay_fini(u.ctx);
-    return test_failed || !test_passed;
+    return test_end();
 }
 
 static int run_ranks(int size, const char *what)
@@ -581,7 +582,7 @@ int main(int argc, char **argv)
     int size = sizes[seed_of_run() % 4];
 
     if (argc == 2)
-        return run_elastic();
+        return strcmp(argv[1], "elastic") ? run_rank(argv[1]) : run_elastic();
     if (argc == 4)
         return run_ranks(atoi(argv[2]), argv[3]);
     users_run(size, body, seed_of_run() % 3 == 2 ? set_deterministic : NULL, NULL);
