@@ -45,7 +45,7 @@ static enum halay_status place_group(struct halay_context *ctx, const char *name
                 .in = b->in, .in_bytes = bytes, .out = b->out, .out_bytes = bytes, .is_in_place = 1
             };
         }
-        status = halay_staging_prepare(ctx, name, &s->placing, spans, count, &s->staging);
+        status = halay_staging_prepare(ctx, name, s->placing, spans, count, &s->staging);
     }
     free(own);
     free(spans);
@@ -56,10 +56,10 @@ enum halay_status halay_place(struct halay_context *ctx, const char *name, const
                               struct halay_submission *s)
 {
     s->staging = NULL;
-    if (!halay_staging_is_wanted(ctx, &s->placing))
+    if (!halay_staging_is_wanted(ctx, s->placing))
         return HALAY_OK;
     if (s->signature->members)
         return place_group(ctx, name, buffers, s);
     struct halay_span span = span_of(ctx, s);
-    return halay_staging_prepare(ctx, name, &s->placing, &span, 1, &s->staging);
+    return halay_staging_prepare(ctx, name, s->placing, &span, 1, &s->staging);
 }

@@ -20,7 +20,7 @@ struct halay_submission {
     void *arg;
     int timeout_ms;
     struct halay_meeting meeting; /* of a send or receive */
-    struct halay_placing placing;
+    const struct halay_placing *placing;
     struct halay_staging *staging; /* the request's once it is submitted; NULL: none */
 };
 

@@ -95,7 +95,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->count = s->count;
     request->bytes = s->bytes;
     request->in = s->in;
-    request->out = request->program_out = s->out;
+    request->out = s->out;
     request->out_bytes = s->out_bytes;
     request->callback = s->callback;
     request->arg = s->arg;
@@ -188,7 +188,7 @@ static struct halay_submission submission_of(const struct halay_tensor *tensor, 
                                       .arg = arg,
                                       .timeout_ms = tensor->timeout_ms,
                                       .meeting = tensor->meeting,
-                                      .placing = tensor->placing };
+                                      .placing = &tensor->placing };
 }
 
 /* It was not submitted. lock held; unlocks. */
@@ -210,7 +210,9 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
         return halay_refuse_child();
     struct halay_submission s = submission_of(tensor, callback, arg);
     const char *why = NULL;
-    enum halay_status status = halay_place(ctx, tensor->entry->node.name, tensor->buffers, &s);
+    enum halay_status status = HALAY_OK;
+    if (halay_devices_ops(ctx))
+        status = halay_place(ctx, tensor->entry->node.name, tensor->buffers, &s);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
@@ -231,13 +233,10 @@ static enum halay_status place_many(struct halay_context *ctx, struct halay_tens
                                     struct halay_staging ***all)
 {
     enum halay_status status = HALAY_OK;
-    int is_wanted = 0;
     size_t done = 0;
 
     *all = NULL;
-    for (size_t i = 0; i < count; i++)
-        is_wanted |= halay_staging_is_wanted(ctx, &tensors[i]->placing);
-    if (!is_wanted)
+    if (!halay_devices_ops(ctx)) /* who registers what needs them loads them */
         return HALAY_OK;
     struct halay_staging **stagings = calloc(count, sizeof *stagings);
     if (!stagings)
@@ -387,6 +386,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return halay_returns(status);
+    struct halay_placing placing = halay_info_placing(info);
     struct halay_submission s = { .signature = &signature,
                                   .info = info,
                                   .count = count,
@@ -397,7 +397,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                   .arg = arg,
                                   .timeout_ms = info->timeout_ms,
                                   .meeting = point.meeting,
-                                  .placing = halay_info_placing(info) };
+                                  .placing = &placing };
     s.out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, s.bytes);
     status = submit_checked(ctx, point.names, &s, length, attendance, request, &why);
     if (why && info->collective == HALAY_CHANGE_SETS)

@@ -107,7 +107,8 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     }
     if (status != HALAY_OK)
         return halay_returns(status);
-    if (trimmed->memory == HALAY_MEMORY_DEVICE && (status = halay_devices_open(ctx)) != HALAY_OK)
+    struct halay_placing placing = halay_info_placing(trimmed);
+    if (halay_staging_is_wanted(ctx, &placing) && (status = halay_devices_open(ctx)) != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor || tensor_describe(ctx, trimmed, &signature, count, &point.meeting, tensor) != HALAY_OK) {

@@ -163,8 +163,8 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
 /* Those that wait for data of a device, or for one of them. */
 static void take_or_hold(struct halay_context *ctx, const struct halay_event *e)
 {
-    int is_held = 0;
-    enum halay_status status = ctx->status == HALAY_OK ? halay_hold_event(ctx, e, &is_held) : HALAY_OK;
+    int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->staging && halay_hold_is_empty(ctx), is_held = 0;
+    enum halay_status status = ctx->status == HALAY_OK && !is_plain ? halay_hold_event(ctx, e, &is_held) : HALAY_OK;
 
     if (status != HALAY_OK)
         fail_device(ctx, status);

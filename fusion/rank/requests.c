@@ -52,7 +52,6 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->ordinal = 0;
     request->text = NULL;
     request->held = NULL;
-    request->staging = NULL;
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
     request->is_running = request->is_over = request->is_part = request->has_met = 0;
@@ -64,7 +63,6 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->collective = 0;
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
     atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
-    atomic_store_explicit(&request->is_launched, 0, memory_order_relaxed);
     return request;
 }
 
@@ -78,9 +76,11 @@ void halay_request_put_locked(struct halay_request *request)
     free(request->text);
     free(request->held);
     request->text = request->held = NULL;
-    if (request->staging)
+    if (request->staging) {
         halay_staging_put_locked(request->staging);
-    request->staging = NULL;
+        request->staging = NULL;
+        atomic_store_explicit(&request->is_launched, 0, memory_order_relaxed);
+    }
     request->next = ctx->queue.free_requests;
     ctx->queue.free_requests = request;
 }

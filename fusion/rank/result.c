@@ -11,6 +11,7 @@
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/state/entry.h"
+#include "fusion/state/staging.h"
 #include "fusion/values/set_words.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,9 +95,10 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
     if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))
         return status;
     const struct halay_signature *s = &r->signature;
+    void *out = r->staging ? r->staging->program_out : r->out;
     int has_own_size = r->has_rows || s->collective == HALAY_REDUCE_SCATTER;
-    size_t all_bytes = s->collective == HALAY_REDUCE && !r->program_out ? 0 : r->bytes; /* the root has the result */
-    struct halay_result all = { .data = r->held ? r->held : r->program_out,
+    size_t all_bytes = s->collective == HALAY_REDUCE && !out ? 0 : r->bytes; /* the root has the result */
+    struct halay_result all = { .data = r->held ? r->held : out,
                                 .bytes = has_own_size ? r->result_bytes : all_bytes,
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,

@@ -19,7 +19,6 @@
 #include "fusion/rank/staging.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "fusion/rank/devices.h"
 #include "fusion/state/request.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -271,11 +270,6 @@ static enum halay_status stage(struct halay_context *ctx, int number, const stru
     return HALAY_OK;
 }
 
-int halay_staging_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
-{
-    return placing->memory == HALAY_MEMORY_DEVICE || placing->stream || placing->event || halay_devices_ops(ctx);
-}
-
 enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *name,
                                         const struct halay_placing *placing, struct halay_span *spans, size_t count,
                                         struct halay_staging **out)
@@ -306,6 +300,7 @@ enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *n
 void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
 {
     r->staging = s;
+    s->program_out = r->out;
     for (size_t i = 0; i < r->signature.members; i++) {
         r->buffers[i].in = s->staged[i].host_in;
         r->buffers[i].out = s->staged[i].host_out;

@@ -5,6 +5,7 @@
 #ifndef HALAY_STAGING_H
 #define HALAY_STAGING_H
 
+#include "fusion/rank/devices.h"
 #include "fusion/state/context.h"
 #include "fusion/state/staging.h"
 
@@ -29,7 +30,10 @@ struct halay_placing {
 /* ---- on the program's threads, no lock held ---- */
 
 /* Can a submission that says this have data on a device, or anything to follow? Cheap. */
-int halay_staging_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing);
+static inline int halay_staging_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
+{
+    return placing->memory == HALAY_MEMORY_DEVICE || placing->stream || placing->event || halay_devices_ops(ctx);
+}
 /* What a submission with these data needs; *out is NULL where all is the host's and nothing is followed. Its stream and
  * event are noted as they are now. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and those of
  * device_ops.h, each with a line that names the tensor, or what failed. */

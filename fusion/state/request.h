@@ -29,7 +29,6 @@ struct halay_request {
     size_t buckets_left; /* of a group: one a type; driver only */
     const void *in;      /* borrowed while in flight; in == out: in place */
     void *out;
-    void *program_out;             /* out as the program gave it: elsewhere if its data are staged */
     struct halay_staging *staging; /* held until the last reference ends; NULL: the host's memory, nothing followed */
     size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
     void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */

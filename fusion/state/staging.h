@@ -24,6 +24,7 @@ struct halay_staging {
     size_t capacity;
     void *follows;               /* owned: an event, what the program's stream had at submission */
     void *moved;                 /* owned: an event, the end of the copies that were started last */
+    void *program_out;           /* of the submission: where its result goes in the end */
     int must_wait;               /* it follows something */
     int is_moving;               /* copies were started, and nobody has seen them end */
     struct halay_staged *staged; /* owned, kept, [staged_capacity] */
