@@ -105,7 +105,8 @@ static void cpu_to_device(struct queue *queue, const void *host, size_t bytes, v
 
 static void cpu_to_host(struct queue *queue, const void *memory, size_t bytes, void *host)
 {
-    memcpy(host, memory, bytes);
+    if (bytes)
+        memcpy(host, memory, bytes);
 }
 
 static void cpu_copy(struct queue *queue, const void *from, size_t bytes, void *to)

@@ -227,7 +227,8 @@ struct kernels {
      * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
     void (*begin)(struct queue *queue, const real *params, const real *folded);
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
-    void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);   /* waits; bytes may be 0 */
+    void (*to_host)(struct queue *queue, const void *memory, size_t bytes,
+                    void *host); /* waits; bytes may be 0, host then NULL */
     void (*copy)(struct queue *queue, const void *from, size_t bytes, void *to);
     void (*fill)(struct queue *queue, double value, size_t n, real *y); /* n may be 0; -0 stays -0 */
 
