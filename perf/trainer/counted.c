@@ -342,11 +342,30 @@ static void counted_resample_backward(struct queue *queue, const real *mask, con
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
+/* One launch for all steps, where a block's part of U fits and the blocks do on the least device: as in lstm.cu. */
+static int steps_together(struct queue *queue, const char *kernel, const struct lstm_run *run, double moved)
+{
+    enum { UNITS = 4, PART_MOST = 48 << 10, SAMPLES_MOST = 256, MULTIPROCESSORS = 108 };
+    double state = (double)(run->B * run->H), H = (double)run->H;
+
+    if (run->B > SAMPLES_MOST || run->H * UNITS * 4 * REAL > PART_MOST ||
+        (run->H + UNITS - 1) / UNITS > MULTIPROCESSORS)
+        return 0;
+    note(queue, (struct counted_launch){ .kernel = kernel,
+                                         .times = 1,
+                                         .bytes = REAL * ((double)run->S * moved * state + 4 * H * H),
+                                         .flops = 8 * (double)run->S * state * H,
+                                         .barriers = run->S });
+    return 1;
+}
+
 static void counted_lstm(struct queue *queue, const struct lstm_run *run)
 {
     double state = (double)(run->B * run->H);
     const struct product step = { .M = run->B, .N = 4 * run->H, .K = run->H, .to = { .add = 1 } };
 
+    if (steps_together(queue, "lstm", run, 11))
+        return;
     multiply(queue, "lstm", run->S, &step);
     moves(queue, "lstm", run->S, 11 * state);
 }
@@ -356,6 +375,8 @@ static void counted_lstm_backward(struct queue *queue, const struct lstm_run *ru
     double state = (double)(run->B * run->H);
     const struct product step = { .M = run->B, .N = run->H, .K = 4 * run->H, .to = { .add = 1 } };
 
+    if (steps_together(queue, "lstm_backward", run, 20))
+        return;
     moves(queue, "lstm_backward", run->S, 15 * state);
     multiply(queue, "lstm_backward", run->S, &step);
     moves(queue, "lstm_backward", run->S, 2 * state);

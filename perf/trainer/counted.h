@@ -16,6 +16,7 @@ struct counted_launch {
     size_t times;        /* launches like this one, in succession */
     double bytes, flops; /* of one launch */
     int rounds;          /* its product rounds its factors to bf16 */
+    size_t barriers;     /* of all its blocks, one after the other */
 };
 
 const struct kernels *tft_kernels_counted(void);

@@ -4,7 +4,7 @@
  * counts what a step launches (perf/trainer/counted.h) and supposes how long that takes.
  *
  *     fastest   each launch takes FASTEST_LAUNCH, as in a CUDA graph, and the longer of its bytes and its operations,
- *               at the share of the data sheet's rates that well-made kernels reach
+ *               at the share of the data sheet's rates that well-made kernels reach; a barrier of all blocks, BARRIER
  *     slowest   each takes SLOWEST_LAUNCH, as one that the host issues, and ABOVE_FLOOR times as long
  *
  * ABOVE_FLOOR is what a real program was found above such a floor: NVIDIA's TFT (hidden size 128, batch 1024, mixed
@@ -24,6 +24,7 @@
 #define FASTEST_LAUNCH 1.3e-6
 #define SLOWEST_LAUNCH 4e-6
 #define ABOVE_FLOOR 2.7
+#define BARRIER 1.5e-6
 #define REACHED_BYTES 0.9
 #define REACHED_FLOPS 0.8
 
@@ -188,7 +189,7 @@ static double floor_of(const struct gpu *gpu, const struct counted_launch *launc
     double moved = launch->bytes / (REACHED_BYTES * gpu->bytes);
     double computed = launch->flops / (REACHED_FLOPS * (launch->rounds ? gpu->bf16 : gpu->f32));
 
-    return moved > computed ? moved : computed;
+    return (moved > computed ? moved : computed) + BARRIER * (double)launch->barriers;
 }
 
 static void sum_add(struct sum *sum, const struct gpu *gpu, const struct counted_launch *launch)

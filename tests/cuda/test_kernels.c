@@ -88,7 +88,7 @@ static struct both *bytes(size_t n)
 /* Padding of each sample, 0 to most; NULL with has 0. */
 static struct both *paddings(size_t B, size_t most, int has)
 {
-    size_t x[64];
+    size_t x[300];
 
     for (size_t b = 0; b < B; b++)
         x[b] = b == 0 ? 0 : next() % (most + 1);
@@ -578,6 +578,8 @@ int main(void)
     check_product(1, 2, 3, 1, 1, 1, 1);
     check_lstm(4, 3, 5, 0);
     check_lstm(3, 2, 6, 1);
+    check_lstm(2, 70, 3, 1);  /* more than one group of samples */
+    check_lstm(2, 257, 1, 1); /* a launch for each step */
     check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
     check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });
     check_attention(&(struct attention_sizes){ 1, 40, 12, 3, 6, 0, 0, 0.1 });

@@ -27,8 +27,11 @@ enum halay_status tft_queue_check(struct halay_log *log, const struct queue *que
     if (!failure)
         return HALAY_OK;
     kernels_of(queue)->room(&room, &all);
-    halay_error(log, "device '%s' has failed: %s (%zu of %zu MB are free)", kernels_of(queue)->name, failure,
-                room >> 20, all >> 20);
+    if (all)
+        halay_error(log, "device '%s' has failed: %s (%zu of %zu MB are free)", kernels_of(queue)->name, failure,
+                    room >> 20, all >> 20);
+    else /* it does not even say that any more */
+        halay_error(log, "device '%s' has failed: %s", kernels_of(queue)->name, failure);
     return HALAY_ERR_SYSTEM;
 }
 

@@ -63,6 +63,16 @@ static void cuda_close(struct queue *queue)
     free(queue);
 }
 
+static void find_multiprocessors(struct queue *queue)
+{
+    int device = 0, together = 0;
+
+    cuda_note(queue, cudaGetDevice(&device));
+    cuda_note(queue, cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, device));
+    if (together)
+        cuda_note(queue, cudaDeviceGetAttribute(&queue->multiprocessors, cudaDevAttrMultiProcessorCount, device));
+}
+
 /* What fails shows as the queue's failure. */
 static enum halay_status cuda_open(const struct queue_needs *needs, struct queue **out)
 {
@@ -75,6 +85,7 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
     cuda_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
     cuda_note(queue, cudaMalloc((void **)&queue->partial, CUDA_PARTIAL * sizeof *queue->partial));
     cuda_note(queue, cudaHostAlloc((void **)&queue->stage, CUDA_STAGE, cudaHostAllocDefault));
+    find_multiprocessors(queue);
     enum halay_status status = queue->failure ? HALAY_OK : cuda_plans_create(queue);
     if (status == HALAY_ERR_NO_MEMORY) {
         cuda_close(queue);

@@ -23,6 +23,7 @@ struct cuda_plans; /* of products: product.cu */
 struct queue {
     struct queue_head head;
     struct queue_needs needs;
+    int multiprocessors; /* for kernels whose blocks wait for each other; 0: there are none such */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
     float *partial;      /* sums of slabs: CUDA_PARTIAL */

@@ -14,6 +14,7 @@
 #include "tft/kernels/cuda/cuda.h"
 #include "tft/kernels/cuda/launch.cuh"
 
+constexpr size_t EXACT_ROWS = 2; /* products of no more rows, or terms, do not round to bf16 */
 constexpr int WARP = 32, EACH_THREADS = 256, SUM_THREADS = 256, COLUMN_LANES = 8, ROW_WARPS = 4;
 
 /* Neighbours that are loaded and stored as one. */

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-enum { PLANS = 512, PLAN_PROBES = 8, EXACT_ROWS = 2 };
+enum { PLANS = 512, PLAN_PROBES = 8 };
 
 static const size_t workspace_bytes = 4 << 20; /* the products are small */
 
@@ -38,9 +38,14 @@ struct cuda_plans {
 
 static bool note(struct queue *queue, cublasStatus_t status)
 {
-    if (status != CUBLAS_STATUS_SUCCESS && !queue->failure)
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return true;
+    const cudaError_t before = cudaStreamQuery(queue->stream); /* a kernel that failed says more */
+    if (before != cudaErrorNotReady)
+        cuda_note(queue, before);
+    if (!queue->failure)
         queue->failure = cublasLtGetStatusString(status);
-    return status == CUBLAS_STATUS_SUCCESS;
+    return false;
 }
 
 /* ---- plans ---- */
