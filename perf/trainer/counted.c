@@ -461,16 +461,16 @@ static void counted_average(struct queue *queue, double share, const real *x, si
     moves(queue, "average", 1, 3 * (double)n);
 }
 
-static void counted_squares(struct queue *queue, const real *x, size_t n, double *sum)
+static void counted_squares_all(struct queue *queue, const struct chunks *chunks, const real *x, double *sums)
 {
-    moves(queue, "squares", 1, (double)n);
-    moves(queue, "squares", 1, 0);
+    moves(queue, "squares_all", 1, (double)chunks->reals);
+    moves(queue, "squares_all", 1, 0);
 }
 
-static void counted_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m,
-                         real *v, real *p)
+static void counted_adam_all(struct queue *queue, const struct adam_run *run, const struct chunks *chunks,
+                             const real *gradient, real *m, real *v, real *p)
 {
-    moves(queue, "adam", 1, 7 * (double)n);
+    moves(queue, "adam_all", 1, 7 * (double)chunks->reals);
 }
 
 static void counted_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum)
@@ -545,8 +545,8 @@ static const struct kernels table = {
     MEMBER(loss),
     MEMBER(samples_first),
     MEMBER(average),
-    MEMBER(squares),
-    MEMBER(adam),
+    MEMBER(squares_all),
+    MEMBER(adam_all),
     MEMBER(sparse_squares),
     MEMBER(sparse_adam),
 };

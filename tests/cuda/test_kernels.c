@@ -485,33 +485,49 @@ static void check_loss(enum tft_loss which)
     clean();
 }
 
+/* Two tensors, of n numbers and of a few, one after the other on the processor, in chunks on the device. */
 static void check_optimizer(size_t n, int clips)
 {
-    const double zeros[2] = { 0, 3 };
-    struct both *g = reals(n), *m = reals(n), *v = reals(n), *p = reals(n), *squares = both(zeros, sizeof zeros);
-    double got;
+    enum { FEW = 7, CHUNK = 100 };
+    const size_t parts = (n + CHUNK - 1) / CHUNK, all = n + FEW, from[] = { 0, n }, count[] = { n, FEW };
+    const double zeros[2] = { 0, 0 };
+    struct both *g = reals(all), *m = reals(all), *v = reals(all), *p = reals(all),
+                *squares = both(zeros, sizeof zeros);
+    struct chunk *list = calloc(parts + 1, sizeof *list);
+    double got[2];
 
-    for (size_t i = 0; i < n; i++)
+    REQUIRE(list);
+    for (size_t k = 0; k <= parts; k++)
+        list[k] = k < parts ? (struct chunk){ 0, k * CHUNK, k + 1 < parts ? CHUNK : n - k * CHUNK, k ? 0 : parts }
+                            : (struct chunk){ 1, n, FEW, 1 };
+    struct both *there_list = both(list, (parts + 1) * sizeof *list),
+                *partial = both(list, (parts + 1) * sizeof(double));
+    const struct chunks chunks = { there_list->far, partial->far, parts + 1, all };
+    struct adam_run run = { .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .rate = 1e-2, .decay = 1e-3, .clip = 0.5 };
+
+    for (size_t i = 0; i < all; i++)
         ((float *)v->near)[i] = fabsf(((float *)v->near)[i]);
     cuda->to_device(there, v->near, v->bytes, v->far);
-    BOTH(k->squares(q, AT(g), n, AT(squares)));
-    cuda->to_host(there, squares->far, sizeof got, &got);
-    CHECK(fabs(got - *(double *)squares->near) < 1e-9 * (1 + got));
-    BOTH(k->adam(q,
-                 &(struct adam_run){ .beta1 = 0.9,
-                                     .beta2 = 0.999,
-                                     .epsilon = 1e-7,
-                                     .rate = 1e-2,
-                                     .decay = 1e-3,
-                                     .clip = 0.5,
-                                     .squares = clips ? AT(squares) : NULL,
-                                     .count = 2 },
-                 AT(g), n, AT(m), AT(v), AT(p)));
+    for (size_t t = 0; t < 2; t++)
+        cpu->squares(here, (float *)g->near + from[t], count[t], (double *)squares->near + t);
+    cuda->squares_all(there, &chunks, g->far, squares->far);
+    cuda->to_host(there, squares->far, sizeof got, got);
+    for (size_t t = 0; t < 2; t++)
+        CHECK(fabs(got[t] - ((double *)squares->near)[t]) < 1e-9 * (1 + got[t]), "squares of tensor %zu", t);
+    run.count = clips == 2 ? 2 : 1;
+    for (size_t t = 0; t < 2; t++) {
+        run.squares = clips == 2 ? squares->near : clips ? (double *)squares->near + t : NULL;
+        cpu->adam(here, &run, (float *)g->near + from[t], count[t], (float *)m->near + from[t],
+                  (float *)v->near + from[t], (float *)p->near + from[t]);
+    }
+    run.squares = clips ? squares->far : NULL;
+    cuda->adam_all(there, &run, &chunks, g->far, m->far, v->far, p->far);
     same("adam: m", m, 1e-6);
     same("adam: v", v, 1e-6);
     same("adam: p", p, 1e-5);
-    BOTH(k->average(q, 0.3, AT(p), n, AT(m)));
+    BOTH(k->average(q, 0.3, AT(p), all, AT(m)));
     same("average", m, 1e-5);
+    free(list);
     clean();
 }
 
@@ -588,6 +604,7 @@ int main(void)
     for (enum tft_loss which = TFT_LOSS_MAE; which <= TFT_LOSS_STUDENT_T; which++)
         check_loss(which);
     check_optimizer(300, 1);
+    check_optimizer(250, 2);
     check_optimizer(5, 0);
     check_sparse(6, 9, 5);
     check_sparse(3, 40, 33);

@@ -393,6 +393,19 @@ static inline void kernel_adam(struct queue *queue, const struct adam_run *run, 
     kernels_of(queue)->adam(queue, run, gradient, n, m, v, p);
 }
 
+static inline void kernel_squares_all(struct queue *queue, const struct chunks *chunks, const real *x, double *sums)
+{
+    assert(chunks->count && chunks->all && chunks->partial && x && sums);
+    kernels_of(queue)->squares_all(queue, chunks, x, sums);
+}
+
+static inline void kernel_adam_all(struct queue *queue, const struct adam_run *run, const struct chunks *chunks,
+                                   const real *gradient, real *m, real *v, real *p)
+{
+    assert(chunks->count && chunks->all && gradient && (!run->squares || run->count) && m && v && p);
+    kernels_of(queue)->adam_all(queue, run, chunks, gradient, m, v, p);
+}
+
 static inline void kernel_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum)
 {
     assert(shape.most && shape.W && x && sum);

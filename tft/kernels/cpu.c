@@ -189,6 +189,8 @@ static const struct kernels table = {
     .average = cpu_average,
     .squares = cpu_squares,
     .adam = cpu_adam,
+    .squares_all = NULL,
+    .adam_all = NULL,
     .sparse_squares = cpu_sparse_squares,
     .sparse_adam = cpu_sparse_adam,
 };

@@ -203,6 +203,19 @@ struct adam_run {
     size_t count;
 };
 
+/* A part of a tensor that lies so in a block of parameters, its gradients and its moments; the device's memory. */
+struct chunk {
+    size_t tensor, at, n;
+    size_t chunks; /* of the tensor, which follow in turn, if this is its first one; else 0 */
+};
+
+/* All tensors of a block. */
+struct chunks {
+    const struct chunk *all; /* (count), the device's, as the next */
+    double *partial;         /* (count) */
+    size_t count, reals;     /* reals: of all of them */
+};
+
 struct kernels {
     const char *name;    /* "cpu" */
     size_t block_rows;   /* rows that one layer after the other works on, so that what one wrote is near for the next;
@@ -322,6 +335,11 @@ struct kernels {
     /* m, v and p (n each), in place. Moments below the smallest normal number become 0. */
     void (*adam)(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
                  real *p);
+    /* Both of all tensors at once: a device has either these two or the last two, and NULL. sums[tensor] and
+     * run->squares[tensor] are a tensor's; run->count 1: it is clipped by its own, else all by all. */
+    void (*squares_all)(struct queue *queue, const struct chunks *chunks, const real *x, double *sums);
+    void (*adam_all)(struct queue *queue, const struct adam_run *run, const struct chunks *chunks, const real *gradient,
+                     real *m, real *v, real *p);
     /* Both of a sparse gradient. Rows of m, v and p that it lacks stay as they are. */
     void (*sparse_squares)(struct queue *queue, const real *x, struct sparse shape, double *sum);
     void (*sparse_adam)(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,

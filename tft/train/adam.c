@@ -6,6 +6,7 @@
 #include "tft/train/adam.h"
 #include "tft/kernels/call.h"
 #include "tft/kernels/queue.h"
+#include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,8 +36,12 @@ void tft_adam_fini(struct tft_adam *adam)
 {
     for (int i = 0; i < adam->queue_count; i++)
         adam->kernels->close(adam->queues[i]);
-    if (adam->kernels)
+    if (adam->kernels) {
         adam->kernels->release(adam->squares_there);
+        adam->kernels->release((void *)(uintptr_t)adam->chunks.all);
+        adam->kernels->release(adam->chunks.partial);
+    }
+    adam->chunks = (struct chunks){ 0 };
     free(adam->queues);
     free(adam->squares);
     adam->queues = NULL;
@@ -44,10 +49,51 @@ void tft_adam_fini(struct tft_adam *adam)
     adam->queue_count = 0;
 }
 
+/* Cut tensors into chunks: how many there are; all may be NULL. */
+static size_t cut(const struct tft_param_table *table, struct chunk *all)
+{
+    enum { CHUNK = 16384 };
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tft_param *p = &table->params[i];
+        size_t chunks = p->dead || p->sparse.most ? 0 : (p->count + CHUNK - 1) / CHUNK;
+
+        for (size_t k = 0; k < chunks; k++, count++)
+            if (all)
+                all[count] = (struct chunk){ .tensor = i,
+                                             .at = p->offset + k * CHUNK,
+                                             .n = k + 1 < chunks ? CHUNK : p->count - k * CHUNK,
+                                             .chunks = k ? 0 : chunks };
+    }
+    return count;
+}
+
+/* For a device that takes all tensors at once. */
+static enum halay_status make_chunks(struct tft_adam *adam, const struct tft_param_table *table)
+{
+    size_t count = cut(table, NULL);
+    struct chunk *all = calloc(count + 1, sizeof *all), *there;
+
+    if (!all)
+        return HALAY_ERR_NO_MEMORY;
+    cut(table, all);
+    adam->chunks.all = there = adam->kernels->alloc((count + 1) * sizeof *all);
+    adam->chunks.partial = adam->kernels->alloc((count + 1) * sizeof *adam->chunks.partial);
+    adam->chunks.count = count;
+    for (size_t i = 0; i < count; i++)
+        adam->chunks.reals += all[i].n;
+    if (there)
+        kernel_to_device(adam->queues[0], all, count * sizeof *all, there);
+    free(all);
+    return there && adam->chunks.partial ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
 /* What the steps use, at the first one. */
-static enum halay_status prepare(struct tft_adam *adam, int threads, size_t count)
+static enum halay_status prepare(struct tft_adam *adam, int threads, const struct tft_param_table *table)
 {
     const struct queue_needs needs = { 0 };
+    const size_t count = table->count;
     enum halay_status status = HALAY_OK;
 
     if (adam->squares)
@@ -63,10 +109,13 @@ static enum halay_status prepare(struct tft_adam *adam, int threads, size_t coun
         halay_error(adam->log, "no memory for the norms of %zu gradients", count);
     for (; !status && adam->queue_count < threads; adam->queue_count++)
         status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count]);
-    if (status) {
-        adam->queue_count -= adam->queue_count > 0;
-        tft_adam_fini(adam);
+    adam->queue_count -= status && adam->queue_count > 0;
+    if (!status && adam->kernels->adam_all) {
+        assert(threads == 1 && !adam->offsets);
+        status = make_chunks(adam, table);
     }
+    if (status)
+        tft_adam_fini(adam);
     return status;
 }
 
@@ -98,27 +147,34 @@ static const real *sparse_gradient(const struct work *work, struct queue *queue,
     return slots;
 }
 
-/* With clipping by the global norm, of all tensors: others and dead ones have 0. */
+/* Of tensor i. With clipping by the global norm, of all tensors: others and dead ones have 0. */
+static struct adam_run run_of(const struct work *work, size_t i)
+{
+    const struct tft_adam *adam = work->adam;
+    int global = adam->clip_mode == TFT_CLIP_GLOBAL;
+    const double *squares = global ? adam->squares_there : adam->squares_there + i;
+
+    return (struct adam_run){ .beta1 = adam->beta1,
+                              .beta2 = adam->beta2,
+                              .epsilon = adam->epsilon,
+                              .rate = work->rate,
+                              .decay = adam->learning_rate * adam->weight_decay,
+                              .clip = adam->clip,
+                              .squares = adam->clip_mode == TFT_CLIP_NONE ? NULL : squares,
+                              .count = global ? work->table->count : 1 };
+}
+
 static void update_param(const struct work *work, struct queue *queue, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
     size_t at = param->offset, place = adam->offsets ? adam->offsets[i] : at;
-    int global = adam->clip_mode == TFT_CLIP_GLOBAL;
-    const double *squares = global ? adam->squares_there : adam->squares_there + i;
-    const struct adam_run run = { .beta1 = adam->beta1,
-                                  .beta2 = adam->beta2,
-                                  .epsilon = adam->epsilon,
-                                  .rate = work->rate,
-                                  .decay = adam->learning_rate * adam->weight_decay,
-                                  .clip = adam->clip,
-                                  .squares = adam->clip_mode == TFT_CLIP_NONE ? NULL : squares,
-                                  .count = global ? work->table->count : 1 };
+    const struct adam_run run = run_of(work, i);
 
     if (param->sparse.most)
         kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + place,
                            adam->v + place, work->params + at);
-    else
+    else if (!adam->chunks.count)
         kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + place, adam->v + place,
                     work->params + at);
 }
@@ -135,8 +191,20 @@ static void measure(const struct work *work, struct queue *queue, size_t i)
 
     if (param->sparse.most)
         kernel_sparse_squares(queue, sparse_gradient(work, queue, i, 1), param->sparse, squares);
-    else
+    else if (!work->adam->chunks.count)
         kernel_squares(queue, work->gradients + param->offset, param->count, squares);
+}
+
+/* What is done for all tensors at once, when each has its gradient. */
+static void run_chunks(const struct work *work, struct queue *queue)
+{
+    const struct tft_adam *adam = work->adam;
+    const struct adam_run run = run_of(work, 0);
+
+    if (work->measure)
+        kernel_squares_all(queue, &adam->chunks, work->gradients, adam->squares_there);
+    if (work->update)
+        kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
 }
 
 static void run_round(void *arg, int thread)
@@ -166,6 +234,8 @@ static void run_round(void *arg, int thread)
                 work->peers->done(work->peers->arg, i);
         }
     }
+    if (work->adam->chunks.count && !atomic_load(&work->failure))
+        run_chunks(work, queue);
     kernel_to_host(queue, work->adam->squares_there, 0, work->adam->squares); /* waits */
 }
 
@@ -204,7 +274,7 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
                          .measure = 1,
                          .update = !global };
 
-    status = prepare(adam, tft_pool_threads(pool), table->count);
+    status = prepare(adam, tft_pool_threads(pool), table);
     if (status)
         return status;
     memset(adam->squares, 0, bytes); /* of other ranks' tensors */

@@ -39,6 +39,7 @@ struct tft_adam {
     /* Owned, NULL until the first step: */
     double *squares;       /* each tensor's sum of squares in the current step; 0 of dead ones */
     double *squares_there; /* the same on the device */
+    struct chunks chunks;  /* of a device that takes all tensors at once; else none */
     struct queue **queues; /* (queue_count): one for each thread of the pool, the same in all steps */
     int queue_count;
 };

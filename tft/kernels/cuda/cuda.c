@@ -200,8 +200,10 @@ static const struct kernels table = {
     .loss = cuda_loss,
     .samples_first = cuda_samples_first,
     .average = cuda_average,
-    .squares = cuda_squares,
-    .adam = cuda_adam,
+    .squares = NULL,
+    .adam = NULL,
+    .squares_all = cuda_squares_all,
+    .adam_all = cuda_adam_all,
     .sparse_squares = cuda_sparse_squares,
     .sparse_adam = cuda_sparse_adam,
 };

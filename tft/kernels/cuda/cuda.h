@@ -100,9 +100,9 @@ void cuda_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
 void cuda_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
 void cuda_average(struct queue *queue, double share, const real *x, size_t n, real *y);
 void cuda_samples_first(struct queue *queue, const struct outputs_run *run, real *y);
-void cuda_squares(struct queue *queue, const real *x, size_t n, double *sum);
-void cuda_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
-               real *p);
+void cuda_squares_all(struct queue *queue, const struct chunks *chunks, const real *x, double *sums);
+void cuda_adam_all(struct queue *queue, const struct adam_run *run, const struct chunks *chunks, const real *gradient,
+                   real *m, real *v, real *p);
 
 void cuda_loss(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p); /* loss.cu */
 

@@ -9,8 +9,6 @@
 namespace outputs_kernels
 {
 
-constexpr size_t SUM_BLOCKS = 256;
-
 /* ---- quantiles ---- */
 
 static __device__ float softplus(float x)
@@ -77,28 +75,34 @@ struct average_of {
     }
 };
 
-static __global__ void __launch_bounds__(SUM_THREADS) squares(const float *x, size_t n, double *sums)
+/* A block a chunk, then a thread for each tensor, which adds its chunks up in turn. */
+static __global__ void __launch_bounds__(SUM_THREADS) squares_of_chunks(chunks list, const float *x)
 {
+    const chunk part = list.all[blockIdx.x];
     double sum = 0;
 
-    for (size_t i = static_cast<size_t>(blockIdx.x) * SUM_THREADS + threadIdx.x; i < n;
-         i += static_cast<size_t>(gridDim.x) * SUM_THREADS)
-        sum += static_cast<double>(x[i]) * x[i];
+    for (size_t i = threadIdx.x; i < part.n; i += SUM_THREADS)
+        sum += static_cast<double>(x[part.at + i]) * x[part.at + i];
     sum = block_sum(sum);
     if (threadIdx.x == 0)
-        sums[blockIdx.x] = sum;
+        list.partial[blockIdx.x] = sum;
 }
 
-static __global__ void __launch_bounds__(SUM_THREADS) add_up(const double *sums, size_t n, double *sum)
-{
-    double all = 0;
+struct squares_of_tensor {
+    chunks list;
+    double *sums;
 
-    for (size_t i = threadIdx.x; i < n; i += SUM_THREADS)
-        all += sums[i];
-    all = block_sum(all);
-    if (threadIdx.x == 0)
-        *sum = all;
-}
+    __device__ void operator()(size_t i) const
+    {
+        const chunk first = list.all[i];
+        double sum = 0;
+
+        for (size_t k = 0; k < first.chunks; k++)
+            sum += list.partial[i + k];
+        if (first.chunks)
+            sums[first.tensor] = sum;
+    }
+};
 
 struct adam_factors {
     float beta1, beta2, rest1, rest2, rate, decay, epsilon;
@@ -137,12 +141,14 @@ static __device__ void adam_update(const adam_factors &f, float g, float *m, flo
 }
 
 static __global__ void __launch_bounds__(EACH_THREADS)
-    adam(adam_factors f, const float *gradient, size_t n, float *m, float *v, float *p)
+    adam_of_chunks(adam_factors f, chunks list, const float *gradient, float *m, float *v, float *p)
 {
-    const float scale = clip_scale(f);
+    const chunk part = list.all[blockIdx.x];
 
-    for (size_t i = static_cast<size_t>(blockIdx.x) * EACH_THREADS + threadIdx.x; i < n;
-         i += static_cast<size_t>(gridDim.x) * EACH_THREADS)
+    if (f.squares && f.count == 1)
+        f.squares += part.tensor;
+    const float scale = clip_scale(f);
+    for (size_t i = part.at + threadIdx.x; i < part.at + part.n; i += EACH_THREADS)
         adam_update(f, gradient[i] * scale, m + i, v + i, p + i);
 }
 
@@ -332,21 +338,18 @@ void cuda_average(struct queue *queue, double share, const real *x, size_t n, re
     run_each(queue, average_of{ static_cast<float>(share), x, y }, n);
 }
 
-void cuda_squares(struct queue *queue, const real *x, size_t n, double *sum)
+void cuda_squares_all(struct queue *queue, const struct chunks *chunks, const real *x, double *sums)
 {
-    double *sums = reinterpret_cast<double *>(queue->partial);
-    size_t blocks = (n + SUM_THREADS - 1) / SUM_THREADS;
-
-    blocks = blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
-    cuda_note(queue, cuda_launch(squares, blocks, SUM_THREADS, 0, queue->stream, x, n, sums));
-    cuda_note(queue, cuda_launch(add_up, 1, SUM_THREADS, 0, queue->stream, sums, blocks, sum));
+    cuda_note(queue, cuda_launch(squares_of_chunks, static_cast<unsigned>(chunks->count), SUM_THREADS, 0, queue->stream,
+                                 *chunks, x));
+    run_each(queue, squares_of_tensor{ *chunks, sums }, chunks->count);
 }
 
-void cuda_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
-               real *p)
+void cuda_adam_all(struct queue *queue, const struct adam_run *run, const struct chunks *chunks, const real *gradient,
+                   real *m, real *v, real *p)
 {
-    cuda_note(queue, cuda_launch(adam, blocks_for(n, EACH_THREADS), EACH_THREADS, 0, queue->stream, factors_of(run),
-                                 gradient, n, m, v, p));
+    cuda_note(queue, cuda_launch(adam_of_chunks, static_cast<unsigned>(chunks->count), EACH_THREADS, 0, queue->stream,
+                                 factors_of(run), *chunks, gradient, m, v, p));
 }
 
 void cuda_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to)
