@@ -3,8 +3,8 @@
  * The processor's products, in the model's number or with factors of bf16.
  *
  * With bf16, both factors are rounded when they are multiplied, parameters once a step, and their products are added in
- * f32. Products of one or two rows, or columns (rank-1 vectors, which stand for sums over all rows), are not rounded
- * and go through no library: they only pass over the weights.
+ * f32. Products of one or two rows, or over one or two columns (rank-1 vectors, which stand for sums over rows), are
+ * not rounded; over columns they go through no library.
  */
 #include "tft/kernels/cpu.h"
 #include <string.h>
@@ -75,7 +75,7 @@ void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t 
 {
     struct tft_bf16_second second;
 
-    if (M <= EXACT_ROWS || K <= EXACT_ROWS) {
+    if (K <= EXACT_ROWS) { /* not for few rows: what one comes to must not depend on their number */
         tft_gemm_plain(a, b, M, N, K, to.add, to.data, to.ld);
         return;
     }
