@@ -19,6 +19,9 @@ void emu_fail(const char *call, int nth, int code);
 /* How many calls of this name there have been. Weak: NULL on a GPU. */
 __attribute__((weak)) size_t emu_calls(const char *call);
 
+/* Nonzero if this process has a context on the device, which costs hundreds of megabytes on a GPU. Weak, as above. */
+__attribute__((weak)) int emu_has_context(int device);
+
 #ifdef __cplusplus
 }
 #endif

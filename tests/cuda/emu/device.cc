@@ -20,15 +20,18 @@ static cudaError_t context_error;
 static pid_t process;
 static thread_local cudaError_t last_error;
 static thread_local int chosen_device;
+static thread_local std::vector<int> pushed;                   // by the driver interface; the last one is current
+static std::map<int, int> &retained = *new std::map<int, int>; // by device, of its primary context
+static std::set<int> &initialised = *new std::set<int>;        // devices: the runtime keeps their context
 
 past &host_knows()
 {
     static past *all = new past;
     return *all;
 }
-int &current_device()
+int current_device()
 {
-    return chosen_device;
+    return pushed.empty() ? chosen_device : pushed.back();
 }
 void context_fails(cudaError_t code)
 {
@@ -37,6 +40,15 @@ void context_fails(cudaError_t code)
 cudaError_t context_state()
 {
     return context_error;
+}
+
+/* The runtime makes the current device's context for whatever needs one; the driver interface never does. */
+static bool makes_context(const std::string &call)
+{
+    static const std::set<std::string> without = { "cudaDeviceCanAccessPeer", "cudaDeviceGetAttribute",
+                                                   "cudaGetDevice",           "cudaGetDeviceCount",
+                                                   "cudaSetDevice",           "cudaGetDriverEntryPointByVersion" };
+    return call.compare(0, 4, "cuda") == 0 && !without.count(call);
 }
 
 cudaError_t planned(const char *name)
@@ -68,6 +80,8 @@ call::call(const char *name)
         refused = cudaErrorNoDevice;
     if (!refused)
         refused = planned(name);
+    if (!refused && makes_context(name))
+        initialised.insert(current_device());
 }
 
 cudaError_t call::fail(cudaError_t code)
@@ -172,14 +186,15 @@ cudaError_t cudaSetDevice(int device)
     EMU_CALL(cudaSetDevice);
     if (device < 0 || device >= setting().devices)
         return call.fail(cudaErrorInvalidDevice);
-    chosen_device = device;
+    (pushed.empty() ? chosen_device : pushed.back()) = device;
+    initialised.insert(device);
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
     EMU_CALL(cudaGetDevice);
-    *device = chosen_device;
+    *device = current_device();
     return cudaSuccess;
 }
 
@@ -222,10 +237,75 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
                                              cudaDriverEntryPointQueryResult *result)
 {
     EMU_CALL(cudaGetDriverEntryPointByVersion);
-    *function = !strcmp(symbol, "cuStreamWaitValue32")    ? (void *)cuStreamWaitValue32
-                : !strcmp(symbol, "cuStreamWriteValue32") ? (void *)cuStreamWriteValue32
-                                                          : nullptr;
+    static const std::map<std::string, void *> functions = {
+        { "cuCtxPopCurrent", (void *)cuCtxPopCurrent },
+        { "cuCtxPushCurrent", (void *)cuCtxPushCurrent },
+        { "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease },
+        { "cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain },
+        { "cuEventQuery", (void *)cuEventQuery },
+        { "cuPointerGetAttributes", (void *)cuPointerGetAttributes },
+        { "cuStreamWaitValue32", (void *)cuStreamWaitValue32 },
+        { "cuStreamWriteValue32", (void *)cuStreamWriteValue32 },
+    };
+    auto i = functions.find(symbol);
+    *function = i == functions.end() ? nullptr : i->second;
     if (result)
         *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
+}
+
+/* ---- contexts of the driver interface: the devices' primary ones ---- */
+
+static CUcontext context_of(int device)
+{
+    return (CUcontext)(uintptr_t)(device + 1);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    emu::call call("cuDevicePrimaryCtxRetain");
+    if (call.refused)
+        return (CUresult)call.refused;
+    if (device < 0 || device >= setting().devices)
+        return CUDA_ERROR_INVALID_DEVICE;
+    retained[device]++;
+    *context = context_of(device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    emu::call call("cuDevicePrimaryCtxRelease");
+    if (!retained[device])
+        return CUDA_ERROR_INVALID_CONTEXT;
+    retained[device]--;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+    emu::call call("cuCtxPushCurrent");
+    int device = (int)(uintptr_t)context - 1;
+    if (!retained[device] && !initialised.count(device))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pushed.push_back(device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    emu::call call("cuCtxPopCurrent");
+    if (pushed.empty())
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (context)
+        *context = context_of(pushed.back());
+    pushed.pop_back();
+    return CUDA_SUCCESS;
+}
+
+int emu_has_context(int device)
+{
+    held l(gate);
+
+    return retained[device] || initialised.count(device);
 }

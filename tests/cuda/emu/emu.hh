@@ -169,7 +169,7 @@ bool forbidden_in_capture(CUstream_st *stream);      // if it captures: then the
 void tell_by_stream(const void *p, const past &knows);
 past taken_by_stream(const void *p);
 past &host_knows();
-int &current_device();
+int current_device();
 random &draw();
 extern std::mutex &gate;
 

@@ -122,20 +122,31 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event)
+static cudaError_t query(emu::call &call, CUevent_st *e)
 {
-    EMU_CALL(cudaEventQuery);
-    CUevent_st *e = known_event(event);
     if (e->capture)
-        return call.fail(cudaErrorCapturedEvent);
+        return cudaErrorCapturedEvent;
     if (forbidden_in_capture(nullptr))
-        return call.fail(cudaErrorStreamCaptureUnsupported);
+        return cudaErrorStreamCaptureUnsupported;
     if (!when_done(e)()) {
         drive_some(call.l, e->last ? e->last->stream : nullptr);
         return cudaErrorNotReady;
     }
     learn(e);
     return cudaSuccess;
+}
+
+/* That it has not come is remembered, too, for cudaGetLastError. */
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    EMU_CALL(cudaEventQuery);
+    return call.fail(query(call, known_event(event)));
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    emu::call call("cuEventQuery");
+    return (CUresult)(call.refused ? call.refused : query(call, known_event(event)));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
