@@ -3,8 +3,10 @@
  * Device memory: what the engine asks of the module that knows a kind of devices (libhalay-cuda.so).
  *
  * Streams and events are the devices' own (cudaStream_t, cudaEvent_t), so that the program's work as those made here. A
- * device is a number, as the devices' library counts them in this process. No call waits for work of a device, and each
- * leaves the thread's current device as it was. Any thread; every error has been logged when a call returns it.
+ * device is a number, as the devices' library counts them in this process. No call waits for work of a device, and none
+ * touches a device but the one that it names: a rank has a context, and its memory, on none that it does not use. The
+ * thread's current device and its last error stay as they were, but that an error of ours is taken off the thread. Any
+ * thread; every error has been logged when a call returns it.
  */
 #ifndef HALAY_DEVICE_OPS_H
 #define HALAY_DEVICE_OPS_H
@@ -16,14 +18,17 @@ struct halay_device_host {
     struct halay_log *log;
     void (*log_write)(struct halay_log *log, enum halay_log_level level, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
+    void *state; /* the module's, from open to close */
 };
 
 struct halay_device_ops {
     size_t struct_size; /* sizeof: ops are added at the end */
     const char *name;   /* "cuda" */
 
-    /* HALAY_OK: devices can be used. HALAY_ERR_UNSUPPORTED, with why not. Asked before anything else. */
-    enum halay_status (*check)(const struct halay_device_host *host);
+    /* HALAY_OK: devices can be used, until close. HALAY_ERR_UNSUPPORTED, with why not; HALAY_ERR_NO_MEMORY. Before all
+     * else. */
+    enum halay_status (*open)(struct halay_device_host *host);
+    void (*close)(struct halay_device_host *host);
     /* The device whose memory this is (that it shares with the host counts); -1: the host's, pinned or not. */
     int (*owner)(const struct halay_device_host *host, const void *ptr);
     /* The calling thread's current device. */
@@ -32,28 +37,30 @@ struct halay_device_ops {
     /* HALAY_ERR_NO_MEMORY, with how much there is; HALAY_ERR_ARGUMENT: there is no such device. */
     enum halay_status (*alloc)(const struct halay_device_host *host, int device, size_t bytes, void **ptr);
     /* May wait until the device has nothing to do. */
-    void (*free)(const struct halay_device_host *host, void *ptr);
+    void (*free)(const struct halay_device_host *host, int device, void *ptr);
 
     /* Whole pages of the host's memory become memory that devices copy from and to by themselves. */
     enum halay_status (*pin)(const struct halay_device_host *host, int device, void *ptr, size_t bytes);
-    void (*unpin)(const struct halay_device_host *host, void *ptr);
+    void (*unpin)(const struct halay_device_host *host, int device, void *ptr);
 
     /* A stream that waits for no other but by events. */
     enum halay_status (*stream_create)(const struct halay_device_host *host, int device, void **stream);
-    void (*stream_destroy)(const struct halay_device_host *host, void *stream); /* what it has is still done */
+    /* What it has is still done. */
+    void (*stream_destroy)(const struct halay_device_host *host, int device, void *stream);
 
     enum halay_status (*event_create)(const struct halay_device_host *host, int device, void **event);
-    void (*event_destroy)(const struct halay_device_host *host, void *event);
+    void (*event_destroy)(const struct halay_device_host *host, int device, void *event);
     /* The event is all that the stream, of its device, has been given up to now. */
-    enum halay_status (*event_record)(const struct halay_device_host *host, void *event, void *stream);
+    enum halay_status (*event_record)(const struct halay_device_host *host, int device, void *event, void *stream);
     /* HALAY_IN_PROGRESS while it has not come; HALAY_OK: what was done before it can be seen by this thread. */
-    enum halay_status (*event_done)(const struct halay_device_host *host, void *event);
+    enum halay_status (*event_done)(const struct halay_device_host *host, int device, void *event);
 
-    /* What the stream, of any device, is given from now on comes after the event as it was recorded last. */
-    enum halay_status (*stream_wait)(const struct halay_device_host *host, void *stream, void *event);
+    /* What the stream, of any device, is given from now on comes after the event, of this one, as it was recorded
+     * last. */
+    enum halay_status (*stream_wait)(const struct halay_device_host *host, int device, void *stream, void *event);
     /* Copy between a device and pinned memory, either way, in a stream of that device. */
-    enum halay_status (*copy_start)(const struct halay_device_host *host, void *to, const void *from, size_t bytes,
-                                    void *stream);
+    enum halay_status (*copy_start)(const struct halay_device_host *host, int device, void *to, const void *from,
+                                    size_t bytes, void *stream);
 };
 
 #endif

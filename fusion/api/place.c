@@ -55,9 +55,6 @@ static enum halay_status place_group(struct halay_context *ctx, const char *name
 enum halay_status halay_place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
                               struct halay_submission *s)
 {
-    s->staging = NULL;
-    if (!halay_staging_is_wanted(ctx, s->placing))
-        return HALAY_OK;
     if (s->signature->members)
         return place_group(ctx, name, buffers, s);
     struct halay_span span = span_of(ctx, s);

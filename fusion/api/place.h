@@ -26,8 +26,8 @@ struct halay_submission {
 
 struct halay_placing halay_info_placing(const struct halay_tensor_info *info);
 
-/* Set what the submission needs to reach its data (rank/staging.h). buffers: of a group that is registered, else NULL.
- * name: for errors. On the program's threads, no lock held. */
+/* Set what the submission needs to reach its data, where that can be something (halay_staging_is_wanted). buffers: of a
+ * group that is registered, else NULL. name: for errors. On the program's threads, no lock held. */
 enum halay_status halay_place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
                               struct halay_submission *submission);
 

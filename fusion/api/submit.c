@@ -28,6 +28,19 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
     return ctx->is_closing ? halay_refuses(HALAY_ERR_CLOSED, "this rank is in halay_fini") : HALAY_OK;
 }
 
+/* What it needs to reach its data, unless submissions are refused anyway. */
+static enum halay_status place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                               struct halay_submission *s)
+{
+    s->staging = NULL;
+    if (!halay_staging_is_wanted(ctx, s->placing))
+        return HALAY_OK;
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_status status = check_open_locked(ctx);
+    pthread_mutex_unlock(&ctx->lock);
+    return status == HALAY_OK ? halay_place(ctx, name, buffers, s) : status;
+}
+
 /* What goes with the signature. */
 static enum halay_status say_words(const struct halay_process_set *set, const struct halay_tensor *tensor,
                                    const struct halay_submission *s, struct halay_words *words)
@@ -212,7 +225,7 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     const char *why = NULL;
     enum halay_status status = HALAY_OK;
     if (halay_devices_ops(ctx))
-        status = halay_place(ctx, tensor->entry->node.name, tensor->buffers, &s);
+        status = place(ctx, tensor->entry->node.name, tensor->buffers, &s);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
@@ -243,7 +256,7 @@ static enum halay_status place_many(struct halay_context *ctx, struct halay_tens
         return HALAY_ERR_NO_MEMORY;
     for (; done < count && status == HALAY_OK; done++) {
         struct halay_submission s = submission_of(tensors[done], NULL, NULL);
-        status = halay_place(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
+        status = place(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
         stagings[done] = s.staging;
     }
     if (status == HALAY_OK) {
@@ -343,7 +356,7 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
     uint64_t hash = halay_table_hash(s->info->name, length);
     struct halay_entry *entry = NULL;
 
-    enum halay_status status = halay_place(ctx, s->info->name, NULL, s);
+    enum halay_status status = place(ctx, s->info->name, NULL, s);
     if (status != HALAY_OK)
         return status;
     pthread_mutex_lock(&ctx->lock);

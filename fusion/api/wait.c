@@ -205,7 +205,8 @@ static enum halay_status join_stream(struct halay_request *request, void *stream
 
     if (!atomic_load_explicit(&request->is_launched, memory_order_acquire))
         return say_status(request);
-    return halay_returns(halay_devices_ops(ctx)->stream_wait(&ctx->devices.host, stream, request->staging->moved));
+    return halay_returns(halay_devices_ops(ctx)->stream_wait(&ctx->devices.host, request->staging->device->number,
+                                                             stream, request->staging->moved));
 }
 
 enum halay_status halay_wait_stream(struct halay_request *request, int timeout_ms, void *stream)

@@ -22,15 +22,17 @@ void halay_devices_close(struct halay_devices *devices)
 
     for (struct halay_device_block *block = devices->blocks, *next; block; block = next) {
         next = block->next;
-        ops->free(&devices->host, block->ptr);
+        ops->free(&devices->host, block->device, block->ptr);
         free(block);
     }
     for (struct halay_device *device = devices->first, *next; device; device = next) {
         next = device->next;
-        ops->stream_destroy(&devices->host, device->in);
-        ops->stream_destroy(&devices->host, device->out);
+        ops->stream_destroy(&devices->host, device->number, device->in);
+        ops->stream_destroy(&devices->host, device->number, device->out);
         free(device);
     }
+    if (ops)
+        ops->close(&devices->host);
     halay_module_close(devices->module);
     devices->blocks = NULL;
     devices->first = NULL;
@@ -48,7 +50,7 @@ static enum halay_status load_locked(struct halay_context *ctx)
     if (status != HALAY_OK)
         return status;
     devices->host = (struct halay_device_host){ .log = ctx->log, .log_write = halay_log_write };
-    status = api->devices->check(&devices->host);
+    status = api->devices->open(&devices->host);
     if (status != HALAY_OK) {
         halay_module_close(module);
         return status;
@@ -90,7 +92,7 @@ static enum halay_status device_create(struct halay_context *ctx, int number, st
     return HALAY_OK;
 
 err_destroy_in:
-    ops->stream_destroy(host, device->in);
+    ops->stream_destroy(host, number, device->in);
 err_free:
     free(device);
     return status;
@@ -137,6 +139,7 @@ enum halay_status halay_devices_alloc(struct halay_context *ctx, int number, siz
         free(block);
         return status;
     }
+    block->device = number;
     *ptr = block->ptr;
     pthread_mutex_lock(&devices->lock);
     block->next = devices->blocks;
@@ -162,7 +165,7 @@ int halay_devices_free(struct halay_context *ctx, void *ptr)
     pthread_mutex_unlock(&devices->lock);
     if (!block)
         return 0;
-    ops->free(&devices->host, ptr);
+    ops->free(&devices->host, block->device, ptr);
     free(block);
     return 1;
 }

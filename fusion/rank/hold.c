@@ -62,17 +62,38 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? e->request->staging : NULL;
     enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
 
-    *held = status == HALAY_OK && ((s && s->is_moving) || stays_behind(ctx, all->events, all->count, e));
+    *held =
+        status == HALAY_OK && ((s && s->state != HALAY_STAGING_STILL) || stays_behind(ctx, all->events, all->count, e));
     if (*held)
         ctx->driven.copied_us = ctx->driven.now_us;
     return *held ? append(all, e) : status;
 }
 
-/* The devices come to what they were given in order: what stands behind one that is not there need not be asked. */
+/* Of those that are not there yet, the last one of which kind was looked at: what comes after it need not be asked. */
+struct late {
+    const struct halay_device *device; /* copies, which it makes in order */
+    const void *stream;                /* what the program has given to that stream */
+};
+
+/* Has it come? HALAY_IN_PROGRESS, HALAY_OK, or an error of the device's. */
+static enum halay_status look(struct halay_context *ctx, struct halay_staging *s, struct late *late)
+{
+    int follows = s->state == HALAY_STAGING_FOLLOWS;
+
+    if (follows ? s->behind && s->behind == late->stream : s->device == late->device)
+        return HALAY_IN_PROGRESS;
+    enum halay_status status = halay_staging_look(ctx, s);
+    if (status == HALAY_IN_PROGRESS && s->state == HALAY_STAGING_FOLLOWS)
+        late->stream = s->behind;
+    else if (status == HALAY_IN_PROGRESS)
+        late->device = s->device;
+    return status;
+}
+
 enum halay_status halay_hold_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
 {
     struct halay_events *all = &ctx->driven.held, *go = &ctx->driven.released;
-    const struct halay_device *late = NULL;
+    struct late late = { 0 };
     enum halay_status status = HALAY_OK;
     size_t kept = 0;
 
@@ -80,12 +101,11 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
     for (size_t i = 0; i < all->count; i++) {
         const struct halay_event e = all->events[i];
         struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? e.request->staging : NULL;
-        int is_there = !s || !s->is_moving;
-        if (!is_there && s->device != late && status == HALAY_OK) {
-            enum halay_status look = halay_staging_look(ctx, s);
-            is_there = look == HALAY_OK;
-            late = look == HALAY_IN_PROGRESS ? s->device : late;
-            status = look == HALAY_IN_PROGRESS ? status : look;
+        int is_there = !s || s->state == HALAY_STAGING_STILL;
+        if (!is_there && status == HALAY_OK) {
+            enum halay_status is = look(ctx, s, &late);
+            is_there = is == HALAY_OK;
+            status = is == HALAY_IN_PROGRESS ? status : is;
         }
         if (is_there && !stays_behind(ctx, all->events, kept, &e) && append(go, &e) == HALAY_OK)
             continue;

@@ -117,15 +117,21 @@ static void append_ended(struct halay_context *ctx, struct halay_request *reques
     ctx->driven.execution.ended_last = &request->next;
 }
 
-/* Nonzero if results are on their way to a device: it is delivered when they are there. */
-static int send_back(struct halay_context *ctx, struct halay_request *request)
+/* Nonzero if a device is at work for it, so that it is delivered later: when its results are there or, as nothing may
+ * touch the program's memory after the end, when the copies that were under way have ended. */
+static int is_on_a_device(struct halay_context *ctx, struct halay_request *request)
 {
     struct halay_execution *x = &ctx->driven.execution;
 
-    enum halay_status status = halay_staging_finish(ctx, request);
-    if (status != HALAY_IN_PROGRESS) {
-        request->final = x->device_status = status;
+    if (!request->staging)
         return 0;
+    enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(ctx, request) : request->final;
+    if (status != HALAY_IN_PROGRESS) {
+        if (request->final == HALAY_OK && status != HALAY_OK)
+            x->device_status = status;
+        request->final = status;
+        if (!halay_staging_leave(request->staging))
+            return 0;
     }
     request->next = NULL;
     *x->landing_last = request;
@@ -144,8 +150,10 @@ size_t halay_requests_land(struct halay_context *ctx, int is_over)
         enum halay_status status = halay_staging_look(ctx, r->staging);
         if (status == HALAY_IN_PROGRESS && !is_over)
             break;
-        r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
-        x->device_status = status == HALAY_IN_PROGRESS ? x->device_status : status;
+        if (r->final == HALAY_OK)
+            r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
+        if (status != HALAY_IN_PROGRESS && x->device_status == HALAY_OK)
+            x->device_status = status;
         x->landing = r->next;
         if (x->launched == r)
             x->launched = r->next;
@@ -169,7 +177,7 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     request->is_over = 1;
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
-    if (status != HALAY_OK || !request->staging || !send_back(ctx, request))
+    if (!is_on_a_device(ctx, request))
         append_ended(ctx, request);
 }
 
@@ -220,6 +228,8 @@ static void tell_launched(struct halay_context *ctx)
     ctx->driven.execution.launched = NULL;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next) {
+        if (r->final != HALAY_OK)
+            continue;
         detach_locked(r);
         atomic_store_explicit(&r->is_launched, 1, memory_order_release);
     }

@@ -2,13 +2,16 @@
  *
  * Staging: the engine works on the host's memory; what lies on a device is copied there before and back afterwards.
  *
- *     submit    the program's thread: a staging from the pool; our stream `in` waits for what the program says that the
- *               submission follows
- *     start     the driver: copies device -> pinned, in stream `in`; then an event
+ *     submit    the program's thread: a staging from the pool; the event `follows` is what the submission follows
+ *     start     the driver: once that has come, copies device -> pinned, in stream `in`; then an event
  *     look      the event has come: the tensor is told to the others (rank/hold.h), and is like any other from now on
  *     finish    it has ended well: copies pinned -> device, in stream `out`; an event; from now on a stream of the
  *               program's can wait for the result
  *     look      the event has come: the request has ended
+ *
+ * The driver looks for `follows` itself, and no stream that copies waits for the program's: what the program's stream
+ * has may wait for another rank, which may wait for a tensor that was submitted later, whose copy must not stand behind
+ * it. So copies that were started always end, and soon.
  *
  * Each tensor has its own copies, so that one is copied while others travel, and the devices' two directions work at
  * the same time. The memory is the engine's own kind (halay_group_alloc): the ranks of a host reduce it in place, and
@@ -44,9 +47,11 @@ static void staging_free(struct halay_context *ctx, struct halay_staging *s)
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
 
     if (s->moved)
-        ops->event_destroy(&ctx->devices.host, s->moved);
+        ops->event_destroy(&ctx->devices.host, s->device->number, s->moved);
     if (s->follows)
-        ops->event_destroy(&ctx->devices.host, s->follows);
+        ops->event_destroy(&ctx->devices.host, s->device->number, s->follows);
+    if (s->aside)
+        ops->stream_destroy(&ctx->devices.host, s->device->number, s->aside);
     free(s->staged);
     free(s);
 }
@@ -92,8 +97,7 @@ static enum halay_status staging_create(struct halay_context *ctx, struct halay_
     return HALAY_OK;
 }
 
-/* One that nobody uses; NULL: there is none. Copies of requests that ended early are under way only after the engine
- * has failed, and then nothing is started. */
+/* One that nobody uses; NULL: there is none. */
 static struct halay_staging *take_idle(struct halay_context *ctx, struct halay_staging **idle)
 {
     pthread_mutex_lock(&ctx->lock);
@@ -223,21 +227,39 @@ static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
 
 /* ---- submission ---- */
 
+/* The program's event as it is now: it may be recorded again, or destroyed, once this has returned. */
+static enum halay_status follow_event(struct halay_context *ctx, struct halay_staging *s, void *event)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &ctx->devices.host;
+    int device = s->device->number;
+    enum halay_status status = HALAY_OK;
+
+    if (!s->aside)
+        status = ops->stream_create(host, device, &s->aside);
+    if (status == HALAY_OK)
+        status = ops->stream_wait(host, device, s->aside, event);
+    return status == HALAY_OK ? ops->event_record(host, device, s->follows, s->aside) : status;
+}
+
 static enum halay_status follow(struct halay_context *ctx, struct halay_staging *s, const struct halay_placing *placing)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &ctx->devices.host;
+    int device = s->device->number;
     enum halay_status status = HALAY_OK;
 
     s->must_wait = placing->stream || placing->event;
-    if (placing->stream) {
-        status = ops->event_record(host, s->follows, placing->stream);
-        if (status == HALAY_OK)
-            status = ops->stream_wait(host, s->device->in, s->follows);
-    }
-    if (status == HALAY_OK && placing->event)
-        status = ops->stream_wait(host, s->device->in, placing->event);
-    return status;
+    s->behind = placing->event ? NULL : placing->stream;
+    if (placing->stream)
+        status = ops->event_record(host, device, s->follows, placing->stream);
+    if (status != HALAY_OK || !placing->event)
+        return status;
+    if (placing->stream && !s->aside)
+        status = ops->stream_create(host, device, &s->aside);
+    if (placing->stream && status == HALAY_OK)
+        status = ops->stream_wait(host, device, s->aside, s->follows);
+    return status == HALAY_OK ? follow_event(ctx, s, placing->event) : status;
 }
 
 static enum halay_status stage(struct halay_context *ctx, int number, const struct halay_placing *placing,
@@ -313,36 +335,76 @@ void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
 
 /* ---- copies ---- */
 
-/* What was started in this stream ends with its event. */
-static enum halay_status record(struct halay_context *ctx, struct halay_staging *s, void *stream)
+static enum halay_status copy(struct halay_context *ctx, struct halay_staging *s, void *to, const void *from,
+                              size_t bytes, void *stream)
 {
-    s->is_moving = 1;
-    return halay_devices_ops(ctx)->event_record(&ctx->devices.host, s->moved, stream);
+    s->state = HALAY_STAGING_MOVES;
+    return halay_devices_ops(ctx)->copy_start(&ctx->devices.host, s->device->number, to, from, bytes, stream);
+}
+
+/* What was started in this stream ends with its event; also if something could not be started. */
+static enum halay_status record(struct halay_context *ctx, struct halay_staging *s, void *stream,
+                                enum halay_status status)
+{
+    if (s->state != HALAY_STAGING_MOVES)
+        return status;
+    enum halay_status recorded =
+        halay_devices_ops(ctx)->event_record(&ctx->devices.host, s->device->number, s->moved, stream);
+    if (recorded != HALAY_OK) {
+        s->is_lost = 1;
+        s->state = HALAY_STAGING_STILL;
+    }
+    return status == HALAY_OK ? recorded : status;
+}
+
+static enum halay_status copy_in(struct halay_context *ctx, struct halay_staging *s)
+{
+    enum halay_status status = HALAY_OK;
+
+    s->state = HALAY_STAGING_STILL;
+    for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
+        const struct halay_staged *d = &s->staged[i];
+        if (d->device_in)
+            status = copy(ctx, s, (void *)d->host_in, d->device_in, d->in_bytes, s->device->in);
+    }
+    return record(ctx, s, s->device->in, status);
+}
+
+/* The event has come: HALAY_OK, and it stands still. */
+static enum halay_status look_for(struct halay_context *ctx, struct halay_staging *s, void *event)
+{
+    enum halay_status status = halay_devices_ops(ctx)->event_done(&ctx->devices.host, s->device->number, event);
+
+    if (status != HALAY_IN_PROGRESS)
+        s->state = HALAY_STAGING_STILL;
+    return status;
 }
 
 enum halay_status halay_staging_start(struct halay_context *ctx, struct halay_staging *s)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    enum halay_status status = HALAY_OK;
-    int moves = s->must_wait;
-
-    for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
-        struct halay_staged *d = &s->staged[i];
-        if (!d->device_in)
-            continue;
-        moves = 1;
-        status = ops->copy_start(&ctx->devices.host, (void *)d->host_in, d->device_in, d->in_bytes, s->device->in);
-    }
-    return moves && status == HALAY_OK ? record(ctx, s, s->device->in) : status;
+    s->state = s->must_wait ? HALAY_STAGING_FOLLOWS : HALAY_STAGING_STILL;
+    enum halay_status status = s->must_wait ? look_for(ctx, s, s->follows) : HALAY_OK;
+    if (status == HALAY_IN_PROGRESS)
+        return HALAY_OK;
+    return status == HALAY_OK ? copy_in(ctx, s) : status;
 }
 
 enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_staging *s)
 {
-    if (!s->is_moving)
+    if (s->state == HALAY_STAGING_STILL)
         return HALAY_OK;
-    enum halay_status status = halay_devices_ops(ctx)->event_done(&ctx->devices.host, s->moved);
-    s->is_moving = status == HALAY_IN_PROGRESS;
-    return status;
+    int follows = s->state == HALAY_STAGING_FOLLOWS;
+    enum halay_status status = look_for(ctx, s, follows ? s->follows : s->moved);
+    if (follows && status == HALAY_OK)
+        status = copy_in(ctx, s);
+    return status == HALAY_OK && s->state == HALAY_STAGING_MOVES ? HALAY_IN_PROGRESS : status;
+}
+
+int halay_staging_leave(struct halay_staging *s)
+{
+    if (s->state == HALAY_STAGING_FOLLOWS)
+        s->state = HALAY_STAGING_STILL;
+    return s->state == HALAY_STAGING_MOVES;
 }
 
 /* Bytes of a result. */
@@ -355,22 +417,17 @@ static size_t result_bytes(const struct halay_request *r, const struct halay_sta
 
 enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_request *r)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
     struct halay_staging *s = r->staging;
     enum halay_status status = HALAY_OK;
-    int moves = 0;
 
     for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
         const struct halay_staged *d = &s->staged[i];
         size_t bytes = d->device_out ? result_bytes(r, d) : 0;
-        if (!bytes)
-            continue;
-        moves = 1;
-        status = ops->copy_start(&ctx->devices.host, d->device_out, d->host_out, bytes, s->device->out);
+        if (bytes)
+            status = copy(ctx, s, d->device_out, d->host_out, bytes, s->device->out);
     }
-    if (moves && status == HALAY_OK)
-        status = record(ctx, s, s->device->out);
-    return moves && status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+    status = record(ctx, s, s->device->out, status);
+    return status == HALAY_OK && s->state == HALAY_STAGING_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
 /* ---- the end ---- */
@@ -378,19 +435,20 @@ enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_r
 /* Its memory goes back, unless a device does not come to the end of its copies. */
 static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_t deadline_us)
 {
-    enum halay_status status;
-
-    while ((status = halay_staging_look(ctx, s)) == HALAY_IN_PROGRESS && !halay_deadline_passed(deadline_us))
+    while (halay_staging_leave(s) && halay_staging_look(ctx, s) == HALAY_IN_PROGRESS &&
+           !halay_deadline_passed(deadline_us))
         usleep(LOOK_AGAIN_US);
-    if (s->block && status == HALAY_IN_PROGRESS) {
-        halay_warning(ctx->log, "device %d has not done a copy for %d s: %zu bytes of the host's are lost",
+    if (s->block && (s->is_lost || s->state == HALAY_STAGING_MOVES)) {
+        halay_warning(ctx->log, "device %d has not said for %d s that a copy is done: %zu bytes of the host's are lost",
                       s->device->number, CLOSE_MS / 1000, s->capacity);
     } else if (s->block) {
-        halay_devices_ops(ctx)->unpin(&ctx->devices.host, s->block);
+        halay_devices_ops(ctx)->unpin(&ctx->devices.host, s->device->number, s->block);
         halay_group_free(ctx->all.group, s->block);
     }
     s->block = NULL;
     s->capacity = 0;
+    s->is_lost = 0;
+    s->state = HALAY_STAGING_STILL;
 }
 
 void halay_staging_close(struct halay_context *ctx)

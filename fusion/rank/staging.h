@@ -51,10 +51,13 @@ void halay_staging_put_locked(struct halay_staging *staging);
 
 /* ---- driver ---- */
 
-/* Bring its data to the host, behind what it follows. */
+/* Bring its data to the host, once what it follows has come. An error is the device's; some of it may be under way. */
 enum halay_status halay_staging_start(struct halay_context *ctx, struct halay_staging *staging);
-/* Have the copies been made that were started last? HALAY_IN_PROGRESS, HALAY_OK, or an error of the device's. */
+/* Are they there, and of a request that has ended well the results? HALAY_IN_PROGRESS, HALAY_OK, or an error of the
+ * device's. */
 enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_staging *staging);
+/* Its request ends early: nothing is started any more. Nonzero: copies are under way, look until they have ended. */
+int halay_staging_leave(struct halay_staging *staging);
 /* Bring the results of a request that has ended well to the device. HALAY_OK: there are none; HALAY_IN_PROGRESS: look
  * when they are there. */
 enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_request *request);

@@ -23,6 +23,7 @@ struct halay_device {
 
 struct halay_device_block {
     void *ptr;
+    int device;
     struct halay_device_block *next;
 };
 

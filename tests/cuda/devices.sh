@@ -13,6 +13,7 @@ for EMU_DEVICES in 1 2 3 4; do
     "$top_srcdir/tests/cuda/orders" 4 "$tests/test_devices"
 done
 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_ends"
+EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_leaves"
 for transport in shm ucx; do
     [ $transport = shm ] || [ -f "$top_builddir/.libs/libhalay-$transport.so" ] || continue
     ln -sf "$top_builddir/.libs/libhalay-$transport.so" "$tests/module/.libs/" # beside the module of the emulation

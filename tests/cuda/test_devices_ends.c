@@ -2,39 +2,9 @@
  *
  * What goes wrong with devices, and what waits for them: no module, no device, no memory, data on several; a stream
  * that does not come to an end, and what may overtake a submission that follows it, and what may not; copies that fail;
- * a rank that dies. Each case is a process, as some of these end CUDA for the process.
+ * a rank that dies.
  */
-#include "tests/cuda/devices.h"
-#include <cuda.h>
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-enum { N = 100, WAIT_MS = 30000 };
-
-static int one_more(int rank, size_t i)
-{
-    return rank + (int)(i % 5);
-}
-
-static struct halay_tensor_info describe(const char *name, void *data, int is_device)
-{
-    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
-                                       .name = name,
-                                       .dtype = HALAY_F32,
-                                       .dimensions = 1,
-                                       .shape = { N },
-                                       .out = data,
-                                       .memory = is_device ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY };
-}
-
-static struct halay_request *submit(struct user *u, const struct halay_tensor_info *info)
-{
-    struct halay_request *request = NULL;
-
-    REQUIRE(halay_submit_named(u->ctx, info, NULL, NULL, &request) == HALAY_OK);
-    return request;
-}
+#include "tests/cuda/cases.h"
 
 /* The submission is refused with this status, and a text with these words. */
 static void refused(struct user *u, const struct halay_tensor_info *info, enum halay_status with, const char *words)
@@ -44,18 +14,6 @@ static void refused(struct user *u, const struct halay_tensor_info *info, enum h
     enum halay_status status = halay_submit_named(u->ctx, info, NULL, NULL, &request);
     CHECK(status == with && !request, "%s", halay_status_string(status));
     CHECK(strstr(halay_error_text(), words), "'%s' lacks '%s'", halay_error_text(), words);
-}
-
-static void compare_sum(struct user *u, struct area *a)
-{
-    double want[N];
-
-    for (size_t i = 0; i < N; i++) {
-        want[i] = 0;
-        for (int r = 0; r < u->size; r++)
-            want[i] += one_more(r, i);
-    }
-    area_compare(u, a, HALAY_F32, want, N, 0, "the sum");
 }
 
 /* ---- nothing there ---- */
@@ -148,16 +106,6 @@ static void body_refused(struct user *u)
     area_put(u, &b);
 }
 
-static void users_quiet(int size, void (*body)(struct user *u), const char *expected,
-                        void (*configure)(struct halay_config *config, void *arg), struct rank_run *runs)
-{
-    struct users users = { .body = body };
-
-    ranks_run(size, 0,
-              &(struct rank_run){ .body = users_body, .arg = &users, .expected = expected, .configure = configure },
-              NULL, runs);
-}
-
 static void are_refused(void)
 {
     setenv("EMU_DEVICES", "2", 1);
@@ -165,28 +113,6 @@ static void are_refused(void)
 }
 
 /* ---- a stream that does not come to its end ---- */
-
-static CUresult (*wait_value)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
-
-/* Until the word is 1. */
-static void block(cudaStream_t stream, _Atomic uint32_t *word)
-{
-    enum cudaDriverEntryPointQueryResult found;
-    void *function;
-
-    GOOD(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &function, 12000, 0, &found));
-    *(void **)&wait_value = function;
-    REQUIRE(wait_value(stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS);
-}
-
-static _Atomic uint32_t *word_get(void)
-{
-    void *word;
-
-    GOOD(cudaHostAlloc(&word, sizeof(uint32_t), cudaHostAllocDefault));
-    *(_Atomic uint32_t *)word = 0;
-    return word;
-}
 
 /* Rank 0's data are late: what the host has overtakes them, a join does not, messages of a tag don't. */
 static void body_late(struct user *u)
@@ -465,24 +391,6 @@ static void body_killed(struct rank_run *run)
 static void killed(void)
 {
     ranks_run(3, 0, &(struct rank_run){ .body = body_killed, .expected = "" }, NULL, NULL);
-}
-
-static void apart(const char *name, void (*run)(void))
-{
-    int status;
-
-    fflush(stdout);
-    pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (!child) {
-        alarm(60);
-        test_failed = 0;
-        run();
-        fflush(stdout);
-        _exit(test_failed != 0 || !test_passed);
-    }
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(status == 0, "%s: %d", name, status);
 }
 
 int main(void)

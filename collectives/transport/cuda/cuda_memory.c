@@ -2,14 +2,42 @@
  *
  * CUDA's answers to device_ops.h. Nothing here waits for a device, but for freeing.
  *
- * Streams, events and memory belong to the device that is current when they are made, so that is set for the moment. A
- * copy and a record go by their stream, whatever is current. Graphs that the program records are left alone: calls that
- * a capture elsewhere would forbid, or that would spoil it, are made in the mode that affects none.
+ * Each call works in the primary context of its device, pushed for the moment by the driver interface: cudaSetDevice
+ * would make a context on the device that it goes back to, and the runtime makes one on the thread's current device,
+ * which is 0 on a thread of the engine. What often has nothing to say but "not yet" is asked of the driver interface,
+ * too, as the runtime would keep that as the thread's last error. Graphs that the program records are left alone: calls
+ * that a capture elsewhere would forbid, or that would spoil it, are made in the mode that affects none.
  */
 #include "collectives/transport/cuda/cuda_memory.h"
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 #define complain(host, ...) (host)->log_write((host)->log, HALAY_LOG_ERROR, __VA_ARGS__)
+
+enum { DRIVER_VERSION = 12000 }; /* of the functions below, as cuda.h has them */
+
+/* Of the driver interface, which nothing links. */
+struct driver {
+    CUresult (*retain)(CUcontext *context, CUdevice device);
+    CUresult (*release)(CUdevice device);
+    CUresult (*push)(CUcontext context);
+    CUresult (*pop)(CUcontext *context);
+    CUresult (*event_query)(CUevent event);
+    CUresult (*attributes)(unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr pointer);
+};
+
+struct cuda_state {
+    struct driver driver;
+    int devices;
+    CUcontext _Atomic contexts[]; /* [devices]: the primary one, kept from its first use on; NULL: not used */
+};
+
+static const struct cuda_state *state_of(const struct halay_device_host *host)
+{
+    return host->state;
+}
 
 /* After that call. The error is taken off the thread, whose program asks for its own. */
 static enum halay_status status_of(const struct halay_device_host *host, cudaError_t error, const char *call)
@@ -21,12 +49,22 @@ static enum halay_status status_of(const struct halay_device_host *host, cudaErr
     return error == cudaErrorMemoryAllocation ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
 }
 
-static enum halay_status check(const struct halay_device_host *host)
+/* The same of the driver interface, whose numbers are the runtime's. */
+static enum halay_status driver_status_of(const struct halay_device_host *host, CUresult result, const char *call)
 {
-    int count = 0, driver = 0, runtime = 0;
+    if (result == CUDA_SUCCESS)
+        return HALAY_OK;
+    complain(host, "%s: %s (%s)", call, cudaGetErrorString((cudaError_t)result), cudaGetErrorName((cudaError_t)result));
+    return (cudaError_t)result == cudaErrorMemoryAllocation ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+}
 
-    cudaError_t error = cudaGetDeviceCount(&count);
-    if (error == cudaSuccess && count > 0)
+static enum halay_status check(const struct halay_device_host *host, int *count)
+{
+    int driver = 0, runtime = 0;
+
+    *count = 0;
+    cudaError_t error = cudaGetDeviceCount(count);
+    if (error == cudaSuccess && *count > 0)
         return HALAY_OK;
     cudaDriverGetVersion(&driver); /* 0: there is none */
     cudaRuntimeGetVersion(&runtime);
@@ -38,53 +76,122 @@ static enum halay_status check(const struct halay_device_host *host)
     return HALAY_ERR_UNSUPPORTED;
 }
 
+static cudaError_t find(const char *name, void **function)
+{
+    enum cudaDriverEntryPointQueryResult found;
+
+#if CUDART_VERSION >= 12050
+    return cudaGetDriverEntryPointByVersion(name, function, DRIVER_VERSION, cudaEnableDefault, &found);
+#else
+    return cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
+#endif
+}
+
+static enum halay_status find_driver(const struct halay_device_host *host, struct driver *driver)
+{
+    const struct {
+        const char *name;
+        void **at;
+    } functions[] = {
+        { "cuDevicePrimaryCtxRetain", (void **)&driver->retain },
+        { "cuDevicePrimaryCtxRelease", (void **)&driver->release },
+        { "cuCtxPushCurrent", (void **)&driver->push },
+        { "cuCtxPopCurrent", (void **)&driver->pop },
+        { "cuEventQuery", (void **)&driver->event_query },
+        { "cuPointerGetAttributes", (void **)&driver->attributes },
+    };
+
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (find(functions[i].name, functions[i].at) == cudaSuccess && *functions[i].at)
+            continue;
+        cudaGetLastError();
+        complain(host, "the CUDA driver lacks %s: it is too old for this halay", functions[i].name);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status cuda_open(struct halay_device_host *host)
+{
+    int count;
+
+    enum halay_status status = check(host, &count);
+    if (status != HALAY_OK)
+        return status;
+    struct cuda_state *state = calloc(1, sizeof *state + (size_t)count * sizeof *state->contexts);
+    if (!state)
+        return HALAY_ERR_NO_MEMORY;
+    state->devices = count;
+    status = find_driver(host, &state->driver);
+    if (status == HALAY_OK)
+        host->state = state;
+    else
+        free(state);
+    return status;
+}
+
+static void cuda_close(struct halay_device_host *host)
+{
+    struct cuda_state *state = host->state;
+
+    for (int i = 0; i < state->devices; i++)
+        if (atomic_load_explicit(&state->contexts[i], memory_order_relaxed))
+            driver_status_of(host, state->driver.release(i), "cuDevicePrimaryCtxRelease");
+    free(state);
+    host->state = NULL;
+}
+
+/* The device's context; there is such a device. */
+static enum halay_status context_of(const struct halay_device_host *host, int device, CUcontext *out)
+{
+    struct cuda_state *state = host->state;
+    CUcontext none = NULL, context = atomic_load_explicit(&state->contexts[device], memory_order_acquire);
+
+    if (!context) {
+        enum halay_status status =
+            driver_status_of(host, state->driver.retain(&context, device), "cuDevicePrimaryCtxRetain");
+        if (status != HALAY_OK)
+            return status;
+        if (!atomic_compare_exchange_strong(&state->contexts[device], &none, context))
+            state->driver.release(device); /* another thread was first: it is the same context */
+    }
+    *out = context;
+    return HALAY_OK;
+}
+
 /* What to go back to. */
 struct before {
     enum cudaStreamCaptureMode mode;
-    int device, is_other;
 };
 
-/* A program may record a graph meanwhile, on this thread or another: that forbids calls which our own streams need, and
- * which it would not contain. */
-static struct before relax(void)
-{
-    struct before before = { .mode = cudaStreamCaptureModeRelaxed };
-
-    cudaThreadExchangeStreamCaptureMode(&before.mode);
-    return before;
-}
-
-static void leave(struct before before)
-{
-    if (before.is_other)
-        cudaSetDevice(before.device);
-    cudaThreadExchangeStreamCaptureMode(&before.mode);
-}
-
-static enum halay_status set_device(const struct halay_device_host *host, int device, struct before *before)
-{
-    int count = 0;
-
-    enum halay_status status = status_of(host, cudaGetDevice(&before->device), "cudaGetDevice");
-    if (status != HALAY_OK || before->device == device)
-        return status;
-    status = status_of(host, cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-    if (status == HALAY_OK && (device < 0 || device >= count)) {
-        complain(host, "device %d: there are %d, from 0 on", device, count);
-        return HALAY_ERR_ARGUMENT;
-    }
-    before->is_other = status == HALAY_OK;
-    return status == HALAY_OK ? status_of(host, cudaSetDevice(device), "cudaSetDevice") : status;
-}
-
-/* On that device, until leave; after an error there is nothing to leave. */
+/* In that device's context, until leave; after an error there is nothing to leave. A program may record a graph
+ * meanwhile, on this thread or another: that forbids calls which our own streams need, and which it would not
+ * contain. */
 static enum halay_status enter(const struct halay_device_host *host, int device, struct before *before)
 {
-    *before = relax();
-    enum halay_status status = set_device(host, device, before);
+    const struct cuda_state *state = state_of(host);
+    CUcontext context;
+
+    if (device < 0 || device >= state->devices) {
+        complain(host, "device %d: there are %d, from 0 on", device, state->devices);
+        return HALAY_ERR_ARGUMENT;
+    }
+    enum halay_status status = context_of(host, device, &context);
+    if (status == HALAY_OK)
+        status = driver_status_of(host, state->driver.push(context), "cuCtxPushCurrent");
     if (status != HALAY_OK)
-        leave(*before);
-    return status;
+        return status;
+    before->mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&before->mode);
+    return HALAY_OK;
+}
+
+static void leave(const struct halay_device_host *host, struct before before)
+{
+    CUcontext context;
+
+    cudaThreadExchangeStreamCaptureMode(&before.mode);
+    driver_status_of(host, state_of(host)->driver.pop(&context), "cuCtxPopCurrent");
 }
 
 /* What a graph that the program records would take in is none of ours to give. */
@@ -102,14 +209,15 @@ static enum halay_status check_stream(const struct halay_device_host *host, void
 
 static int owner(const struct halay_device_host *host, const void *ptr)
 {
-    struct cudaPointerAttributes is = { .type = cudaMemoryTypeUnregistered };
-    struct before before = relax();
+    CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
+    unsigned type = 0, is_managed = 0;
+    int device = -1;
+    void *answers[] = { &type, &is_managed, &device };
 
-    (void)host;
-    if (cudaPointerGetAttributes(&is, ptr) != cudaSuccess)
-        cudaGetLastError();
-    leave(before);
-    return is.type == cudaMemoryTypeUnregistered || is.type == cudaMemoryTypeHost ? -1 : is.device;
+    if (state_of(host)->driver.attributes(3, asked, answers, (CUdeviceptr)(uintptr_t)ptr) != CUDA_SUCCESS)
+        return -1;
+    return type == CU_MEMORYTYPE_DEVICE || is_managed ? device : -1;
 }
 
 static int current(const struct halay_device_host *host)
@@ -136,16 +244,18 @@ static enum halay_status device_alloc(const struct halay_device_host *host, int 
     } else {
         status = status_of(host, error, "cudaMalloc");
     }
-    leave(before);
+    leave(host, before);
     return status;
 }
 
-static void device_free(const struct halay_device_host *host, void *ptr)
+static void device_free(const struct halay_device_host *host, int device, void *ptr)
 {
-    struct before before = relax();
+    struct before before;
 
+    if (enter(host, device, &before) != HALAY_OK)
+        return;
     status_of(host, cudaFree(ptr), "cudaFree");
-    leave(before);
+    leave(host, before);
 }
 
 static enum halay_status pin(const struct halay_device_host *host, int device, void *ptr, size_t bytes)
@@ -156,16 +266,18 @@ static enum halay_status pin(const struct halay_device_host *host, int device, v
     if (status != HALAY_OK)
         return status;
     status = status_of(host, cudaHostRegister(ptr, bytes, cudaHostRegisterPortable), "cudaHostRegister");
-    leave(before);
+    leave(host, before);
     return status;
 }
 
-static void unpin(const struct halay_device_host *host, void *ptr)
+static void unpin(const struct halay_device_host *host, int device, void *ptr)
 {
-    struct before before = relax();
+    struct before before;
 
+    if (enter(host, device, &before) != HALAY_OK)
+        return;
     status_of(host, cudaHostUnregister(ptr), "cudaHostUnregister");
-    leave(before);
+    leave(host, before);
 }
 
 static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
@@ -177,13 +289,18 @@ static enum halay_status stream_create(const struct halay_device_host *host, int
         return status;
     status = status_of(host, cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking),
                        "cudaStreamCreateWithFlags");
-    leave(before);
+    leave(host, before);
     return status;
 }
 
-static void stream_destroy(const struct halay_device_host *host, void *stream)
+static void stream_destroy(const struct halay_device_host *host, int device, void *stream)
 {
+    struct before before;
+
+    if (enter(host, device, &before) != HALAY_OK)
+        return;
     status_of(host, cudaStreamDestroy(stream), "cudaStreamDestroy");
+    leave(host, before);
 }
 
 static enum halay_status event_create(const struct halay_device_host *host, int device, void **event)
@@ -195,52 +312,78 @@ static enum halay_status event_create(const struct halay_device_host *host, int 
         return status;
     status = status_of(host, cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming),
                        "cudaEventCreateWithFlags");
-    leave(before);
+    leave(host, before);
     return status;
 }
 
-static void event_destroy(const struct halay_device_host *host, void *event)
+static void event_destroy(const struct halay_device_host *host, int device, void *event)
 {
+    struct before before;
+
+    if (enter(host, device, &before) != HALAY_OK)
+        return;
     status_of(host, cudaEventDestroy(event), "cudaEventDestroy");
+    leave(host, before);
 }
 
-static enum halay_status event_record(const struct halay_device_host *host, void *event, void *stream)
+static enum halay_status event_record(const struct halay_device_host *host, int device, void *event, void *stream)
 {
-    enum halay_status status = check_stream(host, stream);
+    struct before before;
 
-    return status == HALAY_OK ? status_of(host, cudaEventRecord(event, stream), "cudaEventRecord") : status;
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    status = check_stream(host, stream);
+    if (status == HALAY_OK)
+        status = status_of(host, cudaEventRecord(event, stream), "cudaEventRecord");
+    leave(host, before);
+    return status;
 }
 
-static enum halay_status event_done(const struct halay_device_host *host, void *event)
+static enum halay_status event_done(const struct halay_device_host *host, int device, void *event)
 {
-    struct before before = relax();
-    cudaError_t error = cudaEventQuery(event);
+    struct before before;
 
-    leave(before);
-    if (error == cudaErrorNotReady) {
-        cudaGetLastError();
-        return HALAY_IN_PROGRESS;
-    }
-    return status_of(host, error, "a copy between the host and a device");
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    CUresult result = state_of(host)->driver.event_query(event);
+    leave(host, before);
+    return result == CUDA_ERROR_NOT_READY ? HALAY_IN_PROGRESS : driver_status_of(host, result, "work of a device");
 }
 
-static enum halay_status stream_wait(const struct halay_device_host *host, void *stream, void *event)
+static enum halay_status stream_wait(const struct halay_device_host *host, int device, void *stream, void *event)
 {
-    enum halay_status status = check_stream(host, stream);
+    struct before before;
 
-    return status == HALAY_OK ? status_of(host, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent") : status;
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    status = check_stream(host, stream);
+    if (status == HALAY_OK)
+        status = status_of(host, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+    leave(host, before);
+    return status;
 }
 
-static enum halay_status copy_start(const struct halay_device_host *host, void *to, const void *from, size_t bytes,
-                                    void *stream)
+static enum halay_status copy_start(const struct halay_device_host *host, int device, void *to, const void *from,
+                                    size_t bytes, void *stream)
 {
-    return status_of(host, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+    struct before before;
+
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    status = status_of(host, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+    leave(host, before);
+    return status;
 }
 
 const struct halay_device_ops halay_cuda_ops = {
     .struct_size = sizeof halay_cuda_ops,
     .name = "cuda",
-    .check = check,
+    .open = cuda_open,
+    .close = cuda_close,
     .owner = owner,
     .current = current,
     .alloc = device_alloc,

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cases of one tensor with devices, each in a process of its own, as some end CUDA for the process.
+ */
+#ifndef TESTS_CUDA_CASES_H
+#define TESTS_CUDA_CASES_H
+
+#include "tests/cuda/devices.h"
+#include <cuda.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 100, WAIT_MS = 30000 };
+
+static inline int one_more(int rank, size_t i)
+{
+    return rank + (int)(i % 5);
+}
+
+static inline struct halay_tensor_info describe(const char *name, void *data, int is_device)
+{
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
+                                       .name = name,
+                                       .dtype = HALAY_F32,
+                                       .dimensions = 1,
+                                       .shape = { N },
+                                       .out = data,
+                                       .memory = is_device ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY };
+}
+
+static inline struct halay_request *submit(struct user *u, const struct halay_tensor_info *info)
+{
+    struct halay_request *request = NULL;
+
+    REQUIRE(halay_submit_named(u->ctx, info, NULL, NULL, &request) == HALAY_OK);
+    return request;
+}
+
+static inline void compare_sum(struct user *u, struct area *a)
+{
+    double want[N];
+
+    for (size_t i = 0; i < N; i++) {
+        want[i] = 0;
+        for (int r = 0; r < u->size; r++)
+            want[i] += one_more(r, i);
+    }
+    area_compare(u, a, HALAY_F32, want, N, 0, "the sum");
+}
+
+static inline void users_quiet(int size, void (*body)(struct user *u), const char *expected,
+                               void (*configure)(struct halay_config *config, void *arg), struct rank_run *runs)
+{
+    struct users users = { .body = body };
+
+    ranks_run(size, 0,
+              &(struct rank_run){ .body = users_body, .arg = &users, .expected = expected, .configure = configure },
+              NULL, runs);
+}
+
+/* Until the word is 1. */
+static inline void block(cudaStream_t stream, _Atomic uint32_t *word)
+{
+    CUresult (*wait_value)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
+    enum cudaDriverEntryPointQueryResult found;
+    void *function;
+
+    GOOD(cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", &function, 12000, 0, &found));
+    *(void **)&wait_value = function;
+    REQUIRE(wait_value(stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS);
+}
+
+static inline _Atomic uint32_t *word_get(void)
+{
+    void *word;
+
+    GOOD(cudaHostAlloc(&word, sizeof(uint32_t), cudaHostAllocDefault));
+    *(_Atomic uint32_t *)word = 0;
+    return word;
+}
+
+static inline void apart(const char *name, void (*run)(void))
+{
+    int status;
+
+    fflush(stdout);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (!child) {
+        alarm(60);
+        test_failed = 0;
+        run();
+        fflush(stdout);
+        _exit(test_failed != 0 || !test_passed);
+    }
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0, "%s: %d", name, status);
+}
+
+#endif
