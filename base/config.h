@@ -31,6 +31,7 @@ struct halay_config {
     char *module_path;              /* HALAY_MODULE_PATH: where libhalay-mpi.so and so on are looked for first */
     char *library;                  /* HALAY_LIBRARY: the Python package reads it, nothing here does */
     size_t fusion_threshold;        /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
+    size_t device_slab;             /* HALAY_DEVICE_SLAB, bytes; 0: none */
     enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
     enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
     char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/values/set_words.h reads it; NULL: none */

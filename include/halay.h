@@ -316,10 +316,13 @@ enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 
 /*
  * Where in and out are. HALAY_MEMORY_ANY: in the host's memory; once the context has used a device, wherever the
  * pointers say, so that the calls with plain arguments take them, too. HALAY_MEMORY_DEVICE: in and out or one of them
- * on a device; the context uses it if it did not before. A pointer of a device in a context that has used none is a
- * fault of the program's, which ends by a signal.
+ * on a device; the context uses it if it did not before. HALAY_MEMORY_DEVICES: both, on every rank, and every rank says
+ * so. An all-reduce (sum or average of f32, f16, bf16; one tensor; all ranks) on one host is then made by the devices
+ * where they reach each other's memory, HALAY_DEVICE_SLAB bytes at a time: in f32, in the order of the ranks, rounded
+ * once. Everything else is as of HALAY_MEMORY_DEVICE. A pointer of a device in a context that has used none is a fault
+ * of the program's, which ends by a signal.
  */
-enum halay_memory_kind { HALAY_MEMORY_ANY = 0, HALAY_MEMORY_DEVICE = 1 };
+enum halay_memory_kind { HALAY_MEMORY_ANY = 0, HALAY_MEMORY_DEVICE = 1, HALAY_MEMORY_DEVICES = 2 };
 
 /* A tensor of a group, in an array of them: halay_tensor_info.member_bytes says how large each is, so that a member of
  * this struct that a later version adds counts as zero. */
@@ -435,10 +438,10 @@ struct halay_tensor_info {
      * they meet by. */
     int peer;
     int64_t tag;
-    /* Ranks may differ in this, and in may be where out is not. Memory of the request's own, for a result without room
-     * at out, is the host's. Errors of a submission, and of halay_register: as of halay_alloc_device, and
-     * HALAY_ERR_ARGUMENT: in and out, or the members of a group, are on several devices, or on none although it was
-     * said. If a device fails later, the context does. */
+    /* Ranks may differ in this, but for HALAY_MEMORY_DEVICES, and in may be where out is not. Memory of the request's
+     * own, for a result without room at out, is the host's. Errors of a submission, and of halay_register: as of
+     * halay_alloc_device, and HALAY_ERR_ARGUMENT: in and out, or the members of a group, are on several devices, or not
+     * where it was said. If a device fails later, the context does. */
     enum halay_memory_kind memory;
     /*
      * What the submission follows: what a stream (cudaStream_t) has been given before the call, and an event

@@ -263,9 +263,11 @@ HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, s
  * collective under way. Whole pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
 HALAY_API enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes);
 
-/* Explain the choice: what would be chosen for that operation and number of elements on buffers from halay_group_alloc
- * (shared != 0) or of the program's own, and why, as one line of text. count: of the longer of in and out (all-gather:
+/* Explain the choice: what would be chosen for that operation and number of elements on buffers of the program's own
+ * (shared: 0), from halay_group_alloc (1) or, of all-reduces by the engine, on devices of all ranks that reach each
+ * other (2, see HALAY_MEMORY_DEVICES), and why, as one line of text. count: of the longer of in and out (all-gather:
  * of out, reduce-scatter: of in, all-to-all: of either). Returns the algorithm's name; static storage. */
+enum { HALAY_EXPLAIN_DEVICES = 2 };
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
                                           enum halay_dtype dtype, int shared, char *text, size_t size);
 

@@ -560,9 +560,12 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
         snprintf(text, size, "none: there is one rank only");
         return "none";
     }
-    struct halay_select_query query = halay_choice_query(group, which, bytes, dtype);
+    int is_on_devices = shared == HALAY_EXPLAIN_DEVICES && which == HALAY_COLL_ALLREDUCE;
+    struct halay_select_query query = is_on_devices
+                                          ? halay_select_on_devices(group->world->tuning, group->t->size, bytes)
+                                          : halay_choice_query(group, which, bytes, dtype);
     const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);
-    int has_place = which != HALAY_COLL_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
+    int has_place = !is_on_devices && which != HALAY_COLL_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
     if (has_place && shared)
         snprintf(data, sizeof data, "; data in place");
     else if (has_place)

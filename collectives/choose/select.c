@@ -251,3 +251,16 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, u
     }
     return HALAY_OK;
 }
+
+struct halay_select_query halay_select_on_devices(const struct halay_tuning *tuning, int ranks, size_t bytes)
+{
+    return (struct halay_select_query){ .operation = HALAY_COLL_ALLREDUCE,
+                                        .bytes = bytes,
+                                        .size = ranks,
+                                        .is_local = 1,
+                                        .transport = "cuda",
+                                        .caps = HALAY_TRANSPORT_SHARED,
+                                        .hosts = 1,
+                                        .deterministic = HALAY_DETERMINISTIC_OFF,
+                                        .tuning = tuning };
+}

@@ -51,6 +51,10 @@ struct halay_select_query {
 /* The algorithm, never NULL; why: a phrase that goes after "because: ", cut to size; NULL if it is not wanted. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
 
+/* The question for an all-reduce that the devices of a host make through slabs: one-shot or two-shot, as for memory
+ * that the ranks share, by the rows of transport "cuda". */
+struct halay_select_query halay_select_on_devices(const struct halay_tuning *tuning, int ranks, size_t bytes);
+
 /* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for that many: by the
  * first row that fits. */
 size_t halay_select_slot(const struct halay_select_query *query);

@@ -12,6 +12,7 @@
 #define HALAY_DEVICE_OPS_H
 
 #include "base/log.h"
+#include "collectives/transport/device_work.h"
 
 /* What the library lends to the module; lives as long as anything that was made with it. */
 struct halay_device_host {
@@ -61,6 +62,25 @@ struct halay_device_ops {
     /* Copy between a device and pinned memory, either way, in a stream of that device. */
     enum halay_status (*copy_start)(const struct halay_device_host *host, int device, void *to, const void *from,
                                     size_t bytes, void *stream);
+
+    /* Memory of alloc as others may reach it; then somebody else's as this device does, which needs its device to be
+     * reached and, of another process, permission: HALAY_ERR_UNSUPPORTED, logged for those who look for it (debug).
+     * Until unreach it must not be freed. */
+    enum halay_status (*share)(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
+                               struct halay_device_share *share);
+    enum halay_status (*reach)(const struct halay_device_host *host, int device, const struct halay_device_share *share,
+                               void **ptr);
+    void (*unreach)(const struct halay_device_host *host, int device, const struct halay_device_share *share,
+                    void *ptr);
+
+    /* The pieces' in to this rank's slab; sums in f32, in the order of the ranks and rounded once, to the pieces' out
+     * or, where each rank has a share, to its slab in place; each rank's share from its slab to out. */
+    enum halay_status (*pack)(const struct halay_device_host *host, int device, const struct halay_device_work *work,
+                              void *stream);
+    enum halay_status (*reduce)(const struct halay_device_host *host, int device, const struct halay_device_work *work,
+                                void *stream);
+    enum halay_status (*unpack)(const struct halay_device_host *host, int device, const struct halay_device_work *work,
+                                void *stream);
 };
 
 #endif

@@ -15,6 +15,7 @@
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
 #include "fusion/rank/devices.h"
+#include "fusion/rank/direct.h"
 #include "fusion/rank/requests.h"
 #include "fusion/rank/sets.h"
 #include "fusion/rank/staging.h"
@@ -156,6 +157,7 @@ void halay_fini(struct halay_context *ctx)
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
     halay_staging_free_all(ctx);
+    halay_direct_free(ctx);
     halay_devices_close(&ctx->devices);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);

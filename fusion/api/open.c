@@ -19,6 +19,7 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/devices.h"
+#include "fusion/rank/direct.h"
 #include "fusion/rank/driver.h"
 #include "fusion/rank/fail.h"
 #include "fusion/rank/hold.h"
@@ -108,6 +109,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     if (status != HALAY_OK)
         goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
+    halay_direct_init(ctx);
     set_express(ctx);
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
@@ -210,6 +212,7 @@ void halay_context_close(struct halay_context *ctx)
     halay_recorder_close(ctx);
     halay_points_abandon(ctx);
     halay_buckets_abandon(ctx);
+    halay_direct_close(ctx);
     halay_staging_close(ctx);
     halay_hold_fini(ctx);
     halay_count(&ctx->observers.tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));

@@ -3,6 +3,7 @@
  * Place: what each collective reads of in, and writes to out, on this rank.
  */
 #include "fusion/api/place.h"
+#include "fusion/rank/direct.h"
 #include <stdlib.h>
 
 struct halay_placing halay_info_placing(const struct halay_tensor_info *info)
@@ -10,10 +11,10 @@ struct halay_placing halay_info_placing(const struct halay_tensor_info *info)
     return (struct halay_placing){ .memory = info->memory, .stream = info->after_stream, .event = info->after_event };
 }
 
-static struct halay_span span_of(const struct halay_context *ctx, const struct halay_submission *s)
+static struct halay_extent span_of(const struct halay_context *ctx, const struct halay_submission *s)
 {
     int collective = s->signature->collective, is_root = s->signature->root == ctx->rank;
-    struct halay_span span = { .in = s->in, .in_bytes = s->bytes, .out = s->out, .out_bytes = s->out_bytes };
+    struct halay_extent span = { .in = s->in, .in_bytes = s->bytes, .out = s->out, .out_bytes = s->out_bytes };
 
     span.is_in_place = collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE || collective == HALAY_BROADCAST;
     if (halay_collective_is_empty(collective))
@@ -31,7 +32,7 @@ static enum halay_status place_group(struct halay_context *ctx, const char *name
                                      struct halay_submission *s)
 {
     size_t count = s->signature->members;
-    struct halay_span *spans = calloc(count, sizeof *spans);
+    struct halay_extent *spans = calloc(count, sizeof *spans);
     struct halay_buffers *own = buffers ? NULL : calloc(count, sizeof *own);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
@@ -41,7 +42,7 @@ static enum halay_status place_group(struct halay_context *ctx, const char *name
         for (size_t i = 0; i < count; i++) {
             const struct halay_buffers *b = own ? &own[i] : &buffers[i];
             size_t bytes = b->count * halay_dtype_size(b->dtype);
-            spans[i] = (struct halay_span){
+            spans[i] = (struct halay_extent){
                 .in = b->in, .in_bytes = bytes, .out = b->out, .out_bytes = bytes, .is_in_place = 1
             };
         }
@@ -57,6 +58,7 @@ enum halay_status halay_place(struct halay_context *ctx, const char *name, const
 {
     if (s->signature->members)
         return place_group(ctx, name, buffers, s);
-    struct halay_span span = span_of(ctx, s);
+    struct halay_extent span = span_of(ctx, s);
+    span.is_direct = s->signature->is_on_devices && s->set == &ctx->all && halay_direct_may_be(ctx);
     return halay_staging_prepare(ctx, name, s->placing, &span, 1, &s->staging);
 }

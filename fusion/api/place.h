@@ -21,6 +21,7 @@ struct halay_submission {
     int timeout_ms;
     struct halay_meeting meeting; /* of a send or receive */
     const struct halay_placing *placing;
+    const struct halay_process_set *set;
     struct halay_staging *staging; /* the request's once it is submitted; NULL: none */
 };
 

@@ -201,7 +201,8 @@ static struct halay_submission submission_of(const struct halay_tensor *tensor, 
                                       .arg = arg,
                                       .timeout_ms = tensor->timeout_ms,
                                       .meeting = tensor->meeting,
-                                      .placing = &tensor->placing };
+                                      .placing = &tensor->placing,
+                                      .set = tensor->entry->set };
 }
 
 /* It was not submitted. lock held; unlocks. */
@@ -410,7 +411,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                   .arg = arg,
                                   .timeout_ms = info->timeout_ms,
                                   .meeting = point.meeting,
-                                  .placing = &placing };
+                                  .placing = &placing,
+                                  .set = halay_info_set(ctx, info) };
     s.out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, s.bytes);
     status = submit_checked(ctx, point.names, &s, length, attendance, request, &why);
     if (why && info->collective == HALAY_CHANGE_SETS)

@@ -66,6 +66,7 @@ static enum halay_status fill_in(struct halay_coordinator *c, struct halay_roll 
         }
         roll->state[r] = HALAY_ROLL_READY;
         roll->present++;
+        roll->has_parts = 1;
         roll->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->reduction == HALAY_AVERAGE;
         enum halay_status status =
             said ? halay_roll_announce(roll, c->options.size, r, s, said->words.at, said->words.count) : HALAY_OK;

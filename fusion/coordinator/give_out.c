@@ -32,7 +32,7 @@ static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t coun
 
 static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_roll **rolls, size_t count)
 {
-    int absent = rolls[0]->absent;
+    int absent = rolls[0]->absent, has_parts = rolls[0]->has_parts;
     size_t ranges = 0;
 
     if (reserve_ranges(c, count) != HALAY_OK)
@@ -48,10 +48,12 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_r
         halay_enrolment_count(&rolls[i]->enrolment, &rolls[i]->agreed, count, &c->enrolled, c->express_pairs);
         halay_coordinator_rest_roll(c, rolls[i]);
     }
-    return halay_coordinator_emit(
-        c, -1,
-        &(struct halay_item){
-            .kind = HALAY_ITEM_BUCKET, .absent = absent, .ranges = c->ranges, .range_count = ranges });
+    return halay_coordinator_emit(c, -1,
+                                  &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
+                                                        .absent = absent,
+                                                        .has_parts = has_parts,
+                                                        .ranges = c->ranges,
+                                                        .range_count = ranges });
 }
 
 static int compare_chosen(const void *a, const void *b)
@@ -84,7 +86,8 @@ enum halay_status halay_coordinator_give_out(struct halay_coordinator *c)
     for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
         const struct halay_roll *first = c->chosen.rolls[i];
         for (end = i; end < c->chosen.count && c->chosen.rolls[end]->bucket_number == first->bucket_number &&
-                      c->chosen.rolls[end]->absent == first->absent;)
+                      c->chosen.rolls[end]->absent == first->absent &&
+                      c->chosen.rolls[end]->has_parts == first->has_parts;)
             end++;
         status = emit_bucket(c, c->chosen.rolls + i, end - i);
     }

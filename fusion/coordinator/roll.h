@@ -44,6 +44,7 @@ struct halay_roll {
     struct halay_enrolment enrolment;
     int present, different;               /* ranks that came; those of them that announced a signature */
     int absent;                           /* ranks that an average is not to be divided by, as they have joined */
+    int has_parts;                        /* some have joined */
     unsigned char *state;                 /* [rank]; in the same block */
     unsigned char *outside;               /* owned: [rank], is not to come; NULL: all are (a change of process sets) */
     int outsiders;                        /* how many */

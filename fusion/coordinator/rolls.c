@@ -38,7 +38,7 @@ void halay_coordinator_rest_roll(struct halay_coordinator *c, struct halay_roll 
     memset(roll->state, 0, (size_t)c->options.size);
     if (roll->early)
         memset(roll->early, 0, 2 * (size_t)c->options.size * sizeof *roll->early);
-    roll->present = roll->different = roll->absent = roll->is_change = 0;
+    roll->present = roll->different = roll->absent = roll->has_parts = roll->is_change = 0;
     roll->since_us = roll->latest_us = 0;
     free(roll->outside);
     roll->outside = NULL;

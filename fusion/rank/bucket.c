@@ -90,7 +90,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->next = NULL;
         b->set = set;
         b->count = b->tensor_count = 0;
-        b->absent = 0;
+        b->absent = b->has_parts = 0;
         b->is_plain = 1;
         b->coll = NULL;
         b->record.kind = 0;
@@ -104,12 +104,23 @@ void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
     ctx->driven.execution.free_buckets = b;
 }
 
-/* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
+/* What devices have been given goes on. */
+static void drop_direct(struct halay_direct *d, const struct halay_bucket *b)
+{
+    if (d->bucket != b)
+        return;
+    if (d->coll)
+        halay_coll_end(d->coll);
+    d->coll = NULL;
+    d->bucket = NULL;
+}
+
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
 {
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
+    drop_direct(&ctx->devices.direct, b);
     for (size_t i = 0; i < b->count; i++)
         if (!--b->requests[i]->buckets_left && b->requests[i]->is_part)
             halay_join_part_end(b->requests[i]);
@@ -144,6 +155,7 @@ static enum halay_status line_up_group(struct halay_bucket *b)
             if (!b)
                 return HALAY_ERR_NO_MEMORY;
             b->absent = first->absent;
+            b->has_parts = first->has_parts;
             b->is_plain = first->is_plain;
             b->requests[b->count++] = r;
         }
@@ -208,6 +220,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
     if (!b)
         return HALAY_ERR_NO_MEMORY;
     b->absent = item->absent;
+    b->has_parts = item->has_parts;
     enum halay_status status = collect_requests(b, item, tensors);
     const struct halay_request *first = b->count ? b->requests[0] : NULL;
     if (status == HALAY_OK && first->signature.collective == HALAY_CHANGE_SETS)

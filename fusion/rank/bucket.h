@@ -19,8 +19,9 @@ struct halay_bucket {
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
-    int absent;   /* ranks that averages are not divided by */
-    int is_plain; /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
+    int absent;    /* ranks that averages are not divided by */
+    int has_parts; /* agreed: ranks that have joined take part */
+    int is_plain;  /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
     enum halay_dtype dtype;              /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_tensor *tensors; /* owned array: of an all-reduce, empty ones left out */
     struct halay_piece *pieces;          /* owned array, as long as tensors; of an all-reduce: its inputs */

@@ -88,10 +88,11 @@ static int must_poll_data(const struct halay_context *ctx)
                                             world->data != ctx->control && (!world->data_rings || world->node));
 }
 
-/* The same, or does a device copy? */
+/* The same, or is a device at work? */
 static int must_poll(const struct halay_context *ctx)
 {
-    return ctx->driven.execution.landing || !halay_hold_is_empty(ctx) || must_poll_data(ctx);
+    return ctx->driven.execution.landing || ctx->devices.direct.bucket || !halay_hold_is_empty(ctx) ||
+           must_poll_data(ctx);
 }
 
 /* A program gives a device work for a long time ahead: looked at after an eighth of the time that it has taken already,

@@ -19,8 +19,7 @@ static void add_tensor(struct halay_bucket *b, const struct halay_signature *s, 
         b->tensors[b->tensor_count++] = (struct halay_bucket_tensor){ *buffers, s->prescale, s->postscale };
 }
 
-/* Collect the tensors of the bucket's requests. */
-static enum halay_status collect_tensors(struct halay_bucket *b)
+enum halay_status halay_allreduce_collect(struct halay_bucket *b)
 {
     size_t most = 0;
 
@@ -80,7 +79,7 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_reductio
 enum halay_status halay_allreduce_run(struct halay_bucket *b)
 {
     enum halay_reduction reduction = (enum halay_reduction)b->requests[0]->signature.reduction;
-    enum halay_status status = collect_tensors(b);
+    enum halay_status status = halay_allreduce_collect(b);
 
     if (status != HALAY_OK || !b->tensor_count)
         return status;

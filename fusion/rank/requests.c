@@ -130,7 +130,7 @@ static int is_on_a_device(struct halay_context *ctx, struct halay_request *reque
         if (request->final == HALAY_OK && status != HALAY_OK)
             x->device_status = status;
         request->final = status;
-        if (!halay_staging_leave(request->staging))
+        if (!halay_staging_leave(ctx, request->staging))
             return 0;
     }
     request->next = NULL;

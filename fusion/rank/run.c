@@ -6,6 +6,7 @@
 #include "collectives/schedule/vector.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
+#include "fusion/rank/direct.h"
 #include "fusion/rank/fail.h"
 #include "fusion/rank/join.h"
 #include "fusion/rank/op_allgather.h"
@@ -62,8 +63,16 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
         b->requests[0]->last_joined = (int)b->requests[0]->entry->heard.at[0];
         return HALAY_OK;
     default:
-        return halay_allreduce_run(b);
+        return b->requests[0]->signature.is_on_devices ? halay_direct_start(b) : halay_allreduce_run(b);
     }
+}
+
+/* One that runs. */
+static enum halay_status progress_bucket(struct halay_context *ctx, struct halay_bucket *b)
+{
+    if (b->coll)
+        return halay_coll_progress(b->coll);
+    return halay_direct_has(b) ? halay_direct_progress(b) : halay_process_sets_progress(ctx, b->requests[0]);
 }
 
 static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
@@ -146,7 +155,7 @@ static int can_start(struct halay_process_set *set)
 {
     const struct halay_request *first = set->waiting->requests[0];
 
-    return halay_group_can_start(set->group) &&
+    return halay_group_can_start(set->group) && !halay_direct_is_busy(set) &&
            (first->signature.collective != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
 }
 
@@ -161,8 +170,7 @@ static size_t progress_set(struct halay_process_set *set)
         start_first(set);
     for (struct halay_bucket **at = &set->running; *at;) {
         struct halay_bucket *b = *at;
-        enum halay_status status =
-            b->coll ? halay_coll_progress(b->coll) : halay_process_sets_progress(ctx, b->requests[0]);
+        enum halay_status status = progress_bucket(ctx, b);
         if (status == HALAY_IN_PROGRESS) {
             at = &b->next;
             continue;

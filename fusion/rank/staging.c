@@ -13,6 +13,9 @@
  * has may wait for another rank, which may wait for a tensor that was submitted later, whose copy must not stand behind
  * it. So copies that were started always end, and soon.
  *
+ * What the ranks may reduce on their devices (direct.c) stays where it is, and has no memory of the host, unless it
+ * falls back: then it is copied when its bucket starts.
+ *
  * Each tensor has its own copies, so that one is copied while others travel, and the devices' two directions work at
  * the same time. The memory is the engine's own kind (halay_group_alloc): the ranks of a host reduce it in place, and
  * neither pack nor unpack it.
@@ -154,12 +157,12 @@ static int owner_of(const struct halay_context *ctx, const void *ptr, size_t byt
 }
 
 /* The device that all data on devices are on, -1: there are none. */
-static enum halay_status find_device(struct halay_context *ctx, const char *name, struct halay_span *spans,
+static enum halay_status find_device(struct halay_context *ctx, const char *name, struct halay_extent *spans,
                                      size_t count, int *device)
 {
     *device = -1;
     for (size_t i = 0; i < count; i++) {
-        struct halay_span *span = &spans[i];
+        struct halay_extent *span = &spans[i];
         int is_same = span->in == span->out && span->in_bytes && span->out_bytes;
         span->in_on = owner_of(ctx, span->in, span->in_bytes);
         span->out_on = is_same ? span->in_on : owner_of(ctx, span->out, span->out_bytes);
@@ -176,22 +179,48 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
     return HALAY_OK;
 }
 
+/* All that is direct is on one device of this rank's, whose slab it goes through. */
+static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *span,
+                                      struct halay_device *device)
+{
+    struct halay_devices *devices = &ctx->devices;
+
+    if (span->in_on < 0 || span->out_on < 0) {
+        halay_error(ctx->log, "tensor '%s': its %s is said to be on a device, as that of all ranks, and is the host's",
+                    name, span->in_on < 0 ? "in" : "out");
+        return HALAY_ERR_ARGUMENT;
+    }
+    pthread_mutex_lock(&devices->lock);
+    if (!devices->direct.device)
+        devices->direct.device = device;
+    const struct halay_device *own = devices->direct.device;
+    pthread_mutex_unlock(&devices->lock);
+    if (own == device)
+        return HALAY_OK;
+    halay_error(ctx->log,
+                "tensor '%s': it is on device %d, and others with HALAY_MEMORY_DEVICES are on %d: they must be on one",
+                name, device->number, own->number);
+    return HALAY_ERR_ARGUMENT;
+}
+
 /* Do in and out get one place at the host? */
-static int is_shared(const struct halay_span *span)
+static int is_shared(const struct halay_extent *span)
 {
     return span->in_on >= 0 && span->out_on >= 0 && span->is_in_place;
 }
 
 /* The bytes at the host that a tensor needs. */
-static size_t room_for(const struct halay_span *span)
+static size_t room_for(const struct halay_extent *span)
 {
+    if (span->is_direct)
+        return 0;
     size_t in = span->in_on >= 0 ? halay_round_up(span->in_bytes, LINE) : 0;
 
     return in + (span->out_on >= 0 && !is_shared(span) ? halay_round_up(span->out_bytes, LINE) : 0);
 }
 
 /* at: where they begin. */
-static struct halay_staged settle(const struct halay_span *span, char *at)
+static struct halay_staged settle(const struct halay_extent *span, char *at)
 {
     struct halay_staged d = {
         .host_in = span->in, .host_out = span->out, .in_bytes = span->in_bytes, .out_bytes = span->out_bytes
@@ -200,6 +229,11 @@ static struct halay_staged settle(const struct halay_span *span, char *at)
     if (span->in_on >= 0) {
         d.device_in = span->in;
         d.host_in = at;
+    }
+    if (span->is_direct) {
+        d.device_out = span->out;
+        d.host_in = span->in;
+        return d;
     }
     if (span->out_on >= 0) {
         d.device_out = span->out;
@@ -262,8 +296,9 @@ static enum halay_status follow(struct halay_context *ctx, struct halay_staging 
     return status == HALAY_OK ? follow_event(ctx, s, placing->event) : status;
 }
 
-static enum halay_status stage(struct halay_context *ctx, int number, const struct halay_placing *placing,
-                               const struct halay_span *spans, size_t count, struct halay_staging **out)
+static enum halay_status stage(struct halay_context *ctx, const char *name, int number,
+                               const struct halay_placing *placing, const struct halay_extent *spans, size_t count,
+                               struct halay_staging **out)
 {
     struct halay_staging *s = NULL;
     struct halay_device *device;
@@ -273,6 +308,8 @@ static enum halay_status stage(struct halay_context *ctx, int number, const stru
         if (halay_add_overflows(bytes, room_for(&spans[i]), &bytes))
             return HALAY_ERR_NO_MEMORY;
     enum halay_status status = halay_devices_get(ctx, number, &device);
+    if (status == HALAY_OK && spans->is_direct && spans->in_bytes)
+        status = check_direct(ctx, name, spans, device);
     if (status == HALAY_OK)
         status = staging_get(ctx, device, bytes, &s);
     if (status == HALAY_OK)
@@ -283,6 +320,8 @@ static enum halay_status stage(struct halay_context *ctx, int number, const stru
         halay_staging_put(ctx, s);
         return status;
     }
+    s->is_direct = spans->is_direct;
+    s->by = NULL;
     char *at = s->block;
     for (size_t i = 0; i < count; i++) {
         s->staged[i] = settle(&spans[i], at);
@@ -293,10 +332,10 @@ static enum halay_status stage(struct halay_context *ctx, int number, const stru
 }
 
 enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *name,
-                                        const struct halay_placing *placing, struct halay_span *spans, size_t count,
+                                        const struct halay_placing *placing, struct halay_extent *spans, size_t count,
                                         struct halay_staging **out)
 {
-    int follows = placing->stream || placing->event, is_said = placing->memory == HALAY_MEMORY_DEVICE, device;
+    int follows = placing->stream || placing->event, is_said = placing->memory != HALAY_MEMORY_ANY, device;
     enum halay_status status = HALAY_OK;
     size_t bytes = 0;
 
@@ -316,13 +355,11 @@ enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *n
         return HALAY_OK;
     if (device < 0)
         device = halay_devices_ops(ctx)->current(&ctx->devices.host);
-    return stage(ctx, device, placing, spans, count, out);
+    return stage(ctx, name, device, placing, spans, count, out);
 }
 
-void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
+static void point_at(struct halay_request *r, const struct halay_staging *s)
 {
-    r->staging = s;
-    s->program_out = r->out;
     for (size_t i = 0; i < r->signature.members; i++) {
         r->buffers[i].in = s->staged[i].host_in;
         r->buffers[i].out = s->staged[i].host_out;
@@ -331,6 +368,13 @@ void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
         r->in = s->staged[0].host_in;
         r->out = s->staged[0].host_out;
     }
+}
+
+void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
+{
+    r->staging = s;
+    s->program_out = r->out;
+    point_at(r, s);
 }
 
 /* ---- copies ---- */
@@ -386,7 +430,7 @@ enum halay_status halay_staging_start(struct halay_context *ctx, struct halay_st
     enum halay_status status = s->must_wait ? look_for(ctx, s, s->follows) : HALAY_OK;
     if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
-    return status == HALAY_OK ? copy_in(ctx, s) : status;
+    return status == HALAY_OK && !s->is_direct ? copy_in(ctx, s) : status;
 }
 
 enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_staging *s)
@@ -395,16 +439,49 @@ enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_sta
         return HALAY_OK;
     int follows = s->state == HALAY_STAGING_FOLLOWS;
     enum halay_status status = look_for(ctx, s, follows ? s->follows : s->moved);
-    if (follows && status == HALAY_OK)
+    if (follows && status == HALAY_OK && !s->is_direct)
         status = copy_in(ctx, s);
     return status == HALAY_OK && s->state == HALAY_STAGING_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
-int halay_staging_leave(struct halay_staging *s)
+/* The end of what the stream that it goes by has been given. */
+static enum halay_status follow_own(struct halay_context *ctx, struct halay_staging *s)
+{
+    s->state = HALAY_STAGING_MOVES;
+    return record(ctx, s, s->by, HALAY_OK);
+}
+
+int halay_staging_leave(struct halay_context *ctx, struct halay_staging *s)
 {
     if (s->state == HALAY_STAGING_FOLLOWS)
         s->state = HALAY_STAGING_STILL;
+    if (s->by && s->state == HALAY_STAGING_STILL)
+        follow_own(ctx, s);
+    s->by = NULL;
     return s->state == HALAY_STAGING_MOVES;
+}
+
+void halay_staging_goes_by(struct halay_staging *s, void *stream)
+{
+    s->by = stream;
+}
+
+enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *r)
+{
+    struct halay_staging *s = r->staging;
+    struct halay_staged *d = s->staged;
+    size_t capacity;
+
+    if (!s->is_direct)
+        return HALAY_OK;
+    s->is_direct = 0;
+    class_of(halay_round_up(d->in_bytes, LINE), &capacity);
+    enum halay_status status = capacity ? block_get(ctx, s, capacity) : HALAY_OK;
+    if (status != HALAY_OK)
+        return status;
+    d->host_in = d->host_out = s->block;
+    point_at(r, s);
+    return copy_in(ctx, s);
 }
 
 /* Bytes of a result. */
@@ -420,13 +497,18 @@ enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_r
     struct halay_staging *s = r->staging;
     enum halay_status status = HALAY_OK;
 
-    for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
+    if (s->by) {
+        status = follow_own(ctx, s);
+        s->by = NULL;
+    }
+    for (size_t i = 0; i < s->count && status == HALAY_OK && !s->is_direct; i++) {
         const struct halay_staged *d = &s->staged[i];
         size_t bytes = d->device_out ? result_bytes(r, d) : 0;
         if (bytes)
             status = copy(ctx, s, d->device_out, d->host_out, bytes, s->device->out);
     }
-    status = record(ctx, s, s->device->out, status);
+    if (!s->is_direct)
+        status = record(ctx, s, s->device->out, status);
     return status == HALAY_OK && s->state == HALAY_STAGING_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
@@ -435,7 +517,7 @@ enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_r
 /* Its memory goes back, unless a device does not come to the end of its copies. */
 static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_t deadline_us)
 {
-    while (halay_staging_leave(s) && halay_staging_look(ctx, s) == HALAY_IN_PROGRESS &&
+    while (halay_staging_leave(ctx, s) && halay_staging_look(ctx, s) == HALAY_IN_PROGRESS &&
            !halay_deadline_passed(deadline_us))
         usleep(LOOK_AGAIN_US);
     if (s->block && (s->is_lost || s->state == HALAY_STAGING_MOVES)) {

@@ -6,6 +6,7 @@
 #define HALAY_STATE_DEVICES_H
 
 #include "collectives/transport/device_ops.h"
+#include "fusion/state/direct.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -36,6 +37,7 @@ struct halay_devices {
     struct halay_device *first;        /* owned; what is on the list stays there */
     struct halay_device_block *blocks; /* owned: of halay_alloc_device */
     struct halay_staging *stagings;    /* owned: all of them; guarded by the context's lock */
+    struct halay_direct direct;
 };
 
 #endif

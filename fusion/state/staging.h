@@ -32,6 +32,8 @@ struct halay_staging {
     void *follows;      /* owned: an event, what the submission follows as it was then */
     const void *behind; /* the program's stream, if that is all it follows: compared, never used */
     void *moved;        /* owned: an event, the end of the copies that were started last */
+    void *by;           /* a stream of ours in which devices reduce the data; NULL: they are copied */
+    int is_direct;      /* it stays on the device unless it falls back */
     void *program_out;  /* of the submission: where its result goes in the end */
     int must_wait;      /* it follows something */
     int is_lost;        /* nobody will know when its copies end: the memory cannot be given back */

@@ -35,7 +35,7 @@ struct halay_enrolment {
 
 static inline int halay_express_suits(const struct halay_signature *s)
 {
-    return s->collective == HALAY_ALLREDUCE && s->reduction != HALAY_ADASUM && !s->members &&
+    return s->collective == HALAY_ALLREDUCE && s->reduction != HALAY_ADASUM && !s->members && !s->is_on_devices &&
            halay_signature_is_plain(s) && halay_signature_bytes(s) <= HALAY_EXPRESS_BYTES &&
            halay_signature_bytes(s) > 0;
 }

@@ -164,6 +164,7 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     item->set = get16(p + 34);
     s->priority = (int16_t)get16(p + 36);
     s->wire = p[38];
+    s->is_on_devices = p[39];
     memcpy(s->shape, p + 40, 8 * (size_t)p[7]);
     item->id = get32(p + 12);
     item->word_count = get16(p + 2);
@@ -185,6 +186,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
     case HALAY_ITEM_BUCKET:
         read->set = get16(p + 4);
         read->absent = get16(p + 6);
+        read->has_parts = p[1];
         read->ranges = (const struct halay_id_range *)(const void *)(p + 8);
         read->range_count = tail->words / 8;
         ok = ranges_are_valid(read->ranges, read->range_count);
@@ -322,6 +324,7 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
     put16(p + 34, (size_t)item->set);
     put16(p + 36, (uint16_t)s->priority);
     p[38] = (unsigned char)s->wire;
+    p[39] = (unsigned char)s->is_on_devices;
 }
 
 /* Items about one tensor, or several. */
@@ -334,6 +337,7 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         put32(p + 8, item->range.count);
         break;
     case HALAY_ITEM_BUCKET:
+        p[1] = (unsigned char)item->has_parts;
         put16(p + 2, item->range_count);
         put16(p + 4, (size_t)item->set);
         put16(p + 6, (size_t)item->absent);

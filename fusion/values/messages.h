@@ -15,12 +15,12 @@
  *       LATE      4 id u32 | 8 round u64                            submitted by express (enrolment.h); others are not
  *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
  *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 |
- *                 39 0 | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
+ *                 39 is on devices | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
  *                                                                   a name without id, another signature or other words
  *       WAITED                                                      the program waits (deterministic modes)
  *       FLUSH     2 set u16                                         somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 12 id u32                            all ranks have announced it; its id from now on
- *       BUCKET    2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
+ *       BUCKET    1 has parts | 2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
  *                                                                   run these together, after all before it
  *       ERROR     1 name length | 2 text length u16 | 4 status u16 | 6 set u16 | name | text, padded
  *                                                                   the ranks disagree about it
@@ -111,7 +111,8 @@ struct halay_item {
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET */
     size_t range_count;
-    int absent; /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
+    int absent;    /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
+    int has_parts; /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
 };
 
 struct halay_message_header {

@@ -86,6 +86,8 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
         if (s->shape[d])
             return 0;
     halay_shape_count(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    if (s->is_on_devices > 1 || (s->is_on_devices && !halay_signature_may_be_on_devices(s)))
+        return 0;
     if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
         return 0;
     if (!fits || !unused_is_neutral(s) || !words_are_valid(s, size) ||
@@ -139,7 +141,8 @@ uint64_t halay_signature_kind(const struct halay_signature *s)
 
     if (s->collective == HALAY_BROADCAST)
         return priority | (uint64_t)1 << 32 | (uint32_t)s->root;
-    return priority | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 | s->reduction;
+    return priority | (uint64_t)s->is_on_devices << 24 | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 |
+           s->reduction;
 }
 
 void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size)
@@ -199,6 +202,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
     } else if (a->wire != b->wire) {
         snprintf(a_text, size, "wire type %s", wire_names[a->wire]);
         snprintf(b_text, size, "%s", wire_names[b->wire]);
+    } else if (a->is_on_devices != b->is_on_devices) {
+        snprintf(a_text, size, "memory %s", a->is_on_devices ? "on devices of all ranks" : "of its own kind");
+        snprintf(b_text, size, "%s", b->is_on_devices ? "on devices of all ranks" : "of its own kind");
     } else if (a->priority != b->priority) {
         snprintf(a_text, size, "priority %d", (int)a->priority);
         snprintf(b_text, size, "%d", (int)b->priority);

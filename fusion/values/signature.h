@@ -36,7 +36,8 @@ struct halay_signature {
     uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
                                    process sets and of a reduce-scatter with splits the words only; else 0 */
     int32_t priority;
-    uint32_t wire;              /* enum halay_wire */
+    uint16_t wire;              /* enum halay_wire */
+    uint16_t is_on_devices;     /* of an all-reduce that ranks may reduce on their devices: said by all of them */
     double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
@@ -76,6 +77,14 @@ int halay_signature_is_valid(const struct halay_signature *signature, int size);
 int halay_signature_scales_are_valid(const struct halay_signature *signature);
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
+
+/* Can what reduces on devices take it (collectives/transport/device_ops.h)? */
+static inline int halay_signature_may_be_on_devices(const struct halay_signature *s)
+{
+    return s->collective == HALAY_ALLREDUCE && !s->members && !s->wire &&
+           (s->reduction == HALAY_SUM || s->reduction == HALAY_AVERAGE) &&
+           (s->dtype == HALAY_F32 || s->dtype == HALAY_F16 || s->dtype == HALAY_BF16);
+}
 
 /* No factors and no wire type. */
 static inline int halay_signature_is_plain(const struct halay_signature *s)

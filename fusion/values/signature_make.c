@@ -152,6 +152,7 @@ static enum halay_status make_tensor(const struct halay_tensor_info *info, int s
     if (elements && !info->in && only_gives)
         return fault(HALAY_ERR_ARGUMENT, "in is NULL", why);
     *count = elements;
+    made->is_on_devices = info->memory == HALAY_MEMORY_DEVICES && halay_signature_may_be_on_devices(made);
     return HALAY_OK;
 }
 
@@ -161,7 +162,7 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
     struct halay_signature made = { .prescale = 1,
                                     .postscale = 1,
                                     .priority = info->priority,
-                                    .wire = (uint32_t)info->wire,
+                                    .wire = (uint16_t)info->wire,
                                     .collective = (uint8_t)info->collective };
     size_t elements = 0;
 

@@ -14,6 +14,15 @@ for EMU_DEVICES in 1 2 3 4; do
 done
 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_ends"
 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_leaves"
+EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 5 "$tests/test_devices_direct"
+EMU_DEVICES=3 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_direct"
+for EMU_DEVICES in 1 2; do
+    export EMU_DEVICES
+    HALAY_DEVICE_SLAB=2K "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_direct" --spawn 3 sums
+    "$top_srcdir/tests/cuda/orders" 3 "$tests/test_devices_direct" --spawn 3 die
+done
+EMU_DEVICES=2 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_direct" --spawn 2 sums
+EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices_direct" elastic
 for transport in shm ucx; do
     [ $transport = shm ] || [ -f "$top_builddir/.libs/libhalay-$transport.so" ] || continue
     ln -sf "$top_builddir/.libs/libhalay-$transport.so" "$tests/module/.libs/" # beside the module of the emulation

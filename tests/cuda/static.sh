@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The trainer's CUDA kernels as nvcc makes them for sm_80, sm_90 and sm_100: nothing is spilled, registers and shared
+# CUDA kernels as nvcc makes them for sm_80, sm_90 and sm_100: nothing is spilled, registers and shared
 # memory stay below limits, a multiprocessor has at least half of its warps (CUDA's calculator, occupancy.cc), and what
 # is made to take four numbers at a time does (in PTX; in the machine code too where nvdisasm is there).
 set -u
@@ -36,12 +36,14 @@ architectures='80 90 100'
 codes=
 for a in $architectures; do codes="$codes -gencode arch=compute_$a,code=sm_$a"; done
 # All in one, which takes less than half of the time.
-for source in "$top"/tft/kernels/cuda/*.cu; do echo "#include \"$source\""; done >"$scratch/all.cu"
+for source in "$top"/tft/kernels/cuda/*.cu "$top"/collectives/transport/cuda/*.cu; do
+    echo "#include \"$source\""
+done >"$scratch/all.cu"
 # shellcheck disable=SC2086 # a list of words
 "$nvcc" -std=c++17 -O3 -Werror all-warnings -I"$top" -I"$top/include" $codes -Xptxas -v -c "$scratch/all.cu" \
     --keep --keep-dir "$scratch" -o "$scratch/all.o" >"$scratch/all.log" 2>&1 || {
     cat "$scratch/all.log"
-    echo "failed: nvcc does not compile tft/kernels/cuda"
+    echo "failed: nvcc does not compile the kernels"
     exit 1
 }
 
@@ -84,7 +86,7 @@ else
 fi
 
 # The packs of four: four-number loads and stores in the kernels that are named by them.
-for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4; do
+for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4 reduce_slabs unpack_slabs pack_slab; do
     awk -v kernel="$kernel" '/\.entry/ { inside = index($0, kernel) } inside' "$scratch"/*.compute_90.ptx \
         >"$scratch/body"
     check "$kernel loads four numbers at a time" grep -q 'ld\.global.*\.v4\.' "$scratch/body"

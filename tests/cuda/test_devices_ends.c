@@ -6,16 +6,6 @@
  */
 #include "tests/cuda/cases.h"
 
-/* The submission is refused with this status, and a text with these words. */
-static void refused(struct user *u, const struct halay_tensor_info *info, enum halay_status with, const char *words)
-{
-    struct halay_request *request = NULL;
-
-    enum halay_status status = halay_submit_named(u->ctx, info, NULL, NULL, &request);
-    CHECK(status == with && !request, "%s", halay_status_string(status));
-    CHECK(strstr(halay_error_text(), words), "'%s' lacks '%s'", halay_error_text(), words);
-}
-
 /* ---- nothing there ---- */
 
 static void without(struct rank_run *run)

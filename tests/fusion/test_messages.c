@@ -69,9 +69,9 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
 {
     struct halay_item item = { .kind = (enum halay_item_kind)(1 + random_below(r, HALAY_ITEM_KINDS - 1)), .rank = -1 };
 
+    item.name = name, item.text = text;
     random_text(r, 'a', name, HALAY_NAME_MAX);
     random_text(r, 'A', text, HALAY_TEXT_MAX);
-    item.name = name, item.text = text;
     switch (item.kind) {
     case HALAY_ITEM_READY:
         item.range = (struct halay_id_range){ (uint32_t)random_below(r, 1000), 1 + (uint32_t)random_below(r, 1000) };
@@ -91,7 +91,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         for (size_t i = 0; i < item.range_count; i++)
             ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
         item.ranges = ranges;
-        item.absent = (int)random_below(r, SIZE);
+        item.absent = (int)random_below(r, SIZE), item.has_parts = (int)random_below(r, 2);
         break;
     case HALAY_ITEM_ERROR:
         item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
@@ -127,7 +127,7 @@ static int same(const struct halay_item *a, const struct halay_item *b)
            a->has_put == b->has_put && a->after_ms == b->after_ms && a->status == b->status && a->rank == b->rank &&
            a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
            a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
-           a->absent == b->absent && a->range_count == b->range_count &&
+           a->absent == b->absent && a->has_parts == b->has_parts && a->range_count == b->range_count &&
            !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 

@@ -66,7 +66,7 @@ static void place(const struct tft_exchange *x, struct halay_tensor_info *info)
 {
     if (!x->there)
         return;
-    info->memory = HALAY_MEMORY_DEVICE;
+    info->memory = HALAY_MEMORY_DEVICES;
     info->after_stream = kernels_of(x->queue)->stream(x->queue);
 }
 

@@ -9,10 +9,13 @@
  * that a capture elsewhere would forbid, or that would spoil it, are made in the mode that affects none.
  */
 #include "collectives/transport/cuda/cuda_memory.h"
+#include "collectives/transport/cuda/cuda_reduce.h"
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define complain(host, ...) (host)->log_write((host)->log, HALAY_LOG_ERROR, __VA_ARGS__)
 
@@ -379,6 +382,110 @@ static enum halay_status copy_start(const struct halay_device_host *host, int de
     return status;
 }
 
+/* ---- slabs ---- */
+
+static enum halay_status share(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
+                               struct halay_device_share *share)
+{
+    cudaIpcMemHandle_t handle;
+    struct before before;
+
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    status = status_of(host, cudaIpcGetMemHandle(&handle, ptr), "cudaIpcGetMemHandle");
+    leave(host, before);
+    if (status != HALAY_OK)
+        return status;
+    *share = (struct halay_device_share){
+        .process = getpid(), .device = device, .is_there = 1, .bytes = bytes, .address = (uintptr_t)ptr
+    };
+    _Static_assert(sizeof handle == sizeof share->handle, "a handle's size");
+    memcpy(share->handle, &handle, sizeof handle);
+    return HALAY_OK;
+}
+
+/* Of this process: another thread's rank. */
+static cudaError_t reach_here(int device, const struct halay_device_share *share, void **ptr)
+{
+    int can = 1;
+
+    if (share->device != device) {
+        cudaError_t error = cudaDeviceCanAccessPeer(&can, device, share->device);
+        if (error != cudaSuccess)
+            return error;
+        error = can ? cudaDeviceEnablePeerAccess(share->device, 0) : cudaErrorPeerAccessUnsupported;
+        if (error != cudaSuccess && error != cudaErrorPeerAccessAlreadyEnabled)
+            return error;
+        cudaGetLastError();
+    }
+    *ptr = (void *)(uintptr_t)share->address;
+    return cudaSuccess;
+}
+
+static enum halay_status reach(const struct halay_device_host *host, int device, const struct halay_device_share *share,
+                               void **ptr)
+{
+    cudaIpcMemHandle_t handle;
+    struct before before;
+
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    memcpy(&handle, share->handle, sizeof handle);
+    cudaError_t error = share->process == getpid() ? reach_here(device, share, ptr)
+                                                   : cudaIpcOpenMemHandle(ptr, handle, cudaIpcMemLazyEnablePeerAccess);
+    leave(host, before);
+    if (error == cudaSuccess)
+        return HALAY_OK;
+    cudaGetLastError();
+    host->log_write(host->log, HALAY_LOG_DEBUG, "device %d does not reach memory of device %d of process %lld: %s",
+                    device, (int)share->device, (long long)share->process, cudaGetErrorName(error));
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+static void unreach(const struct halay_device_host *host, int device, const struct halay_device_share *share, void *ptr)
+{
+    struct before before;
+
+    if (share->process == getpid() || enter(host, device, &before) != HALAY_OK)
+        return;
+    status_of(host, cudaIpcCloseMemHandle(ptr), "cudaIpcCloseMemHandle");
+    leave(host, before);
+}
+
+static enum halay_status start(const struct halay_device_host *host, int device,
+                               cudaError_t (*kernel)(const struct halay_device_work *work, cudaStream_t stream),
+                               const struct halay_device_work *work, void *stream)
+{
+    struct before before;
+
+    enum halay_status status = enter(host, device, &before);
+    if (status != HALAY_OK)
+        return status;
+    status = status_of(host, kernel(work, stream), "a kernel's launch");
+    leave(host, before);
+    return status;
+}
+
+static enum halay_status pack(const struct halay_device_host *host, int device, const struct halay_device_work *work,
+                              void *stream)
+{
+    return start(host, device, halay_cuda_pack, work, stream);
+}
+
+static enum halay_status reduce(const struct halay_device_host *host, int device, const struct halay_device_work *work,
+                                void *stream)
+{
+    return start(host, device, halay_cuda_reduce, work, stream);
+}
+
+static enum halay_status unpack(const struct halay_device_host *host, int device, const struct halay_device_work *work,
+                                void *stream)
+{
+    return start(host, device, halay_cuda_unpack, work, stream);
+}
+
 const struct halay_device_ops halay_cuda_ops = {
     .struct_size = sizeof halay_cuda_ops,
     .name = "cuda",
@@ -398,4 +505,10 @@ const struct halay_device_ops halay_cuda_ops = {
     .event_done = event_done,
     .stream_wait = stream_wait,
     .copy_start = copy_start,
+    .share = share,
+    .reach = reach,
+    .unreach = unreach,
+    .pack = pack,
+    .reduce = reduce,
+    .unpack = unpack,
 };

@@ -238,9 +238,11 @@ static const char *tail_of(const char *why)
     return tail ? tail : "";
 }
 
-/* One line for each run of sizes that get the same algorithm and slots; the reason is that of the first size. */
+/* One line for each run of sizes that get the same algorithm and slots; the reason is that of the first size. shared:
+ * as of halay_group_explain. */
 static void print_choices_of(struct halay_group *group, const char *operation, int shared)
 {
+    static const char *const memory[] = { "private", "shared", "devices" };
     const size_t least = 4, most = (size_t)256 << 20;
     char from[32], room[32], why[512], other[512];
 
@@ -253,8 +255,8 @@ static void print_choices_of(struct halay_group *group, const char *operation, i
                 strcmp(tail_of(why), tail_of(other)))
                 break;
         const char *to = last == most ? "any" : size_text(room, sizeof room, (double)last);
-        printf("  %-14s %-8s %8s to %-8s %s\n", operation, shared ? "shared" : "private",
-               size_text(from, sizeof from, (double)first), to, why);
+        printf("  %-14s %-8s %8s to %-8s %s\n", operation, memory[shared], size_text(from, sizeof from, (double)first),
+               to, why);
     }
 }
 
@@ -268,6 +270,8 @@ static void print_choices(struct halay_group *group)
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         for (int shared = 1; shared >= 0; shared--)
             print_choices_of(group, operations[i], shared);
+    if (halay_group_size(group) > 1)
+        print_choices_of(group, "allreduce", HALAY_EXPLAIN_DEVICES);
     halay_group_explain(group, "barrier", 0, HALAY_F32, 0, why, sizeof why);
     printf("  %-43s %s\n", "barrier", why);
 }

@@ -138,7 +138,7 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
                                       .shape = { ELEMENTS },
                                       .reduction = HALAY_SUM,
                                       .memory =
-                                          engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY };
+                                          engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICES : HALAY_MEMORY_ANY };
     struct halay_tensor *tensor;
     float *near = NULL;
     enum halay_status status = perf_engine_alloc(engine, ELEMENTS * sizeof(float), &info.out);

@@ -76,7 +76,7 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
             .out = r->data + r->starts[i],
             .reduction = HALAY_SUM,
             .wire = engine->wire,
-            .memory = engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY,
+            .memory = engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICES : HALAY_MEMORY_ANY,
         };
         status = halay_register(engine->context, &info, &r->tensors[r->count - 1 - i]);
     }

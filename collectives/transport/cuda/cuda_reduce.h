@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels of the all-reduce through slabs (device_ops.h). Each returns what the launch did; nothing waits.
+ */
+#ifndef HALAY_CUDA_REDUCE_H
+#define HALAY_CUDA_REDUCE_H
+
+#include "collectives/transport/device_work.h"
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cudaError_t halay_cuda_pack(const struct halay_device_work *work, cudaStream_t stream);
+cudaError_t halay_cuda_reduce(const struct halay_device_work *work, cudaStream_t stream);
+cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

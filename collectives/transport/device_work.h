@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What devices are given to reduce. Plain C and C++: the kernels' side includes it, too.
+ */
+#ifndef HALAY_DEVICE_WORK_H
+#define HALAY_DEVICE_WORK_H
+
+#include "halay_types.h"
+#include <stdint.h>
+
+enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a slab: at most so many ranks; bytes */
+
+/* How the ranks of a host reach a slab: device memory of one of them through which they reduce. Plain bytes that travel
+ * between ranks. */
+struct halay_device_share {
+    int64_t process; /* whose it is */
+    int32_t device;  /* as that process counts them */
+    int32_t is_there;
+    uint64_t bytes;
+    uint64_t address; /* in that process */
+    unsigned char handle[HALAY_DEVICE_HANDLE];
+};
+
+/* A tensor's part that goes through the slabs at a time. */
+struct halay_device_piece {
+    const void *in;
+    void *out;
+    size_t at;                 /* where it begins in the slabs: elements, a multiple of 16 bytes */
+    size_t count;              /* elements */
+    float prescale, postscale; /* of what goes in, and of the sum */
+};
+
+struct halay_device_work {
+    enum halay_dtype dtype; /* f32, f16, bf16 */
+    const struct halay_device_piece *pieces;
+    size_t piece_count;
+    void *const *slabs; /* [ranks], as this rank reaches them */
+    int ranks, rank;
+    size_t first, last; /* elements of the slabs that reduce sums */
+    size_t share;       /* elements of the slabs that each rank sums, a multiple of 16 bytes; 0: each sums all */
+};
+
+#endif

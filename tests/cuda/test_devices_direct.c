@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduces that the devices of a host make among themselves (fusion/rank/direct.h): sums that a plain loop gives to
+ * the bit, through slabs that hold less than a tensor, one-shot and two-shot; and when the ranks go through the host
+ * after all. Ranks are threads over the fake transport, or processes.
+ *
+ * usage: test_devices_direct [[--spawn N] sums|die|elastic]    as test_devices; threads are 1 to 5, by EMU_SEED
+ *
+ * EMU_PEERS=0: with several devices nothing is direct, and the sums are right all the same.
+ */
+#include "collectives/choose/tuning.h"
+#include "halay_elastic.h"
+#include "tests/cuda/cases.h"
+#include "tests/fusion/random.h"
+#include "tests/spawn.h"
+#include <signal.h>
+
+enum { TENSORS = 4, COUNT_MOST = 700, ROUNDS = 4, SLAB = 2048, ONE_SHOT_MOST = 2000 };
+
+static int value_of(int rank, size_t i)
+{
+    return (int)((size_t)rank * 5 + i * 3) % 9 - 2;
+}
+
+static uint64_t seed_of_run(void)
+{
+    const char *seed = getenv("EMU_SEED");
+
+    return seed ? strtoull(seed, NULL, 10) : 1;
+}
+
+static size_t launches(void)
+{
+    return emu_calls ? emu_calls("cudaLaunchKernelEx") : 0;
+}
+
+/* One-shot only for what is small, so that both are tried. */
+static void use_both(struct halay_context *ctx)
+{
+    struct halay_tuning *table = ctx->world->tuning;
+
+    for (; table; table = (struct halay_tuning *)table->next)
+        for (size_t i = 0; i < table->rule_count; i++)
+            if (!strcmp(table->rules[i].scope.transport, "cuda") &&
+                !strcmp(halay_algorithms[table->rules[i].algorithm].name, "one-shot"))
+                table->rules[i].bytes_most = ONE_SHOT_MOST;
+}
+
+/* ---- sums ---- */
+
+struct tensor {
+    char name[16];
+    size_t count, skip; /* elements; those in front of it, so that it is not aligned */
+    struct area in, out;
+    struct halay_request *request;
+};
+
+struct round {
+    enum halay_dtype dtype;
+    enum halay_reduction reduction;
+    double prescale, postscale;
+    int tensors;
+};
+
+static struct halay_tensor_info info_of(const struct round *round, const struct tensor *t)
+{
+    size_t skip = t->skip * halay_dtype_size(round->dtype);
+
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
+                                       .name = t->name,
+                                       .dtype = round->dtype,
+                                       .reduction = round->reduction,
+                                       .prescale = round->prescale,
+                                       .postscale = round->postscale,
+                                       .dimensions = 1,
+                                       .shape = { t->count },
+                                       .in = (char *)t->in.data + skip,
+                                       .out = (char *)t->out.data + skip,
+                                       .memory = HALAY_MEMORY_DEVICES };
+}
+
+static void tensor_open(struct user *u, const struct round *round, struct random *shared, int number, struct tensor *t)
+{
+    size_t element = halay_dtype_size(round->dtype);
+
+    snprintf(t->name, sizeof t->name, "t%d", number);
+    t->count = random_below(shared, COUNT_MOST);
+    t->skip = random_below(shared, 2) ? random_below(shared, 5) : 0;
+    t->in = area_get(u, random_below(shared, 2) ? DEVICE : OURS, (t->count + t->skip) * element);
+    t->out = random_below(shared, 2) ? t->in : area_get(u, DEVICE, (t->count + t->skip) * element);
+    struct area data = { .kind = t->in.kind, .data = (char *)t->in.data + t->skip * element };
+    area_fill(u, &data, round->dtype, t->count, value_of, u->rank + number);
+}
+
+static void tensor_close(struct user *u, const struct round *round, int number, struct tensor *t)
+{
+    size_t element = halay_dtype_size(round->dtype);
+    double divisor = round->reduction == HALAY_AVERAGE ? u->size : 1, want[COUNT_MOST];
+
+    for (size_t i = 0; i < t->count; i++) {
+        float sum = 0;
+        for (int r = 0; r < u->size; r++)
+            sum += (float)round->prescale * (float)value_of(r + number, i);
+        sum *= (float)(round->postscale / divisor);
+        if (round->dtype == HALAY_F16)
+            sum = halay_f16_to_f32(halay_f32_to_f16(sum));
+        else if (round->dtype == HALAY_BF16)
+            sum = halay_bf16_to_f32(halay_f32_to_bf16(sum));
+        want[i] = sum;
+    }
+    struct area data = { .kind = t->out.kind, .data = (char *)t->out.data + t->skip * element };
+    area_compare(u, &data, round->dtype, want, t->count, 1, t->name);
+    if (t->out.data != t->in.data)
+        area_put(u, &t->out);
+    area_put(u, &t->in);
+}
+
+static void run_round(struct user *u, struct random *shared)
+{
+    static const enum halay_dtype dtypes[] = { HALAY_F32, HALAY_F16, HALAY_BF16 };
+    static const double scales[] = { 1, 1, 0.5, 2 };
+    struct round round = { .dtype = dtypes[random_below(shared, 3)],
+                           .reduction = random_below(shared, 2) ? HALAY_SUM : HALAY_AVERAGE,
+                           .prescale = scales[random_below(shared, 4)],
+                           .postscale = scales[random_below(shared, 4)],
+                           .tensors = 1 + (int)random_below(shared, TENSORS) };
+    struct tensor tensors[TENSORS];
+    int by_stream = (int)random_below(shared, 2);
+
+    for (int i = 0; i < round.tensors; i++) {
+        tensor_open(u, &round, shared, i, &tensors[i]);
+        struct halay_tensor_info info = info_of(&round, &tensors[i]);
+        user_follow(u, i % 2 ? STREAM : EVENT, &info);
+        tensors[i].request = submit(u, &info);
+    }
+    for (int i = 0; i < round.tensors; i++) {
+        enum halay_status status = by_stream ? halay_wait_stream(tensors[i].request, WAIT_MS, u->stream)
+                                             : halay_wait(tensors[i].request, WAIT_MS);
+        CHECK(status == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(tensors[i].request);
+        tensor_close(u, &round, i, &tensors[i]);
+    }
+}
+
+static int is_direct_here(const struct user *u)
+{
+    const char *devices = getenv("EMU_DEVICES"), *peers = getenv("EMU_PEERS");
+
+    return u->size == 1 || !devices || atoi(devices) == 1 || !peers || atoi(peers);
+}
+
+static void body_sums(struct user *u)
+{
+    struct random shared = { seed_of_run() * 31 + (uint64_t)u->size };
+    size_t before = launches();
+
+    use_both(u->ctx);
+    for (int i = 0; i < ROUNDS; i++)
+        run_round(u, &shared);
+    if (emu_calls)
+        CHECK((launches() > before) == is_direct_here(u), "%zu launches", launches() - before);
+}
+
+static void set_slab(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->device_slab = SLAB + 24; /* what is no multiple of 16 bytes is not used */
+}
+
+static void sums(void)
+{
+    users_quiet(1 + (int)(seed_of_run() % 5), body_sums, "", set_slab, NULL);
+}
+
+/* ---- not direct ---- */
+
+static void check_sum(struct user *u, const char *name, int first, int ranks)
+{
+    struct area a = area_get(u, DEVICE, N * 4);
+    double want[N];
+
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    struct halay_tensor_info info = describe(name, a.data, 1);
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = u->stream;
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    for (size_t i = 0; i < N; i++) {
+        want[i] = 0;
+        for (int r = first; r < first + ranks; r++)
+            want[i] += one_more(r, i);
+    }
+    area_compare(u, &a, HALAY_F32, want, N, 0, name);
+    area_put(u, &a);
+}
+
+/* One rank has no memory for a slab: all go through the host, then and later. */
+static void body_no_slab(struct user *u)
+{
+    size_t before = launches();
+
+    check_sum(u, "x", 0, u->size);
+    check_sum(u, "x", 0, u->size);
+    check_sum(u, "y", 0, u->size);
+    CHECK(launches() == before);
+}
+
+static void set_large_slab(struct rank_run *run, struct halay_config *config)
+{
+    if (run->rank == 1)
+        config->device_slab = (size_t)1 << 40;
+}
+
+static void no_slab(void)
+{
+    struct users users = { .body = body_no_slab };
+
+    ranks_run(3, 0,
+              &(struct rank_run){ .body = users_body, .arg = &users, .expected = "", .configure_rank = set_large_slab },
+              NULL, NULL);
+}
+
+static void set_no_slab(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->device_slab = 0;
+}
+
+static void switched_off(void)
+{
+    users_quiet(2, body_no_slab, "", set_no_slab, NULL);
+}
+
+/* The last rank has no more data. */
+static void body_joined(struct user *u)
+{
+    struct halay_request *join;
+
+    check_sum(u, "x", 0, u->size);
+    if (u->rank < u->size - 1)
+        check_sum(u, "x", 0, u->size - 1);
+    REQUIRE(halay_join_async(u->ctx, &join) == HALAY_OK);
+    CHECK(halay_wait(join, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(join);
+    check_sum(u, "x", 0, u->size);
+}
+
+static void joined(void)
+{
+    users_quiet(3, body_joined, "", NULL, NULL);
+}
+
+/* Ranks that say different things are told so; what is not on a device is refused. */
+static void body_differs(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, N * 4);
+    float host[N] = { 0 };
+
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    struct halay_tensor_info info = describe("x", a.data, 1);
+    info.memory = u->rank ? HALAY_MEMORY_DEVICES : HALAY_MEMORY_DEVICE;
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_ERR_MISMATCH, "%s", halay_error_text());
+    CHECK(strstr(halay_error_text(), "on devices of all ranks"), "'%s'", halay_error_text());
+    halay_request_free(request);
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.in = host;
+    refused(u, &info, HALAY_ERR_ARGUMENT, "its in is said to be on a device");
+    GOOD(cudaSetDevice(1 - u->device));
+    struct area other = area_get(u, DEVICE, N * 4);
+    GOOD(cudaSetDevice(u->device));
+    check_sum(u, "x", 0, u->size);
+    info.in = info.out = other.data;
+    refused(u, &info, HALAY_ERR_ARGUMENT, "they must be on one");
+}
+
+static void differs(void)
+{
+    users_quiet(2, body_differs, "", NULL, NULL);
+}
+
+/* ---- given up ---- */
+
+/* When requests have ended nothing of the engine's touches their data, whatever was launched. */
+static void body_given_up(struct user *u)
+{
+    struct random own = { seed_of_run() + (uint64_t)u->rank };
+    struct area a = area_get(u, DEVICE, COUNT_MOST * 4);
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < 50 && status == HALAY_OK; i++) {
+        struct halay_request *request = NULL;
+        struct halay_tensor_info info = describe("x", a.data, 1);
+        area_fill(u, &a, HALAY_F32, COUNT_MOST, one_more, u->rank);
+        info.shape[0] = COUNT_MOST;
+        info.memory = HALAY_MEMORY_DEVICES;
+        info.after_stream = u->stream;
+        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        if (i == 3 && u->rank == 0) {
+            usleep((useconds_t)random_below(&own, 500));
+            CHECK(halay_abort(u->ctx, "enough") == HALAY_OK);
+        }
+        if (status == HALAY_OK)
+            status = halay_wait(request, WAIT_MS);
+        halay_request_free(request);
+    }
+    CHECK(status == (u->rank ? HALAY_ERR_PEER : HALAY_ERR_CANCELED), "%s", halay_error_text());
+    GOOD(cudaMemsetAsync(a.data, 0, a.bytes, u->stream));
+}
+
+static void given_up(void)
+{
+    users_quiet(2, body_given_up, "", set_slab, NULL);
+}
+
+/* ---- ranks that are processes ---- */
+
+/* Until the others notice. */
+static void body_die(struct user *u)
+{
+    struct random own = { seed_of_run() };
+    size_t last = random_below(&own, 10), moment_us = random_below(&own, 2000);
+    struct area a = area_get(u, DEVICE, COUNT_MOST * 4);
+    enum halay_status status = HALAY_OK;
+
+    use_both(u->ctx);
+    for (size_t step = 0; status == HALAY_OK; step++) {
+        struct halay_request *request = NULL;
+        struct halay_tensor_info info = describe("x", a.data, 1);
+        info.shape[0] = COUNT_MOST;
+        info.memory = HALAY_MEMORY_DEVICES;
+        area_fill(u, &a, HALAY_F32, COUNT_MOST, one_more, u->rank);
+        user_follow(u, STREAM, &info);
+        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        if (u->rank == 1 && step == last) {
+            usleep((useconds_t)moment_us);
+            raise(SIGKILL);
+        }
+        if (status == HALAY_OK)
+            status = halay_wait_stream(request, WAIT_MS, u->stream);
+        halay_request_free(request);
+    }
+    CHECK(status == HALAY_ERR_PEER && strstr(halay_error_text(), "rank 1"), "%s: '%s'", halay_status_string(status),
+          halay_error_text());
+}
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static int run_rank(const char *what)
+{
+    int dies = !strcmp(what, "die");
+    struct halay_options options = { .struct_size = sizeof options, .log = dies ? drop_line : NULL };
+    struct user u = { 0 };
+
+    REQUIRE(halay_init(&options, &u.ctx) == HALAY_OK);
+    user_open(&u);
+    dies ? body_die(&u) : body_sums(&u);
+    user_close(&u);
+    halay_fini(u.ctx);
+    return test_end();
+}
+
+static int run_ranks(int size, const char *what)
+{
+    int status, rank, dies = !strcmp(what, "die");
+    struct spawn s;
+
+    spawn_begin(&s, size);
+    for (int r = 0; r < size; r++)
+        if (!spawn_rank(&s, r))
+            exit(run_rank(what));
+    while ((rank = spawn_wait(&s, &status)) >= 0)
+        CHECK(dies && rank == 1 ? WIFSIGNALED(status) : status == 0, "rank %d: status %#x", rank, status);
+    spawn_end(&s);
+    return test_end();
+}
+
+/* Under halayrun --min-np: the last rank is killed, and the others and a new one go on, by new slabs. */
+static int run_elastic(void)
+{
+    enum { STEPS_MOST = 20, LAST_OF_ONE = 5 };
+    struct halay_elastic_change change = { .struct_size = sizeof change };
+    struct user u = { 0 };
+    int64_t step = 0;
+
+    REQUIRE(halay_init(NULL, &u.ctx) == HALAY_OK);
+    user_open(&u);
+    struct area a = area_get(&u, DEVICE, N * 4);
+    struct halay_tensor_info info = describe("gradient", a.data, 1);
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = u.stream;
+    REQUIRE(halay_elastic_add(u.ctx, &step, sizeof step) == HALAY_OK);
+    REQUIRE(halay_elastic_begin(u.ctx, &change) == HALAY_OK);
+    int is_old = step == 0;
+    while (step < STEPS_MOST) {
+        struct halay_request *request = NULL;
+        u.rank = halay_rank(u.ctx);
+        u.size = halay_size(u.ctx);
+        area_fill(&u, &a, HALAY_F32, N, one_more, u.rank);
+        enum halay_status status = halay_submit_named(u.ctx, &info, NULL, NULL, &request);
+        if (status == HALAY_OK)
+            status = halay_wait(request, WAIT_MS);
+        halay_request_free(request);
+        if (status == HALAY_OK)
+            compare_sum(&u, &a);
+        if (is_old && u.rank == u.size - 1 && step == LAST_OF_ONE)
+            raise(SIGKILL);
+        step += status == HALAY_OK;
+        if (status == HALAY_OK)
+            status = halay_elastic_commit(u.ctx, &change);
+        if (status == HALAY_ERR_PEER)
+            status = halay_elastic_restore(u.ctx, &change);
+        REQUIRE(status == HALAY_OK);
+    }
+    CHECK(!is_old || change.reforms > 0, "nobody was lost");
+    user_close(&u);
+    halay_fini(u.ctx);
+    return test_end();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2)
+        return strcmp(argv[1], "elastic") ? run_rank(argv[1]) : run_elastic();
+    if (argc == 4)
+        return run_ranks(atoi(argv[2]), argv[3]);
+    apart("sums", sums);
+    apart("no slab", no_slab);
+    apart("switched off", switched_off);
+    apart("joined", joined);
+    apart("given up", given_up);
+    if (getenv("EMU_DEVICES") && atoi(getenv("EMU_DEVICES")) == 2)
+        apart("differs", differs);
+    return test_end();
+}
