@@ -40,6 +40,9 @@ part "whole steps" "$programs/test_model"
 for seed in 1 2 3; do
     part "operations of threads, seed $seed" env EMU_SEED=$seed "$programs/test_devices"
 done
+part "all-reduces of devices, threads" "$programs/test_devices_direct"
+part "all-reduces of devices, two ranks share it" "$programs/test_devices_direct" --spawn 2 sums
+part "the same, a rank is killed" "$programs/test_devices_direct" --spawn 3 die
 part "two ranks share it" "$programs/test_devices" --spawn 2 mixed
 part "a rank is killed" "$programs/test_devices" --spawn 3 die
 part "trainings" sh "$top_srcdir/tests/cuda/train.sh"

@@ -34,4 +34,9 @@ grep -q '^3 passed, 0 failed, 1 skipped after' "$scratch/said" || wrong "not thr
 for want in '^<pre>modelled, not measured: training steps' '<td>training-3-f32<td>[0-9]*<td>[0-9.]*$'; do
     grep -q "$want" "$scratch/out/gpu-check.html" || wrong "the page has no '$want'"
 done
+# What there is no time for is no success.
+GPU_CHECK_EMULATED=1 GPU_CHECK_SECONDS=0 "$check" -b "$top_builddir" -o "$scratch/late" >"$scratch/said" 2>&1 ||
+    wrong "it failed for want of time"
+grep -q '^0 passed, 0 failed, 4 skipped after' "$scratch/said" || wrong "not all were skipped"
+grep -q 'not begun: 0 s are over' "$scratch/late/gpu-check.json" || wrong "the JSON does not say why"
 exit $failed
