@@ -142,6 +142,15 @@ static void counted_fill(struct queue *queue, double value, size_t n, real *y)
 
 /* ---- products and rows ------------------------------------------------------------------------------------------- */
 
+static enum tft_dtype dtype_of(const struct queue *queue, const struct product *p)
+{
+    if (p->exact || p->M <= EXACT_ROWS || p->K <= EXACT_ROWS)
+        return TFT_F32;
+    if (queue->needs.bf16)
+        return TFT_BF16;
+    return queue->needs.tf32 ? TFT_TF32 : TFT_F32;
+}
+
 static void multiply(struct queue *queue, const char *kernel, size_t times, const struct product *p)
 {
     double batch = p->batch ? (double)p->batch : 1, M = (double)p->M, N = (double)p->N, K = (double)p->K;
@@ -152,7 +161,7 @@ static void multiply(struct queue *queue, const char *kernel, size_t times, cons
                     .times = times,
                     .bytes = REAL * (a + b + M * N * batch * (p->to.add ? 2 : 1)),
                     .flops = 2 * M * N * K * batch,
-                    .rounds = queue->needs.bf16 && !p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS,
+                    .dtype = dtype_of(queue, p),
                 });
 }
 

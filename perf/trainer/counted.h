@@ -10,13 +10,14 @@
 #define TFT_COUNTED_H
 
 #include "tft/kernels/kernels.h"
+#include "tft/model/tft.h"
 
 struct counted_launch {
-    const char *kernel;  /* the member of the table */
-    size_t times;        /* launches like this one, in succession */
-    double bytes, flops; /* of one launch */
-    int rounds;          /* its product rounds its factors to bf16 */
-    size_t barriers;     /* of all its blocks, one after the other */
+    const char *kernel;   /* the member of the table */
+    size_t times;         /* launches like this one, in succession */
+    double bytes, flops;  /* of one launch */
+    enum tft_dtype dtype; /* of its product's factors */
+    size_t barriers;      /* of all its blocks, one after the other */
 };
 
 const struct kernels *tft_kernels_counted(void);

@@ -30,18 +30,19 @@
 
 enum { KERNELS_MOST = 64 };
 
-/* By its data sheet: bytes/s of its memory, operations/s of its cores in f32 and of its tensor cores in bf16. */
+/* By its data sheet: bytes/s of its memory, operations/s of its cores in f32 and of its tensor cores in the others. */
 struct gpu {
     const char *name;
-    double bytes, f32, bf16;
+    double bytes, flops[TFT_TF32 + 1];
 };
 
-static const struct gpu gpus[] = { { "H100 SXM", 3.35e12, 67e12, 989e12 }, { "H200", 4.8e12, 67e12, 989e12 } };
+static const struct gpu gpus[] = { { "H100 SXM", 3.35e12, { 67e12, 989e12, 494e12 } },
+                                   { "H200", 4.8e12, { 67e12, 989e12, 494e12 } } };
 static const long batches[] = { 64, 256, 1024 };
 
 enum { GPUS = sizeof gpus / sizeof *gpus, BATCHES = sizeof batches / sizeof *batches };
 
-static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", NULL };
+static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
 
 struct options {
     long hidden, batch; /* batch 0: all of batches */
@@ -187,7 +188,7 @@ struct sum {
 static double floor_of(const struct gpu *gpu, const struct counted_launch *launch)
 {
     double moved = launch->bytes / (REACHED_BYTES * gpu->bytes);
-    double computed = launch->flops / (REACHED_FLOPS * (launch->rounds ? gpu->bf16 : gpu->f32));
+    double computed = launch->flops / (REACHED_FLOPS * gpu->flops[launch->dtype]);
 
     return (moved > computed ? moved : computed) + BARRIER * (double)launch->barriers;
 }

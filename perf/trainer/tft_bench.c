@@ -31,7 +31,7 @@
 
 enum { WARM_UP = 2 };
 
-static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", NULL };
+static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
 static const char *const strategy_words[] = { "allreduce", "zero1", "zero2", "parameter-server", NULL };
 
 struct bench_options {

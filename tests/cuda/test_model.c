@@ -66,8 +66,8 @@ static void compare(enum tft_conformance conformance, size_t statics, int ascend
     results_free(&there);
 }
 
-/* bf16 products: other numbers than f32's, by as much as eight bits of a factor allow. */
-static void check_bf16(void)
+/* Other products: other numbers than f32's, by as much as so many bits of a factor allow. */
+static void check_rounded(enum tft_dtype dtype, double least, double most)
 {
     const size_t B = 3;
     struct tft_model_config config;
@@ -77,18 +77,39 @@ static void check_bf16(void)
     device_config(TFT_PUBLISHED, 1, 0, 0, TFT_LOSS_QUANTILES, &config);
     device_sizes(&config, B, &n, &outputs);
     run_step(&config, tft_kernels_cpu(), B, &near);
-    config.dtype = TFT_BF16;
+    config.dtype = dtype;
     run_step(&config, tft_kernels_cuda(), B, &there);
     double off = difference(near.gradients, there.gradients, n);
-    CHECK(off > 1e-5 && off < 0.1, "bf16 gradients: %g", off);
-    CHECK(fabs(near.loss - there.loss) < 1e-2 * near.loss, "loss %.9g, bf16 %.9g", near.loss, there.loss);
+    CHECK(off > least && off < most, "type %d, gradients: %g", (int)dtype, off);
+    CHECK(fabs(near.loss - there.loss) < 0.1 * most * near.loss, "type %d, loss %.9g, f32 %.9g", (int)dtype, there.loss,
+          near.loss);
     results_free(&near);
     results_free(&there);
 }
 
+/* A processor has no tf32: the same bits as f32's. */
+static void check_processor(void)
+{
+    const size_t B = 3;
+    struct tft_model_config config;
+    struct results f32, tf32;
+    size_t n, outputs;
+
+    device_config(TFT_PUBLISHED, 1, 0, 0, TFT_LOSS_QUANTILES, &config);
+    device_sizes(&config, B, &n, &outputs);
+    run_step(&config, tft_kernels_cpu(), B, &f32);
+    config.dtype = TFT_TF32;
+    run_step(&config, tft_kernels_cpu(), B, &tf32);
+    CHECK(!memcmp(f32.gradients, tf32.gradients, n * sizeof *f32.gradients));
+    results_free(&f32);
+    results_free(&tf32);
+}
+
 int main(void)
 {
-    check_bf16();
+    check_processor();
+    check_rounded(TFT_BF16, 1e-3, 0.1);
+    check_rounded(TFT_TF32, 1e-5, 0.01);
     compare(TFT_PUBLISHED, 3, 0, 0.25, TFT_LOSS_QUANTILES);
     compare(TFT_PUBLISHED, 0, 1, 0, TFT_LOSS_QUANTILES);
     compare(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_STUDENT_T);

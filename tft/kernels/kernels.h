@@ -50,6 +50,7 @@ static inline const struct kernels *kernels_of(const struct queue *queue)
 /* What a queue will have to do. All zero: products of reals, nothing kept. */
 struct queue_needs {
     int bf16;       /* products round their factors to bf16 (to nearest, ties to even) and add in f32 */
+    int tf32;       /* they may round them to tf32, 10 bits of fraction: tensor cores do, a processor does not */
     size_t params;  /* reals of the block of parameters */
     size_t folded;  /* reals of what forecasts make of them, see `begin` */
     size_t factors; /* reals of all second factors among these, each counted once for every form that is used: as it

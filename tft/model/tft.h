@@ -58,8 +58,9 @@ struct tft_variable {
  */
 enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
 
-/* Of the matrix products' factors (tft/kernels/kernels.h). Parameters, sums, statistics and cell states are reals. */
-enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1 };
+/* Of the matrix products' factors (tft/kernels/kernels.h). Parameters, sums, statistics and cell states are reals. TF32
+ * is F32 where the device has no products of it, as a processor. */
+enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1, TFT_TF32 = 2 };
 
 /*
  * A model. Zero-initialise, or begin with tft_config_defaults; then set variables, E and D.

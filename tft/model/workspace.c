@@ -160,6 +160,7 @@ static void layout(struct arena *arena, const struct tft_model *model, struct tf
 static enum halay_status open_queue(struct halay_log *log, const struct tft_model *model, struct tft_workspace *w)
 {
     const struct queue_needs needs = { .bf16 = model->config.dtype == TFT_BF16,
+                                       .tf32 = model->config.dtype == TFT_TF32,
                                        .params = model->table.reals,
                                        .folded = model->config.plain ? 0 : model->folded,
                                        .factors = factors_of(model) };

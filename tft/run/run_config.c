@@ -73,7 +73,7 @@ static const struct key {
       "smallest decrease of the validation loss that counts as an improvement" },
     { "accumulate", WHOLE, AT(accumulate), 1, 1, 65536, 0, NULL, 0, "batches of one optimizer step" },
     { "seed", WHOLE, AT(seed), 1, 0, 4294967295.0, 0, NULL, 0, "of weights, order and dropout" },
-    { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16"), 2, "of the matrix products' factors" },
+    { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16", "tf32"), 3, "of the matrix products' factors" },
     { "deterministic", WORD, AT(deterministic), 1, 0, 0, 0, WORDS("off", "run", "ranks"), 3,
       "run: the same bits in every run; ranks: also on 1, 2 and 4 ranks" },
     { "granule", WHOLE, AT(granule), 8, 1, 64, 0, NULL, 0, "samples that one thread computes at a time" },

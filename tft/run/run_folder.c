@@ -41,7 +41,7 @@ static json_t *describe_machine(const struct tft_run_config *config)
 
     tft_gemm_describe(products, sizeof products);
     json_t *machine = json_pack("{ss ss}", "instruction_set", instruction_set(), "matrix_products", products);
-    if (machine && config->dtype &&
+    if (machine && config->dtype == TFT_BF16 &&
         json_object_set_new(machine, "bf16_products", json_string(means[tft_bf16_here()]))) {
         json_decref(machine);
         machine = NULL;

@@ -4,7 +4,7 @@
  *
  *   D (m, n) = op(A) (m, k) op(B) (k, n) + {0, 1} D [+ bias (m), added to each column]
  *
- * A and B both f32 (rounded to bf16 first where the computation says so) or both bf16, D f32, sums in f32; batches by
+ * A and B both f32 (rounded first where the computation says so: bf16, tf32) or both bf16, D f32, sums in f32; batches by
  * strides; an algorithm from the heuristic, for the same shapes; memory as aligned as the preference said, 256 bytes
  * unless it said less. Anything else is refused as a finding. The workspace is written, so that two streams that share
  * one are a race.
@@ -21,7 +21,7 @@ struct emu_matmul {
     int transposed[2] = {};
     int epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     const float *bias = nullptr;
-    bool rounds = false;
+    cublasComputeType_t computes = CUBLAS_COMPUTE_32F;
 };
 struct emu_layout {
     int type;
@@ -45,7 +45,7 @@ static_assert(sizeof(chosen) <= sizeof(cublasLtMatmulAlgo_t));
 
 static uint64_t shapes_of(const emu_matmul &m, const emu_layout *const l[4])
 {
-    uint64_t h = (uint64_t)(m.transposed[0] + 2 * m.transposed[1] + 4 * m.epilogue + 64 * m.rounds);
+    uint64_t h = (uint64_t)(m.transposed[0] + 2 * m.transposed[1] + 4 * m.epilogue + 64 * m.computes);
 
     for (int i = 0; i < 4; i++)
         for (uint64_t v :
@@ -84,9 +84,12 @@ static float at(const void *matrix, const emu_layout &l, int32_t batch, uint64_t
     return l.type == CUDA_R_32F ? ((const float *)matrix)[i] : __bfloat162float(((const __nv_bfloat16 *)matrix)[i]);
 }
 
-static float rounded(float x)
+/* A factor as the computation takes it; tf32 has 10 bits of fraction, to nearest with ties away from zero. */
+static float rounded(float x, cublasComputeType_t computes)
 {
-    return __bfloat162float(__float2bfloat16(x));
+    if (computes == CUBLAS_COMPUTE_32F_FAST_16BF)
+        return __bfloat162float(__float2bfloat16(x));
+    return computes == CUBLAS_COMPUTE_32F ? x : __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
 }
 
 static void check_matrix(accessor &by, const void *matrix, const emu_layout &l, int how, const char *what)
@@ -130,7 +133,7 @@ static outcome multiply(const product &p, operation &o)
                 for (uint64_t k = 0; k < K; k++) {
                     float a = at(p.A, p.a, batch, m, k, p.m.transposed[0]);
                     float b = at(p.B, p.b, batch, k, n, p.m.transposed[1]);
-                    sum += p.m.rounds ? rounded(a) * rounded(b) : a * b;
+                    sum += rounded(a, p.m.computes) * rounded(b, p.m.computes);
                 }
                 d = sum + (p.beta != 0 ? d : 0) + (p.m.bias ? p.m.bias[m] : 0);
             }
@@ -177,10 +180,12 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute, cudaDataType scale)
 {
-    if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_16BF) || scale != CUDA_R_32F)
+    if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_16BF &&
+         compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
+        scale != CUDA_R_32F)
         return refuse("a computation of type", compute);
     *desc = new emu_matmul;
-    (*desc)->rounds = compute == CUBLAS_COMPUTE_32F_FAST_16BF;
+    (*desc)->computes = compute;
     return CUBLAS_STATUS_SUCCESS;
 }
 

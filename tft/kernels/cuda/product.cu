@@ -3,7 +3,7 @@
  * Products, by cuBLASLt. It counts columns first, and so computes C^T = op(B)^T op(A)^T: a row-major matrix is its own
  * transpose there, and nothing is moved. A bias is its epilogue: it goes along what it calls rows.
  *
- * With bf16 the library rounds the factors on their way into the tensor cores (compute type FAST_16BF), so that
+ * With bf16 and tf32 the library rounds the factors on their way into the tensor cores (FAST_16BF, FAST_TF32), so that
  * parameters, activations and sums stay f32. The layouts of a shape and the algorithm that the library suggests for it
  * are looked up once and kept.
  */
@@ -18,7 +18,8 @@ static const size_t workspace_bytes = 4 << 20; /* the products are small */
 /* What a plan depends on; compared as bytes, so it is zeroed first. */
 struct plan_key {
     size_t M, N, K, lda, ldb, ldc, batch, step_a, step_b, step_to;
-    int a_transposed, b_transposed, has_bias, rounds;
+    int a_transposed, b_transposed, has_bias;
+    cublasComputeType_t computes;
     uint32_t a_alignment, b_alignment, c_alignment; /* bytes */
 };
 
@@ -104,8 +105,7 @@ static cublasStatus_t describe(struct plan *plan, const real *bias)
     const cublasOperation_t op_a = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t op_b = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    cublasStatus_t status = cublasLtMatmulDescCreate(
-        &plan->product, k->rounds ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    cublasStatus_t status = cublasLtMatmulDescCreate(&plan->product, k->computes, CUDA_R_32F);
 
     if (status == CUBLAS_STATUS_SUCCESS)
         status = set(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
@@ -274,7 +274,11 @@ static struct plan_key key_of(const struct queue *queue, const struct product *p
     key.a_alignment = alignment_of(p->a.data, key.step_a);
     key.b_alignment = alignment_of(p->b.data, key.step_b);
     key.c_alignment = alignment_of(p->to.data, key.step_to);
-    key.rounds = queue->needs.bf16 && !p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS;
+    key.computes = CUBLAS_COMPUTE_32F;
+    if (!p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS)
+        key.computes = queue->needs.bf16   ? CUBLAS_COMPUTE_32F_FAST_16BF
+                       : queue->needs.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                           : CUBLAS_COMPUTE_32F;
     return key;
 }
 
