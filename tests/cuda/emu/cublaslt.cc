@@ -4,8 +4,8 @@
  *
  *   D (m, n) = op(A) (m, k) op(B) (k, n) + {0, 1} D [+ bias (m), added to each column]
  *
- * A and B both f32 (rounded first where the computation says so: bf16, tf32) or both bf16, D f32, sums in f32; batches by
- * strides; an algorithm from the heuristic, for the same shapes; memory as aligned as the preference said, 256 bytes
+ * A and B both f32 (rounded first where the computation says so: bf16, tf32) or both bf16, D f32, sums in f32, batches
+ * by strides; an algorithm from the heuristic, for the same shapes; memory as aligned as the preference said, 256 bytes
  * unless it said less. Anything else is refused as a finding. The workspace is written, so that two streams that share
  * one are a race.
  */
