@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A whole training step and a forecast on the CUDA device beside the processor's: loss, every gradient, the norm, an
- * update, forecasts. Sums are made in another order there; a mask or a mix-up shows as far more. And the launches that
- * perf/trainer/counted.h counts are those that there were.
+ * update, forecasts; and passes that are repeated. Sums are made in another order there; a mask or a mix-up shows as
+ * far more. And the launches that perf/trainer/counted.h counts are those that there were.
  */
 #include "perf/trainer/counted.h"
 #include "tests/cuda/emu.h"
 #include "tests/tft/device_step.h"
+#include <cuda_runtime_api.h>
 
 static size_t counted; /* launches on queues that were closed */
 
@@ -105,8 +106,109 @@ static void check_processor(void)
     results_free(&tf32);
 }
 
+/* ---- passes that are repeated as one ---- */
+
+struct passes {
+    struct tft_model *model;
+    struct tft_workspace *workspace;
+    real *params, *gradients, *out;
+    size_t n;
+};
+
+static void passes_open(const struct tft_model_config *config, struct passes *p)
+{
+    struct tft_model_config there = *config;
+
+    there.device.kernels = tft_kernels_cuda();
+    REQUIRE(tft_model_create(NULL, &there, &p->model) == HALAY_OK);
+    REQUIRE(tft_workspace_create(NULL, p->model, &p->workspace) == HALAY_OK);
+    struct queue *queue = tft_workspace_queue(p->workspace);
+    p->n = tft_model_param_count(p->model);
+    p->out = host_reals(p->n);
+    p->gradients = device_reals(queue, tft_kernels_cuda(), p->out, p->n);
+    fill_values(p->out, p->n, 3);
+    p->params = device_reals(queue, tft_kernels_cuda(), p->out, p->n);
+}
+
+static void passes_close(struct passes *p)
+{
+    tft_workspace_destroy(p->workspace);
+    tft_model_destroy(p->model);
+    tft_kernels_cuda()->release(p->params);
+    tft_kernels_cuda()->release(p->gradients);
+    free(p->out);
+}
+
+/* The i-th pass; of each third one the batch is smaller. final: somebody asks for each gradient, so that nothing is
+ * repeated. */
+static double pass_run(struct passes *p, int i, int is_asked)
+{
+    const struct tft_pass pass = { .params = p->params,
+                                   .seed = 11,
+                                   .step = (uint32_t)i,
+                                   .loss_scale = 0.5 / (i + 1),
+                                   .final = is_asked ? ignore : NULL };
+    double loss;
+
+    load(p->workspace, i % 3 == 2 ? 2 : 3);
+    tft_model_gradient(p->workspace, &pass, p->gradients, &loss);
+    kernel_to_host(tft_workspace_queue(p->workspace), p->gradients, p->n * sizeof *p->out, p->out);
+    return loss;
+}
+
+/* Whatever differs between passes, a graph gives the bits that calls give, with fewer launches. */
+static void check_repeated(enum tft_loss loss, int passes)
+{
+    enum { REPEATED = 3 }; /* the first one that is */
+    struct tft_model_config config;
+    struct passes one, other;
+    size_t before = 0;
+
+    device_config(TFT_PUBLISHED, 1, 0, 0.25, loss, &config);
+    passes_open(&config, &one);
+    for (int i = 0; i < passes; i++) {
+        if (i == REPEATED)
+            before = launched();
+        double got = pass_run(&one, i, 0);
+        size_t there = launched() - before;
+        passes_open(&config, &other);
+        double want = pass_run(&other, i, 1);
+        CHECK(got == want, "pass %d: %.17g, by calls %.17g", i, got, want);
+        CHECK(!memcmp(one.out, other.out, one.n * sizeof *one.out), "pass %d", i);
+        passes_close(&other);
+        if (i == REPEATED && emu_calls)
+            CHECK(there < 30, "%zu launches and copies", there);
+    }
+    passes_close(&one);
+}
+
+/* A graph that cannot be made: the calls are made again. */
+static void check_uncaptured(void)
+{
+    struct tft_model_config config;
+    struct passes one, other;
+
+    if (!emu_calls)
+        return;
+    device_config(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_QUANTILES, &config);
+    passes_open(&config, &one);
+    pass_run(&one, 0, 0);
+    emu_fail("cudaGraphInstantiate", 1, cudaErrorNotSupported);
+    for (int i = 1; i < 5; i += 3) { /* both of the larger batch */
+        double got = pass_run(&one, i, 0);
+        passes_open(&config, &other);
+        CHECK(got == pass_run(&other, i, 1));
+        CHECK(!memcmp(one.out, other.out, one.n * sizeof *one.out), "pass %d", i);
+        passes_close(&other);
+    }
+    passes_close(&one);
+}
+
 int main(void)
 {
+    check_repeated(TFT_LOSS_QUANTILES, 6);
+    check_repeated(TFT_LOSS_STUDENT_T, 4);
+    check_uncaptured();
     check_processor();
     check_rounded(TFT_BF16, 1e-3, 0.1);
     check_rounded(TFT_TF32, 1e-5, 0.01);

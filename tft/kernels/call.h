@@ -39,6 +39,17 @@ static inline void kernel_begin(struct queue *queue, const real *params, const r
     kernels_of(queue)->begin(queue, params, folded);
 }
 
+static inline int kernel_pass_begin(struct queue *queue, const struct pass_key *key, const struct pass_values *values)
+{
+    assert(key->params && key->gradients && key->B);
+    return kernels_of(queue)->pass_begin && kernels_of(queue)->pass_begin(queue, key, values);
+}
+
+static inline int kernel_pass_end(struct queue *queue)
+{
+    return kernels_of(queue)->pass_end && kernels_of(queue)->pass_end(queue);
+}
+
 static inline void kernel_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
 {
     kernels_of(queue)->to_device(queue, host, bytes, memory);

@@ -217,6 +217,18 @@ struct chunks {
     size_t count, reals;     /* reals: of all of them */
 };
 
+/* What differs between training passes that otherwise make the same calls: those whose key is the same. */
+struct pass_values {
+    uint32_t seed, step; /* of dropout, as in struct dropout, with the next */
+    uint64_t position;
+    double scale; /* of the loss */
+};
+struct pass_key {
+    const real *params, *gradients;
+    size_t B;
+    int padded; /* some samples have less history than others */
+};
+
 struct kernels {
     const char *name;    /* "cpu" */
     size_t block_rows;   /* rows that one layer after the other works on, so that what one wrote is near for the next;
@@ -240,6 +252,11 @@ struct kernels {
     /* Parameters have changed, or are elsewhere: what the queue made of the old ones is stale. folded: where what
      * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
     void (*begin)(struct queue *queue, const real *params, const real *folded);
+    /* Around a training pass, on a device that can repeat one by itself; else NULL. begin, nonzero: what the calls of
+     * this key did has been started again, with these values: leave them out, and end. end, nonzero: make the calls
+     * again, from begin on; never twice in turn. */
+    int (*pass_begin)(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
+    int (*pass_end)(struct queue *queue);
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
     void (*to_host)(struct queue *queue, const void *memory, size_t bytes,
                     void *host); /* waits; bytes may be 0, host then NULL */

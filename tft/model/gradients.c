@@ -237,7 +237,7 @@ static void step_granules(void *arg, int thread)
                                        .seed = step->seed,
                                        .step = step->step,
                                        .loss_scale = step->loss_scale,
-                                       .final = arrive,
+                                       .final = step->count > 1 || step->final ? arrive : NULL,
                                        .arg = &arrival };
         const struct tft_batch *batch;
         enum halay_status status =

@@ -90,7 +90,8 @@ struct tft_pass {
     uint32_t seed, step; /* of dropout: the run's seed, the optimizer's step */
     double loss_scale; /* the loss is the sum over unmasked targets (and quantiles) times this: 1 / (number of unmasked
                             targets in the global batch) */
-    /* Called once for each living parameter, last layers first, when this granule's gradient of it is complete. */
+    /* Called once for each living parameter, last layers first, when this granule's gradient of it is complete; NULL:
+     * nobody asks. */
     void (*final)(void *arg, size_t param);
     void *arg;
 };

@@ -482,6 +482,29 @@ static struct outputs_run outputs_of(const struct tft_workspace *workspace, cons
                                  .units = workspace->input.units };
 }
 
+static void train(struct tft_workspace *workspace, struct pass *pass, const struct outputs_run *run)
+{
+    model_forward(workspace, pass);
+    kernel_loss(workspace->queue, run, workspace->loss, workspace->d_output);
+    workspace_clock(workspace, TFT_PART_LOSS);
+    model_backward(workspace, pass);
+}
+
+/* Nobody waits for single gradients: a device that can repeats the pass as a whole. */
+static void repeat(struct tft_workspace *workspace, struct pass *pass, const struct outputs_run *run)
+{
+    const struct pass_key key = { .params = pass->p, .gradients = pass->g, .B = pass->B, .padded = workspace->padded };
+    const struct pass_values values = {
+        .seed = pass->dropout.seed, .step = pass->dropout.step, .position = pass->dropout.position, .scale = run->scale
+    };
+
+    do {
+        if (kernel_pass_begin(workspace->queue, &key, &values))
+            return;
+        train(workspace, pass, run);
+    } while (kernel_pass_end(workspace->queue));
+}
+
 void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss)
 {
     const struct outputs_run run = outputs_of(workspace, pass);
@@ -491,10 +514,10 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
     own.dropout = dropout_of(workspace->model->config.dropout, pass->seed, pass->step, workspace->batch.position);
     own.final = final_timed;
     own.final_arg = &timed;
-    model_forward(workspace, &own);
-    kernel_loss(workspace->queue, &run, workspace->loss, workspace->d_output);
-    workspace_clock(workspace, TFT_PART_LOSS);
-    model_backward(workspace, &own);
+    if (pass->final)
+        train(workspace, &own, &run);
+    else
+        repeat(workspace, &own, &run);
     kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
 }
 

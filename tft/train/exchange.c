@@ -341,11 +341,16 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
     return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
 }
 
+int tft_exchange_is_alone(const struct tft_exchange *x)
+{
+    return x->there && halay_size(x->ctx) == 1;
+}
+
 void tft_exchange_submit(void *arg, size_t param)
 {
     struct tft_exchange *x = arg;
 
-    if (x->there && halay_size(x->ctx) == 1) /* it stays where it is */
+    if (tft_exchange_is_alone(x))
         return;
     if (x->table->params[param].sparse.most) {
         note_failure(x, submit_rows(x, param));

@@ -61,6 +61,9 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
                                     struct queue *queue, struct tft_exchange *exchange);
 void tft_exchange_fini(struct tft_exchange *exchange);
 
+/* Do gradients stay where they are, as of one rank on a device? Then nothing need be submitted. */
+int tft_exchange_is_alone(const struct tft_exchange *exchange);
+
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);
 

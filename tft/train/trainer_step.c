@@ -54,7 +54,7 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
         .loss_scale = targets ? 1.0 / (double)targets : 0,
         .fill = timed_fill,
         .fill_arg = &timed,
-        .final = tft_exchange_submit,
+        .final = tft_exchange_is_alone(&t->exchange) ? NULL : tft_exchange_submit,
         .final_arg = &t->exchange,
     };
     int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);

@@ -55,7 +55,9 @@ static void cuda_close(struct queue *queue)
         return;
     if (queue->stream)
         cuda_note(queue, cudaStreamSynchronize(queue->stream));
+    cuda_graphs_destroy(queue);
     cuda_plans_destroy(queue);
+    cudaFree(queue->values);
     cudaFree(queue->partial); /* cannot fail: nothing is under way; likewise: */
     cudaFreeHost(queue->stage);
     if (queue->stream)
@@ -84,6 +86,7 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
     queue->needs = *needs;
     cuda_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
     cuda_note(queue, cudaMalloc((void **)&queue->partial, CUDA_PARTIAL * sizeof *queue->partial));
+    cuda_note(queue, cudaMalloc((void **)&queue->values, sizeof *queue->values));
     cuda_note(queue, cudaHostAlloc((void **)&queue->stage, CUDA_STAGE, cudaHostAllocDefault));
     find_multiprocessors(queue);
     enum halay_status status = queue->failure ? HALAY_OK : cuda_plans_create(queue);
@@ -153,6 +156,8 @@ static const struct kernels table = {
     .failure = cuda_failure,
     .stream = cuda_stream,
     .begin = cuda_begin,
+    .pass_begin = cuda_pass_begin,
+    .pass_end = cuda_pass_end,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .copy = cuda_copy,

@@ -20,16 +20,29 @@ extern "C" {
 
 struct cuda_plans; /* of products: product.cu */
 
+/* A pass that can be launched as one. */
+struct cuda_graph {
+    struct pass_key key;
+    int passes;           /* made by calls; fewer than 0: it cannot be captured */
+    cudaGraphExec_t exec; /* owned; NULL: none yet */
+};
+
+enum { CUDA_GRAPHS = 4 };
+
 struct queue {
     struct queue_head head;
     struct queue_needs needs;
     int multiprocessors; /* for kernels whose blocks wait for each other; 0: there are none such */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
-    float *partial;      /* sums of slabs: CUDA_PARTIAL */
-    char *stage;         /* pinned: CUDA_STAGE */
-    size_t staged;       /* bytes of it whose copy may be under way */
-    const char *failure; /* the text of the first, or NULL */
+    float *partial;                                   /* sums of slabs: CUDA_PARTIAL */
+    char *stage;                                      /* pinned: CUDA_STAGE */
+    size_t staged;                                    /* bytes of it whose copy may be under way */
+    struct pass_values *values;                       /* the device's: of the pass under way */
+    const struct pass_values *current;                /* the same during a pass; NULL: calls have their own values */
+    struct cuda_graph graphs[CUDA_GRAPHS], *captured; /* captured: borrowed, being made; or NULL */
+    size_t next_graph;                                /* whose place is taken next */
+    const char *failure;                              /* the text of the first, or NULL */
 };
 
 enum { CUDA_PARTIAL = 1 << 18, CUDA_SLABS = 64, CUDA_STAGE = 1 << 20 };
@@ -40,6 +53,11 @@ static inline void cuda_note(struct queue *queue, cudaError_t error)
     if (error != cudaSuccess && !queue->failure)
         queue->failure = cudaGetErrorString(error);
 }
+
+/* ---- graph.c ---- */
+int cuda_pass_begin(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
+int cuda_pass_end(struct queue *queue);
+void cuda_graphs_destroy(struct queue *queue);
 
 /* ---- product.cu ---- */
 enum halay_status cuda_plans_create(struct queue *queue);

@@ -138,15 +138,21 @@ static __device__ uint32_t draw(uint32_t k0, uint32_t k1, uint64_t block, uint32
     return lane / 2 ? high : low;
 }
 
-static __device__ bool is_kept(const struct dropout &dropout, uint32_t site, uint64_t element, size_t sample)
+/* pass: whose values are the device's, NULL: those of the call. */
+static __device__ bool is_kept(const struct dropout &dropout, const struct pass_values *pass, uint32_t site,
+                               uint64_t element, size_t sample)
 {
-    return draw(dropout.seed, site, element / 4, dropout.step, static_cast<uint32_t>(dropout.position + sample),
+    const uint32_t seed = pass ? pass->seed : dropout.seed, step = pass ? pass->step : dropout.step;
+    const uint64_t position = pass ? pass->position : dropout.position;
+
+    return draw(seed, site, element / 4, step, static_cast<uint32_t>(position + sample),
                 static_cast<unsigned>(element % 4)) >= dropout.threshold;
 }
 
 /* An element draws its own lane: four times the generator's work, and no thread writes another one's bytes. */
 struct drop {
     struct masked_rows rows;
+    const struct pass_values *pass;
     const float *x, *bias; /* bias may be NULL */
     uint8_t *keep;
     float *u;
@@ -155,7 +161,7 @@ struct drop {
     {
         const size_t r = i / rows.W, column = i % rows.W, row = rows.row + r;
         const uint64_t element = row / rows.B * rows.site.stride + rows.site.first + column;
-        const bool is_in = is_kept(rows.dropout, rows.site.name, element, row % rows.B);
+        const bool is_in = is_kept(rows.dropout, pass, rows.site.name, element, row % rows.B);
 
         keep[i] = is_in;
         u[i] = is_in ? (x[i] + (bias ? bias[column] : 0)) * rows.dropout.scale : 0;
@@ -165,6 +171,7 @@ struct drop {
 /* The mask of attention, (B, heads, N, d). */
 struct draw_heads {
     struct attention_run run;
+    const struct pass_values *pass;
 
     __device__ void operator()(size_t i) const
     {
@@ -172,7 +179,7 @@ struct draw_heads {
                      b = i / run.d / run.N / run.heads;
         const uint64_t element = (run.T - run.N + n) * run.site.stride + h * run.d + column;
 
-        run.keep[i] = is_kept(run.dropout, run.site.name, element, b);
+        run.keep[i] = is_kept(run.dropout, pass, run.site.name, element, b);
     }
 };
 
@@ -274,7 +281,7 @@ void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const rea
     const size_t n = rows->R * rows->W;
 
     if (rows->dropout.threshold)
-        run_each(queue, drop{ *rows, x, bias, keep, u }, n);
+        run_each(queue, drop{ *rows, queue->current, x, bias, keep, u }, n);
     else if (bias)
         run_each(queue, add_bias{ x, bias, rows->W, u }, n);
     else if (u != x)
@@ -289,7 +296,7 @@ void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, c
 
 void cuda_draw_heads(struct queue *queue, const struct attention_run *run)
 {
-    run_each(queue, draw_heads{ *run }, run->B * run->heads * run->N * run->d);
+    run_each(queue, draw_heads{ *run, queue->current }, run->B * run->heads * run->N * run->d);
 }
 
 void cuda_gate(struct queue *queue, const struct gate *g)

@@ -24,8 +24,10 @@ static __device__ double slope_of(double above, double quantile)
     return above < 0 ? 1 - quantile : above;
 }
 
-static __global__ void __launch_bounds__(SUM_THREADS) quantile_loss(loss_run run, double *loss, float *d_p)
+static __global__ void __launch_bounds__(SUM_THREADS)
+    quantile_loss(loss_run run, const struct pass_values *pass, double *loss, float *d_p)
 {
+    const double scale = pass ? pass->scale : run.of.scale;
     const size_t Q = run.of.P, O = run.of.O, B = run.of.B, D = run.of.D, n = D * B * Q * O;
     double sum = 0;
 
@@ -38,11 +40,11 @@ static __global__ void __launch_bounds__(SUM_THREADS) quantile_loss(loss_run run
 
         sum -= weight == 0 ? 0 : weight * slope * above;
         if (d_p)
-            d_p[i] = weight == 0 ? 0 : static_cast<float>(weight * slope * run.of.scale);
+            d_p[i] = weight == 0 ? 0 : static_cast<float>(weight * slope * scale);
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0)
-        *loss = sum * run.of.scale;
+        *loss = sum * scale;
 }
 
 static __device__ double loss_of_target(const struct outputs_run &run, size_t target, size_t unit, const double *o,
@@ -61,8 +63,10 @@ static __device__ double loss_of_target(const struct outputs_run &run, size_t ta
     return loss;
 }
 
-static __global__ void __launch_bounds__(SUM_THREADS) target_loss(struct outputs_run run, double *loss, float *d_p)
+static __global__ void __launch_bounds__(SUM_THREADS)
+    target_loss(struct outputs_run run, const struct pass_values *pass, double *loss, float *d_p)
 {
+    const double scale = pass ? pass->scale : run.scale;
     const size_t n = run.D * run.B * run.O;
     double sum = 0;
 
@@ -77,11 +81,11 @@ static __global__ void __launch_bounds__(SUM_THREADS) target_loss(struct outputs
         if (weight != 0)
             sum += weight * loss_of_target(run, target, b * run.O + o, numbers, slopes);
         for (size_t k = 0; k < run.P && d_p; k++)
-            d_p[at + k * run.O] = static_cast<float>(weight * slopes[k] * run.scale);
+            d_p[at + k * run.O] = static_cast<float>(weight * slopes[k] * scale);
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0)
-        *loss = sum * run.scale;
+        *loss = sum * scale;
 }
 
 } // namespace loss_kernels
@@ -93,11 +97,11 @@ void cuda_loss(struct queue *queue, const struct outputs_run *run, double *loss,
     loss_run given = { *run, {} };
 
     if (run->loss != TFT_LOSS_QUANTILES) {
-        cuda_note(queue, cuda_launch(target_loss, 1, SUM_THREADS, 0, queue->stream, *run, loss, d_p));
+        cuda_note(queue, cuda_launch(target_loss, 1, SUM_THREADS, 0, queue->stream, *run, queue->current, loss, d_p));
         return;
     }
     for (size_t q = 0; q < run->P && q < QUANTILES_MOST; q++)
         given.quantiles[q] = run->quantiles[q];
     given.of.quantiles = NULL;
-    cuda_note(queue, cuda_launch(quantile_loss, 1, SUM_THREADS, 0, queue->stream, given, loss, d_p));
+    cuda_note(queue, cuda_launch(quantile_loss, 1, SUM_THREADS, 0, queue->stream, given, queue->current, loss, d_p));
 }
