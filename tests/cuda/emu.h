@@ -13,7 +13,8 @@ extern "C" {
 
 /* The nth call from now on of this name (1: the next; 0: all) fails with this code, and does nothing. "kernel": the nth
  * launch from now on succeeds, and the kernel fails: so does every call after. "init": CUDA as a whole, as without a
- * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted). Weak: NULL on a GPU, as the next ones. */
+ * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted). Weak:
+ * NULL on a GPU, as the next ones. */
 __attribute__((weak)) void emu_fail(const char *call, int nth, int code);
 
 /* How many calls of this name there have been. */
