@@ -54,7 +54,7 @@ dnnl*       tft/kernels/gemm*
 oneapi/*    tft/kernels/gemm*
 cblas.h     tft/kernels/gemm*
 openblas*   tft/kernels/gemm*
-cuda*       tft/kernels/cuda/* collectives/transport/cuda/*
+cuda*       tft/kernels/cuda/* collectives/transport/cuda/* perf/src/versus/perf_nccl*
 cublas*     tft/kernels/cuda/*
 '
 

@@ -41,9 +41,15 @@ if [ -f "$emulated/libhalay-cuda.so" ]; then
     HALAY_MODULE_PATH=$emulated expect 0 "$halayrun" -np 2 "$perf" engine -n 3 --idle 0.1 --model many-small -s 1 \
         --buffers device --apart --json "$json"
     holds "$json" buffers=device model=many-small step_ms=positive latency_us.p50=positive
+    ln -s "$emulated/libnccl.so" "$scratch/libnccl.so.2"
+    HALAY_MODULE_PATH=$emulated LD_LIBRARY_PATH=$scratch:${LD_LIBRARY_PATH-} expect 0 "$halayrun" -np 2 "$perf" \
+        engine -n 3 --idle 0 --model many-small -s 1 --buffers device --versus nccl --json "$json"
+    holds "$json" versus.0.step_ms=positive versus.1.ratio=positive
     HALAY_MODULE_PATH=$emulated EMU_DEVICES=0 expect 1 "$perf" engine -n 3 --buffers device
     says err 'no CUDA device can be used'
 fi
 expect 2 "$perf" engine -n 3 --buffers device --versus mpi
 says err "goes with memory of the host"
+expect 2 "$perf" engine -n 3 --versus nccl
+says err "goes with memory of a device: '--buffers device'"
 perf_end

@@ -17,7 +17,9 @@
 
 static const char *const buffers_words[] = { "shared", "private", "device", NULL }; /* as enum perf_memory */
 static const char *const wire_words[] = { "none", "f16", "bf16", NULL };            /* as enum halay_wire */
-static const char *const versus_words[] = { "none", "mpi", NULL };
+static const char *const versus_words[] = { "none", "mpi", "nccl", NULL };
+
+enum { VERSUS_NCCL = 2 };
 
 struct options {
     int model, buffers, versus, wire, is_apart; /* model: of perf_model_words */
@@ -62,7 +64,7 @@ static const struct halay_option table[] = {
       .most = 3600000 },
     { "--idle", NULL, "SECONDS", "how long to count idle processor time (3)", HALAY_OPTION_REAL, SETS(idle_seconds),
       .most = 3600 },
-    { "--versus", NULL, NULL, "reduce the model's tensors with MPI_Allreduce too (none)", HALAY_OPTION_WORD,
+    { "--versus", NULL, NULL, "reduce the model's tensors by MPI or NCCL, too: mpi, nccl (none)", HALAY_OPTION_WORD,
       SETS(versus), .words = versus_words },
     { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) },
     { "--json", NULL, "FILE", "write the results as JSON ('-': to standard output, instead of the text)",
@@ -76,11 +78,15 @@ static enum halay_status start_engine(struct run *run)
     const char *transport = o->transport ? o->transport : run->environment.config.transport;
     int failed = 0;
 
-    if (o->versus && o->buffers == PERF_DEVICE) {
-        snprintf(run->text, sizeof run->text, "'--versus mpi' goes with memory of the host, not '--buffers device'");
+    const char *peer = versus_words[o->versus];
+
+    if (o->versus && (o->versus == VERSUS_NCCL) != (o->buffers == PERF_DEVICE)) {
+        snprintf(run->text, sizeof run->text, "'--versus %s' goes with memory of %s", peer,
+                 o->versus == VERSUS_NCCL ? "a device: '--buffers device'" : "the host, not '--buffers device'");
         return HALAY_ERR_CONFIG;
     }
-    if (o->versus && perf_versus_start(&run->versus, &run->environment.config, transport, run->text, sizeof run->text))
+    if (o->versus &&
+        perf_versus_start(&run->versus, &run->environment.config, peer, transport, run->text, sizeof run->text))
         return HALAY_ERR_CONFIG;
     enum halay_status status = perf_engine_open(&run->engine, o->transport, (enum perf_memory)o->buffers);
     if (status != HALAY_OK)
@@ -89,13 +95,15 @@ static enum halay_status start_engine(struct run *run)
     run->engine.is_apart = o->is_apart;
     run->engine.wire = (enum halay_wire)o->wire;
     run->engine.bucket_bytes = run->environment.config.fusion_threshold;
+    if (o->versus && perf_versus_join(&run->versus, run->engine.context, run->text, sizeof run->text))
+        return HALAY_ERR_CONFIG;
     if (o->versus &&
         perf_versus_check(
             &run->versus, run->engine.rank, run->engine.size,
             &(struct perf_call){ .collective = PERF_ALLREDUCE, .count = 1, .dtype = HALAY_F32, .op = HALAY_SUM },
             run->text, sizeof run->text))
         return HALAY_ERR_CONFIG;
-    run->engine.mpi = run->versus.mpi;
+    run->engine.peer = run->versus.peer;
     if (run->engine.rank == 0 && o->json)
         failed = perf_json_open(o->json, &run->json) ||
                  !(run->report = json_pack("{s:s, s:i, s:s, s:{s:s}}", "op", "engine", "ranks", run->engine.size,
@@ -188,11 +196,11 @@ static void report_versus(struct run *run, const struct perf_step *step)
 {
     json_t *list = run->report ? json_array() : NULL;
 
-    for (int row = PERF_STEP_MPI_TENSORS; row <= PERF_STEP_MPI_BUCKETS; row++) {
+    for (int row = PERF_STEP_PEER_TENSORS; row <= PERF_STEP_PEER_BUCKETS; row++) {
         char name[64];
         double ratio = step->seconds[row] / step->seconds[PERF_STEP_ENGINE];
         snprintf(name, sizeof name, "%s, one call a %s", run->versus.name,
-                 row == PERF_STEP_MPI_TENSORS ? "tensor" : "bucket");
+                 row == PERF_STEP_PEER_TENSORS ? "tensor" : "bucket");
         if (run->prints)
             printf("%-46s %9.3f ms a step, %.2f times halay's\n", name, step->seconds[row] * 1e3, ratio);
         if (list)
@@ -246,7 +254,7 @@ static enum halay_status model(struct run *run)
     }
     if (run->options.compute_ms > 0)
         report_overlap(run, &step);
-    if (run->engine.mpi)
+    if (run->engine.peer)
         report_versus(run, &step);
     return HALAY_OK;
 }

@@ -227,9 +227,9 @@ static void set_bench(struct run *run)
 
     bench->group = run->group;
     bench->operation = run->operation;
-    bench->mpi = run->versus.mpi;
+    bench->peer = run->versus.peer;
     bench->measures[PERF_HALAY] = !run->is_roofline;
-    bench->measures[PERF_MPI] = run->versus.mpi != NULL;
+    bench->measures[PERF_MPI] = run->versus.peer != NULL;
     bench->measures[PERF_NAIVE] = compares_naive(o);
     bench->measures[PERF_MEMORY] = run->operation->touch && (run->is_roofline || run->size > 1);
     bench->dtype = o->dtype;
@@ -251,7 +251,8 @@ static enum halay_status start_operation(struct run *run)
     char text[8192] = "";
     int failed = 0;
 
-    if (compares_mpi(o) && perf_versus_start(&run->versus, &run->environment.config, transport, text, sizeof text))
+    if (compares_mpi(o) &&
+        perf_versus_start(&run->versus, &run->environment.config, "mpi", transport, text, sizeof text))
         return cannot_compare(run, "MPI", text);
     enum halay_status status = open_group(run);
     if (status != HALAY_OK)

@@ -8,7 +8,7 @@
 #include "halay.h"
 #include "perf/src/engine/models.h"
 #include "perf/src/output.h"
-#include "perf/src/versus/perf_mpi.h"
+#include "perf/src/versus/peer.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,12 +19,12 @@ struct perf_engine {
     struct halay_context *context; /* owned */
     int rank, size;
     enum perf_memory memory;
-    int is_apart;                         /* a model's gradients and their sums lie apart */
-    enum halay_wire wire;                 /* of a model's gradients */
-    int wrong;                            /* a tensor came out wrong on some rank */
-    size_t bucket_bytes;                  /* the most that the engine fuses */
-    const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: no comparison */
-    struct perf_progress *progress;       /* borrowed; NULL on ranks that show none */
+    int is_apart;                     /* a model's gradients and their sums lie apart */
+    enum halay_wire wire;             /* of a model's gradients */
+    int wrong;                        /* a tensor came out wrong on some rank */
+    size_t bucket_bytes;              /* the most that the engine fuses */
+    const struct perf_peer_ops *peer; /* borrowed; NULL: no comparison */
+    struct perf_progress *progress;   /* borrowed; NULL on ranks that show none */
     int64_t period_us; /* from one submission of the small tensor to the next; 0: one right after the other */
 };
 
@@ -72,8 +72,8 @@ enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, d
  * or the program computes between the submissions: without any, and with the engine. */
 enum perf_step_row {
     PERF_STEP_ENGINE,
-    PERF_STEP_MPI_TENSORS,
-    PERF_STEP_MPI_BUCKETS,
+    PERF_STEP_PEER_TENSORS,
+    PERF_STEP_PEER_BUCKETS,
     PERF_STEP_COMPUTE,
     PERF_STEP_OVERLAPPED,
     PERF_STEP_ROWS

@@ -150,31 +150,36 @@ static enum halay_status step_by_engine(struct replay *r, int computes, double *
     return status != HALAY_OK ? status : waited;
 }
 
-static enum halay_status call_mpi(const struct halay_perf_mpi_ops *mpi, float *data, size_t count)
+static enum halay_status call_peer(const struct perf_peer_ops *peer, float *data, size_t count)
 {
     const struct perf_call call = {
         .collective = PERF_ALLREDUCE, .in = data, .out = data, .count = count, .dtype = HALAY_F32, .op = HALAY_SUM
     };
     char text[256];
 
-    if (!mpi->call(&call, text, sizeof text))
+    if (!peer->call(&call, text, sizeof text))
         return HALAY_OK;
     fprintf(stderr, "halay-perf engine: %s\n", text);
     return HALAY_ERR_SYSTEM;
 }
 
-static enum halay_status step_by_mpi(const struct perf_engine *engine, const struct replay *r, int by_bucket,
-                                     double *seconds)
+static enum halay_status step_by_peer(const struct perf_engine *engine, const struct replay *r, int by_bucket,
+                                      double *seconds)
 {
     size_t most = engine->bucket_bytes / sizeof(float);
     enum halay_status status = HALAY_OK;
+    char text[256];
     double start = perf_now();
 
     for (size_t i = 0, end; i < r->count && status == HALAY_OK; i = end) {
         size_t count = r->elements[i];
         for (end = i + 1; by_bucket && end < r->count && count + r->elements[end] <= most; end++)
             count += r->elements[end];
-        status = call_mpi(engine->mpi, r->data + r->starts[i], count);
+        status = call_peer(engine->peer, r->data + r->starts[i], count);
+    }
+    if (status == HALAY_OK && engine->peer->finish && engine->peer->finish(text, sizeof text)) {
+        fprintf(stderr, "halay-perf engine: %s\n", text);
+        status = HALAY_ERR_SYSTEM;
     }
     *seconds = perf_now() - start;
     return status;
@@ -220,7 +225,7 @@ static enum halay_status step_of_kind(struct perf_engine *engine, struct replay 
     else if (status == HALAY_OK && row == PERF_STEP_COMPUTE)
         status = step_of_computing(r, &r->times[row][step]);
     else if (status == HALAY_OK)
-        status = step_by_mpi(engine, r, row == PERF_STEP_MPI_BUCKETS, &r->times[row][step]);
+        status = step_by_peer(engine, r, row == PERF_STEP_PEER_BUCKETS, &r->times[row][step]);
     return status == HALAY_OK ? check_values(engine, r, expected) : status;
 }
 
@@ -228,7 +233,7 @@ static int has_row(const struct perf_engine *engine, const struct replay *r, int
 {
     if (row == PERF_STEP_COMPUTE || row == PERF_STEP_OVERLAPPED)
         return r->compute_seconds > 0;
-    return row == PERF_STEP_ENGINE || engine->mpi;
+    return row == PERF_STEP_ENGINE || engine->peer;
 }
 
 /* All kinds of step in turn, so that changes of the machine's speed hit all alike. */

@@ -108,7 +108,7 @@ static enum halay_status meet(struct perf_bench *bench)
     const struct perf_call barrier = { .collective = PERF_BARRIER };
     char text[512];
 
-    if (bench->mpi && bench->mpi->call(&barrier, text, sizeof text) && complain(text))
+    if (bench->peer && bench->peer->call(&barrier, text, sizeof text) && complain(text))
         return HALAY_ERR_SYSTEM;
     if (bench->measures[PERF_NAIVE])
         perf_naive_barrier(&bench->naive);
@@ -124,7 +124,7 @@ static enum halay_status perform(struct perf_bench *bench, enum perf_row which, 
     case PERF_HALAY:
         return bench->operation->call(bench->group, &place->call);
     case PERF_MPI:
-        if (bench->mpi->call(&place->call, text, sizeof text) && complain(text))
+        if (bench->peer->call(&place->call, text, sizeof text) && complain(text))
             return HALAY_ERR_SYSTEM;
         return HALAY_OK;
     case PERF_NAIVE:

@@ -11,7 +11,7 @@
 #include "perf/src/operation/operation.h"
 #include "perf/src/operation/pattern.h"
 #include "perf/src/output.h"
-#include "perf/src/versus/perf_mpi.h"
+#include "perf/src/versus/peer.h"
 
 /* What is timed in each iteration. */
 enum perf_row { PERF_HALAY, PERF_MPI, PERF_NAIVE, PERF_MEMORY, PERF_ROWS };
@@ -20,7 +20,7 @@ enum perf_row { PERF_HALAY, PERF_MPI, PERF_NAIVE, PERF_MEMORY, PERF_ROWS };
 struct perf_bench {
     struct halay_group *group; /* borrowed */
     const struct perf_operation *operation;
-    const struct halay_perf_mpi_ops *mpi; /* borrowed; NULL: there is none to meet with */
+    const struct perf_peer_ops *peer; /* borrowed; NULL: there is none to meet with */
     int measures[PERF_ROWS];
     enum halay_dtype dtype;
     enum halay_reduction op;

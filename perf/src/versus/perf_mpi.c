@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libhalay-perf-mpi.so: MPI's collectives behind perf_mpi.h. It calls MPI and nothing else of anybody's, so it can be
+ * libhalay-perf-mpi.so: MPI's collectives behind peer.h. It calls MPI and nothing else of anybody's, so it can be
  * loaded beside any libhalay. Errors of MPI are returned, which MPI does only if asked to.
  */
-#include "perf/src/versus/perf_mpi.h"
+#include "perf/src/versus/peer.h"
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -195,7 +195,7 @@ static int perf_mpi_call(const struct perf_call *call, char *text, size_t text_s
     return code == MPI_SUCCESS ? 0 : fail(code, names[call->collective], text, text_size);
 }
 
-const struct halay_perf_mpi_ops halay_perf_mpi_ops = {
+const struct perf_peer_ops halay_perf_mpi_ops = {
     .version = HALAY_VERSION,
     .start = perf_mpi_start,
     .stop = perf_mpi_stop,

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What libhalay-perf-mpi.so offers: MPI's collectives, to compare with. A module of its own, so that halay-perf runs on
- * machines without MPI and starts without it.
+ * What a library that halay is compared with offers: MPI's collectives (libhalay-perf-mpi.so), NCCL's all-reduce
+ * (libhalay-perf-nccl.so). Modules of their own, so that halay-perf runs on machines without them and starts without
+ * them.
  */
-#ifndef HALAY_PERF_MPI_H
-#define HALAY_PERF_MPI_H
+#ifndef HALAY_PERF_PEER_H
+#define HALAY_PERF_PEER_H
 
 #include "perf/src/versus/call.h"
 #include <stddef.h>
 
-struct halay_perf_mpi_ops {
+enum { PERF_PEER_ID = 128 }; /* bytes */
+
+struct perf_peer_ops {
     const char *version; /* of halay; the program refuses another than its own */
 
     /* Initialise MPI as a program with one thread does, for MPI is faster then than with the level of threads that
@@ -28,11 +31,18 @@ struct halay_perf_mpi_ops {
      * reduce, and counts in int. */
     int (*takes)(const struct perf_call *call, char *text, size_t text_size);
 
-    /* All ranks together; blocks. 0, or nonzero and why in text. */
+    /* All ranks together; blocks, unless there is `finish`. 0, or nonzero and why in text. */
     int (*call)(const struct perf_call *call, char *text, size_t text_size);
+    /* Blocks until the calls have been done; likewise. NULL: they have. */
+    int (*finish)(char *text, size_t text_size);
+
+    /* Of a library that does not know its ranks: rank 0 makes an id (PERF_PEER_ID), all come with it. Both NULL
+     * otherwise. 0, or nonzero and why in text. */
+    int (*identify)(unsigned char *id, char *text, size_t text_size);
+    int (*join)(const unsigned char *id, int rank, int ranks, char *text, size_t text_size);
 };
 
-/* The one symbol that the module exports. */
-extern __attribute__((visibility("default"))) const struct halay_perf_mpi_ops halay_perf_mpi_ops;
+/* The one symbol that each module exports. */
+extern __attribute__((visibility("default"))) const struct perf_peer_ops halay_perf_mpi_ops, halay_perf_nccl_ops;
 
 #endif
