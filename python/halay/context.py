@@ -25,10 +25,11 @@ from .watcher import Watcher
 
 # How long close() waits for threads that are in a call that does not end: no longer than for the other ranks.
 CLOSE_SECONDS = 5.0
-_DEVICE = 1  # HALAY_MEMORY_DEVICE
+_DEVICE, _DEVICES = 1, 2  # HALAY_MEMORY_DEVICE, HALAY_MEMORY_DEVICES
 
 _OPTIONS = (
-    "name", "reduction", "root", "prescale", "postscale", "wire", "priority", "splits", "process_set", "timeout"
+    "name", "reduction", "root", "prescale", "postscale", "wire", "priority", "on_devices", "splits", "process_set",
+    "timeout",
 )  # fmt: skip
 
 _OK = int(Status.OK)
@@ -380,6 +381,7 @@ class Context:
         postscale: float = 0.0,
         wire: Union[Wire, str, None] = None,
         priority: int = 0,
+        on_devices: bool = False,
         process_set: Optional[ProcessSet] = None,
         timeout: Optional[float] = None,
         **unknown: Any,
@@ -394,6 +396,7 @@ class Context:
         info.root, info.priority = _int32("root", root), _int32("priority", priority)
         info.prescale, info.postscale = prescale, postscale
         info.wire = _number("wire type", _wires, wire)
+        info.memory = _DEVICES if on_devices else 0
         info.timeout_ms = _milliseconds(timeout)
         if process_set is not None:
             info.set = process_set._p
@@ -531,6 +534,8 @@ class Context:
 
         name; reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum", or a Reduction;
         prescale, postscale: factors before and after it; wire: "f16" or "bf16", what float32 travels as;
+        on_devices=True: the data are on a CUDA device on every rank, and every rank says so; devices of one host then
+        reduce among themselves where they reach each other's memory;
         priority: the higher goes first; process_set; timeout: seconds after which it is withdrawn on all ranks, with
         TimeoutError of halay's.
         """
@@ -814,7 +819,7 @@ def _set_device(info: TensorInfo, used: Iterable[buffers.Buffer]) -> None:
     for buffer in used:
         if buffer.stream is None or not buffers.nbytes(buffer):
             continue
-        info.memory = _DEVICE
+        info.memory = max(info.memory, _DEVICE)
         if buffer.stream and info.after_stream not in (None, buffer.stream):
             raise ValueError("the arrays belong to two streams: pass those of one")
         info.after_stream = buffer.stream or info.after_stream

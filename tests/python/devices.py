@@ -105,6 +105,17 @@ def training(ctx):
     ctx.barrier()
 
 
+def among_devices(ctx):
+    """Reduced by the devices themselves."""
+    kernels = cuda.emu_calls(b"cudaLaunchKernelEx")
+    for kind in ("f4", "f2"):
+        array, result = Array(numpy.full(70, ctx.rank + 1, kind)), Array(numpy.zeros(70, kind))
+        ctx.allreduce_async(array, result, reduction="average", on_devices=True).wait_stream(STREAM.value)
+        check(result, numpy.full(70, (ctx.size + 1) / 2, kind), synchronises=True)
+    assert cuda.emu_calls(b"cudaLaunchKernelEx") > kernels
+    raises(ValueError, lambda: ctx.allreduce(numpy.zeros(3, "f4"), on_devices=True), "said to be a device's")
+
+
 def refusals(ctx):
     values = numpy.zeros(4, "f4")
     raises(TypeError, lambda: ctx.allreduce(Array(values)), "pass out")
@@ -119,5 +130,6 @@ call("cudaStreamCreateWithFlags", ctypes.byref(STREAM), NON_BLOCKING)
 with halay.Context() as ctx:
     operations(ctx)
     training(ctx)
+    among_devices(ctx)
     refusals(ctx)
     ctx.barrier()

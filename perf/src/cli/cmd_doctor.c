@@ -148,7 +148,7 @@ static void print_transports(const struct perf_environment *environment)
         print_module(environment, "mpi-mpich", has_mpich, "the same for MPICH's mpirun");
     print_module(environment, "ucx", has_ucx, "network or host, whatever UCX finds");
     heading("memory of devices");
-    print_module(environment, "cuda", has_cuda, "through pinned memory of the host, over any transport");
+    print_module(environment, "cuda", has_cuda, "among devices that reach each other, or by the host's memory");
 }
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
