@@ -40,7 +40,10 @@ static void check_opening(struct halay_log *log)
                    { "cudaFree", cudaErrorDevicesUnavailable, "another process has it for itself" },
                    { "cudaFree", cudaErrorMemoryAllocation, "other processes use its memory" } };
     struct tft_device device;
+    int count;
 
+    /* Also keeps the emulation linked: emu.h refers to it weakly, for which a linker may leave it out. */
+    REQUIRE(cudaGetDeviceCount(&count) == cudaSuccess && count == 1);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         emu_fail(faults[i].call, 1, faults[i].error);
         expect(tft_device_open(log, TFT_DEVICE_CUDA, 0, &device), HALAY_ERR_UNSUPPORTED, faults[i].text);
