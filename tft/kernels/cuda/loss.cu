@@ -47,8 +47,8 @@ static __global__ void __launch_bounds__(SUM_THREADS)
         *loss = sum * scale;
 }
 
-static __device__ double loss_of_target(const struct outputs_run &run, size_t target, size_t unit, const double *o,
-                                        double *slopes)
+static __device__ __attribute__((noinline)) double loss_of_target(const struct outputs_run &run, size_t target,
+                                                                  size_t unit, const double *o, double *slopes)
 {
     const double y = run.y[target];
 
@@ -63,25 +63,28 @@ static __device__ double loss_of_target(const struct outputs_run &run, size_t ta
     return loss;
 }
 
+/* Weight and scale are read where they are used: in registers meanwhile, they would make a likelihood spill. */
 static __global__ void __launch_bounds__(SUM_THREADS)
     target_loss(struct outputs_run run, const struct pass_values *pass, double *loss, float *d_p)
 {
-    const double scale = pass ? pass->scale : run.scale;
+    __shared__ volatile double scale;
     const size_t n = run.D * run.B * run.O;
     double sum = 0;
 
+    if (threadIdx.x == 0)
+        scale = pass ? pass->scale : run.scale;
+    __syncthreads();
     for (size_t i = threadIdx.x; i < n; i += SUM_THREADS) {
         const size_t o = i % run.O, b = i / run.O % run.B, t = i / run.O / run.B, target = (b * run.D + t) * run.O + o;
         const size_t at = (t * run.B + b) * run.P * run.O + o;
-        const double weight = run.w[target];
         double numbers[TFT_LOSS_PARAMETERS_MAX], slopes[TFT_LOSS_PARAMETERS_MAX] = {};
 
         for (size_t k = 0; k < run.P; k++)
             numbers[k] = run.p[at + k * run.O];
-        if (weight != 0)
-            sum += weight * loss_of_target(run, target, b * run.O + o, numbers, slopes);
+        if (run.w[target] != 0)
+            sum += run.w[target] * loss_of_target(run, target, b * run.O + o, numbers, slopes);
         for (size_t k = 0; k < run.P && d_p; k++)
-            d_p[at + k * run.O] = static_cast<float>(weight * slopes[k] * scale);
+            d_p[at + k * run.O] = static_cast<float>(run.w[target] * slopes[k] * scale);
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0)
