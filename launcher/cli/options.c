@@ -281,6 +281,8 @@ static const struct halay_option table[] = {
     { "--tuning", NULL, "FILE", "table that algorithms are chosen by, or builtin", SETS("HALAY_TUNING") },
     { "--ring-segment", NULL, "SIZE", "piece of a ring's block that is sent at once", SETS("HALAY_RING_SEGMENT") },
     { "--slot", NULL, "SIZE", "piece of private data that passes through shared memory at once", SETS("HALAY_SLOT") },
+    { "--device-slab", NULL, "SIZE", "device memory through which devices reduce; 0: through the host's",
+      SETS("HALAY_DEVICE_SLAB") },
     { .name = "Batch systems, MPI and SageMaker" },
     { "--mpi", NULL, NULL, "start the ranks by mpirun or srun, with the right options for the one there is",
       FLAG(mpi) },

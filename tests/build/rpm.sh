@@ -14,7 +14,7 @@ plain_make install DESTDIR="$scratch/root" >"$scratch/said" 2>&1 || {
 # Both sides as the spec names folders. Modules for MPICH and CUDA are in no package.
 (cd "$scratch/root$prefix" && find . -type f -o -type l) | sed -e 's|^\./||' -e 's|^bin/|%{_bindir}/|' \
     -e 's|^include/|%{_includedir}/|' -e 's|^lib[^/]*/|%{_libdir}/|' -e 's|^share/man/|%{_mandir}/|' \
-    -e 's|^share/doc/|%{_docdir}/|' -e 's|^share/|%{_datadir}/|' | grep -v -e '\.la$' -e mpich -e cuda |
+    -e 's|^share/doc/|%{_docdir}/|' -e 's|^share/|%{_datadir}/|' | grep -v -e '\.la$' -e mpich -e cuda -e nccl |
     sort >"$scratch/installed"
 # A line that depends on what the build found (%if) may have none.
 awk '/^%(files|changelog)/ { on = $1 == "%files"; next }
