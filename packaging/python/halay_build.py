@@ -35,7 +35,7 @@ To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansso
 A wheel of halay needs none of them."""
 CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic", "--without-hwloc"]
 CONFIGURE += ["--without-onednn", "--without-blas", "--without-mpi", "--without-mpich", "--without-simgrid"]
-CONFIGURE += ["--without-cuda"]
+CONFIGURE += ["--without-cuda", "--without-microhttpd"]
 METADATA = """\
 Metadata-Version: 2.1
 Name: halay

@@ -47,7 +47,8 @@ uct/*       collectives/transport/ucx/*
 ucs/*       collectives/transport/ucx/*
 hwloc*      base/machine/topology*
 sodium*     base/*
-jansson.h   base/document* tft/* perf/* launcher/cli/settings_file* launcher/where/* contrib/sagemaker/*
+microhttpd* base/http/http.c
+jansson.h   base/document* base/http/* tft/* perf/* launcher/cli/settings_file* launcher/where/* contrib/sagemaker/*
 yaml.h      base/document*
 zlib.h      tft/*
 dnnl*       tft/kernels/gemm*
@@ -64,7 +65,7 @@ readers='base/config.c'
 # The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own
 # folder.
 floors='
-base                  . machine net store secure
+base                  . machine net store secure http
 collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api

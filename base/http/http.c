@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An exchange begins when its request's head has come (begin), grows with the body (take), is handled when that is
+ * whole, and ends when libmicrohttpd has sent the answer (end_exchange). The answer is queued by the thread that runs
+ * libmicrohttpd alone: a later one is left in the exchange, and its connection, which was suspended, goes on.
+ *
+ *     reading -> handling -> answered          the handler answers
+ *                        \-> waiting -> answered    another thread does, later
+ */
+#include "base/http/http.h"
+#include "base/clock.h"
+#include "base/http/http_where.h"
+#include <errno.h>
+#include <jansson.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { FIRST_ROOM = 4096, REASON_TEXT = 1024, TURN_MS_MAX = 60000 };
+
+struct halay_http_server {
+    struct halay_log *log;
+    struct halay_http_config config; /* where and token are owned, the rest as http.h says */
+    struct halay_http_place place;   /* fd is libmicrohttpd's while it listens */
+    struct MHD_Daemon *daemon;
+    _Atomic int is_quiescing;  /* relaxed: an answer of that moment may be of either kind */
+    _Atomic size_t exchanges;  /* relaxed: a number */
+    _Atomic size_t body_bytes; /* of all exchanges; relaxed: a number */
+    pthread_mutex_t lock;      /* guards phase and response of exchanges; no call of libmicrohttpd that waits within */
+};
+
+enum phase { READING, HANDLING, WAITING, ANSWERED };
+
+struct halay_http_exchange {
+    struct halay_http_server *server; /* borrowed */
+    struct MHD_Connection *connection;
+    const struct halay_http_route *route;
+    int64_t begun_us;
+    char *body; /* owned */
+    size_t size, room;
+    int is_too_long;               /* the rest of the body is read and dropped */
+    int is_crowded;                /* likewise, for all bodies together were too long */
+    enum phase phase;              /* guarded by server.lock */
+    struct MHD_Response *response; /* owned, NULL without memory; guarded by server.lock */
+    unsigned int status;           /* guarded by server.lock */
+};
+
+static struct MHD_Response *make_response(struct halay_http_server *server, const struct halay_http_answer *answer)
+{
+    struct MHD_Response *response;
+    const char *const *header = answer->headers;
+    int is_ok;
+
+    response = MHD_create_response_from_buffer(answer->size, (void *)(uintptr_t)answer->body, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return NULL;
+    is_ok = !answer->content_type || MHD_add_response_header(response, "Content-Type", answer->content_type);
+    for (; header && header[0]; header += 2)
+        is_ok = is_ok && MHD_add_response_header(response, header[0], header[1]);
+    if (atomic_load_explicit(&server->is_quiescing, memory_order_relaxed))
+        is_ok = is_ok && MHD_add_response_header(response, "Connection", "close");
+    if (is_ok)
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+void halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer)
+{
+    struct halay_http_server *server = exchange->server;
+    struct MHD_Response *response = make_response(server, answer);
+
+    pthread_mutex_lock(&server->lock);
+    exchange->response = response;
+    exchange->status = (unsigned int)answer->status;
+    if (exchange->phase == WAITING)
+        MHD_resume_connection(exchange->connection);
+    exchange->phase = ANSWERED;
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* {"error": {"reason": TEXT}}, to be freed; NULL without memory. */
+static char *reason_json(const char *text)
+{
+    /* What is no UTF-8 cannot be written. */
+    json_t *reason = json_string(text), *error;
+    char *json = NULL;
+
+    if (!reason)
+        reason = json_string("the request is not valid");
+    error = json_pack("{s:{s:o}}", "error", "reason", reason);
+    if (error)
+        json = json_dumps(error, JSON_COMPACT);
+    json_decref(error);
+    return json;
+}
+
+static void refuse(struct halay_http_exchange *exchange, int status, const char *const *headers, const char *text)
+{
+    char *json = reason_json(text);
+    struct halay_http_answer answer = { .status = status, .headers = headers };
+
+    if (json) {
+        answer.content_type = "application/json";
+        answer.body = json;
+        answer.size = strlen(json);
+    }
+    halay_http_answer(exchange, &answer);
+    free(json);
+}
+
+void halay_http_refuse(struct halay_http_exchange *exchange, int status, const char *format, ...)
+{
+    char text[REASON_TEXT];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    refuse(exchange, status, NULL, text);
+}
+
+static int has_token(const struct halay_http_server *server, struct MHD_Connection *connection)
+{
+    static const char bearer[] = "Bearer ";
+    const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"), *token;
+    size_t length;
+
+    token = server->config.token;
+    if (!token)
+        return 1;
+    length = strlen(token);
+    return given && !strncmp(given, bearer, sizeof bearer - 1) && strlen(given) == sizeof bearer - 1 + length &&
+           !sodium_memcmp(given + sizeof bearer - 1, token, length);
+}
+
+/* "GET /a, POST /b" */
+static void list_routes(const struct halay_http_server *server, char *text, size_t size)
+{
+    size_t i, at = 0;
+
+    for (i = 0; i < server->config.route_count && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s %s", i ? ", " : "", server->config.routes[i].method,
+                               server->config.routes[i].path);
+}
+
+static int is_method(const char *asked, const char *method)
+{
+    return !strcmp(asked, method) || (!strcmp(asked, "HEAD") && !strcmp(method, "GET"));
+}
+
+/* The route, or NULL: refused, by status 404 or 405. */
+static const struct halay_http_route *find_route(struct halay_http_exchange *exchange, const char *method,
+                                                 const char *path)
+{
+    const struct halay_http_server *server = exchange->server;
+    const struct halay_http_route *route = server->config.routes, *end = route + server->config.route_count;
+    const char *headers[] = { "Allow", NULL, NULL };
+    char text[REASON_TEXT], list[REASON_TEXT - 64];
+
+    for (; route < end; route++) {
+        if (strcmp(path, route->path))
+            continue;
+        if (is_method(method, route->method))
+            return route;
+        headers[1] = route->method;
+    }
+    list_routes(server, list, sizeof list);
+    snprintf(text, sizeof text, headers[1] ? "no such method here; there are %s" : "no such path; there are %s", list);
+    refuse(exchange, headers[1] ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, headers[1] ? headers : NULL, text);
+    return NULL;
+}
+
+static void refuse_long(struct halay_http_exchange *exchange)
+{
+    halay_http_refuse(exchange, MHD_HTTP_CONTENT_TOO_LARGE, "the body is longer than %zu bytes",
+                      exchange->server->config.body_bytes);
+}
+
+static void refuse_crowd(struct halay_http_exchange *exchange)
+{
+    static const char *const headers[] = { "Retry-After", "1", NULL };
+
+    refuse(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, headers, "too many bytes of requests are waiting; try again later");
+}
+
+/* The head has come: find the route, or refuse before the body is read. */
+static void look_at_head(struct halay_http_exchange *exchange, const char *method, const char *path)
+{
+    static const char *const ask[] = { "WWW-Authenticate", "Bearer", NULL };
+    const char *length = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
+
+    if (!has_token(exchange->server, exchange->connection))
+        refuse(exchange, MHD_HTTP_UNAUTHORIZED, ask, "the request has not this server's token");
+    else if ((exchange->route = find_route(exchange, method, path)) && length &&
+             strtoull(length, NULL, 10) > exchange->server->config.body_bytes)
+        refuse_long(exchange);
+}
+
+/* Room for more bytes of the body; 0 if there is none. */
+static int grow(struct halay_http_exchange *exchange, size_t more)
+{
+    struct halay_http_server *server = exchange->server;
+    size_t room = exchange->room ? exchange->room : FIRST_ROOM, extra;
+    char *body;
+
+    if (exchange->size + more <= exchange->room)
+        return 1;
+    while (room < exchange->size + more)
+        room *= 2;
+    extra = room - exchange->room;
+    if (atomic_fetch_add_explicit(&server->body_bytes, extra, memory_order_relaxed) + extra >
+            server->config.all_body_bytes ||
+        !(body = realloc(exchange->body, room))) {
+        atomic_fetch_sub_explicit(&server->body_bytes, extra, memory_order_relaxed);
+        return 0;
+    }
+    exchange->body = body;
+    exchange->room = room;
+    return 1;
+}
+
+/* A part of the body. 0: it takes too long, or goes on although it is refused, and the connection ends. */
+static int take(struct halay_http_exchange *exchange, const char *bytes, size_t count)
+{
+    const struct halay_http_config *config = &exchange->server->config;
+
+    if (halay_now_us() - exchange->begun_us > (int64_t)config->request_s * 1000000)
+        return 0;
+    if (exchange->is_too_long || exchange->is_crowded) {
+        exchange->size += count;
+        return exchange->size <= 2 * config->body_bytes;
+    }
+    if (exchange->size + count > config->body_bytes)
+        exchange->is_too_long = 1;
+    else if (!grow(exchange, count))
+        exchange->is_crowded = 1;
+    else
+        memcpy(exchange->body + exchange->size, bytes, count);
+    exchange->size += count;
+    return 1;
+}
+
+static enum MHD_Result queue_answer(struct halay_http_exchange *exchange)
+{
+    enum MHD_Result result;
+
+    if (!exchange->response)
+        return MHD_NO;
+    result = MHD_queue_response(exchange->connection, exchange->status, exchange->response);
+    MHD_destroy_response(exchange->response);
+    exchange->response = NULL;
+    return result;
+}
+
+/* The request is whole: let it be handled; if it is not answered yet its connection waits. */
+static enum MHD_Result handle(struct halay_http_exchange *exchange)
+{
+    struct halay_http_server *server = exchange->server;
+    enum MHD_Result result = MHD_YES;
+
+    if (exchange->phase == READING) {
+        exchange->phase = HANDLING;
+        if (exchange->is_too_long)
+            refuse_long(exchange);
+        else if (exchange->is_crowded)
+            refuse_crowd(exchange);
+        else
+            exchange->route->handle(server->config.arg, exchange);
+    }
+    pthread_mutex_lock(&server->lock);
+    if (exchange->phase == ANSWERED) {
+        result = queue_answer(exchange);
+    } else {
+        exchange->phase = WAITING;
+        MHD_suspend_connection(exchange->connection);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return result;
+}
+
+static struct halay_http_exchange *begin(struct halay_http_server *server, struct MHD_Connection *connection)
+{
+    struct halay_http_exchange *exchange = calloc(1, sizeof *exchange);
+
+    if (!exchange)
+        return NULL;
+    exchange->server = server;
+    exchange->connection = connection;
+    exchange->begun_us = halay_now_us();
+    atomic_fetch_add_explicit(&server->exchanges, 1, memory_order_relaxed);
+    return exchange;
+}
+
+/* libmicrohttpd's, for whatever of a request comes: its head, then parts of its body, then nothing more. */
+static enum MHD_Result hear(void *arg, struct MHD_Connection *connection, const char *path, const char *method,
+                            const char *version, const char *bytes, size_t *count, void **own)
+{
+    struct halay_http_exchange *exchange = *own;
+
+    (void)version;
+    if (!exchange) {
+        *own = exchange = begin(arg, connection);
+        if (!exchange)
+            return MHD_NO;
+        look_at_head(exchange, method, path);
+        return exchange->phase == ANSWERED ? queue_answer(exchange) : MHD_YES;
+    }
+    if (!*count)
+        return handle(exchange);
+    if (!take(exchange, bytes, *count))
+        return MHD_NO;
+    *count = 0;
+    return MHD_YES;
+}
+
+static void end_exchange(void *arg, struct MHD_Connection *connection, void **own,
+                         enum MHD_RequestTerminationCode reason)
+{
+    struct halay_http_server *server = arg;
+    struct halay_http_exchange *exchange = *own;
+
+    (void)connection;
+    (void)reason;
+    if (!exchange)
+        return;
+    *own = NULL;
+    if (exchange->response)
+        MHD_destroy_response(exchange->response);
+    atomic_fetch_sub_explicit(&server->body_bytes, exchange->room, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&server->exchanges, 1, memory_order_relaxed);
+    free(exchange->body);
+    free(exchange);
+}
+
+__attribute__((format(printf, 2, 0))) static void log_line(void *arg, const char *format, va_list args)
+{
+    struct halay_http_server *server = arg;
+    char line[REASON_TEXT];
+
+    vsnprintf(line, sizeof line, format, args);
+    line[strcspn(line, "\n")] = '\0';
+    halay_debug(server->log, "http: %s", line);
+}
+
+static enum halay_status start_daemon(struct halay_http_server *server)
+{
+    const struct halay_http_config *config = &server->config;
+    unsigned int flags = MHD_USE_EPOLL | MHD_USE_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    sigset_t all, before;
+
+    if (config->has_thread)
+        flags |= MHD_USE_INTERNAL_POLLING_THREAD;
+    /* Signals are the program's: its own threads take them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    server->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, hear, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, server, MHD_OPTION_LISTEN_SOCKET,
+        server->place.fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned int)config->idle_s, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (server->daemon)
+        return HALAY_OK;
+    halay_error(server->log, "no http server at '%s': %s", server->place.text, strerror(errno));
+    return HALAY_ERR_SYSTEM;
+}
+
+static void destroy(struct halay_http_server *server)
+{
+    halay_http_place_fini(&server->place);
+    pthread_mutex_destroy(&server->lock);
+    free((char *)(uintptr_t)server->config.token);
+    free(server);
+}
+
+enum halay_status halay_http_open(struct halay_log *log, const struct halay_http_config *config,
+                                  struct halay_http_server **out)
+{
+    struct halay_http_server *server = calloc(1, sizeof *server);
+    enum halay_status status;
+
+    if (!server)
+        return HALAY_ERR_NO_MEMORY;
+    server->log = log;
+    server->config = *config;
+    server->config.where = NULL; /* place has it */
+    server->config.token = config->token ? strdup(config->token) : NULL;
+    server->place.fd = -1;
+    pthread_mutex_init(&server->lock, NULL);
+    status = config->token && !server->config.token ? HALAY_ERR_NO_MEMORY
+                                                    : halay_http_place_open(log, config->where, &server->place);
+    if (!status)
+        status = start_daemon(server);
+    if (status) {
+        destroy(server);
+        return status;
+    }
+    *out = server;
+    return HALAY_OK;
+}
+
+const char *halay_http_where(const struct halay_http_server *server)
+{
+    return server->place.text;
+}
+
+int halay_http_fd(const struct halay_http_server *server)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+
+    return info ? info->epoll_fd : -1;
+}
+
+int halay_http_timeout_ms(struct halay_http_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
+        return -1;
+    return ms < TURN_MS_MAX ? (int)ms : TURN_MS_MAX;
+}
+
+void halay_http_turn(struct halay_http_server *server)
+{
+    if (MHD_run(server->daemon) != MHD_YES)
+        halay_debug(server->log, "http: a turn failed");
+}
+
+void halay_http_quiesce(struct halay_http_server *server)
+{
+    if (atomic_exchange_explicit(&server->is_quiescing, 1, memory_order_relaxed))
+        return;
+    /* The socket stays open until the server's end, since its thread may look at it; nobody can connect to it. */
+    if (MHD_quiesce_daemon(server->daemon) != MHD_INVALID_SOCKET)
+        shutdown(server->place.fd, SHUT_RDWR);
+}
+
+size_t halay_http_exchanges(const struct halay_http_server *server)
+{
+    return atomic_load_explicit(&server->exchanges, memory_order_relaxed);
+}
+
+void halay_http_close(struct halay_http_server *server)
+{
+    if (!server)
+        return;
+    if (!atomic_load_explicit(&server->is_quiescing, memory_order_relaxed))
+        halay_http_quiesce(server);
+    MHD_stop_daemon(server->daemon);
+    destroy(server);
+}
+
+const char *halay_http_path(const struct halay_http_exchange *exchange)
+{
+    return exchange->route->path;
+}
+
+const void *halay_http_body(const struct halay_http_exchange *exchange, size_t *size)
+{
+    *size = exchange->size;
+    return exchange->size ? exchange->body : "";
+}
+
+const char *halay_http_header(struct halay_http_exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+const char *halay_http_query(struct halay_http_exchange *exchange, const char *name)
+{
+    const char *value = NULL;
+    size_t size;
+
+    if (MHD_lookup_connection_value_n(exchange->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, &size) !=
+        MHD_YES)
+        return NULL;
+    return value ? value : "";
+}
