@@ -214,6 +214,15 @@ static void counted_swap(struct queue *queue, const real *x, size_t A, size_t B,
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
+static void counted_windows_take(struct queue *queue, const struct windows_run *run)
+{
+    const struct windows_data *d = run->data;
+
+    moves(
+        queue, "windows_take", run->scales ? 2 : 1,
+        2 * (double)(run->B * ((d->E + d->D) * (d->reals + d->cats) + d->statics + d->static_cats + 3 * d->D * d->O)));
+}
+
 static void counted_take_reals(struct queue *queue, const struct column *column, const real *x, real *y)
 {
     moves(queue, "take_reals", 1, 2 * (double)(column->B * column->steps));
@@ -519,6 +528,7 @@ static const struct kernels table = {
     MEMBER(rows_sum),
     MEMBER(samples_sum),
     MEMBER(swap),
+    MEMBER(windows_take),
     MEMBER(take_reals),
     MEMBER(take_codes),
     MEMBER(rows_take),

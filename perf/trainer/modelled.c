@@ -150,15 +150,52 @@ static enum halay_status step_prepare(struct step *step, struct halay_log *log, 
     return status;
 }
 
+/* Windows of rows that lie on the device; where does not matter. */
+static void cut_windows(const struct step *step, struct tft_batch *batch)
+{
+    const struct tft_model_config *config = tft_model_config(step->model);
+    const struct tft_columns *columns = tft_model_columns(step->model);
+    const void *rows = step->blocks;
+    const struct windows_data data = { .E = config->E,
+                                       .D = config->D,
+                                       .O = columns->targets,
+                                       .reals = columns->reals,
+                                       .cats = columns->cats,
+                                       .statics = columns->static_reals,
+                                       .static_cats = columns->static_cats,
+                                       .values = rows,
+                                       .weights = rows,
+                                       .present = rows };
+    const struct windows_run run = { .data = &data,
+                                     .B = batch->B,
+                                     .places = rows,
+                                     .scaled_by = rows,
+                                     .by_season = rows,
+                                     .reals = batch->there->reals,
+                                     .targets = batch->there->targets,
+                                     .weights = batch->there->weights,
+                                     .offsets = batch->there->offsets,
+                                     .units = batch->there->units };
+
+    kernel_to_device(batch->queue, batch->lengths, batch->B * sizeof *run.places, step->blocks);
+    kernel_windows_take(batch->queue, &run);
+    batch->is_there = 1;
+}
+
 static enum halay_status step_count(struct step *step, const struct options *options, size_t batch)
 {
     size_t reals = tft_model_param_count(step->model);
     real *gradients = step->blocks + reals;
     const struct tft_pass pass = { .params = step->blocks, .loss_scale = 1, .final = ignore };
-    enum halay_status status = tft_synthetic_fill(step->model, 0, tft_workspace_batch(step->workspace, batch, 0));
+    struct tft_batch *samples = tft_workspace_batch(step->workspace, batch, 0);
+    enum halay_status status = HALAY_OK;
     const real *forecast;
     double loss;
 
+    if (options->is_evaluation)
+        status = tft_synthetic_fill(step->model, 0, samples);
+    else
+        cut_windows(step, samples);
     if (!status && options->is_evaluation) {
         tft_model_predict(step->workspace, &pass, &forecast, &loss);
     } else if (!status) {

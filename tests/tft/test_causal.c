@@ -16,6 +16,7 @@
 #include "tft/data/htd.h"
 #include "tft/run/batches.h"
 #include "tft/run/origins.h"
+#include "tft/run/resident.h"
 #include <math.h>
 #include <stdarg.h>
 
@@ -46,14 +47,14 @@ static const char *any(size_t n, const char *const *words)
 
 /* ---- a schema ---- */
 
-struct column {
+struct table_column {
     const char *role;
     int is_category, complete; /* complete: a missing value is an error */
 };
 
 struct plan {
     char text[8000];
-    struct column columns[COLUMNS];
+    struct table_column columns[COLUMNS];
     size_t column_count, horizon;
     int parts, dates, takes_new, has_known; /* parts of a step; may entities come that training has not seen? */
     int train, valid;                       /* ends of splits, in steps */
@@ -98,7 +99,7 @@ static void add_real(struct plan *p, const char *role)
 
     if (weight && !strcmp(fill, "interpolate"))
         fill = "forward";
-    p->columns[p->column_count] = (struct column){ role, 0, !strcmp(fill, "none") };
+    p->columns[p->column_count] = (struct table_column){ role, 0, !strcmp(fill, "none") };
     add(p->text, "  x%zu: {column: x%zu, role: %s, fill: %s", p->column_count, p->column_count, role, fill);
     p->column_count++;
     const char *scale = weight ? "none" : ANY("none", "standard", "minmax", "robust", "log1p-standard");
@@ -126,7 +127,7 @@ static void add_category(struct plan *p, const char *role)
     const char *fill = ANY("none", "drop", "forward", "{constant: k1}");
     int unknown = one_in(2);
 
-    p->columns[p->column_count] = (struct column){ role, 1, !unknown && !strcmp(fill, "none") };
+    p->columns[p->column_count] = (struct table_column){ role, 1, !unknown && !strcmp(fill, "none") };
     add(p->text, "  x%zu: {column: x%zu, role: %s, type: category, fill: %s, unknown: %s", p->column_count,
         p->column_count, role, fill, unknown ? "true" : "false");
     p->column_count++;
@@ -203,7 +204,7 @@ struct rows {
 };
 
 /* What a row has in a column; -1: nothing. Values of complete columns are never 7. */
-static int draw_cell(const struct row *row, const struct column *c, int may_miss)
+static int draw_cell(const struct row *row, const struct table_column *c, int may_miss)
 {
     int value;
 
@@ -219,7 +220,7 @@ static int draw_cell(const struct row *row, const struct column *c, int may_miss
 static void set_cells(const struct plan *p, struct row *row, const int open[COLUMNS])
 {
     for (size_t k = 0; k < p->column_count; k++) {
-        const struct column *c = &p->columns[k];
+        const struct table_column *c = &p->columns[k];
         row->cells[k] = draw_cell(row, c, open[k]);
     }
 }
@@ -336,6 +337,23 @@ static enum halay_status make_data(const struct plan *p, const struct rows *rows
     return status;
 }
 
+static void little_room(size_t *free_bytes, size_t *all)
+{
+    *free_bytes = 64;
+    *all = 1 << 20;
+}
+
+/* A device that has no room for them leaves batches to the host. */
+static void rows_do_not_fit(const struct tft_data *d)
+{
+    struct kernels table = *tft_kernels_cpu();
+    struct queue_head queue = { &table };
+    struct tft_resident *rows = NULL;
+
+    table.room = little_room;
+    CHECK(!tft_resident_create(&test_log, d, (struct queue *)&queue, 1, 1, &rows) && !rows);
+}
+
 static int build(const struct plan *p, const struct rows *rows, json_t *known, struct build *b)
 {
     *b = (struct build){ 0 };
@@ -343,6 +361,7 @@ static int build(const struct plan *p, const struct rows *rows, json_t *known, s
         return 0;
     for (int s = 0; s < TFT_SPLIT_COUNT; s++)
         REQUIRE(!tft_windows_init(&test_log, &b->data, (enum tft_split)s, 1, &b->windows[s]));
+    rows_do_not_fit(&b->data);
     return 1;
 }
 
@@ -352,6 +371,41 @@ struct inputs {
     float reals[16 * 64], static_reals[16], targets[16], weights[16], offsets[16], units[4];
     int32_t cats[16 * 16], static_cats[16];
 };
+
+/* The same window, cut from rows as those on a device are: all bits are alike. */
+static void cut_again(const struct tft_gather *gather, const struct tft_batch *batch)
+{
+    static struct inputs again;
+    struct tft_batch there = { .reals = again.reals,
+                               .cats = again.cats,
+                               .static_reals = again.static_reals,
+                               .static_cats = again.static_cats,
+                               .targets = again.targets,
+                               .weights = again.weights,
+                               .offsets = again.offsets,
+                               .units = again.units };
+    const struct tft_data *d = gather->windows->data;
+    size_t E = d->schema.encoder, D = d->schema.horizon, O = d->schema.target_count, length;
+    size_t begin = E - batch->lengths[0], steps = E + D - begin, R = d->real_count, C = d->cat_count;
+    struct tft_batch cut = { .B = 1, .position = batch->position, .lengths = &length, .there = &there };
+    struct tft_resident *rows;
+
+    REQUIRE(!tft_kernels_cpu()->open(&(struct queue_needs){ 0 }, &cut.queue));
+    REQUIRE(!tft_resident_create(&test_log, d, cut.queue, 1, 1, &rows) && rows);
+    REQUIRE(!tft_resident_fill(rows, gather, 0, &cut));
+    CHECK(cut.is_there && length == batch->lengths[0]);
+    CHECK(!memcmp(again.reals + begin * R, batch->reals + begin * R, steps * R * sizeof(float)), "reals");
+    CHECK(!memcmp(again.cats + begin * C, batch->cats + begin * C, steps * C * sizeof(int32_t)), "categories");
+    CHECK(!memcmp(again.static_reals, batch->static_reals, d->static_count * sizeof(float)), "static reals");
+    CHECK(!memcmp(again.static_cats, batch->static_cats, d->static_cat_count * sizeof(int32_t)), "static categories");
+    CHECK(!memcmp(again.weights, batch->weights, D * O * sizeof(float)), "weights");
+    CHECK(!memcmp(again.offsets, batch->offsets, D * O * sizeof(float)), "offsets");
+    CHECK(!memcmp(again.units, batch->units, O * sizeof(float)), "units");
+    for (size_t i = 0; i < D * O; i++)
+        CHECK(batch->weights[i] == 0 || !memcmp(&again.targets[i], &batch->targets[i], sizeof(float)), "target %zu", i);
+    tft_resident_destroy(rows);
+    tft_kernels_cpu()->close(cut.queue);
+}
 
 static void take_inputs(const struct tft_windows *w, size_t number, struct inputs *in)
 {
@@ -371,7 +425,10 @@ static void take_inputs(const struct tft_windows *w, size_t number, struct input
 
     REQUIRE(rows * R <= 16 * 64 && rows * C <= 16 * 16 && d->static_count < 16 && d->static_cat_count < 16);
     memset(in, 0, sizeof *in);
+    for (size_t o = 0; o < d->schema.target_count; o++)
+        in->units[o] = 1;
     REQUIRE(!tft_gather_fill(&gather, 0, &batch));
+    cut_again(&gather, &batch);
     for (size_t i = (E - in->length) * R; i < E * R; i++)
         CHECK(isfinite(in->reals[i]), "input %zu of window %zu", i % R, number);
     memset(in->reals, 0, (E - in->length) * R * sizeof(float));
@@ -459,7 +516,7 @@ static void change(const struct plan *p, const struct rows *from, int slot, int 
         struct row *row = &to->list[to->count++];
         *row = from->list[i];
         for (size_t k = 0; k < p->column_count; k++) {
-            const struct column *c = &p->columns[k];
+            const struct table_column *c = &p->columns[k];
             if (row->slot < (strcmp(c->role, "known") ? slot : known_slot) || one_in(2))
                 continue;
             row->cells[k] = draw_cell(row, c, one_in(2));

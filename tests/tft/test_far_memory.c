@@ -57,6 +57,7 @@ FAR(rows_sum, (struct queue * queue, const real *x, size_t R, size_t W, int add,
 FAR(samples_sum, (struct queue * queue, const real *x, size_t R, size_t B, size_t W, real *sum),
     (queue, x, R, B, W, sum))
 FAR(swap, (struct queue * queue, const real *x, size_t A, size_t B, size_t C, real *y), (queue, x, A, B, C, y))
+FAR(windows_take, (struct queue * queue, const struct windows_run *run), (queue, run))
 FAR(take_reals, (struct queue * queue, const struct column *column, const real *x, real *y), (queue, column, x, y))
 FAR(take_codes, (struct queue * queue, const struct column *column, const int32_t *x, int32_t *y),
     (queue, column, x, y))
@@ -141,6 +142,7 @@ static void wrap_rows(void)
     table.rows_sum = far_rows_sum;
     table.samples_sum = far_samples_sum;
     table.swap = far_swap;
+    table.windows_take = far_windows_take;
     table.take_reals = far_take_reals;
     table.take_codes = far_take_codes;
     table.rows_take = far_rows_take;

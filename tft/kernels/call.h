@@ -334,6 +334,17 @@ static inline void kernel_attention_backward(struct queue *queue, const struct a
     kernels_of(queue)->attention_backward(queue, run, to);
 }
 
+static inline void kernel_windows_take(struct queue *queue, const struct windows_run *run)
+{
+    const struct windows_data *d = run->data;
+
+    assert(run->B && d->E && d->D && d->O && d->O <= d->reals && d->values && d->weights && d->present);
+    assert(run->places && run->scaled_by && run->by_season && run->reals && run->targets && run->weights);
+    assert(run->offsets && run->units);
+    (void)d;
+    kernels_of(queue)->windows_take(queue, run);
+}
+
 static inline void kernel_take_reals(struct queue *queue, const struct column *column, const real *x, real *y)
 {
     assert(column->B && column->steps && column->column < column->columns && x && y);

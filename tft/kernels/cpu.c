@@ -151,6 +151,7 @@ static const struct kernels table = {
     .rows_sum = cpu_rows_sum,
     .samples_sum = cpu_samples_sum,
     .swap = cpu_swap,
+    .windows_take = cpu_windows_take,
     .take_reals = cpu_take_reals,
     .take_codes = cpu_take_codes,
     .shared_rows_gather = cpu_shared_rows_gather,

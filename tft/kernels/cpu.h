@@ -91,6 +91,8 @@ void cpu_take_reals(struct queue *queue, const struct column *column, const real
 void cpu_take_codes(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
 size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *rows);
 
+void cpu_windows_take(struct queue *queue, const struct windows_run *run); /* cpu_windows.c */
+
 /* cpu_sparse.c */
 void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to);
 void cpu_sparse_add(struct queue *queue, const real *x, struct sparse shape, real *to);

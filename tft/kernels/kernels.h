@@ -174,6 +174,51 @@ struct outputs_run {
     const real *offsets, *units; /* (B, D, O) and (B, O); distributions only */
 };
 
+/* Rows of data that lie on the device (tft/run/resident.h): all windows are cut from them. */
+struct windows_data {
+    size_t E, D, O;                           /* steps of a window, targets: the last O reals */
+    size_t reals, cats, statics, static_cats; /* columns */
+    size_t season;                            /* steps */
+    const real *values;                       /* (rows, reals) */
+    const int32_t *codes;                     /* (rows, cats) */
+    const real *static_values;                /* (entities, statics) */
+    const int32_t *static_codes;              /* (entities, static_cats) */
+    const real *weights;                      /* (rows, O): 0 where the target was not measured */
+    const uint8_t *present;                   /* (rows, O): whether it was */
+};
+struct window_place {
+    uint64_t row; /* the window's first */
+    uint32_t length, entity;
+    uint32_t patch, patches; /* its first patch, and how many */
+};
+/* What a window has in place of the data's, in its rows [from, to) of E + D. */
+enum window_array { WINDOW_REALS, WINDOW_CODES, WINDOW_STATIC_CODES };
+struct window_patch {
+    uint32_t array, column, from, to;
+    real value;
+    int32_t code;
+};
+/*
+ * Windows to cut, and how they are scaled (tft/run/window_scale.h). The device's memory, as all that follows.
+ * scaled_by (reals): the column by whose mean and spread in the window a column is scaled; -1: by fixed, or not.
+ * fixed (B, reals, 2): means and spreads; NULL: 0 and 1. by_season (O): the target goes by its value a season before.
+ * The reals, codes, static ones, targets, weights, offsets and units are those of struct tft_batch (tft/model/model.h);
+ * steps before a shorter window stay as they are.
+ */
+struct windows_run {
+    const struct windows_data *data; /* the host's struct */
+    size_t B;
+    const struct window_place *places;  /* (B) */
+    const struct window_patch *patches; /* as many as the places say */
+    int scales;                         /* 0: nothing is scaled, and the next four are not read */
+    real spread_least;
+    const int32_t *scaled_by;
+    const real *fixed;
+    const uint8_t *by_season;
+    real *reals, *static_reals, *targets, *weights, *offsets, *units;
+    int32_t *cats, *static_cats;
+};
+
 /* A column of a batch, samples first, to a variable's rows, time-major. */
 struct column {
     size_t B, steps, columns, column;
@@ -277,6 +322,8 @@ struct kernels {
 
     /* ---- inputs ----------------------------------------------------------------------------------------------- */
 
+    /* Windows of data on the device to a batch there. */
+    void (*windows_take)(struct queue *queue, const struct windows_run *run);
     /* y (steps, B) = the column of x (B, steps, columns). */
     void (*take_reals)(struct queue *queue, const struct column *column, const real *x, real *y);
     void (*take_codes)(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);

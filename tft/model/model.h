@@ -39,6 +39,11 @@ struct tft_batch {
     real *units;
     size_t *lengths; /* (B) steps of history, 1 to E; set to E before the callback. A shorter one fills the encoder
                              part's end; what stands before it is never read. */
+    /* Where the device has memory of its own: what it computes with, and whether the callback has filled that by calls
+     * on queue, all but lengths. Otherwise NULL. */
+    struct queue *queue;
+    const struct tft_batch *there;
+    int is_there; /* set to 0 before the callback */
 };
 
 /* How many columns the arrays of a batch have. */

@@ -284,6 +284,9 @@ struct tft_batch *tft_workspace_batch(struct tft_workspace *workspace, size_t B,
     workspace->sums_seconds = 0;
     batch->B = B;
     batch->position = position;
+    batch->queue = workspace->queue;
+    batch->there = workspace->model->kernels->host_memory ? NULL : &workspace->input;
+    batch->is_there = 0;
     for (size_t i = 0; i < targets; i++) {
         batch->weights[i] = 1;
         batch->offsets[i] = 0;
@@ -348,7 +351,8 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
                         (unsigned long long)(workspace->batch.position + b), lengths[b], E);
             return HALAY_ERR_ARGUMENT;
         }
-    for (size_t i = 0; i < model->config.variable_count; i++) {
+    /* Codes on the device were looked at when they came there. */
+    for (size_t i = 0; i < model->config.variable_count && !workspace->batch.is_there; i++) {
         const struct variable *variable = &model->variables[i];
         size_t steps = steps_seen(model, variable->role);
 
@@ -376,6 +380,9 @@ static void upload(struct tft_workspace *w)
 
     if (w->model->kernels->host_memory)
         return;
+    kernel_to_device(w->queue, w->host_padding, B * sizeof *w->padding, w->padding);
+    if (from->is_there)
+        return;
     kernel_to_device(w->queue, from->reals, rows * columns->reals * sizeof(real), to->reals);
     kernel_to_device(w->queue, from->cats, rows * columns->cats * sizeof *to->cats, to->cats);
     kernel_to_device(w->queue, from->static_reals, B * columns->static_reals * sizeof(real), to->static_reals);
@@ -384,7 +391,6 @@ static void upload(struct tft_workspace *w)
     kernel_to_device(w->queue, from->weights, targets * sizeof(real), to->weights);
     kernel_to_device(w->queue, from->offsets, targets * sizeof(real), to->offsets);
     kernel_to_device(w->queue, from->units, B * columns->targets * sizeof(real), to->units);
-    kernel_to_device(w->queue, w->host_padding, B * sizeof *w->padding, w->padding);
 }
 
 /* What the layers need to know of the batch besides its samples. */

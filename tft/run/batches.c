@@ -4,6 +4,7 @@
  * copy. Only a window that ends on a bridge gets other values there: it must not know the bridge's end.
  */
 #include "tft/run/batches.h"
+#include "tft/kernels/kernels.h"
 #include "tft/kernels/philox.h"
 #include "tft/run/window_scale.h"
 #include <stdio.h>
@@ -80,9 +81,9 @@ static void fill_targets(const struct tft_data *d, size_t row, float *targets, f
     }
 }
 
-/* Real k of a window's rows: on a bridge over the last known row it gets the value before the bridge. A known input is
- * known up to the window's end. */
-static void fill_open(const struct tft_data *d, const struct tft_window *w, size_t k, float *rows)
+/* Real k of a window's rows: on a bridge over the last known row it has the value before the bridge. A known input is
+ * known up to the window's end. 0: it is on none. */
+static int patch_of_bridge(const struct tft_data *d, const struct tft_window *w, size_t k, struct window_patch *patch)
 {
     const struct tft_input *input = &d->schema.inputs[d->reals[k]];
     int known = tft_roles[d->schema.inputs[input->base].role].is_known_ahead;
@@ -91,12 +92,19 @@ static void fill_open(const struct tft_data *d, const struct tft_window *w, size
     const struct tft_bridge *bridge = tft_data_bridge(d, w->entity, input->base, limit - 1);
 
     if (!bridge)
-        return;
-    float before = tft_scaler_apply(tft_data_scaler(d, w->entity, d->reals[k]), bridge->before);
+        return 0;
     int64_t from = bridge->first + lag > first ? bridge->first + lag : first,
-            to = limit + lag < end ? limit + lag : end;
-    for (int64_t row = from; row < to; row++)
-        rows[(size_t)(row - first) * d->real_count + k] = before;
+            to = limit + lag < end ? limit + lag : end, begin = (int64_t)(d->schema.encoder - w->length) - first;
+    if (from >= to)
+        return 0;
+    *patch = (struct window_patch){
+        .array = WINDOW_REALS,
+        .column = (uint32_t)k,
+        .from = (uint32_t)(from + begin),
+        .to = (uint32_t)(to + begin),
+        .value = (real)tft_scaler_apply(tft_data_scaler(d, w->entity, d->reals[k]), bridge->before),
+    };
+    return 1;
 }
 
 /* May real k have bridges? */
@@ -117,22 +125,48 @@ static int is_category_dropped(const struct tft_category_dropout *dropout, uint6
     return draws[0] < dropout->share * 0x1p32;
 }
 
-/* Replace categories of sample b, whose steps begin at row `to`, that this training step takes for unknown. */
-static void drop_categories(const struct tft_gather *g, struct tft_batch *batch, size_t b, size_t to, size_t steps)
+/* Is this training step to take a category, by the input's number, for unknown in the window at a position? */
+static int is_unknown(const struct tft_gather *g, uint64_t position, size_t input, int32_t *code)
 {
     const struct tft_data *d = g->windows->data;
-    uint64_t position = batch->position + b;
-    int32_t unknown;
 
+    return g->dropout && tft_encoding_unknown(&d->schema, &d->encoding, input, code) &&
+           is_category_dropped(g->dropout, position, input);
+}
+
+size_t tft_gather_patches(const struct tft_gather *g, const struct tft_window *w, uint64_t position,
+                          struct window_patch *patches)
+{
+    const struct tft_data *d = g->windows->data;
+    uint32_t E = (uint32_t)d->schema.encoder, T = E + (uint32_t)d->schema.horizon;
+    size_t count = 0;
+    int32_t code;
+
+    for (size_t k = 0; d->bridge_count && k < d->real_count; k++)
+        if (is_drawn(d, k))
+            count += (size_t)patch_of_bridge(d, w, k, &patches[count]);
     for (size_t k = 0; k < d->static_cat_count; k++)
-        if (tft_encoding_unknown(&d->schema, &d->encoding, d->static_cats[k], &unknown) &&
-            is_category_dropped(g->dropout, position, d->static_cats[k]))
-            batch->static_cats[b * d->static_cat_count + k] = unknown;
+        if (is_unknown(g, position, d->static_cats[k], &code))
+            patches[count++] = (struct window_patch){ WINDOW_STATIC_CODES, (uint32_t)k, 0, 1, .code = code };
     for (size_t k = 0; k < d->cat_count; k++)
-        if (tft_encoding_unknown(&d->schema, &d->encoding, d->cats[k], &unknown) &&
-            is_category_dropped(g->dropout, position, d->cats[k]))
-            for (size_t t = to; t < to + steps; t++)
-                batch->cats[t * d->cat_count + k] = unknown;
+        if (is_unknown(g, position, d->cats[k], &code))
+            patches[count++] =
+                (struct window_patch){ WINDOW_CODES, (uint32_t)k, E - (uint32_t)w->length, T, .code = code };
+    return count;
+}
+
+/* To sample b. */
+static void apply(const struct tft_data *d, const struct window_patch *p, struct tft_batch *batch, size_t b)
+{
+    size_t T = d->schema.encoder + d->schema.horizon;
+
+    for (size_t t = p->from; t < p->to; t++)
+        if (p->array == WINDOW_REALS)
+            batch->reals[(b * T + t) * d->real_count + p->column] = p->value;
+        else if (p->array == WINDOW_CODES)
+            batch->cats[(b * T + t) * d->cat_count + p->column] = p->code;
+        else
+            batch->static_cats[b * d->static_cat_count + p->column] = p->code;
 }
 
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
@@ -140,6 +174,7 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
     const struct tft_gather *g = arg;
     const struct tft_data *d = g->windows->data;
     size_t E = d->schema.encoder, D = d->schema.horizon, columns = d->real_count, O = d->schema.target_count;
+    struct window_patch patches[TFT_INPUTS_MAX];
 
     (void)thread;
     for (size_t b = 0; b < batch->B; b++) {
@@ -150,17 +185,14 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             return status;
         batch->lengths[b] = w.length; /* what is before a shorter one is never read */
         memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
-        for (size_t k = 0; d->bridge_count && k < columns; k++)
-            if (is_drawn(d, k))
-                fill_open(d, &w, k, batch->reals + to * columns);
         for (size_t k = 0; k < steps * d->cat_count; k++)
             batch->cats[to * d->cat_count + k] = d->categories[first * d->cat_count + k];
         for (size_t k = 0; k < d->static_count; k++)
             batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
         for (size_t k = 0; k < d->static_cat_count; k++)
             batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
-        if (g->dropout)
-            drop_categories(g, batch, b, to, steps);
+        for (size_t i = tft_gather_patches(g, &w, batch->position + b, patches); i-- > 0;)
+            apply(d, &patches[i], batch, b);
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
         tft_window_scale(g->windows, &w, batch, b);

@@ -11,6 +11,8 @@
 #include "tft/run/occlusion.h"
 #include "tft/run/run_config.h"
 
+struct window_patch;
+
 /* The configuration of the model for a schema and the categories found in training. Its variables are in tft_data's
  * order. */
 void tft_batches_describe(const struct tft_schema *schema, const struct tft_encoding *encoding,
@@ -38,6 +40,11 @@ struct tft_gather {
 
 /* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch);
+
+/* What a window, which is that at a position, has in place of the data's values (tft/kernels/kernels.h): there is room
+ * for one for each real and category, static ones included. Returns how many there are. */
+size_t tft_gather_patches(const struct tft_gather *gather, const struct tft_window *window, uint64_t position,
+                          struct window_patch *patches);
 
 /* The window at a position, and the number of measured targets at positions [first, first + count). */
 struct tft_window tft_gather_window(const struct tft_gather *gather, size_t position);

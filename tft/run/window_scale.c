@@ -100,6 +100,22 @@ static struct tft_level column_level(const struct rows *r, const struct tft_wind
     return windows->levels ? windows->levels[r->window->entity * d->real_count + k] : (struct tft_level){ 0, 1 };
 }
 
+int tft_window_scaling(const struct tft_data *d, int32_t *scaled_by, uint8_t *by_season)
+{
+    const struct tft_schema *s = &d->schema;
+    int scales = 0;
+
+    for (size_t k = 0; k < d->real_count; k++) {
+        scaled_by[k] = is_scaled(&s->inputs[d->reals[k]]) ? (int32_t)base_column(d, d->reals[k]) : -1;
+        scales |= scaled_by[k] >= 0;
+    }
+    for (size_t o = 0; o < s->target_count; o++) {
+        by_season[o] = s->inputs[s->targets[o]].relative == TFT_RELATIVE_SEASON;
+        scales |= by_season[o];
+    }
+    return scales;
+}
+
 void tft_window_scale(const struct tft_windows *windows, const struct tft_window *w, struct tft_batch *batch, size_t b)
 {
     const struct tft_data *d = windows->data;

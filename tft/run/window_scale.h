@@ -21,6 +21,10 @@
 void tft_window_scale(const struct tft_windows *windows, const struct tft_window *window, struct tft_batch *batch,
                       size_t b);
 
+/* How the data's columns (reals) and targets are scaled by their windows, as struct windows_run (tft/kernels/kernels.h)
+ * has it. Returns whether one is. */
+int tft_window_scaling(const struct tft_data *data, int32_t *scaled_by, uint8_t *by_season);
+
 /* The least spread, of 1 for the training span's. */
 extern const double tft_spread_least;
 

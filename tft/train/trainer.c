@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "tft/data/paths.h"
 #include "tft/kernels/kernels.h"
+#include "tft/run/resident.h"
 #include "tft/run/run_folder.h"
 #include "tft/run/targets.h"
 #include "tft/score/forecast.h"
@@ -504,6 +505,7 @@ void tft_trainer_fini(struct tft_trainer *t)
     tft_shards_fini(&t->shards);
     tft_adam_fini(&t->adam);
     tft_workers_destroy(t->workers);
+    tft_resident_destroy(t->resident);
     tft_pool_destroy(t->pool);
     tft_model_destroy(t->model);
     tft_trainer_drop_windows(t);

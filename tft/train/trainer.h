@@ -62,10 +62,11 @@ struct tft_trainer {
      * parameters, unless these are in the exchange's memory. */
     float *blocks, *params;
     float *moments[2];
-    float *average;       /* of the parameters; NULL: none is kept */
-    struct tft_twin twin; /* of blocks, where the device has memory of its own */
-    float *average_whole; /* the same, of all ranks' tensors: up to date after tft_trainer_gather_average */
-    json_t *manifest;     /* owned: of the checkpoint that it resumes from, at the start; rank 0 */
+    float *average;                /* of the parameters; NULL: none is kept */
+    struct tft_twin twin;          /* of blocks, where the device has memory of its own */
+    struct tft_resident *resident; /* owned: the data's rows there; NULL: the host fills batches */
+    float *average_whole;          /* the same, of all ranks' tensors: up to date after tft_trainer_gather_average */
+    json_t *manifest;              /* owned: of the checkpoint that it resumes from, at the start; rank 0 */
 
     struct tft_windows train, valid;
     uint64_t *order, *valid_order; /* owned: windows of this epoch; of each validation, in order */

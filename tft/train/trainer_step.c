@@ -6,6 +6,7 @@
 #include "tft/kernels/call.h"
 #include "tft/run/batches.h"
 #include "tft/run/learning_rate.h"
+#include "tft/run/resident.h"
 #include "tft/train/sampler.h"
 #include "tft/train/trainer.h"
 #include <math.h>
@@ -20,9 +21,10 @@ static int ranks_that_compute(const struct tft_trainer *t)
     return ranks;
 }
 
-/* tft_gather_fill, with the time it takes. */
+/* The filling of a batch, with the time it takes. */
 struct timed_gather {
     const struct tft_gather *gather;
+    const struct tft_resident *resident;
     atomic_llong *microseconds;
 };
 
@@ -30,7 +32,8 @@ static enum halay_status timed_fill(void *arg, int thread, struct tft_batch *bat
 {
     const struct timed_gather *timed = arg;
     int64_t began = halay_now_us();
-    enum halay_status status = tft_gather_fill((void *)timed->gather, thread, batch);
+    enum halay_status status = timed->resident ? tft_resident_fill(timed->resident, timed->gather, thread, batch)
+                                               : tft_gather_fill((void *)timed->gather, thread, batch);
 
     atomic_fetch_add_explicit(timed->microseconds, halay_now_us() - began, memory_order_relaxed);
     return status;
@@ -44,7 +47,7 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
 
     if (status)
         return status;
-    struct timed_gather timed = { gather, &t->gathered_us };
+    struct timed_gather timed = { gather, t->resident, &t->gathered_us };
     struct tft_step step = {
         .params = t->twin.params,
         .gradients = t->twin.gradients,

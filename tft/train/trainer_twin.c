@@ -6,6 +6,7 @@
  */
 #include "tft/kernels/call.h"
 #include "tft/kernels/queue.h"
+#include "tft/run/resident.h"
 #include "tft/train/trainer.h"
 
 /* Parameters, moments and average lie in one block (trainer.c:set_up_blocks). */
@@ -41,7 +42,8 @@ enum halay_status tft_trainer_twin_init(struct tft_trainer *t)
     twin->average = t->average ? twin->blocks + 3 * reals : NULL;
     twin->gradients = t->exchange.there;
     point_optimizer(t, twin->blocks + reals, twin->blocks + 2 * reals);
-    return HALAY_OK;
+    return tft_resident_create(t->log, t->data, twin->queue, tft_model_config(t->model)->granule,
+                               tft_pool_threads(t->pool), &t->resident);
 }
 
 void tft_trainer_twin_fini(struct tft_trainer *t)

@@ -169,6 +169,7 @@ static const struct kernels table = {
     .rows_sum = cuda_rows_sum,
     .samples_sum = cuda_samples_sum,
     .swap = cuda_swap,
+    .windows_take = cuda_windows_take,
     .take_reals = cuda_take_reals,
     .take_codes = cuda_take_codes,
     .shared_rows_gather = NULL,

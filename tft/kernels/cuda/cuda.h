@@ -83,6 +83,8 @@ void cuda_outer(struct queue *queue, const real *x, const real *wb, size_t R, si
 void cuda_outer_add(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y);
 void cuda_outer_sum(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w);
 
+void cuda_windows_take(struct queue *queue, const struct windows_run *run); /* windows.cu */
+
 /* ---- gates.cu ---- */
 void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z);
 void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z);
