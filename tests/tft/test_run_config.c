@@ -46,6 +46,7 @@ static void sources(void)
     CHECK(!take("quantiles: '1e-6,0.999998,0.999999'\n", &c) && c.quantiles.values[2] == 0.999999);
     CHECK(!take("max_steps: 0\n", &c) && !c.max_steps);
     CHECK(!take("deterministic: ranks\n", &c) && c.deterministic == 2);
+    CHECK(!take("sparse_rows: 0\n", &c) && !c.sparse_rows); /* which is not its default */
     json_t *json = tft_run_config_json(&c);
     tft_run_config_defaults(&d);
     CHECK(json && !tft_run_config_take(&test_log, "again", json, &d) && !memcmp(&c, &d, sizeof c));

@@ -28,7 +28,7 @@ const char *const tft_loss_words[] = { [TFT_LOSS_QUANTILES] = "quantiles",
                                        [TFT_LOSS_STUDENT_T] = "student-t",
                                        NULL };
 
-/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none, and is the default. WORD: only the first `offered` of
+/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none. WORD: only the first `offered` of
  * the words are accepted. SET: any of the words, bit 0 is the first's. */
 static const struct key {
     const char *name;
@@ -458,9 +458,10 @@ json_t *tft_run_config_json(const struct tft_run_config *config)
         json_t *value = NULL;
         if (key->kind == TEXT && ((const char *)&copy + key->at)[0])
             value = json_string((const char *)&copy + key->at);
-        if (key->kind == REAL && !(key->absent_zero && *real_at(key, &copy) == 0))
+        int omits_zero = key->absent_zero && key->preset == 0;
+        if (key->kind == REAL && !(omits_zero && *real_at(key, &copy) == 0))
             value = json_real(*real_at(key, &copy));
-        else if (key->kind == WHOLE && !(key->absent_zero && *whole_at(key, &copy) == 0))
+        else if (key->kind == WHOLE && !(omits_zero && *whole_at(key, &copy) == 0))
             value = json_integer(*whole_at(key, &copy));
         else if (key->kind == WORD)
             value = json_string(key->words[*whole_at(key, &copy)]);
