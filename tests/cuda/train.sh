@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halay-tft --device cuda, with both modules for the emulation: trainings end with the processor's losses, alone, as
-# ranks on one device and on two, with a moving average; two ranks have the bits of one where that is asked for; each
-# device goes on from the other's checkpoint; evaluate, predict and explain say the same; what is missing is said.
+# ranks on one device and on two, with tensors dealt out, with a moving average; two ranks have the bits of one where
+# that is asked for; each device goes on from the other's checkpoint; evaluate, predict and explain say the same; what
+# is missing is said.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 modules=${CUDA_MODULES-$top_builddir/tests/cuda/module/.libs} # those of device.sh: a GPU's
@@ -30,7 +31,7 @@ train() {
     name=$1
     shift
     "$@" train --data "$data" --out "$scratch/$name" --hidden-size 4 --heads 2 --batch-size 3 --learning-rate 0.01 \
-        --max-steps 4 --eval-every 2 --valid-samples 6 --threads 1 --clip-mode global --sparse-rows 1 $options
+        --max-steps 4 --eval-every 2 --valid-samples 6 --threads 1 --clip-mode global --sparse-rows $sparse $options
 }
 # close WHAT A B: the first of two files of numbers has those of the second, within rounding.
 close() {
@@ -50,7 +51,7 @@ same() {
     close "losses of $1 and $2" "$scratch/$1.losses" "$scratch/$2.losses"
 }
 
-options=
+options='' sparse=1
 check "on the processor" train cpu "$tft"
 losses cpu
 options='--device cuda --deterministic ranks --granule 1'
@@ -61,6 +62,33 @@ check "one rank and two" cmp "$scratch/gpu/model.safetensors" "$scratch/two/mode
 options='--device cuda'
 EMU_DEVICES=2 check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
 same three cpu
+# Who updates what: the same losses, also with an average, and a rank that updates little or nothing. Sparse gradients
+# are of allreduce alone.
+sparse=0 options=''
+check "on the processor, dense" train dense "$tft"
+losses dense
+options='--device cuda --deterministic ranks --granule 1'
+check "on the device, dense" train dense.gpu "$tft"
+for strategy in zero1 zero2 parameter-server; do
+    options="--device cuda --strategy $strategy"
+    EMU_DEVICES=2 check "$strategy, three ranks" train $strategy "$halayrun" -np 3 "$tft"
+    same $strategy dense
+    options="--device cuda --deterministic ranks --granule 1 --strategy $strategy"
+    check "$strategy, two ranks of one granule" train $strategy.two "$halayrun" -np 2 "$tft"
+    check "$strategy and one rank" cmp "$scratch/dense.gpu/model.safetensors" "$scratch/$strategy.two/model.safetensors"
+done
+options='--ema 0.9'
+check "an average on the processor, dense" train average "$tft"
+losses average
+options='--ema 0.9 --device cuda --strategy zero2 --max-steps 2'
+check "half of it on two, by zero2" train average.two "$halayrun" -np 2 "$tft"
+options='--ema 0.9 --device cuda --strategy zero1 --resume'
+check "the other half on three, by zero1" train average.two "$halayrun" -np 3 "$tft"
+same average.two average
+options='--ema 0.9 --log tensorboard'
+HALAY_TFT_DEVICE=cuda check "an average on the device" train average.gpu "$tft"
+same average.gpu average
+sparse=1
 options='--device cuda --max-steps 2'
 check "half of it there" train there "$tft"
 options='--device cpu --resume'
@@ -71,12 +99,6 @@ check "half of it here" train back "$tft"
 options='--device cuda --resume'
 check "the other half there" train back "$tft"
 same back cpu
-options='--ema 0.9'
-check "an average on the processor" train average "$tft"
-losses average
-options='--ema 0.9 --log tensorboard'
-HALAY_TFT_DEVICE=cuda check "an average on the device" train average.gpu "$tft"
-same average.gpu average
 
 for device in cpu cuda; do
     check "evaluate, $device" "$tft" evaluate --checkpoint "$scratch/cpu" --data "$data" --device $device --csv \
@@ -111,7 +133,5 @@ options='--device cuda'
 HALAY_MODULE_PATH=$scratch/nowhere
 [ -e "$top_builddir/.libs/libhalay-tft-cuda.so" ] || refused 1 "no libhalay-tft-cuda.so in" train none "$tft"
 HALAY_MODULE_PATH=$modules
-options='--device cuda --strategy zero1'
-refused 1 "goes with 'strategy: allreduce'" train none "$tft"
 [ ! -e "$scratch/none" ] || wrong "a refused training leaves something behind"
 finish

@@ -249,13 +249,13 @@ struct adam_run {
     size_t count;
 };
 
-/* A part of a tensor that lies so in a block of parameters, its gradients and its moments; the device's memory. */
+/* A part of a tensor that lies so in a block of parameters, and of gradients; its moments lie at `moments`. */
 struct chunk {
-    size_t tensor, at, n;
+    size_t tensor, at, moments, n;
     size_t chunks; /* of the tensor, which follow in turn, if this is its first one; else 0 */
 };
 
-/* All tensors of a block. */
+/* All tensors of a block that this rank updates. */
 struct chunks {
     const struct chunk *all; /* (count), the device's, as the next */
     double *partial;         /* (count) */

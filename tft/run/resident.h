@@ -21,8 +21,7 @@ enum halay_status tft_resident_create(struct halay_log *log, const struct tft_da
                                       size_t granule, int threads, struct tft_resident **resident);
 void tft_resident_destroy(struct tft_resident *resident); /* nothing under way uses it; NULL is allowed */
 
-/* tft_gather_fill, for a batch of a device that has memory of its own: its reals and so on are filled there, its lengths
- * here. */
+/* tft_gather_fill, for a batch of a device that has memory of its own: all but its lengths is filled there. */
 enum halay_status tft_resident_fill(const struct tft_resident *resident, const struct tft_gather *gather, int thread,
                                     struct tft_batch *batch);
 

@@ -49,20 +49,30 @@ void tft_adam_fini(struct tft_adam *adam)
     adam->queue_count = 0;
 }
 
-/* Cut tensors into chunks: how many there are; all may be NULL. */
-static size_t cut(const struct tft_param_table *table, struct chunk *all)
+/* Where this rank has the moments of a tensor; SIZE_MAX: it is dead, or another rank's. */
+static size_t moments_of(const struct tft_adam *adam, const struct tft_param_table *table, size_t i)
+{
+    if (table->params[i].dead)
+        return SIZE_MAX;
+    return adam->offsets ? adam->offsets[i] : table->params[i].offset;
+}
+
+/* Cut this rank's tensors into chunks: how many there are; all may be NULL. */
+static size_t cut(const struct tft_adam *adam, const struct tft_param_table *table, struct chunk *all)
 {
     enum { CHUNK = 16384 };
     size_t count = 0;
 
     for (size_t i = 0; i < table->count; i++) {
         const struct tft_param *p = &table->params[i];
-        size_t chunks = p->dead || p->sparse.most ? 0 : (p->count + CHUNK - 1) / CHUNK;
+        size_t moments = moments_of(adam, table, i);
+        size_t chunks = moments == SIZE_MAX || p->sparse.most ? 0 : (p->count + CHUNK - 1) / CHUNK;
 
         for (size_t k = 0; k < chunks; k++, count++)
             if (all)
                 all[count] = (struct chunk){ .tensor = i,
                                              .at = p->offset + k * CHUNK,
+                                             .moments = moments + k * CHUNK,
                                              .n = k + 1 < chunks ? CHUNK : p->count - k * CHUNK,
                                              .chunks = k ? 0 : chunks };
     }
@@ -72,12 +82,12 @@ static size_t cut(const struct tft_param_table *table, struct chunk *all)
 /* For a device that takes all tensors at once. */
 static enum halay_status make_chunks(struct tft_adam *adam, const struct tft_param_table *table)
 {
-    size_t count = cut(table, NULL);
+    size_t count = cut(adam, table, NULL);
     struct chunk *all = calloc(count + 1, sizeof *all), *there;
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
-    cut(table, all);
+    cut(adam, table, all);
     adam->chunks.all = there = adam->kernels->alloc((count + 1) * sizeof *all);
     adam->chunks.partial = adam->kernels->alloc((count + 1) * sizeof *adam->chunks.partial);
     adam->chunks.count = count;
@@ -111,7 +121,7 @@ static enum halay_status prepare(struct tft_adam *adam, int threads, const struc
         status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count]);
     adam->queue_count -= status && adam->queue_count > 0;
     if (!status && adam->kernels->adam_all) {
-        assert(threads == 1 && !adam->offsets);
+        assert(threads == 1);
         status = make_chunks(adam, table);
     }
     if (status)
@@ -168,7 +178,7 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
-    size_t at = param->offset, place = adam->offsets ? adam->offsets[i] : at;
+    size_t at = param->offset, place = moments_of(adam, work->table, i);
     const struct adam_run run = run_of(work, i);
 
     if (param->sparse.most)
@@ -181,7 +191,7 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
 
 static int is_mine(const struct work *work, size_t i)
 {
-    return !work->table->params[i].dead && !(work->adam->offsets && work->adam->offsets[i] == SIZE_MAX);
+    return moments_of(work->adam, work->table, i) != SIZE_MAX;
 }
 
 static void measure(const struct work *work, struct queue *queue, size_t i)
@@ -207,6 +217,13 @@ static void run_chunks(const struct work *work, struct queue *queue)
         kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
 }
 
+static void chunks_done(const struct work *work)
+{
+    for (size_t i = work->table->count; i-- > 0 && work->update && work->peers->done;)
+        if (is_mine(work, i))
+            work->peers->done(work->peers->arg, i);
+}
+
 static void run_round(void *arg, int thread)
 {
     struct work *work = arg;
@@ -230,13 +247,15 @@ static void run_round(void *arg, int thread)
         }
         if (work->update) {
             update_param(work, queue, i);
-            if (work->peers->done)
+            if (work->peers->done && !work->adam->chunks.count)
                 work->peers->done(work->peers->arg, i);
         }
     }
     if (work->adam->chunks.count && !atomic_load(&work->failure))
         run_chunks(work, queue);
     kernel_to_host(queue, work->adam->squares_there, 0, work->adam->squares); /* waits */
+    if (work->adam->chunks.count && !atomic_load(&work->failure))
+        chunks_done(work);
 }
 
 static double all_squares(const struct work *work)

@@ -96,8 +96,8 @@ static struct halay_tensor_info describe_sum(const struct tft_exchange *x, const
                                        .dtype = HALAY_F32,
                                        .dimensions = 1,
                                        .shape = { b->reals },
-                                       .in = x->gradients + b->offset,
-                                       .out = x->gradients + b->own_offset,
+                                       .in = made_in(x) + b->offset,
+                                       .out = made_in(x) + b->own_offset,
                                        .reduction = HALAY_SUM,
                                        .splits = b->splits };
 }
@@ -134,11 +134,13 @@ static enum halay_status register_buckets(struct tft_exchange *x)
         if (sums_buckets(x)) {
             snprintf(name, sizeof name, "gradients %zu", k);
             struct halay_tensor_info info = describe_sum(x, b, name);
+            place(x, &info);
             status = halay_register(x->ctx, &info, &x->buckets[k].sum);
         }
         if (!status) {
             snprintf(name, sizeof name, "weights %zu", k);
-            struct halay_tensor_info info = describe_spread(x, b, x->params, name);
+            struct halay_tensor_info info = describe_spread(x, b, x->there ? x->params_there : x->params, name);
+            place(x, &info);
             status = halay_register(x->ctx, &info, &x->buckets[k].weights);
         }
     }
@@ -191,17 +193,17 @@ static enum halay_status alloc_lists(struct tft_exchange *x)
     return HALAY_ERR_NO_MEMORY;
 }
 
-/* The gradients of a device with memory of its own. All zero: no step writes dead parameters'. */
-static enum halay_status alloc_there(struct tft_exchange *x)
+/* A block on a device with memory of its own. All zero: no step writes dead parameters' gradients. */
+static enum halay_status alloc_there(struct tft_exchange *x, const char *what, float **block)
 {
     size_t reals = x->table->reals;
 
     if (!x->queue || kernels_of(x->queue)->host_memory)
         return HALAY_OK;
-    x->there = kernels_of(x->queue)->alloc(reals * sizeof *x->there);
-    if (!x->there)
-        return tft_queue_no_memory(x->log, kernels_of(x->queue), "the gradients", reals * sizeof *x->there);
-    kernel_zero(x->queue, reals, x->there);
+    *block = kernels_of(x->queue)->alloc(reals * sizeof **block);
+    if (!*block)
+        return tft_queue_no_memory(x->log, kernels_of(x->queue), what, reals * sizeof **block);
+    kernel_zero(x->queue, reals, *block);
     return HALAY_OK;
 }
 
@@ -227,9 +229,11 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     if (!status)
         status = alloc_block(x, &x->gradients);
     if (!status)
-        status = alloc_there(x);
+        status = alloc_there(x, "the gradients", &x->there);
     if (!status && shards->bucket_count)
         status = alloc_block(x, &x->params);
+    if (!status && shards->bucket_count)
+        status = alloc_there(x, "the parameters", &x->params_there);
     for (size_t i = table->count; i-- > 0 && !status && registers_params(x);)
         if (!table->params[i].dead && !table->params[i].sparse.most)
             status = register_param(x, &table->params[i], &x->tensors[i]);
@@ -281,8 +285,10 @@ void tft_exchange_fini(struct tft_exchange *x)
     free(x->requests);
     free(x->squares);
     free(x->buckets);
-    if (x->there && quiet)
+    if (x->there && quiet) {
         kernels_of(x->queue)->release(x->there);
+        kernels_of(x->queue)->release(x->params_there);
+    }
     if (x->ctx && quiet) { /* otherwise the context ends what is in flight, and frees it, in halay_fini */
         halay_free(x->ctx, x->gradients);
         halay_free(x->ctx, x->params);
@@ -409,18 +415,16 @@ static enum halay_status end_request(struct tft_exchange *x, struct halay_reques
 static const char sum_of_gradient[] = "the sum over the ranks of gradient";
 
 /* The request need not have ended: the queue gets the sum before anything else. */
-static enum halay_status follow(struct tft_exchange *x, struct queue *queue, size_t param)
+static enum halay_status follow(struct tft_exchange *x, struct queue *queue, struct halay_request *request,
+                                size_t param)
 {
     int64_t began = halay_now_us();
-    struct halay_request *request = x->requests[param];
     enum halay_status status = halay_wait_stream(request, -1, kernels_of(queue)->stream(queue));
 
     atomic_fetch_add_explicit(&x->waited_us, halay_now_us() - began, memory_order_relaxed);
     if (status)
         halay_error(x->log, "%s '%s' failed: %s", sum_of_gradient, x->table->params[param].name,
                     halay_request_text(request));
-    halay_request_free(request);
-    x->requests[param] = NULL;
     return status;
 }
 
@@ -428,12 +432,18 @@ static enum halay_status wait_for_gradient(void *arg, struct queue *queue, size_
 {
     struct tft_exchange *x = arg;
     const char *name = x->table->params[param].name;
+    struct halay_request *request = sums_buckets(x) ? x->buckets[x->shards->bucket_of[param]].summed : NULL;
 
-    if (x->there && x->requests[param])
-        return follow(x, queue, param);
+    if (x->there && request)
+        return follow(x, queue, request, param);
+    if (x->there && x->requests[param]) {
+        enum halay_status status = follow(x, queue, x->requests[param], param);
+        halay_request_free(x->requests[param]);
+        x->requests[param] = NULL;
+        return status;
+    }
     if (!sums_buckets(x) && x->requests[param])
         return end_request(x, &x->requests[param], 1, sum_of_gradient, name);
-    struct halay_request *request = sums_buckets(x) ? x->buckets[x->shards->bucket_of[param]].summed : NULL;
     return request ? wait_for(x, request, 1, sum_of_gradient, name) : tft_exchange_status(x);
 }
 

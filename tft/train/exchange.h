@@ -39,6 +39,7 @@ struct tft_exchange {
     float *there;
     struct queue *queue; /* borrowed: what makes them; NULL: not of such a device */
     float *params;       /* owned: the same, where tensors are dealt out; NULL: the weights are elsewhere */
+    float *params_there; /* owned: and where the device has them then */
     double *squares;     /* owned: (table->count), where tensors are dealt out */
     struct halay_tensor *squares_tensor;
     struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */

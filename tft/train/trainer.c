@@ -458,10 +458,6 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
         halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
         return HALAY_ERR_CONFIG;
     }
-    if (!is_cpu(t) && t->config->strategy != TFT_ALLREDUCE) {
-        halay_error(t->log, "'device: %s' goes with 'strategy: allreduce'", tft_device_words[t->config->device]);
-        return HALAY_ERR_CONFIG;
-    }
     t->data->loss = (enum tft_loss)t->config->loss;
     status = tft_targets_check(t->log, t->data);
     if (!status)

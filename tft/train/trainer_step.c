@@ -95,9 +95,11 @@ static enum halay_status update(struct tft_trainer *t, double learning_rate)
     t->adam.learning_rate = learning_rate;
     if (!status)
         status = tft_adam_step(&t->adam, t->pool, t->table, t->twin.params, t->twin.gradients, &peers, &t->norm);
-    if (!status && t->average)
+    if (!status)
+        status = tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
+    if (!status && t->average) /* now that no new weights are under way to where it reads */
         tft_pool_run(t->pool, average_share, t);
-    return status ? status : tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
+    return status;
 }
 
 static struct tft_moment moment_of(const struct tft_trainer *t, uint64_t step)

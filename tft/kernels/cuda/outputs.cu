@@ -119,13 +119,14 @@ static __device__ float normal_or_zero(float x)
 /* What the gradient is multiplied by: every block finds it for itself. */
 static __device__ float clip_scale(const adam_factors &f)
 {
+    static_assert(EACH_THREADS == SUM_THREADS, "a block adds up");
     __shared__ float scale;
+    double sum = 0;
 
+    for (size_t i = threadIdx.x; f.squares && i < f.count; i += SUM_THREADS)
+        sum += f.squares[i];
+    sum = block_sum(sum);
     if (threadIdx.x == 0) {
-        double sum = 0;
-
-        for (size_t i = 0; f.squares && i < f.count; i++)
-            sum += f.squares[i];
         const double norm = sqrt(sum);
         scale = f.squares && norm > f.clip ? static_cast<float>(f.clip / norm) : 1; /* NaN: as it is */
     }
@@ -148,8 +149,8 @@ static __global__ void __launch_bounds__(EACH_THREADS)
     if (f.squares && f.count == 1)
         f.squares += part.tensor;
     const float scale = clip_scale(f);
-    for (size_t i = part.at + threadIdx.x; i < part.at + part.n; i += EACH_THREADS)
-        adam_update(f, gradient[i] * scale, m + i, v + i, p + i);
+    for (size_t i = threadIdx.x; i < part.n; i += EACH_THREADS)
+        adam_update(f, gradient[part.at + i] * scale, m + part.moments + i, v + part.moments + i, p + part.at + i);
 }
 
 static adam_factors factors_of(const struct adam_run *run)
