@@ -149,8 +149,12 @@ static __global__ void __launch_bounds__(EACH_THREADS)
     if (f.squares && f.count == 1)
         f.squares += part.tensor;
     const float scale = clip_scale(f);
-    for (size_t i = threadIdx.x; i < part.n; i += EACH_THREADS)
-        adam_update(f, gradient[part.at + i] * scale, m + part.moments + i, v + part.moments + i, p + part.at + i);
+    gradient += part.at;
+    p += part.at;
+    m += part.moments;
+    v += part.moments;
+    for (unsigned i = threadIdx.x; i < part.n; i += EACH_THREADS)
+        adam_update(f, gradient[i] * scale, m + i, v + i, p + i);
 }
 
 static adam_factors factors_of(const struct adam_run *run)
