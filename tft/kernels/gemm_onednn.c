@@ -14,13 +14,32 @@
 
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 
+enum { ROW_MOST = 2048 };
+
 #define TEXT(x) #x
 #define DNNL_NAME(major, minor, patch) "onednn " TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+/* A product of one row is another kernel's than one of several, and adds in another order. A window's forecast must not
+ * depend on how many are computed with it, so that the row is multiplied twice. */
+static void multiply_row(struct matrix a, struct matrix b, size_t N, size_t K, int add, real *c)
+{
+    real rows[2 * ROW_MOST], products[2 * ROW_MOST];
+
+    for (size_t k = 0; k < K; k++)
+        rows[k] = rows[K + k] = a.data[a.transposed ? k * a.ld : k];
+    tft_gemm((struct matrix){ rows, K, 0 }, b, 2, N, K, 0, products, N);
+    for (size_t n = 0; n < N; n++)
+        c[n] = add ? c[n] + products[n] : products[n];
+}
 
 void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, int add, real *c, size_t ldc)
 {
     if (M == 0 || N == 0)
         return;
+    if (M == 1 && N <= ROW_MOST && K <= ROW_MOST) {
+        multiply_row(a, b, N, K, add, c);
+        return;
+    }
     /* It fails only without memory for its packed copy; the plain product needs none. */
     if (K == 0 || dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', (dnnl_dim_t)M, (dnnl_dim_t)N,
                              (dnnl_dim_t)K, 1.0f, a.data, (dnnl_dim_t)a.ld, b.data, (dnnl_dim_t)b.ld, add ? 1.0f : 0.0f,
