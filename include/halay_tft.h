@@ -120,7 +120,7 @@ struct halay_tft_column {
     size_t text_count;
 };
 
-/* Rows in any order: columns in memory, or files. Zero-initialise, set struct_size to sizeof, then the rest. */
+/* Rows in any order: columns in memory, files, or a text. Zero-initialise, set struct_size to sizeof, then the rest. */
 struct halay_tft_table {
     size_t struct_size;
     const struct halay_tft_column *columns;
@@ -129,6 +129,10 @@ struct halay_tft_table {
     int times_are_utc;        /* HALAY_TFT_TIMES are of UTC, not of the clock of the schema's zone */
     const char *const *files; /* in place of columns: CSV files, plain or compressed by gzip, or folders of them */
     size_t file_count;
+    const char *name; /* of columns or a text: what errors call it, and the file's name that ids may come from; NULL:
+                         "table", "text" */
+    const char *text; /* in place of columns and files: what a CSV file would hold, text_bytes of it */
+    size_t text_bytes;
 };
 
 /* ---- data ------------------------------------------------------------------------------------------------------- */
@@ -288,8 +292,9 @@ HALAY_API enum halay_status halay_tft_model_save(const struct halay_tft_model *m
 
 /*
  * What a model is: a JSON object with "config" (all keys), "schema", "encoder" and "horizon" (steps), "quantiles" and
- * "targets" (lists), "parameters" (their number), "step" (of the weights), "calibrated" (whether it has a calibration).
- * Later versions may add keys. HALAY_ERR_NO_MEMORY.
+ * "targets" (lists), "parameters" (their number), "step" (of the weights), "calibrated" (whether it has a calibration),
+ * "needs_future" (whether forecasts behind the last rows need known inputs of a future). Later versions may add keys.
+ * HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_model *model, char **json);
 
@@ -385,6 +390,45 @@ struct halay_tft_forecast_options {
  */
 HALAY_API enum halay_status halay_tft_forecast(struct halay_tft_model *model,
                                                const struct halay_tft_forecast_options *options);
+
+/* One of several tables that are forecast together, and what comes of it. Zero-initialise, then set the table. */
+struct halay_tft_query {
+    const struct halay_tft_table *table;
+    /* As in halay_tft_forecast_options. The table itself: its rows behind the last measured target are the future. */
+    const struct halay_tft_table *future;
+    /* The call sets these; halay_tft_queries_clear gives them back. */
+    enum halay_status status;
+    char *error;        /* its text; NULL: HALAY_OK */
+    char *forecasts;    /* what the file of forecasts would hold; NULL on an error */
+    char *explanations; /* and the file of explanations; NULL: not asked for */
+    size_t windows;     /* one for each entity */
+};
+
+/* Several of them. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_queries {
+    size_t struct_size;
+    struct halay_tft_query *queries;
+    size_t count, query_bytes; /* query_bytes: sizeof(struct halay_tft_query) */
+    /* Of all of them, as in halay_tft_forecast_options. */
+    const char *calibrate, *format;
+    int explains;
+    const double *quantiles; /* those of the model's that are given; NULL: all */
+    size_t quantile_count;
+};
+
+/*
+ * Forecast what comes behind the last row of each entity, for all queries in one go: faster than one call for each. A
+ * query that is wrong fails alone (its status and error), also if an entity of it cannot be forecast, which
+ * halay_tft_forecast leaves out. The work of this rank alone. Without a query it says whether there could be forecasts
+ * with this calibration. Returns HALAY_OK if each query has got its status; HALAY_ERR_ARGUMENT: a quantile is not the
+ * model's, or there is no calibration; HALAY_ERR_FORMAT: it is another model's; HALAY_ERR_CANCELED: halay_tft_stop;
+ * HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_forecast_queries(struct halay_tft_model *model,
+                                                       const struct halay_tft_queries *queries);
+
+/* Give back what the call set, however it ended. */
+HALAY_API void halay_tft_queries_clear(const struct halay_tft_queries *queries);
 
 /* Which windows of data are scored or explained. Zero-initialise, set struct_size to sizeof, then the rest. */
 struct halay_tft_windows {

@@ -303,7 +303,8 @@ static int bridges_in_order(const struct tft_data *d)
 static enum halay_status take_future(const struct tft_schema *schema, const char *path, size_t rows,
                                      struct tft_table *table)
 {
-    return tft_future_take(&test_log, schema, &(struct tft_table_source){ &path, 1, NULL }, rows, table);
+    return tft_future_take(&test_log, schema, &(struct tft_table_source){ .paths = &path, .path_count = 1 }, rows,
+                           table);
 }
 
 /* known: the encoding's document, or NULL to fit one. future: NULL, or what is known behind the rows' end. */

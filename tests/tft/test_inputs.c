@@ -22,7 +22,7 @@ static enum halay_status prepare_files(const char *schema_text, const char *cons
     struct tft_table table = { 0 };
     struct tft_encoding encoding = { 0 };
     const char *path = future ? write_text("future.csv", future) : NULL;
-    const struct tft_table_source later = { &path, 1, NULL };
+    const struct tft_table_source later = { .paths = &path, .path_count = 1 };
     enum halay_status status = tft_schema_load(&test_log, write_text("s.yaml", schema_text), &schema);
 
     if (!status)

@@ -220,6 +220,55 @@ static void test_pages(struct halay_tft *tft, struct halay_tft_data *data, const
     CHECK(!halay_tft_report(tft, folder, data, &windows) && !access(page, R_OK), "%s", halay_tft_error_text());
 }
 
+/* Several tables in one go: each has the text that it has alone; one that is wrong fails alone, and says why. */
+static void test_queries(struct halay_tft_model *model, const char *csv)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = fopen(csv, "r");
+    const double median = 0.5, other = 0.3;
+
+    REQUIRE(file && getdelim(&text, &bytes, 0, file) > 0 && !fclose(file));
+    const struct halay_tft_table memory = memory_table(),
+                                 of_text = { .struct_size = sizeof of_text, .text = text, .text_bytes = strlen(text) },
+                                 odd = { .struct_size = sizeof odd, .text = "a,b\n", .text_bytes = 4, .name = "odd" };
+    struct halay_tft_query queries[4] = {
+        { .table = &memory }, { .table = &odd }, { .table = &of_text }, { .table = &memory }
+    };
+    struct halay_tft_queries all = {
+        .struct_size = sizeof all, .queries = queries, .count = 4, .query_bytes = sizeof *queries, .explains = 1
+    };
+
+    CHECK(!halay_tft_forecast_queries(model, &all), "%s", halay_tft_error_text());
+    CHECK(queries[1].status == HALAY_ERR_FORMAT && !queries[1].forecasts &&
+              strstr(queries[1].error, "'odd' has no column"),
+          "%s", queries[1].error);
+    REQUIRE(queries[0].forecasts && queries[2].forecasts && queries[3].explanations);
+    CHECK(!queries[0].status && queries[0].windows == ENTITIES && !queries[0].error);
+    CHECK(!strcmp(queries[0].forecasts, queries[2].forecasts) && !strcmp(queries[0].forecasts, queries[3].forecasts));
+    CHECK(!strncmp(queries[0].forecasts, "entity,origin,time,horizon,target,p10,p50,p90\neast,", 51), "%s",
+          queries[0].forecasts);
+    CHECK(!strncmp(queries[3].explanations, "entity,origin,", 14));
+    halay_tft_queries_clear(&all);
+    CHECK(!queries[1].status && !queries[0].forecasts && !queries[1].error);
+    all.count = 1;
+    all.quantiles = &median;
+    all.quantile_count = 1;
+    all.format = "jsonl";
+    CHECK(!halay_tft_forecast_queries(model, &all) && strstr(queries[0].forecasts, "\"p50\":") &&
+              !strstr(queries[0].forecasts, "p10"),
+          "%s", halay_tft_error_text());
+    halay_tft_queries_clear(&all);
+    all.quantiles = &other;
+    expect(halay_tft_forecast_queries(model, &all), HALAY_ERR_ARGUMENT, "does not forecast the quantile 0.3");
+    all.quantiles = NULL;
+    all.count = 0;
+    CHECK(!halay_tft_forecast_queries(model, &all), "%s", halay_tft_error_text());
+    all.calibrate = "conformal";
+    expect(halay_tft_forecast_queries(model, &all), HALAY_ERR_ARGUMENT, "no calibration");
+    free(text);
+}
+
 static void test_models(struct halay_tft *tft, const char *csv, const char *folder)
 {
     const struct halay_tft_table memory = memory_table(),
@@ -263,6 +312,7 @@ static void test_models(struct halay_tft *tft, const char *csv, const char *fold
     test_pages(tft, data, folder, text);
     halay_tft_free(text);
     test_export(opened, folder);
+    test_queries(model, csv);
     halay_tft_model_close(opened);
     halay_tft_model_close(of_file_model);
     halay_tft_model_close(model);

@@ -280,7 +280,7 @@ enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct
         status = tft_session_word(t, "split", given.split, tft_split_names, AT_END, &w.split);
     if (!status)
         status = tft_session_word(t, "calibrate", given.calibrate, tft_calibrate_words, -1, &w.calibrate);
-    const struct tft_model_rows rows = { given.table, w.split == AT_END, given.future };
+    const struct tft_model_rows rows = { .table = given.table, .is_at_end = w.split == AT_END, .future = given.future };
     if (!status)
         status = given.table ? tft_model_read_rows(model, &rows, w.calibrate)
                              : tft_model_lend_data(model, given.data, w.calibrate);

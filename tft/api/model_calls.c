@@ -4,6 +4,7 @@
  */
 #include "tft/api/model_calls.h"
 #include "base/struct_size.h"
+#include "tft/data/join.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/interop/export.h"
@@ -93,12 +94,12 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
         return tft_session_refuse_null("halay_tft_model_describe", "an argument");
     const struct tft_run *run = &m->inference.run;
     tft_session_enter(m->tft);
-    json_t *all =
-        json_pack("{sO sO sI sI so so sI sI sb}", "config", json_object_get(run->document, "config"), "schema",
-                  run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
-                  (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles), "targets",
-                  list_targets(&run->schema), "parameters", (json_int_t)tft_model_param_count(run->model), "step",
-                  (json_int_t)run->step, "calibrated", m->calibration != NULL);
+    json_t *all = json_pack("{sO sO sI sI so so sI sI sb sb}", "config", json_object_get(run->document, "config"),
+                            "schema", run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
+                            (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles),
+                            "targets", list_targets(&run->schema), "parameters",
+                            (json_int_t)tft_model_param_count(run->model), "step", (json_int_t)run->step, "calibrated",
+                            m->calibration != NULL, "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 
@@ -229,7 +230,7 @@ void tft_model_return_data(struct halay_tft_model *m)
 {
     tft_calibrator_fini(&m->inference.calibrator);
     if (m->owns_data)
-        tft_data_fini(&m->inference.data);
+        tft_data_end(&m->inference.data);
     m->owns_data = 0;
     memset(&m->inference.data, 0, sizeof m->inference.data);
 }

@@ -27,11 +27,17 @@ enum halay_status tft_model_take_calibration(struct halay_tft_model *model, json
 struct tft_model_rows {
     const struct halay_tft_table *table;
     int is_at_end;
-    const struct halay_tft_table *future;
+    const struct halay_tft_table *future; /* may be the table itself: its rows behind the last measured target */
+    int is_whole;                         /* an entity that would be left out is an error */
 };
+/* Read them. The data borrow from the model, and are ended by tft_data_end. */
+enum halay_status tft_model_read_data(struct halay_tft_model *model, const struct tft_model_rows *rows,
+                                      struct tft_data *data);
 enum halay_status tft_model_read_rows(struct halay_tft_model *model, const struct tft_model_rows *rows, int calibrate);
 /* The calibration of such forecasts, of the model's data. */
 enum halay_status tft_model_calibrate(struct halay_tft_model *model, int calibrate);
+/* Does a forecast behind the last rows need known inputs of a future? */
+int tft_model_needs_future(const struct halay_tft_model *model);
 
 /* Which windows of data, as words and numbers. */
 struct tft_chosen_windows {

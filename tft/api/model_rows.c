@@ -5,22 +5,36 @@
  */
 #include "tft/api/model_calls.h"
 #include "tft/data/future.h"
+#include "tft/data/join.h"
 #include <stdlib.h>
+#include <string.h>
 
-/* Beyond the end only the calendar's inputs are known. */
-static enum halay_status check_known(struct halay_log *log, const struct tft_schema *schema)
+/* Beyond the end only the calendar's inputs are known: the first other one, NULL if there is none. */
+static const struct tft_input *find_open(const struct tft_schema *schema)
 {
     for (size_t i = 0; i < schema->input_count; i++)
         if (tft_roles[schema->inputs[i].role].is_known_ahead && schema->inputs[i].source == TFT_FROM_COLUMN &&
-            !(schema->inputs[i].derivation == TFT_LAG && schema->inputs[i].lag >= schema->horizon)) {
-            halay_error(
-                log,
+            !(schema->inputs[i].derivation == TFT_LAG && schema->inputs[i].lag >= schema->horizon))
+            return &schema->inputs[i];
+    return NULL;
+}
+
+int tft_model_needs_future(const struct halay_tft_model *m)
+{
+    return find_open(&m->inference.run.schema) != NULL;
+}
+
+static enum halay_status check_known(struct halay_log *log, const struct tft_schema *schema)
+{
+    const struct tft_input *open = find_open(schema);
+
+    if (!open)
+        return HALAY_OK;
+    halay_error(log,
                 "known input '%s' comes from a column, which ends with the rows; give its future (--future), or "
                 "forecast inside them (--split)",
-                schema->inputs[i].name);
-            return HALAY_ERR_ARGUMENT;
-        }
-    return HALAY_OK;
+                open->name);
+    return HALAY_ERR_ARGUMENT;
 }
 
 static enum halay_status take_future(struct halay_tft *t, const struct halay_tft_table *future,
@@ -30,54 +44,79 @@ static enum halay_status take_future(struct halay_tft *t, const struct halay_tft
     struct tft_table_source source;
     enum halay_status status = tft_session_source(t, future, &frame, &source);
 
-    frame.name = "the future's table";
+    if (!status && source.frame && !strcmp(frame.name, "table"))
+        frame.name = "the future's table";
     if (!status)
         status = tft_future_take(&t->log, schema, &source, schema->horizon, table);
     free((void *)frame.columns);
     return status;
 }
 
-/* Read by a copy of the model's schema and encoding, into the inference's data. */
-static enum halay_status read_source(struct halay_tft_model *m, const struct tft_model_rows *rows,
-                                     const struct tft_table_source *source)
+/* Entities that were left out on the way, where all must be forecast. The first reason is said. */
+static enum halay_status check_all_there(struct halay_log *log, const struct tft_data *d, size_t series)
 {
-    struct tft_inference *s = &m->inference;
-    struct tft_schema schema = { 0 };
-    struct tft_encoding encoding = { 0 };
-    struct tft_table table = { 0 };
-    enum halay_status status = tft_schema_init(s->log, "schema", s->run.schema.document, &schema);
+    const struct tft_table_summary *s = &d->summary;
+
+    if (s->entities_empty)
+        halay_error(log, "of %zu entities there is no measured target", s->entities_empty);
+    else if (s->entities_short)
+        halay_error(log, "of %zu entities there is no row with a value of every input%s", s->entities_short,
+                    d->schema.longest_lag ? " and its lags" : "");
+    else if (d->entity_count < series)
+        halay_error(log, "of %zu entities the future has no row", series - d->entity_count);
+    else
+        return HALAY_OK;
+    return HALAY_ERR_FORMAT;
+}
+
+/* The table, up to the last row that is forecast. */
+static enum halay_status read_table(struct halay_tft_model *m, const struct tft_model_rows *rows,
+                                    const struct tft_schema *schema, const struct tft_table_source *source,
+                                    struct tft_table *table)
+{
+    struct halay_log *log = m->inference.log;
+    enum halay_status status = rows->is_at_end && !rows->future ? check_known(log, schema) : HALAY_OK;
 
     if (!status)
-        status = tft_encoding_init(s->log, "encoding", &schema, s->run.encoding.document, &encoding);
-    if (!status && rows->is_at_end) {
-        schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */
-        status = rows->future ? HALAY_OK : check_known(s->log, &schema);
-    }
-    if (!status)
-        status = tft_table_read_from(s->log, &schema, source, NULL, &table);
+        status = tft_table_read_from(log, schema, source, NULL, table);
     if (!status && rows->is_at_end)
-        status = tft_table_extend(s->log, schema.horizon, &table);
+        status = tft_table_extend(log, schema->horizon, table);
     if (!status && rows->future)
-        status = take_future(m->tft, rows->future, &schema, &table);
+        status = take_future(m->tft, rows->future, schema, table);
+    return status;
+}
+
+enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tft_model_rows *rows,
+                                      struct tft_data *data)
+{
+    struct tft_inference *s = &m->inference;
+    struct tft_schema schema = s->run.schema; /* these two borrow what the run's hold, and so do the data */
+    struct tft_encoding encoding = s->run.encoding;
+    struct tft_frame frame = { 0 };
+    struct tft_table_source source;
+    struct tft_table table = { 0 };
+    enum halay_status status = tft_session_source(m->tft, rows->table, &frame, &source);
+
+    if (rows->is_at_end)
+        schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */
+    if (rows->future && rows->future == rows->table)
+        schema.trim = 1; /* what lies behind the last measured target is the future */
     if (!status)
-        status = tft_data_init(s->log, &schema, &encoding, &table, &s->data);
+        status = read_table(m, rows, &schema, &source, &table);
+    const size_t series = table.series_count + table.summary.entities_empty;
+    if (!status)
+        status = tft_data_init(s->log, &schema, &encoding, &table, data);
+    if (!status && rows->is_whole && (status = check_all_there(s->log, data, series)))
+        tft_data_end(data);
     tft_table_fini(&table);
-    tft_encoding_fini(&encoding);
-    tft_schema_fini(&schema);
+    free((void *)frame.columns);
     return status;
 }
 
 enum halay_status tft_model_read_rows(struct halay_tft_model *m, const struct tft_model_rows *rows, int calibrate)
 {
-    struct tft_frame frame = { 0 };
-    struct tft_table_source source;
-    enum halay_status status = tft_session_source(m->tft, rows->table, &frame, &source);
+    enum halay_status status = tft_model_read_data(m, rows, &m->inference.data);
 
-    m->owns_data = 1;
-    if (!status)
-        status = read_source(m, rows, &source);
-    if (!status)
-        status = tft_model_calibrate(m, calibrate);
-    free((void *)frame.columns);
-    return status;
+    m->owns_data = !status;
+    return status ? status : tft_model_calibrate(m, calibrate);
 }

@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/error_text.h"
 #include "base/struct_size.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,8 @@ static enum halay_status copy_columns(struct halay_tft *t, const struct halay_tf
     for (size_t i = 0; i < table->column_count; i++)
         memcpy(&columns[i], from + i * table->column_bytes,
                table->column_bytes < sizeof *columns ? table->column_bytes : sizeof *columns);
-    *frame = (struct tft_frame){ "table", columns, table->column_count, table->rows, table->times_are_utc };
+    *frame = (struct tft_frame){ table->name ? table->name : "table", columns, table->column_count, table->rows,
+                                 table->times_are_utc };
     return HALAY_OK;
 }
 
@@ -231,17 +233,20 @@ enum halay_status tft_session_source(struct halay_tft *t, const struct halay_tft
                                      struct tft_table_source *source)
 {
     struct halay_tft_table table;
-    enum halay_status status = halay_struct_read(&t->log, "halay_tft_table", given, sizeof table, sizeof table, &table);
+    enum halay_status status = halay_struct_read(&t->log, "halay_tft_table", given,
+                                                 offsetof(struct halay_tft_table, name), sizeof table, &table);
 
     if (status)
         return status;
-    if (!table.columns == !table.files || (table.files && !table.file_count) ||
+    if (!!table.columns + !!table.files + !!table.text != 1 || (table.files && !table.file_count) ||
         (table.columns && (!table.column_count || table.column_bytes < sizeof(struct halay_tft_column)))) {
-        halay_error(&t->log, "a table has either columns, with column_count and column_bytes, or files");
+        halay_error(&t->log, "a table has either columns, with column_count and column_bytes, or files, or a text");
         return HALAY_ERR_ARGUMENT;
     }
-    *source = (struct tft_table_source){ table.files, table.file_count, NULL };
-    if (table.files)
+    *source = (struct tft_table_source){ .paths = table.files, .path_count = table.file_count };
+    if (table.text)
+        source->text = (struct tft_text){ table.name ? table.name : "text", table.text, table.text_bytes };
+    if (!table.columns)
         return HALAY_OK;
     source->frame = frame;
     return copy_columns(t, &table, frame);

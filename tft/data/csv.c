@@ -223,7 +223,8 @@ static enum halay_status read_column_names(struct tft_csv *csv)
     return HALAY_OK;
 }
 
-enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **out)
+static enum halay_status open_source(struct halay_log *log, const char *path, const char *text, size_t bytes,
+                                     char separator, struct tft_csv **out)
 {
     struct tft_csv *csv = calloc(1, sizeof *csv);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -235,7 +236,7 @@ enum halay_status tft_csv_open(struct halay_log *log, const char *path, char sep
     csv->fields = malloc(COLUMNS_MAX * sizeof *csv->fields);
     if (!csv->data || !csv->fields)
         goto err_say;
-    status = tft_inflate_open(log, path, &csv->file);
+    status = text ? tft_inflate_open_text(log, path, text, bytes, &csv->file) : tft_inflate_open(log, path, &csv->file);
     if (status)
         goto err_close;
     status = read_column_names(csv);
@@ -251,6 +252,17 @@ err_say:
 err_close:
     tft_csv_close(csv);
     return status;
+}
+
+enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **csv)
+{
+    return open_source(log, path, NULL, 0, separator, csv);
+}
+
+enum halay_status tft_csv_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
+                                    char separator, struct tft_csv **csv)
+{
+    return open_source(log, name, text, bytes, separator, csv);
 }
 
 void tft_csv_close(struct tft_csv *csv)

@@ -18,6 +18,9 @@ struct tft_csv;
 /* Opens the file and reads its header. path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (empty file, no
  * header, a column's name twice), HALAY_ERR_NO_MEMORY. */
 enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **csv);
+/* The same of a text in memory, borrowed like its name until close; it is not compressed. */
+enum halay_status tft_csv_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
+                                    char separator, struct tft_csv **csv);
 void tft_csv_close(struct tft_csv *csv);
 
 size_t tft_csv_columns(const struct tft_csv *csv);

@@ -135,9 +135,7 @@ enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema
                                   const struct tft_table_source *source, size_t rows, struct tft_table *table)
 {
     struct tft_schema open = *schema; /* borrows what the caller's holds */
-    struct future f = {
-        .log = log, .schema = &open, .name = source->frame ? source->frame->name : source->paths[0], .rows = rows
-    };
+    struct future f = { .log = log, .schema = &open, .name = tft_table_source_name(source), .rows = rows };
     size_t kept = 0;
 
     open.trim = open.has_span = 0;

@@ -13,6 +13,7 @@
 #include "tft/kernels/thread.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,19 +228,45 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     return HALAY_OK;
 }
 
-enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate)
+static struct tft_inflate *create(struct halay_log *log, const char *path)
 {
     struct tft_inflate *f = calloc(1, sizeof *f);
 
     if (!f) {
         halay_error(log, "no memory to read '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
+        return NULL;
     }
     f->log = log;
     f->path = path;
     pthread_mutex_init(&f->lock, NULL); /* with default attributes these cannot fail */
     pthread_cond_init(&f->changed, NULL);
     f->input = malloc(TFT_INFLATE_BLOCK);
+    return f;
+}
+
+enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
+                                        struct tft_inflate **inflate)
+{
+    struct tft_inflate *f = create(log, name);
+
+    if (!f)
+        return HALAY_ERR_NO_MEMORY;
+    f->file = f->input ? fmemopen((char *)(uintptr_t)text, bytes, "rb") : NULL;
+    if (f->file) {
+        *inflate = f;
+        return HALAY_OK;
+    }
+    halay_error(log, "no memory to read '%s'", name);
+    tft_inflate_close(f);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate)
+{
+    struct tft_inflate *f = create(log, path);
+
+    if (!f)
+        return HALAY_ERR_NO_MEMORY;
     f->file = f->input ? fopen(path, "rbe") : NULL;
     enum halay_status status = HALAY_ERR_SYSTEM;
     if (f->file) {

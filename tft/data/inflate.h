@@ -3,7 +3,8 @@
  * Inflate: the bytes of a file, plain or gzip-compressed, read ahead of their reader.
  *
  * A file of more than one block is read and inflated on a thread of its own, at most eight blocks (1 MiB) ahead; a
- * smaller one by the reader. Bytes and errors are the same either way.
+ * smaller one by the reader. Bytes and errors are the same either way. A text in memory is read alike, but never
+ * inflated: whoever sent it could make any amount of it.
  */
 #ifndef HALAY_TFT_INFLATE_H
 #define HALAY_TFT_INFLATE_H
@@ -18,6 +19,9 @@ struct tft_inflate;
 /* path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (the name ends in .gz, and it is not compressed),
  * HALAY_ERR_NO_MEMORY; all are logged. */
 enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate);
+/* A text in memory, borrowed like its name. */
+enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
+                                        struct tft_inflate **inflate);
 /* Ends the thread, wherever it is; NULL is allowed. */
 void tft_inflate_close(struct tft_inflate *inflate);
 

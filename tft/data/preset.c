@@ -63,13 +63,14 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, 
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status scan_file(struct tft_preset_scan *s, const char *path)
+static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
 {
     size_t id, ds, y;
     struct tft_csv *csv;
     char **fields, where[600];
     int end = 0;
-    enum halay_status status = tft_csv_open(s->log, path, ',', &csv);
+    enum halay_status status = text->bytes ? tft_csv_open_text(s->log, path, text->bytes, text->count, ',', &csv)
+                                           : tft_csv_open(s->log, path, ',', &csv);
 
     if (status)
         return status;
@@ -287,10 +288,12 @@ static enum halay_status complete(struct tft_preset_scan *s, const struct tft_ta
     struct tft_paths files = { 0 };
     enum halay_status status = take_zone(s, preset->zone);
 
-    if (!status && !tables->frame)
+    if (!status && tables->paths)
         status = tft_paths_expand(s->log, tables->paths, tables->path_count, NULL, &files);
     for (size_t i = 0; i < files.count && !status; i++)
-        status = scan_file(s, files.list[i]);
+        status = scan_file(s, files.list[i], &tables->text);
+    if (!status && tables->text.bytes)
+        status = scan_file(s, tables->text.name, &tables->text);
     if (!status && tables->frame)
         status = scan_frame(s, tables->frame);
     if (!status)

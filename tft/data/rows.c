@@ -608,6 +608,13 @@ static enum halay_status open_frame(struct tft_collector *c, struct source *sour
     return !status && !source->rooms ? no_memory(c) : status;
 }
 
+static enum halay_status open_csv(struct tft_collector *c, struct source *source)
+{
+    return c->text.bytes ? tft_csv_open_text(c->log, source->path, c->text.bytes, c->text.count, c->schema->separator,
+                                             &source->csv)
+                         : tft_csv_open(c->log, source->path, c->schema->separator, &source->csv);
+}
+
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
 {
     struct source source = {
@@ -615,8 +622,7 @@ enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
     };
     char **fields;
     int end = 0;
-    enum halay_status status =
-        c->frame ? open_frame(c, &source) : tft_csv_open(c->log, source.path, c->schema->separator, &source.csv);
+    enum halay_status status = c->frame ? open_frame(c, &source) : open_csv(c, &source);
 
     if (!status)
         status = find_columns(c, &source);

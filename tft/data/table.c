@@ -80,21 +80,28 @@ static enum halay_status complete_entities(struct tft_collector *c)
     return status;
 }
 
+const char *tft_table_source_name(const struct tft_table_source *source)
+{
+    return source->frame ? source->frame->name : source->text.bytes ? source->text.name : source->paths[0];
+}
+
 static enum halay_status read_rows(struct halay_log *log, const struct tft_schema *schema,
                                    const struct tft_table_source *source, int future, struct tft_spill *spill,
                                    struct tft_table *table)
 {
+    const int is_one = source->frame || source->text.bytes;
     struct tft_paths expanded = { 0 };
-    const struct tft_paths frame = { &(char *){ source->frame ? (char *)source->frame->name : NULL }, 1 };
+    const struct tft_paths one = { &(char *){ (char *)(uintptr_t)tft_table_source_name(source) }, 1 };
     struct tft_table t = { .spill = spill };
     struct tft_collector c = { .log = log,
                                .schema = schema,
-                               .paths = source->frame ? &frame : &expanded,
+                               .paths = is_one ? &one : &expanded,
                                .frame = source->frame,
+                               .text = source->text,
                                .table = &t,
                                .future = future };
     enum halay_status status =
-        source->frame ? HALAY_OK : tft_paths_expand(log, source->paths, source->path_count, schema->files, &expanded);
+        is_one ? HALAY_OK : tft_paths_expand(log, source->paths, source->path_count, schema->files, &expanded);
 
     choose_columns(schema, &t);
     t.dictionaries = calloc(t.column_count, sizeof *t.dictionaries);
@@ -131,7 +138,8 @@ enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_sc
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table)
 {
-    return read_rows(log, schema, &(struct tft_table_source){ paths, path_count, NULL }, 0, NULL, table);
+    return read_rows(log, schema, &(struct tft_table_source){ .paths = paths, .path_count = path_count }, 0, NULL,
+                     table);
 }
 
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,

@@ -71,12 +71,23 @@ struct tft_table {
     struct tft_table_summary summary;
 };
 
-/* Where rows come from: files, or a frame. */
+/* CSV in memory. Borrowed while it is read. */
+struct tft_text {
+    const char *name;  /* as of a file: for messages, and for ids that are files' names */
+    const char *bytes; /* NULL: there is none */
+    size_t count;
+};
+
+/* Where rows come from: files, a text, or a frame. */
 struct tft_table_source {
     const char *const *paths; /* or folders: the files in them that match the schema's `files` */
     size_t path_count;
     const struct tft_frame *frame; /* NULL: the files */
+    struct tft_text text;
 };
+
+/* What messages call it: the frame's name, or the first file's. */
+const char *tft_table_source_name(const struct tft_table_source *source);
 
 /*
  * Read rows by a schema, errors name file, row and column; on error nothing is held. spill (may be NULL): for a table

@@ -37,8 +37,9 @@ struct tft_rows {
 struct tft_collector {
     struct halay_log *log;
     const struct tft_schema *schema;
-    const struct tft_paths *paths; /* of a frame its name alone */
+    const struct tft_paths *paths; /* of a frame or a text its name alone */
     const struct tft_frame *frame; /* NULL: files */
+    struct tft_text text;
     struct tft_table *table;
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */

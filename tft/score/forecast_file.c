@@ -30,14 +30,25 @@ void tft_write_field(FILE *file, const char *text)
     fputc('"', file);
 }
 
+static size_t written_count(const struct tft_forecast_file *f)
+{
+    return f->chosen ? f->chosen_count : f->quantiles->count;
+}
+
+/* The number of the i-th quantile that is written. */
+static size_t written(const struct tft_forecast_file *f, size_t i)
+{
+    return f->chosen ? f->chosen[i] : i;
+}
+
 void tft_forecast_file_header(const struct tft_forecast_file *f)
 {
     if (!f->file || f->json)
         return;
     fputs("entity,origin,time,horizon,target", f->file);
-    for (size_t i = 0; i < f->quantiles->count; i++) {
+    for (size_t i = 0; i < written_count(f); i++) {
         char name[32];
-        tft_quantile_name(f->quantiles->values[i], name, sizeof name);
+        tft_quantile_name(f->quantiles->values[written(f, i)], name, sizeof name);
         fprintf(f->file, ",%s", name);
     }
     fputs(f->backtest ? ",actual,fit\n" : "\n", f->file);
@@ -48,10 +59,10 @@ static void write_json(const struct tft_forecast_file *f, const struct row *r)
     json_t *row = json_pack("{ss ss ss sI ss}", "entity", r->entity, "origin", r->origin, "time", r->time, "horizon",
                             (json_int_t)r->horizon, "target", r->target);
 
-    for (size_t i = 0; row && i < f->quantiles->count; i++) {
+    for (size_t i = 0; row && i < written_count(f); i++) {
         char name[32];
-        tft_quantile_name(f->quantiles->values[i], name, sizeof name);
-        json_object_set_new(row, name, json_real(r->p[i]));
+        tft_quantile_name(f->quantiles->values[written(f, i)], name, sizeof name);
+        json_object_set_new(row, name, json_real(r->p[written(f, i)]));
     }
     if (f->backtest) {
         json_object_set_new(row, "actual", r->actual ? json_real(*r->actual) : json_null());
@@ -67,8 +78,8 @@ static void write_csv(const struct tft_forecast_file *f, const struct row *r)
     tft_write_field(f->file, r->entity);
     fprintf(f->file, ",%s,%s,%zu,", r->origin, r->time, r->horizon);
     tft_write_field(f->file, r->target);
-    for (size_t i = 0; i < f->quantiles->count; i++)
-        fprintf(f->file, ",%.9g", r->p[i]);
+    for (size_t i = 0; i < written_count(f); i++)
+        fprintf(f->file, ",%.9g", r->p[written(f, i)]);
     if (f->backtest && r->actual)
         fprintf(f->file, ",%.9g,%zu", *r->actual, f->fit);
     else if (f->backtest)

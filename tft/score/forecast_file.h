@@ -14,9 +14,11 @@
 struct tft_forecast_file {
     FILE *file;                       /* borrowed; NULL: nothing is written */
     const struct tft_data *data;      /* borrowed */
-    const struct tft_list *quantiles; /* borrowed */
-    int json;                         /* JSON lines */
-    int backtest;                     /* two columns more: actual, empty where it was not measured, and fit */
+    const struct tft_list *quantiles; /* borrowed: the model's */
+    const size_t *chosen;             /* borrowed: the numbers of those that are written; NULL: all */
+    size_t chosen_count;
+    int json;     /* JSON lines */
+    int backtest; /* two columns more: actual, empty where it was not measured, and fit */
     size_t fit;
 };
 
