@@ -34,7 +34,8 @@ perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 perf/trainer            halay_types.h halay.h base/ tft/ perf/trainer/
 tft                     halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/
-tft/cli                 halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/cli/
+tft/serve               halay_types.h halay_tft.h base/ tft/serve/
+tft/cli                 halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/serve/ tft/cli/
 tft/halay_tft.c         halay_types.h base/ tft/cli/ contrib/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
 '
@@ -70,7 +71,7 @@ collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
 launcher              common cli where local remote job mpi .
-tft                   kernels layers model data run score track train interop explain report api cli .
+tft                   kernels layers model data run score track train interop explain report api serve cli .
 '
 
 # Print the breaches in the tree of the current folder.
@@ -101,7 +102,7 @@ check_includes() {
         function layer_of(file) {
             if (file in known)
                 return file
-            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer)|tft\/cli)\//))
+            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer)|tft\/(cli|serve))\//))
                 return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)
         }

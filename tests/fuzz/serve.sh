@@ -1,0 +1,7 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# libFuzzer over what halay-tft serve is asked: tests/fuzz/with_clang.
+set -eu
+: "${top_srcdir:?}"
+exec "$top_srcdir/tests/fuzz/with_clang" tests/fuzz/serve tests/fuzz/serve.c tft/serve/request.c -- -ljansson -lm

@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ask halay-tft serve, beside what predict wrote: serve.py PROGRAM FOLDER IS_EXACT (tests/tft/serve.sh calls it).
+
+IS_EXACT: products of this build have the same bits, however many rows they have."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+PROGRAM, FOLDER, IS_EXACT = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
+LONG = 60  # seconds after which whatever is waited for will not come
+failed = []
+
+
+def expect(is_so, what):
+    if not is_so:
+        failed.append(what)
+        print("failed:", what)
+
+
+def read(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+class Server:
+    """A server while it lives, and what it says."""
+
+    def __init__(self, run, *options):
+        self.process = subprocess.Popen([PROGRAM, "serve", os.path.join(FOLDER, run), "--listen", "0", *options],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if " at http://" not in line:
+            sys.exit(f"no server: {line}{self.process.stderr.read()}")
+        host, port = line.rsplit("//", 1)[1].strip().rsplit(":", 1)
+        self.place = host, int(port)
+
+    def connect(self):
+        return http.client.HTTPConnection(*self.place, timeout=LONG)
+
+    def ask(self, method, path, body=None, **headers):
+        connection = self.connect()
+        connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer, text
+
+    def post(self, body, kind="application/json", query="", **headers):
+        body = body if isinstance(body, (str, bytes)) else json.dumps(body)
+        answer, text = self.ask("POST", "/invocations" + query, body, Content_Type=kind, **headers)
+        return answer.status, text
+
+    def metric(self, name):
+        _, text = self.ask("GET", "/metrics")
+        return float(next(line for line in text.split("\n") if line.startswith(name + " ")).split()[1])
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        out, errors = self.process.communicate(timeout=LONG)
+        expect(self.process.returncode == 0, f"the server ended with {self.process.returncode}: {errors}")
+        return out, errors
+
+
+def columns(text, kinds):
+    head, *rows = [line.split(",") for line in text.strip().split("\n")]
+    return {name: [kinds[name](row[i]) if row[i] else None for row in rows] for i, name in enumerate(head)}
+
+
+KINDS = {"id": str, "t": int, "load": float, "heat": float}
+PAST, FUTURE, ALL = read("past.csv"), read("future.csv"), read("all.csv")
+JSON = {"instances": [{"columns": columns(PAST, KINDS), "future": columns(FUTURE, KINDS)}]}
+ROWS = {name: [json.loads(line) for line in read(name + ".jsonl").split("\n") if line] for name in ("run", "newer")}
+WHY = [json.loads(line) for line in read("run.why.jsonl").split("\n") if line]
+
+
+def window(entity, end):
+    """CSV with the last rows of an entity before a moment, and their future: each is another forecast."""
+    head, *rows = ALL.strip().split("\n")
+    rows = [row.split(",") for row in rows if row.startswith(entity)]
+    kept = rows[end - 30:end] + [row[:2] + ["", row[3]] for row in rows[end:end + 6]]
+    return "\n".join([head] + [",".join(row) for row in kept]) + "\n"
+
+
+def same_numbers(server):
+    for body, kind in ((ALL, "text/csv"), (ALL, "text/csv; charset=utf-8")):
+        expect(server.post(body, kind) == (200, read("run.csv")), f"{kind} is not predict's")
+    code, text = server.post(JSON)
+    expect(code == 200 and json.loads(text) == {"predictions": [{"forecasts": ROWS["run"]}]}, "JSON is not predict's")
+    code, text = server.post(ALL, "text/csv", Accept="application/json;q=1, */*")
+    expect(code == 200 and json.loads(text)["predictions"][0]["forecasts"] == ROWS["run"], "CSV to JSON")
+    code, text = server.post(JSON, Accept="text/csv")
+    expect((code, text) == (200, read("run.csv")), "JSON to CSV")
+    lines = "\n".join(json.dumps(JSON["instances"][0]) for _ in range(3)) + "\n\n"
+    code, text = server.post(lines, "application/jsonlines")
+    expect(code == 200 and [json.loads(line)["forecasts"] for line in text.split("\n") if line] == 3 * [ROWS["run"]],
+           "JSON lines")
+    code, text = server.post({"instances": 2 * JSON["instances"], "explain": True, "quantiles": [0.9, 0.1]})
+    first = json.loads(text)["predictions"][1] if code == 200 else {}
+    expect(first.get("explanations") == WHY, "explanations are not predict's")
+    expect([list(row)[5:] for row in first.get("forecasts", [])] == len(ROWS["run"]) * [["p90", "p10"]],
+           "other quantiles than those that were asked for")
+    code, text = server.post(ALL, "text/csv", "?quantiles=0.5")
+    expect(code == 200 and text.startswith("entity,origin,time,horizon,target,p50\n"), "quantiles of CSV")
+
+
+def is_like(text, other):
+    """The same forecasts, to the bit or to rounding."""
+    if IS_EXACT or text.count("\n") != other.count("\n"):
+        return text == other
+    for line, like in zip(text.split("\n")[1:-1], other.split("\n")[1:-1]):
+        line, like = line.split(","), like.split(",")
+        if line[:5] != like[:5] or any(abs(float(x) - float(y)) > 1e-5 * abs(float(y))
+                                       for x, y in zip(line[5:], like[5:])):
+            return False
+    return True
+
+
+def together(server):
+    """What comes at the same time as others is the same as alone."""
+    bodies = [window(entity, end) for entity in "abc" for end in range(100, 116)]
+    alone = [server.post(body, "text/csv") for body in bodies]
+    expect(all(code == 200 for code, _ in alone) and len(set(alone)) == len(bodies), "forecasts of windows")
+    found = [None] * len(bodies)
+
+    def work(k):
+        for i in range(k, len(bodies), 16):
+            found[i] = server.post(bodies[i] if i % 7 else "id,t,load,heat\na,x,1,2\n", "text/csv")
+
+    for _ in range(4):
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i, (code, text) in enumerate(found):
+            expect(code == 200 and is_like(text, alone[i][1]) if i % 7 else code == 400,
+                   f"request {i} among others: {code} {text[:200]}")
+    expect(server.metric("halay_tft_serve_batches_total") < 5 * len(bodies), "nothing was forecast together")
+
+
+def refusals(server):
+    good = JSON["instances"][0]
+    bad_column = json.loads(json.dumps(good))
+    bad_column["columns"]["load"][6] = "much"
+    text_column = json.loads(json.dumps(good))
+    text_column["columns"]["load"] = ["much"] + [None] * (len(good["columns"]["load"]) - 1)
+    short = {"columns": {**good["columns"], "load": [1, 2]}}
+    few = {"columns": {"id": ["a"] * 3, "t": [0, 1, 2], "load": [1, 2, 3], "heat": [1, 2, 3]},
+           "future": {"id": ["a"] * 6, "t": list(range(3, 9)), "heat": [1] * 6}}
+    stranger = json.loads(json.dumps(good).replace('"a"', '"z"'))
+    late = {**good, "future": {name: values[:5] for name, values in good["future"].items()}}
+    cases = [  # code, field, row, a part of the reason, body
+        (400, None, 1, "not JSON", '{"instances": [{"columns": {"t": [1, 2'),
+        (400, None, 1, "not JSON", '{"instances": [{"columns": {"t": [NaN]}}]}'),
+        (400, None, 1, "not JSON", b'{"instances": \xff}'),
+        (400, None, 1, "not JSON", '{"instances": [], "instances": []}'),
+        (400, None, None, "no key 'instance'", {"instance": []}),
+        (400, None, None, "not an object", [1]),
+        (400, "instances", None, "missing", {}),
+        (400, "instances", None, "missing", {"instances": []}),
+        (400, "instances[1]", None, "not an object", {"instances": [good, 3]}),
+        (400, "instances[0]", None, "no key 'column'", {"instances": [{"column": {}}]}),
+        (400, "instances[0].columns", None, "not an object of columns", {"instances": [{"columns": {}}]}),
+        (400, "instances[0].columns.t", None, "a list of values", {"instances": [{"columns": {"t": 3}}]}),
+        (400, "instances[0].columns.load", None, "it has 2 values", {"instances": [short]}),
+        (400, "instances[0].columns.load", 7, "texts and numbers", {"instances": [bad_column]}),
+        (400, "instances[1].columns.load", 1, "'much' is not a number", {"instances": [good, text_column]}),
+        (400, "instances[0].columns.t", 1, "a number, a text or null", {"instances": [{"columns": {"t": [[]]}}]}),
+        (400, "instances[0]", None, "no column 'id'", {"instances": [{"columns": {"t": [1]}, "future": {"t": [2]}}]}),
+        (400, "instances[0]", None, "'a' has 3 rows", {"instances": [few]}),
+        (400, "instances[0]", None, "'z' was not seen in training", {"instances": [stranger]}),
+        (400, "instances[0]", None, "has no row of", {"instances": [late]}),
+        (400, "quantiles", None, "between 0 and 1", {"instances": [good], "quantiles": [2]}),
+        (400, None, None, "does not forecast the quantile 0.3", {"instances": [good], "quantiles": [0.3]}),
+        (400, "calibrate", None, "none of none", {"instances": [good], "calibrate": 1}),
+        (400, None, None, "no calibration", {"instances": [good], "calibrate": "conformal"}),
+        (400, "explain", None, "neither true nor false", {"instances": [good], "explain": "yes"}),
+        (413, None, None, "longer than", " " * (1 << 20) + "x"),
+    ]
+    for code, field, row, reason, body in cases:
+        found, text = server.post(body)
+        error = json.loads(text)["error"] if found >= 400 else {}
+        expect((found, error.get("field"), error.get("row")) == (code, field, row) and reason in error["reason"],
+               f"{reason}: {found} {text[:300]}")
+    for code, field, row, reason, body in [
+            (400, None, None, "is empty", ""),
+            (400, None, None, "no column 'id'", "x,y\n1,2\n"),
+            (400, "t", 2, "'x' is not", "id,t,load,heat\na,x,1,2\n"),
+            (400, "load", 3, "'nan' is not a number", "id,t,load,heat\na,1,1,2\na,2,nan,2\n"),
+            (400, None, 3, "3 fields, the header has 4", "id,t,load,heat\na,1,1,2\na,2,2\n"),
+            (400, None, 2, "a zero byte", "id,t,load,heat\na,1,\0,2\n"),
+            (400, None, 2, "a quote is not closed", 'id,t,load,heat\n"a,1,1,2\n'),
+            (400, None, 1, "a zero byte", b"\x1f\x8b\x08\0\0\0\0\0\0\3\n")]:
+        found, text = server.post(body, "text/csv")
+        error = json.loads(text)["error"]
+        expect((found, error.get("field"), error.get("row")) == (code, field, row) and reason in error["reason"],
+               f"{reason}: {found} {text}")
+    for code, kind, query, accept in ((415, "text/html", "", "*/*"), (406, "text/csv", "", "text/html"),
+                                      (406, "text/csv", "?explain=1", "text/csv"),
+                                      (400, "text/csv", "?explain=maybe", "text/csv"),
+                                      (400, "text/csv", "?quantiles=0.1;0.2", "text/csv"),
+                                      (400, "text/csv", "?calibrate=well", "text/csv")):
+        found, text = server.post(ALL, kind, query, Accept=accept)
+        expect(found == code and json.loads(text)["error"]["reason"], f"{kind} {query} {accept}: {found} {text}")
+    answer, text = server.ask("GET", "/invocations")
+    expect(answer.status == 405 and answer.getheader("Allow") == "POST", "a wrong method")
+    answer, text = server.ask("GET", "/nothing")
+    expect(answer.status == 404 and "POST /invocations" in text, "an unknown path")
+
+
+def raw(server, data, *more):
+    """Send bytes as they are, end by end; what comes back until the other side ends the connection."""
+    with socket.create_connection(server.place, timeout=LONG) as link:
+        heard = b""
+        try:
+            link.sendall(data)
+            for part in more:
+                link.sendall(part)
+            while True:
+                got = link.recv(65536)
+                heard += got
+                if not got:
+                    return heard
+        except ConnectionError:
+            return heard
+
+
+def hostile(server):
+    post = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
+    one = post + b"Content-Length: %d\r\n\r\n" % len(ALL) + ALL.encode()
+    heard = raw(server, one + one + b"\0garbage\r\n\r\n")
+    expect(heard.count(b"HTTP/1.1 200") == 2, "garbage behind two requests on one connection")
+    expect(b" 200 " not in raw(server, post + b"Content-Length: -3\r\n\r\n"), "a negative length")
+    expect(b" 413 " in raw(server, post + b"Content-Length: 1000000000\r\n\r\n"), "a body of a gigabyte")
+    expect(server.ask("GET", "/ping")[0].status == 200, "it no longer answers")
+
+
+def slow(server):
+    """Clients that stop in the middle: their connections are closed."""
+    post = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
+    with ThreadPoolExecutor() as pool:
+        for heard in pool.map(lambda data: raw(server, data), [
+                post + b"Content-Length: 5000\r\n\r\nid,t", post, b"POST /invoc", b"\x16\x03\x01\x02\0\x01\0\x01"]):
+            expect(b" 200 " not in heard, f"half a request is answered: {heard[:200]}")
+    expect(server.ask("GET", "/ping")[0].status == 200, "it no longer answers")
+
+
+def crowd(server):
+    """A queue of one, and many requests that become whole at once: some hear 503, and when to come again."""
+    request = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nConnection: close\r\n"
+    request += b"Content-Length: %d\r\n\r\n" % len(ALL) + ALL.encode()
+    codes = set()
+    for _ in range(20):
+        links = [socket.create_connection(server.place, timeout=LONG) for _ in range(24)]
+        for link in links:
+            link.sendall(request[:-1])
+        for link in links:
+            link.sendall(request[-1:])
+        for link in links:
+            with link, link.makefile("rb") as file:
+                text = file.read()
+            code = int(text.split()[1])
+            codes.add(code)
+            expect(code == 200 and text.endswith(read("run.csv").encode()) or
+                   code == 503 and b"Retry-After: 1" in text, f"in a crowd: {text[:300]}")
+        if 503 in codes:
+            break
+    expect(codes == {200, 503}, f"a full queue: {codes}")
+
+
+class Load:
+    """Threads that ask, each on a connection of its own, until they are told to end or the connection is closed."""
+
+    def __init__(self, server, count=8):
+        self.server, self.is_over, self.answers, self.lock = server, False, [], threading.Lock()
+        self.threads = [threading.Thread(target=self.work) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self):
+        connection = self.server.connect()
+        connection.connect()
+        while not self.is_over:
+            try:
+                connection.request("POST", "/invocations", ALL, {"Content-Type": "text/csv"})
+                answer = connection.getresponse()
+                found = answer.status, answer.read().decode(), answer.getheader("X-Model-Step")
+                closes = answer.getheader("Connection") == "close"
+            except Exception as error:  # lost: what a test looks for
+                found, closes = (0, repr(error), None), True
+            with self.lock:
+                self.answers.append(found)
+            if closes:
+                break
+        connection.close()
+
+    def wait_for(self, is_enough):
+        while not is_enough(self.answers) and any(thread.is_alive() for thread in self.threads):
+            self.threads[0].join(0.01)
+
+    def end(self):
+        self.is_over = True
+        for thread in self.threads:
+            thread.join(LONG)
+        return self.answers
+
+
+def copy_model(name):
+    """As a training does: each file is replaced by another one."""
+    for file in ("run.json", "model.safetensors"):
+        to = os.path.join(FOLDER, "served", file)
+        shutil.copy(os.path.join(FOLDER, name, file), to + "~")
+        os.replace(to + "~", to)
+
+
+def swaps():
+    """A newer model under load, found by itself; then the older one again, by a signal; a broken one is not used."""
+    shutil.copytree(os.path.join(FOLDER, "run"), os.path.join(FOLDER, "served"))
+    server = Server("served")
+    load = Load(server)
+    expected = {"20": read("run.csv"), "30": read("newer.csv")}
+    load.wait_for(lambda answers: len(answers) > 20)
+    copy_model("newer")
+    load.wait_for(lambda answers: answers[-1][2] == "30")
+    copy_model("run")
+    server.process.send_signal(signal.SIGHUP)
+    load.wait_for(lambda answers: answers[-1][2] == "20")
+    with open(os.path.join(FOLDER, "served", "run.json"), "w", encoding="utf-8") as file:
+        file.write("{")
+    server.process.send_signal(signal.SIGHUP)
+    while server.metric("halay_tft_serve_model_load_failures_total") < 1:
+        pass
+    load.wait_for(lambda answers, count=len(load.answers): len(answers) > count + 20)
+    answers = load.end()
+    steps = [answer[2] for answer in answers]
+    expect(all(code == 200 and text == expected[step] for code, text, step in answers), "lost, or changed, in a swap")
+    expect(steps[0] == steps[-1] == "20" and "30" in steps, f"models in use: {set(steps)}")
+    expect("is not used" in server.stop()[1], "nothing is said of a model that is broken")
+
+
+def stops():
+    """SIGTERM under load: what was asked is answered, and then the connection is closed."""
+    server = Server("run")
+    load = Load(server)
+    load.wait_for(lambda answers: len(answers) > 50)
+    server.stop()
+    answers = load.end()
+    lost = [answer for answer in answers if answer[:2] != (200, read("run.csv"))]
+    expect(not lost, f"lost when the server stopped: {lost[:2]}")
+
+
+def memory(server, count=1500):
+    """Requests, good ones and bad ones, do not make it grow."""
+
+    def many():
+        connections = [server.connect() for _ in range(4)]
+        for i in range(count):
+            connection = connections[i % 4]
+            body = json.dumps(JSON)[:None if i % 5 else 3000] if i % 2 else window("a", 60 + i % 300)
+            connection.request("POST", "/invocations", body,
+                               {"Content-Type": "application/json" if i % 2 else "text/csv"})
+            connection.getresponse().read()
+        return server.metric("process_resident_memory_bytes")
+
+    first = many()
+    grown = many() - first
+    expect(grown < 4 << 20, f"{count} requests left {grown} bytes")
+
+
+def described(server):
+    answer, text = server.ask("GET", "/openapi.json")
+    document = json.loads(text)
+    _, listed = server.ask("GET", "/nothing")
+    for path, methods in document["paths"].items():
+        for method in methods:
+            expect(f"{method.upper()} {path}" in listed, f"{path} is not there")
+    expect(len(document["paths"]) == listed.count(" /"), "paths that OpenAPI does not name")
+
+    def look(value):
+        if isinstance(value, dict):
+            if "$ref" in value:
+                at = document
+                for word in value["$ref"].split("/")[1:]:
+                    at = at[word]
+            for inner in value.values():
+                look(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner)
+
+    look(document)
+    answer, text = server.ask("GET", "/ping")
+    expect((answer.status, json.loads(text)) == (200, {"status": "ready", "step": 20}), "ping")
+    answer, text = server.ask("HEAD", "/ping")
+    expect((answer.status, text) == (200, ""), "HEAD")
+    answer, text = server.ask("GET", "/execution-parameters")
+    expect(json.loads(text)["MaxPayloadInMB"] == 1, "execution parameters")
+    answer, text = server.ask("GET", "/metrics")
+    names = [line.split()[2] for line in text.split("\n") if line.startswith("# TYPE")]
+    expect(len(names) == len(set(names)) and text.endswith("\n"), "metrics")
+    for line in text.strip().split("\n"):
+        expect(line.startswith("#") or float(line.rsplit(" ", 1)[1]) >= 0, f"a metric: {line}")
+
+
+def main():
+    server = Server("run", "--body", "1")
+    for test in same_numbers, together, refusals, hostile, memory, described:
+        test(server)
+    server.stop(signal.SIGINT)
+    server = Server("run", "--timeout", "1")
+    slow(server)
+    server.stop()
+    server = Server("run", "--queue", "1", "--batch", "1")
+    crowd(server)
+    server.stop()
+    swaps()
+    stops()
+    print("serve.py:", len(failed), "failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests. A column of JSON becomes one of the library's by what its values are: all whole numbers, numbers, or texts;
+ * null is no value. Texts are not copied. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/serve/request.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+const char *const serve_form_types[SERVE_FORMS] = { "text/csv", "application/json", "application/jsonlines" };
+
+enum serve_form serve_form_of(const char *type)
+{
+    static const struct {
+        const char *name;
+        enum serve_form form;
+    } names[] = { { "text/csv", SERVE_CSV },
+                  { "application/json", SERVE_JSON },
+                  { "application/jsonlines", SERVE_JSON_LINES },
+                  { "application/jsonl", SERVE_JSON_LINES },
+                  { "application/x-ndjson", SERVE_JSON_LINES } };
+    const size_t length = strcspn(type, "; \t");
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (length == strlen(names[i].name) && !strncasecmp(type, names[i].name, length))
+            return names[i].form;
+    return SERVE_FORMS;
+}
+
+/* ---- errors ---- */
+
+__attribute__((format(printf, 4, 5))) static int refuse(struct serve_error *error, const char *field, size_t row,
+                                                        const char *format, ...)
+{
+    va_list list;
+
+    *error = (struct serve_error){ .code = 400, .row = row };
+    snprintf(error->field, sizeof error->field, "%s", field);
+    va_start(list, format);
+    vsnprintf(error->reason, sizeof error->reason, format, list);
+    va_end(list);
+    return 0;
+}
+
+static int no_memory(struct serve_error *error)
+{
+    refuse(error, "", 0, "there is no memory for the request");
+    error->code = 503;
+    return 0;
+}
+
+/* "..., row 7, column 'load': ..." as the library says it. */
+void serve_error_of_text(const struct serve_request *r, size_t instance, const char *text, struct serve_error *error)
+{
+    const char *row = strstr(text, ", row "), *column = strstr(text, ", column '");
+    const char *end = column ? strstr(column, "': ") : NULL;
+    char field[SERVE_FIELD] = "";
+
+    if (r->form != SERVE_CSV)
+        snprintf(field, sizeof field, "instances[%zu]", instance);
+    if (end) {
+        const size_t used = strlen(field);
+        snprintf(field + used, sizeof field - used, "%s%.*s", used ? ".columns." : "", (int)(end - column - 10),
+                 column + 10);
+    }
+    refuse(error, field, row ? strtoul(row + 6, NULL, 10) : 0, "%s", text);
+}
+
+static json_t *text_json(const char *text)
+{
+    json_t *string = json_string(text);
+
+    return string ? string : json_string("(not text in UTF-8)");
+}
+
+char *serve_error_json(const struct serve_error *error)
+{
+    json_t *inner = json_pack("{so}", "reason", text_json(error->reason));
+    char *text = NULL;
+
+    if (*error->field)
+        json_object_set_new(inner, "field", text_json(error->field));
+    if (error->row)
+        json_object_set_new(inner, "row", json_integer((json_int_t)error->row));
+    json_t *all = json_pack("{so}", "error", inner);
+    if (all)
+        text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return text;
+}
+
+/* ---- options ---- */
+
+static int is_calibration(const char *word)
+{
+    return !strcmp(word, "none") || !strcmp(word, "conformal") || !strcmp(word, "rolling");
+}
+
+static int take_calibrate(const char *word, struct serve_options *o, struct serve_error *error)
+{
+    if (!is_calibration(word))
+        return refuse(error, "calibrate", 0, "'%.40s' is none of none, conformal, rolling", word);
+    snprintf(o->calibrate, sizeof o->calibrate, "%s", word);
+    return 1;
+}
+
+static int take_quantile(double value, struct serve_options *o, struct serve_error *error)
+{
+    if (!(value > 0 && value < 1))
+        return refuse(error, "quantiles", 0, "a quantile lies between 0 and 1, %g does not", value);
+    if (o->quantile_count == SERVE_QUANTILES_MAX)
+        return refuse(error, "quantiles", 0, "there are more than %d quantiles", SERVE_QUANTILES_MAX);
+    o->quantiles[o->quantile_count++] = value;
+    return 1;
+}
+
+static int read_words(const struct serve_words *w, struct serve_options *o, struct serve_error *error)
+{
+    const int yes = w->explain && (!*w->explain || !strcmp(w->explain, "1") || !strcmp(w->explain, "true"));
+    char *end;
+
+    o->explains = yes;
+    if (w->explain && !yes && strcmp(w->explain, "0") && strcmp(w->explain, "false"))
+        return refuse(error, "explain", 0, "'%.40s' is neither true nor false", w->explain);
+    if (w->calibrate && !take_calibrate(w->calibrate, o, error))
+        return 0;
+    for (const char *at = w->quantiles; at && *at; at = *end ? end + 1 : end) {
+        const double value = strtod(at, &end);
+        if (end == at || (*end && *end != ','))
+            return refuse(error, "quantiles", 0, "'%.40s' is not a list like 0.1,0.5,0.9", w->quantiles);
+        if (!take_quantile(value, o, error))
+            return 0;
+    }
+    return 1;
+}
+
+static int read_options(json_t *document, struct serve_options *o, struct serve_error *error)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    json_object_foreach(document, key, value) {
+        if (!strcmp(key, "instances"))
+            continue;
+        if (!strcmp(key, "explain")) {
+            if (!json_is_boolean(value))
+                return refuse(error, key, 0, "it is neither true nor false");
+            o->explains = json_is_true(value);
+        } else if (!strcmp(key, "calibrate")) {
+            if (!take_calibrate(json_is_string(value) ? json_string_value(value) : "", o, error))
+                return 0;
+        } else if (!strcmp(key, "quantiles")) {
+            if (!json_is_array(value) || !json_array_size(value))
+                return refuse(error, key, 0, "it is not a list of numbers");
+            o->quantile_count = 0;
+            for (i = 0; i < json_array_size(value); i++)
+                if (!take_quantile(json_number_value(json_array_get(value, i)), o, error))
+                    return 0;
+        } else {
+            return refuse(error, "", 0,
+                          "there is no key '%.60s'; the keys are instances, explain, calibrate, quantiles", key);
+        }
+    }
+    return 1;
+}
+
+int serve_options_equal(const struct serve_options *a, const struct serve_options *b)
+{
+    return a->explains == b->explains && !strcmp(a->calibrate, b->calibrate) &&
+           a->quantile_count == b->quantile_count &&
+           !memcmp(a->quantiles, b->quantiles, a->quantile_count * sizeof *a->quantiles);
+}
+
+/* ---- columns ---- */
+
+enum kinds { HAS_WHOLE = 1, HAS_REAL = 2, HAS_TEXT = 4 };
+
+/* What a column's values are, as a set; 0 values of each: nulls alone. Returns 0 if one is of no kind. */
+static int look_at_values(const json_t *values, const char *field, int *kinds, struct serve_error *error)
+{
+    *kinds = 0;
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const json_t *value = json_array_get(values, i);
+        const int kind = json_is_integer(value)  ? HAS_WHOLE
+                         : json_is_real(value)   ? HAS_REAL
+                         : json_is_string(value) ? HAS_TEXT
+                                                 : 0;
+        if (!kind && !json_is_null(value))
+            return refuse(error, field, i + 1, "a value is a number, a text or null");
+        if (*kinds && (kind == HAS_TEXT) != (*kinds == HAS_TEXT) && kind)
+            return refuse(error, field, i + 1, "texts and numbers in one column");
+        *kinds |= kind;
+    }
+    return 1;
+}
+
+static void fill_column(const json_t *values, size_t n, enum halay_tft_kind kind, void *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_array_get(values, i);
+        if (kind == HALAY_TFT_TEXTS)
+            ((const char **)to)[i] = json_string_value(value); /* NULL of null */
+        else if (kind == HALAY_TFT_INTEGERS)
+            ((int64_t *)to)[i] = json_is_null(value) ? INT64_MIN : json_integer_value(value);
+        else
+            ((double *)to)[i] = json_is_null(value) ? NAN : json_number_value(value);
+    }
+}
+
+static int read_column(const char *name, const json_t *values, size_t rows, const char *field,
+                       struct halay_tft_column *column, struct serve_error *error)
+{
+    int kinds;
+
+    if (!json_is_array(values))
+        return refuse(error, field, 0, "a column is a list of values");
+    if (json_array_size(values) != rows)
+        return refuse(error, field, 0, "it has %zu values, the column before it has %zu", json_array_size(values),
+                      rows);
+    if (!look_at_values(values, field, &kinds, error))
+        return 0;
+    void *made = calloc(rows + 1, sizeof(double)); /* a number or a pointer each */
+    if (!made)
+        return no_memory(error);
+    const enum halay_tft_kind kind = kinds & HAS_REAL    ? HALAY_TFT_REALS
+                                     : kinds & HAS_WHOLE ? HALAY_TFT_INTEGERS
+                                                         : HALAY_TFT_TEXTS;
+    *column = (struct halay_tft_column){ .name = name, .kind = kind, .values = made };
+    fill_column(values, rows, kind, made);
+    return 1;
+}
+
+/* Columns of an object, as a table. */
+static int read_columns(json_t *object, const char *where, const char *name, struct halay_tft_column **columns,
+                        struct halay_tft_table *table, struct serve_error *error)
+{
+    const char *key;
+    json_t *values;
+    char field[SERVE_FIELD];
+
+    if (!json_is_object(object) || !json_object_size(object))
+        return refuse(error, where, 0, "it is not an object of columns: {\"NAME\": [value, ...], ...}");
+    *columns = calloc(json_object_size(object), sizeof **columns);
+    if (!*columns)
+        return no_memory(error);
+    *table = (struct halay_tft_table){
+        .struct_size = sizeof *table, .columns = *columns, .column_bytes = sizeof **columns, .name = name
+    };
+    json_object_foreach(object, key, values) {
+        snprintf(field, sizeof field, "%s.%s", where, key);
+        if (!table->column_count)
+            table->rows = json_array_size(values);
+        if (!read_column(key, values, table->rows, field, &(*columns)[table->column_count], error))
+            return 0;
+        table->column_count++;
+    }
+    return 1;
+}
+
+/* ---- instances ---- */
+
+static int check_keys(json_t *object, const char *where, struct serve_error *error)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(object, key, value) {
+        if (strcmp(key, "columns") && strcmp(key, "future") && strcmp(key, "name"))
+            return refuse(error, where, 0, "there is no key '%.60s'; the keys are columns, future, name", key);
+    }
+    return 1;
+}
+
+static int read_instance(json_t *object, size_t number, struct serve_instance *to, struct serve_error *error)
+{
+    json_t *name = json_object_get(object, "name"), *future = json_object_get(object, "future");
+    const char *file = name ? json_string_value(name) : NULL;
+    char where[SERVE_FIELD];
+
+    snprintf(where, sizeof where, "instances[%zu]", number);
+    if (!json_is_object(object))
+        return refuse(error, where, 0, "it is not an object: {\"columns\": {\"NAME\": [value, ...], ...}}");
+    if (!check_keys(object, where, error))
+        return 0;
+    if (name && !file)
+        return refuse(error, where, 0, "'name' is not a text");
+    snprintf(where, sizeof where, "instances[%zu].columns", number);
+    if (!read_columns(json_object_get(object, "columns"), where, file, &to->columns, &to->table, error))
+        return 0;
+    to->has_future = future && !json_is_null(future);
+    snprintf(where, sizeof where, "instances[%zu].future", number);
+    return !to->has_future || read_columns(future, where, file, &to->future_columns, &to->future, error);
+}
+
+static int read_instances(const json_t *list, struct serve_request *r, struct serve_error *error)
+{
+    if (!json_is_array(list) || !json_array_size(list))
+        return refuse(error, "instances", 0, "it is missing, or not a list with an object for each table");
+    r->instances = calloc(json_array_size(list), sizeof *r->instances);
+    if (!r->instances)
+        return no_memory(error);
+    r->count = json_array_size(list);
+    for (size_t i = 0; i < r->count; i++)
+        if (!read_instance(json_array_get(list, i), i, &r->instances[i], error))
+            return 0;
+    return 1;
+}
+
+/* ---- bodies ---- */
+
+static int read_csv(const char *body, size_t bytes, const char *name, struct serve_request *r,
+                    struct serve_error *error)
+{
+    r->instances = calloc(1, sizeof *r->instances);
+    if (!r->instances)
+        return no_memory(error);
+    r->count = 1;
+    r->instances->table = (struct halay_tft_table){
+        .struct_size = sizeof r->instances->table, .name = name ? name : "body", .text = body, .text_bytes = bytes
+    };
+    return 1;
+}
+
+static json_t *load(const char *bytes, size_t count, size_t row, struct serve_error *error)
+{
+    json_error_t why;
+    json_t *document = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, &why);
+
+    if (!document)
+        refuse(error, "",
+               row            ? row
+               : why.line > 0 ? (size_t)why.line
+                              : 0,
+               "not JSON: %.300s (column %d)", why.text, why.column);
+    return document;
+}
+
+static int read_json(const char *body, size_t bytes, struct serve_request *r, struct serve_error *error)
+{
+    r->document = load(body, bytes, 0, error);
+    if (!r->document)
+        return 0;
+    if (!json_is_object(r->document))
+        return refuse(error, "", 0, "the body is not an object: {\"instances\": [...]}");
+    return read_options(r->document, &r->options, error) &&
+           read_instances(json_object_get(r->document, "instances"), r, error);
+}
+
+static int is_blank(const char *text, size_t count)
+{
+    while (count && strchr(" \t\r", *text) && *text) {
+        text++;
+        count--;
+    }
+    return !count;
+}
+
+static int read_lines(const char *body, size_t bytes, struct serve_request *r, struct serve_error *error)
+{
+    size_t line = 0;
+
+    r->document = json_array();
+    for (const char *at = body, *end = body + bytes; at < end; line++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const size_t length = (size_t)((stop ? stop : end) - at);
+        if (!is_blank(at, length)) {
+            json_t *object = load(at, length, line + 1, error);
+            if (!object)
+                return 0;
+            if (json_array_append_new(r->document, object))
+                return no_memory(error);
+        }
+        at += length + 1;
+    }
+    return read_instances(r->document, r, error);
+}
+
+int serve_request_read(enum serve_form form, const char *body, size_t bytes, const struct serve_words *words,
+                       struct serve_request *request, struct serve_error *error)
+{
+    struct serve_request r = { .form = form };
+    int good = read_words(words, &r.options, error);
+
+    if (good)
+        good = form == SERVE_CSV    ? read_csv(body, bytes, words->name, &r, error)
+               : form == SERVE_JSON ? read_json(body, bytes, &r, error)
+                                    : read_lines(body, bytes, &r, error);
+    if (good)
+        *request = r;
+    else
+        serve_request_fini(&r);
+    return good;
+}
+
+static void free_columns(struct halay_tft_column *columns, size_t count)
+{
+    for (size_t i = 0; columns && i < count; i++)
+        free((void *)(uintptr_t)columns[i].values);
+    free(columns);
+}
+
+void serve_request_fini(struct serve_request *r)
+{
+    for (size_t i = 0; r->instances && i < r->count; i++) {
+        struct serve_instance *s = &r->instances[i];
+        free_columns(s->columns, s->table.column_count);
+        free_columns(s->future_columns, s->future.column_count);
+    }
+    free(r->instances);
+    json_decref(r->document);
+    *r = (struct serve_request){ 0 };
+}

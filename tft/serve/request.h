@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request for forecasts: from the body of POST /invocations to tables, or to what is wrong with it, and where.
+ *
+ *     text/csv                  rows like those of the training; the file's name, where ids come from it: ?name=
+ *     application/json          {"instances": [INSTANCE, ...], and options: "explain", "calibrate", "quantiles"}
+ *     application/jsonlines     an INSTANCE on each line
+ *
+ *     INSTANCE                  {"columns": {NAME: [value, ...], ...}, "future": the same, "name": "file's name"}
+ *
+ * CSV and JSON lines have the options in the query: ?explain=true&calibrate=none&quantiles=0.1,0.9.
+ */
+#ifndef HALAY_TFT_SERVE_REQUEST_H
+#define HALAY_TFT_SERVE_REQUEST_H
+
+#include "halay_tft.h"
+#include <jansson.h>
+
+enum serve_form { SERVE_CSV, SERVE_JSON, SERVE_JSON_LINES, SERVE_FORMS };
+
+/* "text/csv" ... by form; what else means them is in request.c. */
+extern const char *const serve_form_types[SERVE_FORMS];
+/* The form that a media type names, parameters and case aside; SERVE_FORMS: none. */
+enum serve_form serve_form_of(const char *type);
+
+enum { SERVE_REASON = 600, SERVE_FIELD = 160, SERVE_QUANTILES_MAX = 16 };
+
+/* Why a request is refused. */
+struct serve_error {
+    int code;                /* of HTTP */
+    char field[SERVE_FIELD]; /* "instances[2].columns.load"; "": no one field */
+    size_t row;              /* from 1, of that field or of the text; 0: none */
+    char reason[SERVE_REASON];
+};
+
+/* What is asked, besides. Requests that agree in all of this can be forecast together. */
+struct serve_options {
+    int explains;
+    char calibrate[16]; /* "": as the model was trained */
+    size_t quantile_count;
+    double quantiles[SERVE_QUANTILES_MAX];
+};
+
+/* A table and its future. */
+struct serve_instance {
+    struct halay_tft_table table, future;
+    struct halay_tft_column *columns, *future_columns; /* owned, with values that are not the document's */
+    int has_future;
+};
+
+struct serve_request {
+    enum serve_form form;
+    struct serve_options options;
+    size_t count;
+    struct serve_instance *instances; /* owned */
+    json_t *document;                 /* owned: texts of the columns lie in it; an array of the lines' */
+};
+
+/* The words of a URL's query. */
+struct serve_words {
+    const char *name, *explain, *calibrate, *quantiles; /* NULL: not there */
+};
+
+/* Read a body, which stays borrowed until the request is freed, as does words->name. Returns 0 and sets *error if it is
+ * refused; then nothing is held. */
+int serve_request_read(enum serve_form form, const char *body, size_t bytes, const struct serve_words *words,
+                       struct serve_request *request, struct serve_error *error);
+void serve_request_fini(struct serve_request *request);
+
+/* Do two requests agree in their options? */
+int serve_options_equal(const struct serve_options *a, const struct serve_options *b);
+
+/* An error of the library's about an instance: its text says where. */
+void serve_error_of_text(const struct serve_request *request, size_t instance, const char *text,
+                         struct serve_error *error);
+/* {"error": {"reason": .., "field": .., "row": ..}}: to be freed; NULL: no memory. */
+char *serve_error_json(const struct serve_error *error);
+
+#endif
