@@ -2,11 +2,12 @@
  *
  * sm-entry: the first process of a SageMaker container.
  *
- * As process 1 it starts the command (SageMaker's word for it is train), reaps orphans, and exits with the command's
- * exit code. SageMaker stops a container with SIGTERM, and with SIGKILL 120 s later. sm-entry then asks this host's
- * ranks to end, each by a signal that it handles: SIGUSR1, or else SIGTERM. It knows ranks by the variables that their
- * launcher sets. It does not signal mpirun, which would kill all ranks a second later, nor the shell between mpirun and
- * a rank, whose death ends the job. Only if no rank handles either signal does the command itself get SIGTERM.
+ * As process 1 it starts the command (SageMaker's words for it are train and serve), reaps orphans, and exits with the
+ * command's exit code. SageMaker stops a container with SIGTERM, and with SIGKILL 120 s later. sm-entry then asks this
+ * host's ranks to end, each by a signal that it handles: SIGUSR1, or else SIGTERM. It knows ranks by the variables that
+ * their launcher sets. It does not signal mpirun, which would kill all ranks a second later, nor the shell between
+ * mpirun and a rank, whose death ends the job. Only if no rank handles either signal does the command itself get
+ * SIGTERM.
  */
 #include "base/config.h"
 #include "contrib/sagemaker/opt_ml.h"
@@ -38,7 +39,8 @@ static const char help[] =
     "The first process of a SageMaker container: runs COMMAND, and turns SIGTERM into SIGUSR1 to the ranks below it.\n"
     "Without COMMAND, or with \"train\", it runs the program 'train' (SageMaker's toolkit) if there is one in PATH, "
     "else\n"
-    "'halayrun --sagemaker'. See sm-entry(1).\n";
+    "'halayrun --sagemaker'; with \"serve\" a program of that name, else 'halay-tft serve' of the model. See "
+    "sm-entry(1).\n";
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
@@ -157,11 +159,25 @@ static int is_in_path(const char *name, int mode)
     return 0;
 }
 
+/* The model's server, where SageMaker's hosting asks for it. */
+static char **find_server(void)
+{
+    static char program[] = "halay-tft", serve[] = "serve", listen[] = "--listen", model[PATH_MAX], where[64];
+    static char *words[] = { program, serve, model, listen, where, NULL };
+    const char *port = halay_environment_get("SAGEMAKER_BIND_TO_PORT");
+
+    opt_ml_path("model", model, sizeof model);
+    snprintf(where, sizeof where, "0.0.0.0:%.32s", port && *port ? port : "8080");
+    return words;
+}
+
 static char **find_command(int argc, char **argv)
 {
     static char halayrun[] = "halayrun", option[] = "--sagemaker", train[] = "train";
     static char *own[] = { halayrun, option, NULL }, *toolkits[] = { train, NULL };
 
+    if (argc == 2 && !strcmp(argv[1], "serve") && !is_in_path("serve", X_OK))
+        return find_server();
     if (argc > 1 && strcmp(argv[1], "train"))
         return argv + 1;
     if (!is_in_path("train", X_OK))

@@ -411,6 +411,12 @@ PATH=$dir/bin:$PATH enter 0 train
 check "our own" out_has 'own --sagemaker'
 PATH=$dir/bin:$PATH enter 0
 check "without a word too" out_has 'own --sagemaker'
+printf '#!/bin/sh\necho own "$@"\n' >"$dir/bin/halay-tft"
+chmod +x "$dir/bin/halay-tft"
+PATH=$dir/bin:$PATH enter 0 serve
+check "the model's server" out_has "own serve $dir/1/model --listen 0.0.0.0:8080"
+SAGEMAKER_BIND_TO_PORT=9000 PATH=$dir/bin:$PATH enter 0 serve
+check "its port" out_has '0.0.0.0:9000'
 
 # A job of an MPI: mpirun, a shell, the rank. Neither of the first two is to be signalled.
 cat >"$dir/mpirun" <<'END'
