@@ -28,8 +28,10 @@
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
 #define WRITING UINT64_MAX                 /* a place's number while a writer has it */
-enum { FORMAT_VERSION = 2, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
+enum { FORMAT_VERSION = 3, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
+_Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_METERS, "the meters come behind it");
+_Static_assert(HALAY_RING_METERS + sizeof(struct halay_meters) <= HALAY_RING_HEAD, "and end before the records");
 _Static_assert(offsetof(struct halay_ring_head, begun) == 8 * BEGUN_WORD, "begun is where the writers count");
 
 struct halay_ring {
@@ -64,6 +66,11 @@ void halay_ring_add(struct halay_ring *ring, const struct halay_record *record)
 uint64_t halay_ring_begun(const struct halay_ring *ring)
 {
     return atomic_load_explicit(&ring->words[BEGUN_WORD], memory_order_relaxed);
+}
+
+struct halay_meters *halay_ring_meters(const struct halay_ring *ring)
+{
+    return (struct halay_meters *)(void *)(ring->words + HALAY_RING_METERS / 8);
 }
 
 const struct halay_ring_head *halay_ring_head(const struct halay_ring *ring)

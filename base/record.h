@@ -9,7 +9,7 @@
  *
  *     head     0 magic u64 | 8 version u32 | 12 bytes of a record u32 | 16 capacity u64, records | 24 rank i32 |
  *             28 size i32 | 32 begun u64, records so far | 40 pid i64 | 48 wall clock minus the records' clock i64 ns |
- *             56 boot id, 40 bytes | 96 host, 64 bytes
+ *             56 boot id, 40 bytes | 96 host, 64 bytes | 512 meters (base/meters.h)
  *
  *     record   0 number u64, from 1 on, 0: none yet, all ones while it is written | 8 time i64 ns |
  *              16 begin i64 ns | 24 start i64 ns | 32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 |
@@ -20,6 +20,7 @@
 #define HALAY_BASE_RECORD_H
 
 #include "base/log.h"
+#include "base/meters.h"
 #include <stdint.h>
 
 enum { HALAY_RING_HEAD = 4096, HALAY_RECORD_NAME = 54, HALAY_RECORD_WORDS = 16 };
@@ -71,6 +72,9 @@ size_t halay_record_set_part(struct halay_record *record, const char *text, size
  * Static storage; "?" for one that is not known. */
 const char *halay_record_operation(const struct halay_record *record);
 
+/* The head also holds the meters of the process (base/meters.h), from byte HALAY_RING_METERS on. */
+enum { HALAY_RING_METERS = 512 };
+
 struct halay_ring_head {
     uint64_t magic;
     uint32_t version, record_bytes;
@@ -91,6 +95,9 @@ struct halay_ring;
 enum halay_status halay_ring_create(struct halay_log *log, const char *path, size_t bytes, int rank, int size,
                                     struct halay_ring **out);
 void halay_ring_destroy(struct halay_ring *ring); /* the file stays; NULL is allowed */
+
+/* The meters in the file: they live as long as the ring; only their maker writes them. */
+struct halay_meters *halay_ring_meters(const struct halay_ring *ring);
 
 /* Add a record; its number is set here. Any thread, several at a time; never blocks. It is dropped where another thread
  * has not finished the record that it would overwrite. */

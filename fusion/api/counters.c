@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters: what the engine has done, as a struct and as the text that Prometheus reads. Counting itself is in
- * counters.h.
- *
- * One table says what there is: where a value lies in the public struct, its name and its help; the text is made from
- * it. Times are nanoseconds in the struct and seconds in the text, as is usual there.
+ * Counters: what the engine has done, as a struct and as the text that Prometheus reads. Counting itself, and the
+ * names, are in base/meters.h. Times are nanoseconds in the struct and seconds in the text, as is usual there.
  */
-#include "fusion/values/counters.h"
-#include "base/clock.h"
 #include "base/error_text.h"
+#include "base/meters.h"
 #include "base/struct_size.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/rank/messenger.h"
@@ -19,40 +15,41 @@
 
 /* ---- as a struct ---- */
 
-static uint64_t load_counter(_Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
+_Static_assert((int)HALAY_COUNTERS_STATUSES == (int)HALAY_METERS_STATUSES && HALAY_OK == 0,
+               "as base/meters.h has them");
 
-static uint64_t communication_ns(struct halay_tally *tally)
-{
-    int64_t since = atomic_load_explicit(&tally->busy_since_ns, memory_order_relaxed), now = halay_now_ns();
-
-    return load_counter(&tally->communication_ns) + (since && now > since ? (uint64_t)(now - since) : 0);
-}
+/* Where a meter's value lies in the public struct. */
+static const size_t offsets[HALAY_METERS] = {
+#define VALUE(member) offsetof(struct halay_counters, member)
+    [HALAY_METER_SUBMISSIONS] = VALUE(submissions),
+    [HALAY_METER_COMPLETIONS] = VALUE(completions),
+    [HALAY_METER_IN_FLIGHT] = VALUE(in_flight),
+    [HALAY_METER_NEGOTIATIONS] = VALUE(negotiations),
+    [HALAY_METER_CACHE_HITS] = VALUE(cache_hits),
+    [HALAY_METER_COLLECTIVES] = VALUE(collectives),
+    [HALAY_METER_FUSED_TENSORS] = VALUE(fused_tensors),
+    [HALAY_METER_BYTES] = VALUE(bytes),
+    [HALAY_METER_COMMUNICATION_NS] = VALUE(communication_ns),
+    [HALAY_METER_MESSAGES_SENT] = VALUE(messages_sent),
+    [HALAY_METER_MESSAGES_RECEIVED] = VALUE(messages_received),
+    [HALAY_METER_STEPS] = VALUE(steps),
+    [HALAY_METER_SLEEPS] = VALUE(sleeps),
+};
 
 static void read_tally(struct halay_context *ctx, struct halay_counters *all)
 {
-    struct halay_tally *tally = &ctx->observers.tally;
+    struct halay_tally *tally = &ctx->observers.meters->tally;
+    uint64_t values[HALAY_METERS];
 
-    *all = (struct halay_counters){ .submissions = load_counter(&tally->submissions),
-                                    .completions = load_counter(&tally->ended[HALAY_OK]),
-                                    .in_flight = atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed),
-                                    .negotiations = load_counter(&tally->negotiations),
-                                    .cache_hits = load_counter(&tally->cache_hits),
-                                    .collectives = load_counter(&tally->collectives),
-                                    .fused_tensors = load_counter(&tally->fused_tensors),
-                                    .bytes = load_counter(&tally->bytes),
-                                    .communication_ns = communication_ns(tally),
-                                    .messages_sent = load_counter(&tally->sent_before) +
-                                                     (ctx->driven.negotiation.messenger
-                                                          ? halay_messenger_sent(ctx->driven.negotiation.messenger)
-                                                          : 0),
-                                    .messages_received = load_counter(&tally->messages_received),
-                                    .steps = load_counter(&tally->steps),
-                                    .sleeps = load_counter(&tally->sleeps) };
+    halay_meters_read(tally, values);
+    values[HALAY_METER_IN_FLIGHT] = atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed);
+    if (ctx->driven.negotiation.messenger)
+        values[HALAY_METER_MESSAGES_SENT] += halay_messenger_sent(ctx->driven.negotiation.messenger);
+    *all = (struct halay_counters){ 0 };
+    for (int i = 0; i < HALAY_METERS; i++)
+        memcpy((char *)all + offsets[i], &values[i], sizeof values[i]);
     for (int i = HALAY_IN_PROGRESS + 1; i < HALAY_COUNTERS_STATUSES; i++) {
-        all->errors_by_status[i] = load_counter(&tally->ended[i]);
+        all->errors_by_status[i] = atomic_load_explicit(&tally->ended[i], memory_order_relaxed);
         all->errors += all->errors_by_status[i];
     }
 }
@@ -83,29 +80,6 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 
 /* ---- as text ---- */
 
-static const struct sample {
-    size_t offset; /* in struct halay_counters */
-    const char *name, *type, *help;
-    int is_ns;
-} samples[] = {
-#define VALUE(member) offsetof(struct halay_counters, member)
-    { VALUE(submissions), "halay_submissions_total", "counter", "Tensors submitted.", 0 },
-    { VALUE(completions), "halay_completions_total", "counter", "Submissions that ended well.", 0 },
-    { VALUE(in_flight), "halay_in_flight", "gauge", "Submissions that have not ended.", 0 },
-    { VALUE(negotiations), "halay_negotiations_total", "counter", "Submissions told to the other ranks by name.", 0 },
-    { VALUE(cache_hits), "halay_ids_hits_total", "counter", "Submissions told by an agreed number.", 0 },
-    { VALUE(collectives), "halay_collectives_total", "counter", "Collectives started, each of one tensor or several.",
-      0 },
-    { VALUE(fused_tensors), "halay_fused_tensors_total", "counter", "Tensors that shared a collective with others.",
-      0 },
-    { VALUE(bytes), "halay_bytes_total", "counter", "Bytes of these tensors, of sends and receives.", 0 },
-    { VALUE(communication_ns), "halay_communication_seconds_total", "counter", "Time with a collective under way.", 1 },
-    { VALUE(messages_sent), "halay_messages_sent_total", "counter", "Control messages sent.", 0 },
-    { VALUE(messages_received), "halay_messages_received_total", "counter", "Control messages received.", 0 },
-    { VALUE(steps), "halay_steps_total", "counter", "Times that the engine looked for something to do.", 0 },
-    { VALUE(sleeps), "halay_sleeps_total", "counter", "Times that the engine went to sleep.", 0 },
-};
-
 /* Text written into the caller's memory; what does not fit is only counted. */
 struct text {
     char *at;
@@ -134,6 +108,18 @@ static void print_errors(struct text *text, int rank, const struct halay_counter
     for (int i = HALAY_IN_PROGRESS + 1; i <= HALAY_ERR_FORMAT; i++)
         print(text, "halay_errors_total{rank=\"%d\",status=\"%s\"} %llu\n", rank,
               halay_status_string((enum halay_status)i), (unsigned long long)all->errors_by_status[i]);
+}
+
+static void print_gauges(struct text *text, struct halay_context *ctx)
+{
+    const char *name;
+    double value;
+
+    for (size_t i = 0; (name = halay_meters_gauge(ctx->observers.meters, i, &value)); i++) {
+        if (!i)
+            print_head(text, "halay_gauge", "gauge", "What the program says (halay_gauge_set).");
+        print(text, "halay_gauge{rank=\"%d\",name=\"%s\"} %.17g\n", ctx->rank, name, value);
+    }
 }
 
 static void print_stragglers(struct text *text, struct halay_context *ctx)
@@ -174,15 +160,17 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
     if (!ctx || (!out && size))
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_counters_write: no %s", ctx ? "text" : "context");
     read_tally(ctx, &all);
-    for (const struct sample *s = samples; s < samples + sizeof samples / sizeof *samples; s++) {
+    for (int i = 0; i < HALAY_METERS; i++) {
+        const struct halay_meter_name *m = &halay_meter_names[i];
         uint64_t value;
-        memcpy(&value, (const char *)&all + s->offset, sizeof value);
-        print_head(&text, s->name, s->type, s->help);
-        if (s->is_ns)
-            print(&text, "%s{rank=\"%d\"} %.9f\n", s->name, ctx->rank, (double)value / 1e9);
+        memcpy(&value, (const char *)&all + offsets[i], sizeof value);
+        print_head(&text, m->name, m->type, m->help);
+        if (m->is_ns)
+            print(&text, "%s{rank=\"%d\"} %.9f\n", m->name, ctx->rank, (double)value / 1e9);
         else
-            print(&text, "%s{rank=\"%d\"} %llu\n", s->name, ctx->rank, (unsigned long long)value);
+            print(&text, "%s{rank=\"%d\"} %llu\n", m->name, ctx->rank, (unsigned long long)value);
     }
+    print_gauges(&text, ctx);
     print_errors(&text, ctx->rank, &all);
     if (ctx->driven.negotiation.coordinator)
         print_stragglers(&text, ctx);
@@ -192,4 +180,19 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
         return HALAY_OK;
     return halay_refuses(HALAY_ERR_ARGUMENT, "halay_counters_write: %zu bytes are too few for %zu", size,
                          text.length + 1);
+}
+
+enum halay_status halay_gauge_set(struct halay_context *ctx, const char *name, double value)
+{
+    if (!ctx || !name)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_gauge_set: no %s", ctx ? "name" : "context");
+    pthread_mutex_lock(&ctx->lock);
+    int is_set = halay_meters_set_gauge(ctx->observers.meters, name, value);
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_set)
+        return HALAY_OK;
+    return halay_refuses(HALAY_ERR_ARGUMENT,
+                         "halay_gauge_set: '%.60s' is no name of 1 to %d letters, digits, '_', '.', '-', or %d gauges "
+                         "are there already",
+                         name, HALAY_GAUGE_NAME, HALAY_GAUGES);
 }

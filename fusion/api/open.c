@@ -156,6 +156,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     memset(ctx, 0, sizeof *ctx);
     ctx->is_parent = halay_fork_mark();
     ctx->completion_fd = -1;
+    ctx->observers.meters = &ctx->observers.own;
     halay_driver_init(ctx);
     halay_devices_init(&ctx->devices);
     pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
@@ -215,7 +216,7 @@ void halay_context_close(struct halay_context *ctx)
     halay_direct_close(ctx);
     halay_staging_close(ctx);
     halay_hold_fini(ctx);
-    halay_count(&ctx->observers.tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
+    halay_count(&ctx->observers.meters->tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
     halay_messenger_destroy(ctx->driven.negotiation.messenger);
     halay_buckets_free_all(ctx);
     halay_process_sets_end(ctx);

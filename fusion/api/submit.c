@@ -171,7 +171,7 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
 static void count_submitted_locked(struct halay_context *ctx, size_t count)
 {
     atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
-    halay_count(&ctx->observers.tally.submissions, count);
+    halay_count(&ctx->observers.meters->tally.submissions, count);
 }
 
 /* *why: the error, if there is a text for it. */

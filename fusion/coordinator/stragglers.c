@@ -13,7 +13,7 @@
  * Two additions for each arrival, no message and no look at the clock.
  */
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/values/counters.h"
+#include "base/meters.h"
 #include <stdlib.h>
 
 void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_roll *roll, int64_t now_us)

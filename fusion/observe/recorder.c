@@ -177,9 +177,12 @@ static enum halay_status open_flight(struct halay_context *ctx)
     enum halay_status status =
         halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->observers.recorder.flight);
     free(path);
-    if (status == HALAY_OK)
-        atomic_store_explicit(&ctx->observers.recorder.is_on, 1, memory_order_relaxed);
-    return status;
+    if (status != HALAY_OK)
+        return status;
+    ctx->observers.meters = halay_ring_meters(ctx->observers.recorder.flight);
+    memcpy(ctx->observers.meters, &ctx->observers.own, sizeof ctx->observers.own);
+    atomic_store_explicit(&ctx->observers.recorder.is_on, 1, memory_order_relaxed);
+    return HALAY_OK;
 }
 
 enum halay_status halay_recorder_open(struct halay_context *ctx)
@@ -205,6 +208,10 @@ void halay_recorder_close(struct halay_context *ctx)
 
     if (recorder->path)
         halay_timeline_stop(ctx); /* whoever finds the cause says it */
+    if (recorder->flight) {
+        memcpy(&ctx->observers.own, ctx->observers.meters, sizeof ctx->observers.own);
+        ctx->observers.meters = &ctx->observers.own;
+    }
     halay_ring_destroy(recorder->flight);
     halay_ring_destroy(recorder->store);
     recorder->flight = recorder->store = NULL;

@@ -202,8 +202,8 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
             b->requests[b->count++] = request;
             bytes += request->bytes;
         }
-    halay_count(&ctx->observers.tally.bytes, bytes);
-    halay_count(&ctx->observers.tally.fused_tensors, tensors > 1 ? tensors : 0);
+    halay_count(&ctx->observers.meters->tally.bytes, bytes);
+    halay_count(&ctx->observers.meters->tally.fused_tensors, tensors > 1 ? tensors : 0);
     return HALAY_OK;
 }
 
@@ -261,7 +261,7 @@ void halay_buckets_abandon(struct halay_context *ctx)
         abandon_set(set);
     halay_process_sets_abandon(ctx);
     ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
-    halay_tally_idle(&ctx->observers.tally);
+    halay_tally_idle(&ctx->observers.meters->tally);
 }
 
 void halay_buckets_free_all(struct halay_context *ctx)

@@ -259,7 +259,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
                 continue;
             }
         }
-        halay_count(&ctx->observers.tally.sleeps, 1);
+        halay_count(&ctx->observers.meters->tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
         if (did || !must_poll(ctx)) /* one nap follows the other while nothing comes */

@@ -37,8 +37,8 @@ static int look_at_slots(struct halay_context *ctx, struct halay_request *r)
                             (enum halay_reduction)s->reduction))
         return 0;
     e->round++;
-    halay_count(&ctx->observers.tally.collectives, 1);
-    halay_count(&ctx->observers.tally.bytes, r->bytes);
+    halay_count(&ctx->observers.meters->tally.collectives, 1);
+    halay_count(&ctx->observers.meters->tally.bytes, r->bytes);
     if (ctx->driven.negotiation.coordinator)
         halay_coordinator_round_is_over(ctx->driven.negotiation.coordinator, r->entry->id, e->round,
                                         ctx->driven.now_us);

@@ -63,7 +63,7 @@ static int is_as_agreed(const struct halay_request *r)
 
 static void tell_ready(struct halay_context *ctx, struct halay_request *r)
 {
-    halay_count(&ctx->observers.tally.cache_hits, 1);
+    halay_count(&ctx->observers.meters->tally.cache_hits, 1);
     if (!halay_express_start(ctx, r))
         halay_tell(r->set, &(struct halay_item){
                                .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
@@ -75,7 +75,7 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
 
     if (r->signature.collective == HALAY_JOIN)
         halay_tell_late(ctx, 1); /* from now on this rank counts as one that does not come */
-    halay_count(&ctx->observers.tally.negotiations, 1);
+    halay_count(&ctx->observers.meters->tally.negotiations, 1);
     halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
                                              .set = r->set->number,
                                              .name = e->node.name,

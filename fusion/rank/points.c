@@ -270,7 +270,7 @@ enum halay_status halay_points_submitted(struct halay_context *ctx, struct halay
         receive_from_any(ctx, point, word);
     else
         offer_to(ctx, p, point, word);
-    halay_count(&ctx->observers.tally.bytes, request->bytes);
+    halay_count(&ctx->observers.meters->tally.bytes, request->bytes);
     return HALAY_OK;
 }
 

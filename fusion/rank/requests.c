@@ -261,7 +261,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 
     for (struct halay_request *r = first; r; r = r->next) {
-        halay_count(&ctx->observers.tally.ended[r->final], 1);
+        halay_count(&ctx->observers.meters->tally.ended[r->final], 1);
         if (r->callback)
             call_back(ctx, r);
         atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */

@@ -129,11 +129,11 @@ static void start_first(struct halay_process_set *set)
     if (!set->waiting)
         set->waiting_last = &set->waiting;
     b->next = NULL;
-    halay_count(&ctx->observers.tally.collectives, 1);
+    halay_count(&ctx->observers.meters->tally.collectives, 1);
     if (halay_recording(&ctx->observers.recorder))
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
     if (!ctx->driven.execution.running_count)
-        halay_tally_busy(&ctx->observers.tally);
+        halay_tally_busy(&ctx->observers.meters->tally);
     status = start_bucket(ctx, b);
     if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;
@@ -148,7 +148,7 @@ static void start_first(struct halay_process_set *set)
         fail_group(set, status);
     }
     if (!ctx->driven.execution.running_count)
-        halay_tally_idle(&ctx->observers.tally);
+        halay_tally_idle(&ctx->observers.meters->tally);
 }
 
 static int can_start(struct halay_process_set *set)
@@ -182,7 +182,7 @@ static size_t progress_set(struct halay_process_set *set)
         }
         *at = b->next;
         if (!--ctx->driven.execution.running_count)
-            halay_tally_idle(&ctx->observers.tally);
+            halay_tally_idle(&ctx->observers.meters->tally);
         bucket_end(ctx, b);
     }
     return did + (halay_group_work(set->group) != work);

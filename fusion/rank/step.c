@@ -173,8 +173,8 @@ static size_t exchange_messages(struct halay_context *ctx)
     if (status != HALAY_OK)
         fail_receiving(ctx, status, rank);
     did += (size_t)messages;
-    halay_count(&ctx->observers.tally.messages_received, (uint64_t)messages);
-    halay_count(&ctx->observers.tally.steps, 1);
+    halay_count(&ctx->observers.meters->tally.messages_received, (uint64_t)messages);
+    halay_count(&ctx->observers.meters->tally.steps, 1);
     did += (size_t)decide_all_sets(ctx);
     did += (size_t)halay_negotiate_leave(ctx);
     halay_messenger_flush(ctx->driven.negotiation.messenger);

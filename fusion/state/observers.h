@@ -5,8 +5,8 @@
 #ifndef HALAY_OBSERVERS_H
 #define HALAY_OBSERVERS_H
 
+#include "base/meters.h"
 #include "base/record.h"
-#include "fusion/values/counters.h"
 #include <pthread.h>
 
 struct halay_recorder {
@@ -28,7 +28,9 @@ static inline int halay_recording(const struct halay_recorder *recorder)
 
 struct halay_observers {
     struct halay_recorder recorder;
-    struct halay_tally tally; /* counters.h says who writes what */
+    /* Where meters are: in the flight recorder's file if there is one, else own. Set while there is no driver. */
+    struct halay_meters *meters;
+    struct halay_meters own;
 };
 
 #endif

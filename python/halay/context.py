@@ -752,6 +752,13 @@ class Context:
 
     # ---- what the engine does ----
 
+    def gauge(self, name: str, value: float) -> None:
+        """Say a number of the program's own, the loss for example, for who watches the job: `halayrun --metrics` has
+        it as halay_gauge{name="..."} (halay_gauge_set)."""
+        status = self._call(held.halay_gauge_set, self._p, name.encode(), float(value))
+        if status:
+            raise last_error(status, f"set gauge '{name}'")
+
     def counters(self) -> Dict[str, Any]:
         """What this rank's engine has done since the start (struct halay_counters)."""
         counters = Counters(struct_size=ctypes.sizeof(Counters))

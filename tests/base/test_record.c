@@ -35,6 +35,32 @@ static int is_numbered(const struct halay_record *r)
     return r->time_ns == (int64_t)r->ordinal && r->bytes == 3 * r->ordinal && r->hash == ~r->ordinal;
 }
 
+/* Gauges by name, as many as there is room for; a damaged list is none. */
+static void check_meters(struct halay_meters *meters)
+{
+    char name[] = "gauge-00";
+    double value = 0;
+
+    CHECK(!halay_meters_gauge(meters, 0, &value));
+    CHECK(!halay_meters_set_gauge(meters, "", 1) && !halay_meters_set_gauge(meters, "a\"b", 1));
+    CHECK(!halay_meters_set_gauge(meters, "a-name-of-forty-eight-letters-which-is-one-too-x", 1));
+    CHECK(halay_meters_set_gauge(meters, "loss", 2) && halay_meters_set_gauge(meters, "loss", -0.25));
+    CHECK(!strcmp(halay_meters_gauge(meters, 0, &value), "loss") && value == -0.25);
+    for (int i = 1; i < HALAY_GAUGES; i++) {
+        name[6] = (char)('0' + i / 10);
+        name[7] = (char)('0' + i % 10);
+        CHECK(halay_meters_set_gauge(meters, name, i));
+    }
+    CHECK(!halay_meters_set_gauge(meters, "one-more", 1) && halay_meters_set_gauge(meters, name, 7));
+    CHECK(!strcmp(halay_meters_gauge(meters, HALAY_GAUGES - 1, &value), "gauge-31") && value == 7);
+    CHECK(!halay_meters_gauge(meters, HALAY_GAUGES, &value));
+    meters->gauges[1].name[0] = '\n';
+    CHECK(!halay_meters_gauge(meters, 1, &value));
+    meters->gauge_count = HALAY_GAUGES + 1;
+    CHECK(!halay_meters_gauge(meters, 0, &value));
+    meters->gauge_count = 0;
+}
+
 static void check_wrap(const char *file)
 {
     struct halay_ring *ring;
@@ -49,6 +75,7 @@ static void check_wrap(const char *file)
         halay_ring_add(ring, &r);
     }
     CHECK(halay_ring_begun(ring) == 250);
+    check_meters(halay_ring_meters(ring));
     for (uint64_t n = 1; n <= 251; n++) {
         int there = halay_ring_get(ring, n, &r);
         CHECK(there == (n > 150 && n <= 250) && (!there || (r.number == n && r.ordinal == n && is_numbered(&r))), "%d",

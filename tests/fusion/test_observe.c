@@ -47,10 +47,13 @@ static void check_text(struct halay_context *ctx, int rank)
     static const char *const lines[] = { "halay_submissions_total{rank=\"%d\"} 51\n",
                                          "halay_in_flight{rank=\"%d\"} 0\n",
                                          "halay_errors_total{rank=\"%d\",status=\"ranks disagree\"} 1\n",
-                                         "halay_bytes_total{rank=\"%d\"} 20000\n" };
+                                         "halay_bytes_total{rank=\"%d\"} 20000\n",
+                                         "halay_gauge{rank=\"%d\",name=\"loss\"} 0.125\n" };
     char text[8192], small[100], line[100];
     size_t length, again;
 
+    CHECK(halay_gauge_set(ctx, "loss", 0.125) == HALAY_OK);
+    CHECK(halay_gauge_set(ctx, "no name", 1) == HALAY_ERR_ARGUMENT && halay_gauge_set(NULL, "x", 1));
     CHECK(halay_counters_write(ctx, text, sizeof text, &length) == HALAY_OK);
     CHECK(length == strlen(text) && length && text[length - 1] == '\n');
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
