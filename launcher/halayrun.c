@@ -24,6 +24,8 @@
 #include "launcher/remote/frame.h"
 #include "launcher/remote/join.h"
 #include "launcher/remote/ssh.h"
+#include "launcher/watch/status.h"
+#include "launcher/watch/token.h"
 #include "launcher/where/binding.h"
 #include "launcher/where/choose_hosts.h"
 #include "launcher/where/elastic_options.h"
@@ -165,6 +167,11 @@ static void print_item(const char *name, int is_built, const char *remark)
 #else
 #define BUILT_CUDA 0
 #endif
+#ifdef HALAY_HAVE_MICROHTTPD
+#define BUILT_HTTP 1
+#else
+#define BUILT_HTTP 0
+#endif
 #ifdef HALAY_HAVE_HWLOC
 #define BUILT_HWLOC 1
 #else
@@ -207,6 +214,7 @@ static void print_build(void)
     printf("memory of devices:\n");
     print_module("cuda", BUILT_CUDA);
     printf("machine:\n");
+    print_item("http", BUILT_HTTP, BUILT_HTTP ? "" : "libmicrohttpd is missing: no --metrics");
     print_item("hwloc", BUILT_HWLOC, BUILT_HWLOC ? "" : "the operating system's own answers instead");
     printf("trainer:\n");
     print_item("oneDNN", BUILT_ONEDNN, "");
@@ -332,6 +340,17 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     return code;
 }
 
+static int tell_status(const struct options *options)
+{
+    char token[WATCH_TOKEN_MAX];
+    int code = watch_token_read(options->metrics_token_file, token);
+
+    if (!code)
+        code = status_run(options->status, *token ? token : NULL);
+    explicit_bzero(token, sizeof token);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const struct surroundings here = surroundings_here();
@@ -354,6 +373,8 @@ int main(int argc, char **argv)
         print_build();
     else if (options.explain)
         code = explain(&options, &here, stdout);
+    else if (options.status)
+        code = tell_status(&options);
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))

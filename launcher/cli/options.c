@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum {
     RESTARTS_MAX = 1000000,
@@ -244,6 +246,9 @@ static const struct halay_option table[] = {
     { "--log-level", NULL, NULL, "log lines down to this level", SETS("HALAY_LOG") },
     { "--timeline", NULL, "FILE", "write a timeline there, %r is the rank", SETS("HALAY_TIMELINE") },
     { "--timeline-bytes", NULL, "SIZE", "memory for it", SETS("HALAY_TIMELINE_BYTES") },
+    { "--metrics", NULL, "WHERE", "tell how the job goes by HTTP, at PORT, HOST:PORT or unix:PATH", TEXT(metrics) },
+    { "--metrics-token-file", NULL, "FILE", "whoever asks must know the word in this file", TEXT(metrics_token_file) },
+    { "--events", NULL, "FILE", "append what happens to the job, as JSON lines", TEXT(events) },
     { "--flight", NULL, "FILE", "flight recorder's file, %r is the rank", SETS("HALAY_FLIGHT") },
     { "--flight-bytes", NULL, "SIZE", "its size", SETS("HALAY_FLIGHT_BYTES") },
     { .name = "Engine" },
@@ -302,6 +307,8 @@ static const struct halay_option table[] = {
     { "--verbose", NULL, NULL, "say which rank runs where; with --dry-run, where each setting comes from",
       FLAG(verbose) },
     { "--explain", NULL, NULL, "print which batch system or platform is recognised, and what follows", FLAG(explain) },
+    { "--status", NULL, "WHERE", "print how the job goes that has --metrics there; again and again in a terminal",
+      TEXT(status) },
     { "--check-build", NULL, NULL, "print what is built in", FLAG(check_build) },
     { "--version", NULL, NULL, "print the version", FLAG(version) },
     { "--agent", NULL, NULL, NULL, FLAG(is_agent) },
@@ -430,6 +437,25 @@ static int parse_one(struct options *options, char ***next)
     return options_apply(options, given.option, who, kept->value);
 }
 
+/* Metrics are read from the ranks' flight recorders: they get one. 0: no memory. */
+static int keep_record(struct options *options)
+{
+    static const char name[] = "HALAY_FLIGHT";
+    char pattern[96];
+    struct timespec now;
+
+    for (size_t i = 0; i < options->assignment_count; i++)
+        if (!strcmp(options->assignments[i].name, name))
+            return 1;
+    if (halay_environment_get(name))
+        return 1;
+    clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
+    snprintf(pattern, sizeof pattern, "/dev/shm/halayrun-%d-%llx-%%r.flight", (int)getpid(),
+             (unsigned long long)now.tv_sec << 30 | (unsigned long long)now.tv_nsec);
+    options->removes_record = 1;
+    return add_assignment(options, name, sizeof name - 1, pattern, "--metrics");
+}
+
 int options_parse(int argc, char **argv, struct options *options)
 {
     char **next = argv + (argc > 0);
@@ -448,12 +474,16 @@ int options_parse(int argc, char **argv, struct options *options)
         next++;
     options->command = next;
     if (options->help || options->list || options->version || options->check_build || options->explain ||
-        options->is_agent || options->ssh_keys)
+        options->is_agent || options->ssh_keys || options->status)
         return 0;
     int code = options_apply_file(options);
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
+    if (options->mpi && (options->metrics || options->events)) {
+        say("option %s: what --mpi starts is not halayrun's to watch", options->metrics ? "--metrics" : "--events");
+        return EXIT_USAGE;
+    }
     if (!options->join && (options->nodes > 1 || options->node_rank > 0)) {
         say("several nodes, each with a halayrun: say where they meet, --join HOST[:PORT], which is node 0's address; "
             "or start one halayrun, with -H");
@@ -465,6 +495,8 @@ int options_parse(int argc, char **argv, struct options *options)
             halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
+    if (options->metrics && !keep_record(options))
+        return say_no_memory();
     return put_flags_last(options);
 }
 

@@ -61,6 +61,11 @@ struct options {
     const char *ssh;                            /* likewise: a program and its first arguments */
     const char *ssh_identity, *remote_halayrun; /* likewise */
     int ssh_port;                               /* 0: ssh's own */
+    const char *metrics;                        /* likewise: where they are told (base/http/http.h) */
+    const char *metrics_token_file;             /* likewise */
+    const char *status;                         /* likewise: of which job to tell */
+    const char *events;                         /* likewise: a file */
+    int removes_record;                         /* halayrun chose HALAY_FLIGHT, for the metrics */
     const char *output_folder;                  /* borrowed from given; NULL if not asked for */
     const char *folder;                         /* likewise: where ranks begin */
     const char *config_file;                    /* likewise */

@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FD_SIGNALS, FD_LIFELINE, FD_STORE, FD_INPUT, FIXED_FDS }; /* of job->fds; then sinks, streams, links */
+enum { FD_SIGNALS, FD_LIFELINE, FD_STORE, FD_INPUT, FD_WATCH, FIXED_FDS }; /* of job->fds; then sinks, streams, links */
 enum { KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 500000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
@@ -160,6 +160,14 @@ static void name_process(const struct job *job, int r, char *text, size_t size)
         snprintf(text, size, "pid %d", (int)rank->pid);
 }
 
+static void tell_rank(struct job *job, int r, const char *event)
+{
+    const struct rank *rank = &job->ranks[r];
+
+    job_watch_event(job->watch, event, "{s:i, s:i, s:s}", "rank", r, "pid", (int)rank->pid, "host",
+                    rank->link ? rank->link->host : "localhost");
+}
+
 /* What is reported until end_cause is the first cause; it is copied to cause_fd. */
 static void begin_cause(struct job *job, const struct host_link *link)
 {
@@ -183,6 +191,7 @@ static void say_failure(struct job *job, int r)
     char process[300];
 
     begin_cause(job, rank->link);
+    tell_rank(job, r, "rank_failed");
     name_process(job, r, process, sizeof process);
     if (WIFSIGNALED(rank->status))
         output_say(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
@@ -235,6 +244,9 @@ static void rank_ended(struct job *job, int r, int status)
     job->ranks[r].is_running = 0;
     job->ranks[r].status = status;
     job->running--;
+    job_watch_event(job->watch, "rank_ended", "{s:i, s:i, s:s, s:i}", "rank", r, "pid", (int)job->ranks[r].pid, "host",
+                    job->ranks[r].link ? job->ranks[r].link->host : "localhost", "exit_code",
+                    exit_code_of(&job->ranks[r]));
     name_process(job, r, process, sizeof process);
     if (job->setting->options->verbose)
         output_say(&job->output, "rank %d (%s) has ended", r, process);
@@ -286,6 +298,7 @@ static void remote_started(void *context, int r, int pid, const char *processors
     struct job *job = context;
 
     job->ranks[r].pid = pid;
+    tell_rank(job, r, "rank_started");
     if (job->setting->options->verbose)
         output_say(&job->output, "rank %d: pid %d on host '%s', processors %s", r, pid, job->ranks[r].link->host,
                    processors);
@@ -320,6 +333,13 @@ static void remote_printed(void *context, const char *host, const char *line, in
 
     if (!is_detail || job->setting->options->verbose)
         output_say(&job->output, "host '%s': %s", host, line);
+}
+
+static void remote_sampled(void *context, const struct host_link *link, int rank, const void *bytes, size_t count)
+{
+    struct job *job = context;
+
+    job_watch_take(job->watch, link, rank, bytes, count);
 }
 
 static void remote_found_master(void *context, const char *address, int port)
@@ -364,6 +384,8 @@ static void host_lost(struct job *job, struct host_link *link)
     else
         snprintf(names, sizeof names, "ranks %d to %d", link->first, link->first + link->count - 1);
     begin_cause(job, link);
+    job_watch_event(job->watch, not_started ? "host_not_started" : "host_lost", "{s:s, s:i, s:i, s:s}", "host",
+                    link->host, "first_rank", link->first, "ranks", link->count, "why", why);
     output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, not_started ? "cannot be started" : "is lost",
                why);
     end_cause(job);
@@ -485,6 +507,7 @@ static size_t job_watch(struct job *job)
     job->fds[FD_LIFELINE] = (struct pollfd){ .fd = job->setting->lifeline, .events = POLLIN };
     job->fds[FD_STORE] = (struct pollfd){ .fd = halay_store_server_fd(job->store), .events = POLLIN };
     job->fds[FD_INPUT] = (struct pollfd){ .fd = reads_input ? job->input_fd : -1, .events = POLLIN };
+    job->fds[FD_WATCH] = (struct pollfd){ .fd = job_watch_fd(job->watch), .events = POLLIN };
     for (int i = 0; i < 2; i++)
         if (job->output.sinks[i].pending.count)
             job->fds[n++] = (struct pollfd){ .fd = job->output.sinks[i].fd, .events = POLLOUT };
@@ -526,7 +549,9 @@ static int job_patience_ms(const struct job *job)
         due_us = job->deadline_us;
     if (job->suspect >= 0 && job->suspect_us < due_us)
         due_us = job->suspect_us;
-    int ms = halay_deadline_left_ms(due_us);
+    int ms = halay_deadline_left_ms(due_us), watch_ms = job_watch_patience_ms(job->watch);
+    if (watch_ms >= 0 && (ms < 0 || ms > watch_ms))
+        ms = watch_ms;
     for (size_t i = 0; i < job->link_count; i++)
         if (ms < 0 || ms > link_patience_ms(&job->links[i]))
             ms = link_patience_ms(&job->links[i]);
@@ -546,6 +571,7 @@ static void job_turn(struct job *job)
     }
     pass_output(job, n);
     progress_links(job);
+    job_watch_turn(job->watch);
     if (job->fds[FD_INPUT].revents)
         pass_input(job);
     if (job->fds[FD_SIGNALS].revents)
@@ -663,8 +689,8 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
         say("cannot receive signals: %s", strerror(errno));
         return 1;
     }
-    job->events =
-        (struct link_events){ remote_started, remote_wrote, remote_ended, remote_printed, remote_found_master, job };
+    job->events = (struct link_events){ remote_started,      remote_wrote,   remote_ended, remote_printed,
+                                        remote_found_master, remote_sampled, job };
     int code = job_make_links(job);
     if (!code)
         code = job_open_store(job);
@@ -696,12 +722,14 @@ static void job_fini(struct job *job)
 
 /* Start the ranks once, and run them to their end. *may_restart: one has failed, and nobody has told halayrun to
  * stop. */
-static int run_once(const struct job_setting *setting, int restarts, int *may_restart)
+static int run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, int *may_restart)
 {
     struct job job;
 
     *may_restart = 0;
     int code = job_init(&job, setting, restarts);
+    job.watch = watch;
+    job_watch_follow(watch, job.ranks ? &job : NULL);
     if (!code)
         code = job_call_others(&job);
     if (!code)
@@ -716,6 +744,7 @@ static int run_once(const struct job_setting *setting, int restarts, int *may_re
         *may_restart = job.exit_code && !job.stop_signal && job_can_go_on(&job);
         code = job.has_given_up && !job.exit_code ? 1 : job.exit_code;
     }
+    job_watch_follow(watch, NULL);
     if (!job.is_orphaned)
         drain_output(&job);
     if (!code && output_is_lost(&job.output))
@@ -748,16 +777,35 @@ static int tell_restarts(int restarts, int most)
                : 0;
 }
 
+/* The last line of the events: what it came to, and what it took. */
+static int tell_end(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us, int restarts,
+                    int code)
+{
+    double seconds = (double)(halay_now_us() - begun_us) / 1e6;
+
+    job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i}", "exit_code", code, "seconds", seconds, "rank_seconds",
+                    seconds * setting->options->ranks, "restarts", restarts);
+    job_watch_destroy(watch);
+    return code;
+}
+
 int job_run(const struct job_setting *setting)
 {
     int most = setting->options->max_restarts, may_restart = 0;
+    int64_t begun_us = halay_now_us();
+    struct job_watch *watch;
 
+    int code = job_watch_create(setting, &watch);
+    if (code)
+        return code;
     for (int restarts = 0;; restarts++) {
-        int code = most ? tell_restarts(restarts, most) : 0;
+        code = most ? tell_restarts(restarts, most) : 0;
+        job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", setting->options->ranks, "restarts", restarts,
+                        "program", setting->options->command[0]);
         if (!code)
-            code = run_once(setting, restarts, &may_restart);
+            code = run_once(setting, watch, restarts, &may_restart);
         if (!may_restart || restarts == most)
-            return code;
+            return tell_end(setting, watch, begun_us, restarts, code);
         begin_again(setting);
         say("restart %d of %d: all ranks are started again", restarts + 1, most);
     }

@@ -18,6 +18,7 @@
 enum job_stage { JOB_RUNNING, JOB_STOPPING, JOB_KILLING, JOB_LEAVING };
 
 struct job_elastic; /* job_elastic.c */
+struct job_watch;   /* job_watch.c */
 
 /* A rank; in an elastic job, a seat. */
 struct rank {
@@ -60,8 +61,9 @@ struct job {
     int exit_code;
     int suspect; /* a rank that failed, unless the end of another explains it by suspect_us; -1: none */
     int64_t suspect_us;
-    int is_orphaned;  /* the front has died */
-    int has_given_up; /* a system call failed, or a killed rank is stuck in the kernel */
+    struct job_watch *watch; /* borrowed; NULL: nobody is told */
+    int is_orphaned;         /* the front has died */
+    int has_given_up;        /* a system call failed, or a killed rank is stuck in the kernel */
 };
 
 size_t job_later_links(const struct job *job); /* how many more there may be later */
@@ -106,5 +108,28 @@ int job_elastic_goes_on(const struct job *job); /* even if nothing runs */
 int job_elastic_fd(const struct job *job);
 /* The job ends: there are no more places. */
 void job_elastic_stop(struct job *job);
+
+/* job_watch.c: what others are told of the job, while it runs (--metrics) and afterwards (--events). It outlives
+ * restarts. */
+
+/* 0, or an exit code (reported). *watch is NULL if nothing is wanted; all other calls allow that. */
+int job_watch_create(const struct job_setting *setting, struct job_watch **watch);
+void job_watch_destroy(struct job_watch *watch);
+
+/* The job that runs now; NULL: none does. */
+void job_watch_follow(struct job_watch *watch, const struct job *job);
+
+/* What to poll for input, -1: nothing; how long at most, below 0: forever; then, after each poll, a turn. */
+int job_watch_fd(const struct job_watch *watch);
+int job_watch_patience_ms(struct job_watch *watch);
+void job_watch_turn(struct job_watch *watch);
+
+/* The pattern of the ranks' records, "" if they are not sampled; nonzero: they stay. */
+const char *job_watch_record(const struct job_watch *watch, int *keeps);
+/* A sample of another host; as in struct link_events. */
+void job_watch_take(struct job_watch *watch, const struct host_link *link, int rank, const void *bytes, size_t count);
+
+/* Something has happened: a line for --events. format and what follows: as json_pack has it, an object. */
+void job_watch_event(struct job_watch *watch, const char *event, const char *format, ...);
 
 #endif

@@ -97,6 +97,8 @@ static int start_local_rank(struct job *job, int r)
     local_ranks_add(&job->local_ranks, r, rank->pid);
     rank->is_running = 1;
     job->running++;
+    job_watch_event(job->watch, "rank_started", "{s:i, s:i, s:s}", "rank", r, "pid", (int)rank->pid, "host",
+                    "localhost");
     if (s->options->verbose) {
         binding_text(start.map, start.local_rank, cores, sizeof cores);
         output_say(&job->output, "rank %d: pid %d, processors %s", r, (int)rank->pid, cores);
@@ -152,7 +154,7 @@ int job_send_plan(struct job *job, struct host_link *link)
 {
     const struct options *options = job->setting->options;
     char texts[HALAY_ADDRESSES_MAX][HALAY_ADDRESS_TEXT], *addresses[HALAY_ADDRESSES_MAX + 1], folder[PATH_MAX],
-        word[32], here[] = ""; /* where they reach the store */
+        word[32], here[] = "", record[PATH_MAX]; /* here: where they reach the store */
     struct host_plan plan = { .first = link->first,
                               .count = link->count,
                               .size = job->size,
@@ -162,9 +164,11 @@ int job_send_plan(struct job *job, struct host_link *link)
                               .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
                               .grace_ms = options->grace_ms,
                               .folder = folder,
+                              .record = record,
                               .addresses = addresses,
                               .command = options->command };
 
+    snprintf(record, sizeof record, "%s", job_watch_record(job->watch, &plan.keeps_record));
     if (options->folder) {
         snprintf(folder, sizeof folder, "%s", options->folder);
     } else if (options->joined) {

@@ -25,6 +25,7 @@
 #include "launcher/local/start.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/host_plan.h"
+#include "launcher/watch/sample.h"
 #include "launcher/where/reach.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,13 +53,16 @@ struct agent {
     struct rank_streams *ranks; /* owned: plan.count */
     struct pollfd *fds;         /* owned */
     struct buffer in, out, typed;
+    pid_t *pids; /* owned: (plan.count); 0: not started */
     int started, running;
     int signal_fd, secret_fd;
     int input; /* write end of rank 0's standard input; -1: rank 0 is not here, or reads no more */
     int input_ended;
     int64_t leave_us; /* when leftovers of the ranks, which have ended, are killed; 0: not yet */
     int64_t heard_us, sent_us;
-    int has_lost; /* nobody is left to report to */
+    int64_t sampled_us;          /* when samples were sent last */
+    struct rank_sample *samples; /* owned: (plan.size), where they are wanted */
+    int has_lost;                /* nobody is left to report to */
 };
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -144,6 +148,44 @@ static void feed_rank0(struct agent *agent)
         close(agent->input);
         agent->input = -1;
     }
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static pid_t pid_of(const struct agent *agent, int rank)
+{
+    int i = rank - agent->plan.first;
+
+    return i >= 0 && i < agent->plan.count ? agent->pids[i] : 0;
+}
+
+/* Of this host's ranks, and in an elastic job of whatever ranks its processes have become. */
+static void send_samples(struct agent *agent)
+{
+    struct host_sample host;
+
+    if (!agent->samples || halay_now_us() - agent->sampled_us < (int64_t)ALIVE_MS * 1000 || agent->out.count >= OUT_MAX)
+        return;
+    agent->sampled_us = halay_now_us();
+    for (int r = 0; r < agent->plan.size; r++) {
+        struct rank_sample *sample = &agent->samples[r];
+        rank_sample_take(agent->plan.record, r, pid_of(agent, r), sample);
+        if (sample->state != SAMPLE_NONE || sample->pid)
+            agent_send(agent, FRAME_SAMPLE, r, sample, sizeof *sample);
+    }
+    host_sample_take(&host);
+    agent_send(agent, FRAME_HOST, 0, &host, sizeof host);
+}
+
+static void end_samples(struct agent *agent)
+{
+    for (int r = 0; agent->samples && r < agent->plan.size; r++) {
+        rank_sample_take(agent->plan.record, r, 0, &agent->samples[r]);
+        if (!agent->plan.keeps_record)
+            rank_sample_remove(agent->plan.record, &agent->samples[r]);
+    }
+    free(agent->samples);
+    free(agent->pids);
 }
 
 /* ---- what it is told --------------------------------------------------------------------------------------------- */
@@ -267,6 +309,7 @@ static void agent_turn(struct agent *agent)
     pass_streams(agent);
     if (agent->fds[FD_SIGNALS].revents)
         agent_take_signals(agent);
+    send_samples(agent);
     if (halay_now_us() - agent->sent_us >= (int64_t)ALIVE_MS * 1000 && !agent->out.count)
         agent_send(agent, FRAME_ALIVE, 0, NULL, 0);
     send_out(agent);
@@ -450,6 +493,7 @@ static int agent_start_rank(struct agent *agent, int i, int stdin_fd)
         return code;
     agent->started++;
     agent->running++;
+    agent->pids[i] = pid;
     local_ranks_add(&agent->local_ranks, i, pid);
     for (int which = 0; which < 2; which++)
         if (fcntl(rank->fds[which], F_SETFL, O_NONBLOCK) < 0) {
@@ -494,7 +538,11 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
     for (int i = 0; agent->ranks && i < agent->plan.count; i++)
         agent->ranks[i].fds[0] = agent->ranks[i].fds[1] = -1;
     agent->fds = calloc((size_t)agent->plan.count * 2 + FIXED_FDS, sizeof *agent->fds);
-    if (!agent->ranks || !agent->fds || !local_ranks_init(&agent->local_ranks, agent->plan.count))
+    agent->pids = calloc((size_t)agent->plan.count, sizeof *agent->pids);
+    if (*agent->plan.record)
+        agent->samples = calloc((size_t)agent->plan.size, sizeof *agent->samples);
+    if (!agent->ranks || !agent->fds || !agent->pids || (*agent->plan.record && !agent->samples) ||
+        !local_ranks_init(&agent->local_ranks, agent->plan.count))
         return say_no_memory();
     int code = agent_prepare(agent);
     return code ? code : agent_start_ranks(agent);
@@ -510,6 +558,7 @@ static void agent_fini(struct agent *agent)
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    end_samples(agent);
     buffer_fini(&agent->in);
     buffer_fini(&agent->out);
     buffer_fini(&agent->typed);

@@ -25,6 +25,8 @@
  *   taken    agent     bytes of input    none; rank 0 has room for as many more
  *   note     agent     0                 text, for --verbose
  *   master   agent     port              address, text: what rank 0's host has found (master.h); before its ranks start
+ *   sample   agent     rank              struct rank_sample (watch/sample.h), once a second where that is wanted
+ *   host     agent     0                 struct host_sample, likewise
  */
 #ifndef HALAY_LAUNCHER_FRAME_H
 #define HALAY_LAUNCHER_FRAME_H
@@ -57,6 +59,8 @@ enum frame_kind {
     FRAME_TAKEN,
     FRAME_NOTE,
     FRAME_MASTER,
+    FRAME_SAMPLE,
+    FRAME_HOST,
     FRAME_KINDS
 };
 

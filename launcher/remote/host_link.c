@@ -333,6 +333,10 @@ static void deliver_frame(struct host_link *link, const struct frame *frame)
         snprintf(text, sizeof text, "%.*s", (int)(frame->count < 500 ? frame->count : 500), frame->bytes);
         events->found_master(events->context, text, rank);
         break;
+    case FRAME_SAMPLE:
+    case FRAME_HOST:
+        events->sampled(events->context, link, frame->kind == FRAME_HOST ? -1 : rank, frame->bytes, frame->count);
+        break;
     default:
         break;
     }

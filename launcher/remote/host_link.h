@@ -23,12 +23,16 @@
 
 enum link_state { LINK_CALLING, LINK_READY, LINK_RUNNING, LINK_ENDED };
 
+struct host_link;
+
 struct link_events {
     void (*started)(void *context, int rank, int pid, const char *processors);
     void (*wrote)(void *context, int rank, int which, const char *bytes, size_t count); /* which: 0 output, 1 error */
     void (*ended)(void *context, int rank, int status);                                 /* from waitpid */
     void (*printed)(void *context, const char *host, const char *line, int is_detail);  /* is_detail: for --verbose */
     void (*found_master)(void *context, const char *address, int port);                 /* master.h */
+    /* From that host; rank below 0: of the host itself. bytes are as the agent sent them. */
+    void (*sampled)(void *context, const struct host_link *link, int rank, const void *bytes, size_t count);
     void *context;
 };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 9 };
+enum { NUMBERS = 10 };
 
 struct plan_reader {
     const char *at;
@@ -42,15 +42,15 @@ static int write_plan_list(struct buffer *to, char *const *list)
 
 int host_plan_write(const struct host_plan *plan, struct buffer *to)
 {
-    const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,    plan->world,   plan->node,
-                                   plan->nodes, plan->master_port, plan->binding, plan->grace_ms };
-    char *folder[] = { plan->folder, NULL }, *master[] = { plan->master, NULL };
+    const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,    plan->world,    plan->node,
+                                   plan->nodes, plan->master_port, plan->binding, plan->grace_ms, plan->keeps_record };
+    char *folder[] = { plan->folder, NULL }, *master[] = { plan->master, NULL }, *record[] = { plan->record, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
         if (!write_plan_number(to, (uint32_t)numbers[i]))
             return 0;
     return buffer_append(to, plan->secret, sizeof plan->secret) && write_plan_list(to, folder) &&
-           write_plan_list(to, master) && write_plan_list(to, plan->addresses) &&
+           write_plan_list(to, master) && write_plan_list(to, record) && write_plan_list(to, plan->addresses) &&
            write_plan_list(to, plan->environment) && write_plan_list(to, plan->command);
 }
 
@@ -126,7 +126,7 @@ static char *read_one(struct plan_reader *from)
 
 static int is_sound_plan(const struct host_plan *plan)
 {
-    return plan->folder && plan->master && plan->addresses && plan->addresses[0] && plan->environment &&
+    return plan->folder && plan->master && plan->record && plan->addresses && plan->addresses[0] && plan->environment &&
            plan->command && plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 &&
            plan->binding >= BIND_AUTO && plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count &&
            plan->grace_ms >= 0 && plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 && plan->master_port >= 0 &&
@@ -153,8 +153,10 @@ int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
     plan->master_port = (int)numbers[6];
     plan->binding = (int)numbers[7];
     plan->grace_ms = (int)numbers[8];
+    plan->keeps_record = (int)numbers[9];
     plan->folder = read_one(&from);
     plan->master = read_one(&from);
+    plan->record = read_one(&from);
     plan->addresses = read_plan_list(&from);
     plan->environment = read_plan_list(&from);
     plan->command = read_plan_list(&from);
@@ -170,6 +172,7 @@ void host_plan_fini(struct host_plan *plan)
     explicit_bzero(plan->secret, sizeof plan->secret);
     free(plan->folder);
     free(plan->master);
+    free(plan->record);
     free_list(plan->addresses);
     free_list(plan->environment);
     free_list(plan->command);

@@ -17,9 +17,11 @@ struct host_plan {
     int master_port;  /* master.h; 0: this is rank 0's host, which finds it */
     int binding;      /* enum binding */
     int grace_ms;     /* for what the ranks leave behind */
+    int keeps_record; /* 0: the ranks' records are removed at the end */
     unsigned char secret[HALAY_SECRET_BYTES];
     char *folder;       /* where the ranks start; "": where the agent was started */
     char *master;       /* master.h: the address; "": this host, or the one where the store is reached */
+    char *record;       /* watch/sample.h: the pattern of the ranks' records, to be sampled; "": they are not */
     char **addresses;   /* of the store, "10.0.0.1:4000", "[fd00::1]:4000"; the first that can be reached is used */
     char **environment; /* "NAME=value", overriding the login's */
     char **command;

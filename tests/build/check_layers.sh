@@ -49,7 +49,7 @@ ucs/*       collectives/transport/ucx/*
 hwloc*      base/machine/topology*
 sodium*     base/*
 microhttpd* base/http/http.c
-jansson.h   base/document* base/http/* tft/* perf/* launcher/cli/settings_file* launcher/where/* contrib/sagemaker/*
+jansson.h   base/document* base/http/* tft/* perf/* launcher/* contrib/sagemaker/*
 yaml.h      base/document*
 zlib.h      tft/*
 dnnl*       tft/kernels/gemm*
@@ -70,7 +70,7 @@ base                  . machine net store secure http
 collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
-launcher              common cli where local remote job mpi .
+launcher              common cli where local watch remote job mpi .
 tft                   kernels layers model data run score track train interop explain report api serve cli .
 '
 

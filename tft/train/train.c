@@ -59,6 +59,7 @@ static int record_validation(struct tft_trainer *t, double loss)
     int first = !t->state.judged, best = first || loss < t->state.lowest;
 
     t->state.judged = 1;
+    halay_gauge_set(t->ctx, "valid_loss", loss); /* a valid name */
     if (best)
         t->state.lowest = loss;
     if (first || loss < t->state.mark - t->config->min_delta) {

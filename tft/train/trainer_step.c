@@ -143,6 +143,17 @@ static void fix_length(struct tft_trainer *t)
         tft_progress_set_total(&t->progress, tft_trainer_steps(t), t->limits.seconds);
 }
 
+/* For whoever watches the job. They are valid names, and so few that none is refused. */
+static void tell_gauges(struct tft_trainer *t)
+{
+    halay_gauge_set(t->ctx, "step", (double)t->state.step);
+    halay_gauge_set(t->ctx, "samples", (double)t->state.samples / t->ranks); /* this rank's part */
+    halay_gauge_set(t->ctx, "loss", t->numbers[TFT_STEP_LOSS]);
+    halay_gauge_set(t->ctx, "waited_seconds",
+                    (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 /
+                        tft_pool_threads(t->pool));
+}
+
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
 {
     size_t left = t->epoch_samples - t->state.position, samples = left < t->batch ? left : t->batch;
@@ -175,6 +186,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     t->state.loss_steps++;
     t->state.seconds = t->numbers[TFT_STEP_SECONDS];
     fix_length(t);
+    tell_gauges(t);
     t->sick |= t->numbers[TFT_STEP_SICK] > 0;
     t->stop |= t->sick || tft_trainer_is_over(t);
     t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;

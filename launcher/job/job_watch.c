@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job's watch. Samples of this host's ranks are taken when somebody asks, those of other hosts are the newest that
+ * came. Nothing here waits: the server is driven by the job's loop.
+ */
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/http/http.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/say.h"
+#include "launcher/job/job_impl.h"
+#include "launcher/watch/job_view.h"
+#include "launcher/watch/token.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FRESH_US = 200000, CONNECTIONS = 32, BODY_BYTES = 4096, IDLE_S = 30, REQUEST_S = 10 };
+
+struct remote_host {
+    const char *host; /* owned */
+    struct host_sample sample;
+};
+
+struct job_watch {
+    const struct job_setting *setting; /* borrowed */
+    const struct job *job;             /* borrowed; NULL: none runs */
+    struct halay_http_server *server;  /* owned; NULL: no metrics */
+    int events_fd;                     /* owned; -1: no events */
+    int size;
+    int64_t begun_us;
+    char pattern[PATH_MAX];
+    struct rank_view *ranks; /* owned: (size) */
+    int64_t *taken_us;       /* owned: (size) when each sample was taken; 0: never */
+    struct remote_host *hosts;
+    size_t host_count;
+};
+
+/* ---- what is known ----------------------------------------------------------------------------------------------- */
+
+static const char this_host[] = "localhost";
+
+static int exit_code_of(const struct rank *rank)
+{
+    return WIFSIGNALED(rank->status) ? EXIT_SIGNAL + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
+}
+
+/* In an elastic job ranks are numbered anew, and a process's record says who it is; else a rank is its seat. */
+static void view_rank(struct job_watch *w, int r)
+{
+    const struct rank *seat = w->job ? &w->job->ranks[r] : NULL;
+    struct rank_view *view = &w->ranks[r];
+    int64_t now = halay_now_us();
+
+    if ((!seat || !seat->link) && now - w->taken_us[r] > FRESH_US) {
+        rank_sample_take(w->pattern, r, seat && seat->is_running ? seat->pid : view->sample.pid, &view->sample);
+        w->taken_us[r] = now;
+        view->host = this_host;
+    } else if (seat && seat->link && !w->taken_us[r]) {
+        view->host = seat->link->host;
+    }
+    view->sample.rank = r;
+    view->age_s = w->taken_us[r] ? (double)(now - w->taken_us[r]) / 1e6 : 0;
+    if (w->job && w->job->elastic)
+        view->end = view->sample.state == SAMPLE_NONE ? RANK_IS_NOT_STARTED
+                    : view->sample.cpu_s < 0          ? RANK_HAS_ENDED
+                                                      : RANK_RUNS;
+    else if (seat)
+        view->end = seat->is_running ? RANK_RUNS
+                    : seat->is_lost  ? RANK_IS_LOST
+                    : seat->pid      ? RANK_HAS_ENDED
+                                     : RANK_IS_NOT_STARTED;
+    view->exit_code = seat && !seat->is_running ? exit_code_of(seat) : 0;
+}
+
+/* hosts: host_count + 1 of them. */
+static struct job_view view_of(struct job_watch *w, struct host_view *hosts)
+{
+    for (int r = 0; r < w->size; r++)
+        view_rank(w, r);
+    hosts[0].host = this_host;
+    host_sample_take(&hosts[0].sample);
+    for (size_t i = 0; i < w->host_count; i++)
+        hosts[i + 1] = (struct host_view){ w->hosts[i].host, w->hosts[i].sample };
+    return (struct job_view){ .stage = w->job && w->job->stage == JOB_RUNNING ? "running" : "stopping",
+                              .seconds = (double)(halay_now_us() - w->begun_us) / 1e6,
+                              .restarts = w->job ? w->job->restarts : 0,
+                              .rank_count = (size_t)w->size,
+                              .host_count = w->host_count + 1,
+                              .ranks = w->ranks,
+                              .hosts = hosts };
+}
+
+/* NULL: no memory. */
+static struct remote_host *find_host(struct job_watch *w, const char *host)
+{
+    struct remote_host *grown;
+    char *copy;
+
+    for (size_t i = 0; i < w->host_count; i++)
+        if (!strcmp(w->hosts[i].host, host))
+            return &w->hosts[i];
+    grown = realloc(w->hosts, (w->host_count + 1) * sizeof *grown);
+    if (!grown)
+        return NULL;
+    w->hosts = grown;
+    copy = strdup(host);
+    if (!copy)
+        return NULL;
+    w->hosts[w->host_count] = (struct remote_host){ .host = copy };
+    return &w->hosts[w->host_count++];
+}
+
+void job_watch_take(struct job_watch *w, const struct host_link *link, int rank, const void *bytes, size_t count)
+{
+    struct remote_host *host = w ? find_host(w, link->host) : NULL;
+    struct rank_sample sample;
+
+    if (!host)
+        return;
+    if (rank < 0 && count == sizeof host->sample)
+        memcpy(&host->sample, bytes, count);
+    if (rank < 0 || rank >= w->size || count != sizeof sample)
+        return;
+    memcpy(&sample, bytes, sizeof sample);
+    if (sample.generation < w->ranks[rank].sample.generation || sample.gauge_count > HALAY_GAUGES)
+        return;
+    /* What another program sent is text that ends. */
+    sample.last[SAMPLE_NAME - 1] = sample.waits_for[SAMPLE_NAME - 1] = sample.cause[SAMPLE_CAUSE - 1] = 0;
+    for (size_t i = 0; i < sample.gauge_count; i++)
+        sample.gauges[i].name[HALAY_GAUGE_NAME] = 0;
+    w->ranks[rank].sample = sample;
+    w->ranks[rank].host = host->host;
+    w->taken_us[rank] = halay_now_us();
+}
+
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
+
+static void answer(struct job_watch *w, struct halay_http_exchange *exchange, const char *type,
+                   char *(*make)(const struct job_view *job))
+{
+    struct host_view *hosts = calloc(w->host_count + 1, sizeof *hosts);
+    char *text = NULL;
+
+    if (hosts) {
+        const struct job_view view = view_of(w, hosts);
+        text = make(&view);
+    }
+    free(hosts);
+    if (!text) {
+        halay_http_refuse(exchange, 503, "out of memory");
+        return;
+    }
+    const struct halay_http_answer whole = { .status = 200, .content_type = type, .body = text, .size = strlen(text) };
+    halay_http_answer(exchange, &whole);
+    free(text);
+}
+
+static void tell_metrics(void *arg, struct halay_http_exchange *exchange)
+{
+    answer(arg, exchange, "text/plain; version=0.0.4; charset=utf-8", job_view_metrics);
+}
+
+static void tell_ranks(void *arg, struct halay_http_exchange *exchange)
+{
+    answer(arg, exchange, "application/json", job_view_ranks);
+}
+
+static void tell_health(void *arg, struct halay_http_exchange *exchange)
+{
+    answer(arg, exchange, "application/json", job_view_health);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+void job_watch_event(struct job_watch *w, const char *event, const char *format, ...)
+{
+    struct timespec now;
+    json_t *object, *more;
+    va_list args;
+    char *line;
+
+    if (!w || w->events_fd < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
+    va_start(args, format);
+    more = json_vpack_ex(NULL, 0, format, args);
+    va_end(args);
+    object = json_pack("{s:f, s:s}", "time", (double)now.tv_sec + (double)now.tv_nsec / 1e9, "event", event);
+    if (object && more)
+        json_object_update(object, more);
+    line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(more);
+    json_decref(object);
+    if (!line)
+        return;
+    /* One write: a line is there or not, whatever happens to halayrun. */
+    size_t length = strlen(line);
+    line[length] = '\n';
+    if (write(w->events_fd, line, length + 1) != (ssize_t)(length + 1)) {
+        say("cannot write to '%s': %s; no more events", w->setting->options->events, strerror(errno));
+        close(w->events_fd);
+        w->events_fd = -1;
+    }
+    free(line);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static int open_server(struct job_watch *w)
+{
+    static const struct halay_http_route routes[] = { { "GET", "/metrics", tell_metrics },
+                                                      { "GET", "/health", tell_health },
+                                                      { "GET", "/ranks", tell_ranks } };
+    const struct options *options = w->setting->options;
+    char token[WATCH_TOKEN_MAX];
+    int code = watch_token_read(options->metrics_token_file, token);
+    const struct halay_http_config config = { .where = options->metrics,
+                                              .token = *token ? token : NULL,
+                                              .routes = routes,
+                                              .route_count = sizeof routes / sizeof *routes,
+                                              .connections = CONNECTIONS,
+                                              .body_bytes = BODY_BYTES,
+                                              .all_body_bytes = (size_t)CONNECTIONS * BODY_BYTES,
+                                              .idle_s = IDLE_S,
+                                              .request_s = REQUEST_S,
+                                              .arg = w };
+
+    if (code)
+        return code;
+    enum halay_status status = halay_http_open(w->setting->log, &config, &w->server);
+    explicit_bzero(token, sizeof token);
+    if (status)
+        return status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILURE;
+    say("metrics at %s/metrics", halay_http_where(w->server));
+    return 0;
+}
+
+static int open_events(struct job_watch *w, const char *path)
+{
+    w->events_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (w->events_fd >= 0)
+        return 0;
+    say("cannot open '%s': %s", path, strerror(errno));
+    return EXIT_FAILURE;
+}
+
+/* The ranks' folder is where a pattern without a slash at its beginning begins. */
+static void find_pattern(struct job_watch *w)
+{
+    const char *pattern = halay_environment_get("HALAY_FLIGHT"), *folder = w->setting->options->folder;
+
+    if (!pattern || !w->setting->options->metrics)
+        return;
+    snprintf(w->pattern, sizeof w->pattern, "%s%s%s", *pattern != '/' && folder ? folder : "",
+             *pattern != '/' && folder ? "/" : "", pattern);
+}
+
+int job_watch_create(const struct job_setting *setting, struct job_watch **out)
+{
+    const struct options *options = setting->options;
+    struct job_watch *w;
+    int code = 0;
+
+    *out = NULL;
+    if (!options->metrics && !options->events)
+        return 0;
+    w = calloc(1, sizeof *w);
+    if (!w)
+        return say_no_memory();
+    w->setting = setting;
+    w->events_fd = -1;
+    w->begun_us = halay_now_us();
+    w->size = options->most_ranks > options->ranks ? options->most_ranks : options->ranks;
+    w->ranks = calloc((size_t)w->size, sizeof *w->ranks);
+    w->taken_us = calloc((size_t)w->size, sizeof *w->taken_us);
+    for (int r = 0; w->ranks && r < w->size; r++)
+        w->ranks[r] = (struct rank_view){ .host = this_host, .end = RANK_IS_NOT_STARTED };
+    find_pattern(w);
+    if (!w->ranks || !w->taken_us)
+        code = say_no_memory();
+    if (!code && options->events)
+        code = open_events(w, options->events);
+    if (!code && options->metrics)
+        code = open_server(w);
+    if (code)
+        job_watch_destroy(w);
+    else
+        *out = w;
+    return code;
+}
+
+void job_watch_destroy(struct job_watch *w)
+{
+    if (!w)
+        return;
+    halay_http_close(w->server);
+    if (w->events_fd >= 0)
+        close(w->events_fd);
+    for (int r = 0; w->setting->options->removes_record && w->ranks && r < w->size; r++) {
+        rank_sample_take(w->pattern, r, 0, &w->ranks[r].sample);
+        rank_sample_remove(w->pattern, &w->ranks[r].sample);
+    }
+    for (size_t i = 0; i < w->host_count; i++)
+        free((char *)(uintptr_t)w->hosts[i].host);
+    free(w->hosts);
+    free(w->ranks);
+    free(w->taken_us);
+    free(w);
+}
+
+void job_watch_follow(struct job_watch *w, const struct job *job)
+{
+    if (w)
+        w->job = job;
+}
+
+int job_watch_fd(const struct job_watch *w)
+{
+    return w && w->server ? halay_http_fd(w->server) : -1;
+}
+
+int job_watch_patience_ms(struct job_watch *w)
+{
+    return w && w->server ? halay_http_timeout_ms(w->server) : -1;
+}
+
+void job_watch_turn(struct job_watch *w)
+{
+    if (w && w->server)
+        halay_http_turn(w->server);
+}
+
+const char *job_watch_record(const struct job_watch *w, int *keeps)
+{
+    *keeps = !w || !w->setting->options->removes_record;
+    return w ? w->pattern : "";
+}

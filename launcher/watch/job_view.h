@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job view: what is told of a job: as metrics for Prometheus, and as JSON (docs/guides/observability.md).
+ */
+#ifndef HALAY_LAUNCHER_JOB_VIEW_H
+#define HALAY_LAUNCHER_JOB_VIEW_H
+
+#include "launcher/watch/sample.h"
+
+/* How the process of a rank stands. */
+enum rank_end { RANK_RUNS, RANK_HAS_ENDED, RANK_IS_LOST, RANK_IS_NOT_STARTED };
+
+struct rank_view {
+    const char *host;
+    enum rank_end end;
+    int exit_code; /* once it has ended: as a shell has it, 128 + n after signal n */
+    struct rank_sample sample;
+    double age_s; /* of the sample */
+};
+
+struct host_view {
+    const char *host;
+    struct host_sample sample;
+};
+
+struct job_view {
+    const char *stage; /* "running", "stopping" */
+    double seconds;    /* since its start */
+    int restarts;
+    size_t rank_count, host_count;
+    const struct rank_view *ranks;
+    const struct host_view *hosts;
+};
+
+/* Prometheus' text, version 0.0.4. Freed with free(); NULL: no memory. */
+char *job_view_metrics(const struct job_view *job);
+/* {"job": {...}, "ranks": [...]}, likewise; and the first part alone. */
+char *job_view_ranks(const struct job_view *job);
+char *job_view_health(const struct job_view *job);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples. What a file or the system does not say stays zero.
+ */
+#include "launcher/watch/sample.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/record.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOOK_BACK = 512, SECTOR = 512 };
+
+/* ---- the record -------------------------------------------------------------------------------------------------- */
+
+static void copy_name(const struct halay_record *r, char *name)
+{
+    memcpy(name, r->name, r->name_length); /* at most HALAY_RECORD_NAME */
+    name[r->name_length] = 0;
+}
+_Static_assert((int)SAMPLE_NAME > (int)HALAY_RECORD_NAME, "a name and its end");
+
+static double age_s(int64_t time_ns)
+{
+    int64_t age = halay_now_ns() - time_ns;
+
+    return age > 0 ? (double)age / 1e9 : 0;
+}
+
+/* What one record, the newest of its kind, tells. */
+static void take_record(const struct halay_record *r, int *has_waited, struct rank_sample *s)
+{
+    switch (r->kind) {
+    case HALAY_RECORD_SUBMITTED:
+        if (!*s->last) {
+            copy_name(r, s->last);
+            s->last_age_s = age_s(r->time_ns);
+        }
+        break;
+    case HALAY_RECORD_WAITED:
+        *has_waited = 1;
+        break;
+    case HALAY_RECORD_WAITS:
+        if (!*has_waited && s->state == SAMPLE_RUNS) {
+            s->state = SAMPLE_WAITS;
+            copy_name(r, s->waits_for);
+            s->waits_s = age_s(r->time_ns);
+        }
+        *has_waited = 1;
+        /* A program that waits in slices has waited since the first of them. */
+        if (s->state == SAMPLE_WAITS && !strncmp(s->waits_for, r->name, r->name_length) &&
+            !s->waits_for[r->name_length])
+            s->waits_s = age_s(r->time_ns);
+        break;
+    case HALAY_RECORD_FAILED:
+        s->state = SAMPLE_FAILED;
+        if (r->bytes < SAMPLE_CAUSE - SAMPLE_NAME) /* a part of it, which begins there; zeros are behind all of it */
+            memcpy(s->cause + r->bytes, r->name, r->name_length);
+        break;
+    case HALAY_RECORD_LEFT:
+        if (s->state != SAMPLE_FAILED)
+            s->state = SAMPLE_LEFT;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Newest first. */
+static void take_records(const struct halay_ring *ring, struct rank_sample *s)
+{
+    uint64_t newest = halay_ring_begun(ring), oldest = newest > LOOK_BACK ? newest - LOOK_BACK : 0;
+    struct halay_record record;
+    int has_waited = 0;
+
+    for (uint64_t number = newest; number > oldest; number--)
+        if (halay_ring_get(ring, number, &record))
+            take_record(&record, &has_waited, s);
+}
+
+static void take_meters(struct halay_meters *meters, struct rank_sample *s)
+{
+    const char *name;
+    double value;
+
+    halay_meters_read(&meters->tally, s->meters);
+    for (int i = 1; i < HALAY_METERS_STATUSES; i++) /* 0 is HALAY_OK */
+        s->errors += atomic_load_explicit(&meters->tally.ended[i], memory_order_relaxed);
+    for (s->gauge_count = 0; (name = halay_meters_gauge(meters, s->gauge_count, &value)); s->gauge_count++) {
+        memcpy(s->gauges[s->gauge_count].name, name, strlen(name) + 1);
+        s->gauges[s->gauge_count].value = value;
+    }
+}
+
+/* The newest generation's, and not older than the one before. */
+static char *find_record(const char *pattern, struct rank_sample *s)
+{
+    char *path = NULL, *next = halay_rank_path(pattern, s->rank, s->generation ? s->generation : 1);
+
+    while (next && access(next, R_OK) == 0) {
+        free(path);
+        path = next;
+        s->generation += s->generation == 0;
+        next = halay_rank_path(pattern, s->rank, s->generation + 1);
+        if (next && access(next, R_OK) == 0)
+            s->generation++;
+    }
+    free(next);
+    return path;
+}
+
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+static void take_ring(const char *pattern, struct rank_sample *s)
+{
+    struct halay_log quiet;
+    struct halay_ring *ring;
+    char *path = find_record(pattern, s);
+
+    halay_log_init(&quiet, HALAY_LOG_ERROR);
+    quiet.write = drop_line; /* a file that is not there yet, or is being made, is no news */
+    if (path && halay_ring_open(&quiet, path, &ring) == HALAY_OK) {
+        s->state = SAMPLE_RUNS;
+        s->pid = (int32_t)halay_ring_head(ring)->pid;
+        take_meters(halay_ring_meters(ring), s);
+        take_records(ring, s);
+        halay_ring_destroy(ring);
+    }
+    halay_log_fini(&quiet);
+    free(path);
+}
+
+/* ---- the system -------------------------------------------------------------------------------------------------- */
+
+static FILE *open_of(int pid, const char *name)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    return fopen(path, "re");
+}
+
+/* Processor time, threads and memory: fields 14, 15, 20 and 24 of stat(5), behind the name's last bracket. */
+static void take_stat(struct rank_sample *s)
+{
+    char line[1024], *at;
+    unsigned long long user, system, threads, pages;
+    FILE *file = open_of(s->pid, "stat");
+
+    s->cpu_s = -1;
+    if (!file)
+        return;
+    if (fgets(line, sizeof line, file) && (at = strrchr(line, ')')) &&
+        sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %llu %*d %*u %*u %llu",
+               &user, &system, &threads, &pages) == 4) {
+        s->cpu_s = (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+        s->threads = threads;
+        s->rss_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    }
+    fclose(file);
+}
+
+static void take_io(struct rank_sample *s)
+{
+    unsigned long long value;
+    char line[128];
+    FILE *file = open_of(s->pid, "io");
+
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "read_bytes: %llu", &value) == 1)
+            s->read_bytes = value;
+        else if (sscanf(line, "write_bytes: %llu", &value) == 1)
+            s->written_bytes = value;
+    }
+    if (file)
+        fclose(file);
+}
+
+void rank_sample_take(const char *pattern, int rank, pid_t pid, struct rank_sample *s)
+{
+    *s = (struct rank_sample){ .rank = rank, .pid = (int32_t)pid, .generation = s->generation };
+    take_ring(pattern, s);
+    take_stat(s);
+    take_io(s);
+}
+
+void rank_sample_remove(const char *pattern, const struct rank_sample *sample)
+{
+    for (unsigned generation = 1; generation <= sample->generation; generation++) {
+        char *path = halay_rank_path(pattern, sample->rank, generation);
+        if (path)
+            unlink(path);
+        free(path);
+    }
+}
+
+static void take_memory(struct host_sample *s)
+{
+    unsigned long long value;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemTotal: %llu", &value) == 1)
+            s->memory_bytes = value << 10;
+        else if (sscanf(line, "MemAvailable: %llu", &value) == 1)
+            s->free_bytes = value << 10;
+    }
+    if (file)
+        fclose(file);
+}
+
+static void take_network(struct host_sample *s)
+{
+    unsigned long long in, out;
+    char line[512], name[64];
+    FILE *file = fopen("/proc/net/dev", "re");
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, " %63[^:]: %llu %*u %*u %*u %*u %*u %*u %*u %llu", name, &in, &out) == 3 &&
+            strcmp(name, "lo") != 0) {
+            s->received_bytes += in;
+            s->sent_bytes += out;
+        }
+    if (file)
+        fclose(file);
+}
+
+/* Whole disks: parts of them are no folders of /sys/block, and what lies on disks is not counted again. */
+static int is_disk(const char *name)
+{
+    char path[96];
+
+    snprintf(path, sizeof path, "/sys/block/%s", name);
+    return strncmp(name, "loop", 4) && strncmp(name, "ram", 3) && strncmp(name, "dm-", 3) && strncmp(name, "md", 2) &&
+           access(path, F_OK) == 0;
+}
+
+static void take_disks(struct host_sample *s)
+{
+    unsigned long long read, written;
+    char line[512], name[64];
+    FILE *file = fopen("/proc/diskstats", "re");
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, " %*u %*u %63s %*u %*u %llu %*u %*u %*u %llu", name, &read, &written) == 3 && is_disk(name)) {
+            s->read_bytes += read * SECTOR;
+            s->written_bytes += written * SECTOR;
+        }
+    if (file)
+        fclose(file);
+}
+
+void host_sample_take(struct host_sample *s)
+{
+    double load;
+    FILE *file = fopen("/proc/loadavg", "re");
+
+    *s = (struct host_sample){ 0 };
+    if (file) {
+        s->load = fscanf(file, "%lf", &load) == 1 ? load : 0;
+        fclose(file);
+    }
+    take_memory(s);
+    take_network(s);
+    take_disks(s);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Status. A table, a rank a line; rates are between two answers. In a terminal each answer is drawn over the last one,
+ * with the course of the loss and of the speed so far.
+ */
+#include "launcher/watch/status.h"
+#include "base/clock.h"
+#include "base/net/socket.h"
+#include "launcher/common/buffer.h"
+#include "launcher/common/say.h"
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ANSWER_MS = 5000, COURSE = 60, ANSWER_MAX = 64 << 20 };
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+/* Nonzero: where means something, and *fd is a connection or -1, errno saying why. */
+static int connect_file(const char *path, int64_t deadline_us, int *fd)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+    if (strlen(path) >= sizeof address.sun_path)
+        return 0;
+    memcpy(address.sun_path, path, strlen(path));
+    if (halay_socket_connect((struct sockaddr *)&address, sizeof address, deadline_us, fd) != HALAY_OK)
+        *fd = -1;
+    return 1;
+}
+
+static int connect_port(const char *where, int64_t deadline_us, int *fd)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found;
+    char host[256] = "127.0.0.1";
+    const char *colon = strrchr(where, ':'), *begin = where, *end = colon;
+
+    if (colon && *where == '[' && colon > where + 1 && colon[-1] == ']') {
+        begin++;
+        end--;
+    }
+    if (colon && (size_t)(end - begin) < sizeof host)
+        snprintf(host, sizeof host, "%.*s", (int)(end - begin), begin);
+    if (getaddrinfo(host, colon ? colon + 1 : where, &hints, &found))
+        return 0;
+    if (halay_socket_connect(found->ai_addr, found->ai_addrlen, deadline_us, fd) != HALAY_OK)
+        *fd = -1;
+    freeaddrinfo(found);
+    return 1;
+}
+
+/* Until the other side ends it, and a zero. 0: it did not. */
+static int read_all(int fd, int64_t deadline_us, struct buffer *answer)
+{
+    char bytes[1 << 14];
+
+    for (;;) {
+        size_t have = 0;
+        enum halay_status status = halay_socket_receive(fd, bytes, sizeof bytes, &have, deadline_us);
+        if (!buffer_append(answer, bytes, have) || answer->count > ANSWER_MAX)
+            return 0;
+        if (status == HALAY_ERR_PEER)
+            return buffer_append(answer, "", 1);
+        if (status != HALAY_OK)
+            return 0;
+    }
+}
+
+/* The body of an answer, parsed; NULL: it is none (reported). */
+static json_t *parse_answer(const char *answer)
+{
+    const char *body = strstr(answer, "\r\n\r\n");
+    json_error_t error;
+    json_t *object;
+
+    if (strncmp(answer, "HTTP/1.1 ", 9) || !body) {
+        say("what answers there is no halayrun");
+        return NULL;
+    }
+    object = json_loads(body + 4, 0, &error);
+    if (object && !strncmp(answer + 9, "200", 3))
+        return object;
+    const char *reason = json_string_value(json_object_get(json_object_get(object, "error"), "reason"));
+    say("it refuses to say: %.3s, %s", answer + 9, reason ? reason : "without a reason");
+    json_decref(object);
+    return NULL;
+}
+
+/* NULL (reported, unless nobody is there any more, *is_gone). */
+static json_t *ask(const char *where, const char *token, int *is_gone)
+{
+    int64_t deadline_us = halay_deadline_us(ANSWER_MS);
+    struct buffer answer = { 0 };
+    char request[512];
+    json_t *object = NULL;
+    int fd = -1, is_place = strncmp(where, "unix:", 5) ? connect_port(where, deadline_us, &fd)
+                                                       : connect_file(where + 5, deadline_us, &fd);
+
+    *is_gone = is_place && fd < 0;
+    if (!is_place)
+        say("no place to ask at: '%s'; say PORT, HOST:PORT or unix:PATH, as --metrics has it", where);
+    if (fd < 0)
+        return NULL;
+    snprintf(request, sizeof request, "GET /ranks HTTP/1.1\r\nHost: halayrun\r\nConnection: close\r\n%s%s%s\r\n",
+             token ? "Authorization: Bearer " : "", token ? token : "", token ? "\r\n" : "");
+    if (halay_socket_send(fd, request, strlen(request), deadline_us) == HALAY_OK && read_all(fd, deadline_us, &answer))
+        object = parse_answer(answer.bytes);
+    else
+        *is_gone = 1;
+    close(fd);
+    buffer_fini(&answer);
+    return object;
+}
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "-";
+}
+
+static double gauge(const json_t *rank, const char *name)
+{
+    return number_at(json_object_get(rank, "gauges"), name);
+}
+
+/* The growth of a number by the second; NAN where there is no answer before, or another process. */
+static double rate(const json_t *rank, const json_t *before, double now, double then, double seconds)
+{
+    if (!before || !(seconds > 0) || number_at(rank, "pid") != number_at(before, "pid") || now < then)
+        return NAN;
+    return (now - then) / seconds;
+}
+
+static void print_cell(double value, int width, const char *format)
+{
+    char text[32] = "-";
+
+    if (!isnan(value))
+        snprintf(text, sizeof text, format, value);
+    printf(" %*s", width, text);
+}
+
+static void print_rank(const json_t *rank, const json_t *before, double seconds)
+{
+    double cpu = rate(rank, before, number_at(rank, "cpu_seconds"), number_at(before, "cpu_seconds"), seconds);
+    double speed = rate(rank, before, gauge(rank, "samples"), gauge(before, "samples"), seconds);
+    double waits = number_at(rank, "waits_seconds");
+    char state[40];
+
+    snprintf(state, sizeof state, "%s", text_at(rank, "state"));
+    if (!isnan(number_at(rank, "exit_code")))
+        snprintf(state, sizeof state, "ended: %.0f", number_at(rank, "exit_code"));
+    printf("%4.0f %-16.16s %-11s", number_at(rank, "rank"), text_at(rank, "host"), state);
+    print_cell(gauge(rank, "step"), 8, "%.0f");
+    print_cell(gauge(rank, "loss"), 10, "%.5g");
+    print_cell(speed, 9, "%.4g");
+    print_cell(100 * cpu, 5, "%.0f");
+    print_cell(number_at(rank, "resident_bytes") / 1e6, 8, "%.0f");
+    print_cell(number_at(rank, "last_age_seconds"), 7, "%.1f");
+    if (isnan(waits))
+        printf("  %s\n", text_at(rank, "last"));
+    else
+        printf("  waits %.1f s for %s\n", waits, text_at(rank, "waits_for"));
+}
+
+/* How a number went. */
+struct course {
+    double values[COURSE];
+    size_t count;
+};
+
+static void course_add(struct course *course, double value)
+{
+    if (isnan(value))
+        return;
+    if (course->count == COURSE)
+        memmove(course->values, course->values + 1, --course->count * sizeof *course->values);
+    course->values[course->count++] = value;
+}
+
+static void course_print(const struct course *course, const char *name)
+{
+    static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    double least = INFINITY, most = -INFINITY;
+
+    if (course->count < 2)
+        return;
+    for (size_t i = 0; i < course->count; i++) {
+        least = fmin(least, course->values[i]);
+        most = fmax(most, course->values[i]);
+    }
+    printf("%-10s ", name);
+    for (size_t i = 0; i < course->count; i++)
+        printf("%s", bars[most > least ? (int)(7.999 * (course->values[i] - least) / (most - least)) : 0]);
+    printf("  %.5g (%.5g to %.5g)\n", course->values[course->count - 1], least, most);
+}
+
+struct status {
+    json_t *before; /* owned: the answer before; NULL: none */
+    double seconds; /* of the job, then */
+    struct course loss, speed;
+};
+
+static void print_job(const json_t *job)
+{
+    double restarts = number_at(job, "restarts");
+
+    printf("%s for %.0f s; %.0f of %.0f ranks alive", text_at(job, "state"), number_at(job, "seconds"),
+           number_at(job, "alive"), number_at(job, "ranks"));
+    if (restarts > 0)
+        printf("; restart %.0f", restarts);
+    printf(
+        "\n\nrank host             state           step       loss samples/s  cpu%%       MB   age s  last tensor\n");
+}
+
+static void status_print(struct status *s, const json_t *answer)
+{
+    const json_t *job = json_object_get(answer, "job"), *ranks = json_object_get(answer, "ranks"), *rank;
+    double seconds = number_at(job, "seconds") - s->seconds, speed = NAN, one;
+    size_t i;
+
+    print_job(job);
+    json_array_foreach(ranks, i, rank) {
+        const json_t *before = json_array_get(json_object_get(s->before, "ranks"), i);
+        print_rank(rank, before, seconds);
+        one = rate(rank, before, gauge(rank, "samples"), gauge(before, "samples"), seconds);
+        if (!isnan(one))
+            speed = isnan(speed) ? one : speed + one;
+    }
+    course_add(&s->loss, gauge(json_array_get(ranks, 0), "loss"));
+    course_add(&s->speed, speed);
+    if (s->loss.count > 1 || s->speed.count > 1)
+        printf("\n");
+    course_print(&s->loss, "loss");
+    course_print(&s->speed, "samples/s");
+    json_array_foreach(ranks, i, rank)
+        if (json_object_get(rank, "cause"))
+            printf("rank %zu: %s\n", i, text_at(rank, "cause"));
+    s->seconds = number_at(job, "seconds");
+}
+
+int status_run(const char *where, const char *token)
+{
+    const struct timespec second = { .tv_sec = 1 };
+    int is_terminal = isatty(STDOUT_FILENO), is_gone, answers = 0;
+    struct status status = { 0 };
+    json_t *answer;
+
+    while ((answer = ask(where, token, &is_gone))) {
+        if (is_terminal)
+            printf("\033[H\033[J"); /* from the top, over what was there */
+        status_print(&status, answer);
+        fflush(stdout);
+        json_decref(status.before);
+        status.before = answer;
+        answers++;
+        if (!is_terminal)
+            break;
+        nanosleep(&second, NULL);
+    }
+    json_decref(status.before);
+    if (answers && (!is_terminal || is_gone)) {
+        if (is_terminal)
+            printf("the job is over\n");
+        return 0;
+    }
+    if (is_gone)
+        say("no halayrun answers at '%s': %s", where, strerror(errno));
+    return 1;
+}

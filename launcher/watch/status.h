@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Status: how a job goes, asked of its halayrun, which was started with --metrics.
+ */
+#ifndef HALAY_LAUNCHER_STATUS_H
+#define HALAY_LAUNCHER_STATUS_H
+
+/* Print it once, or, in a terminal, every second until the job is over. where: as --metrics had it. token: the word of
+ * --metrics-token-file; NULL: none. Returns halayrun's exit code. */
+int status_run(const char *where, const char *token);
+
+#endif

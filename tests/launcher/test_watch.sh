@@ -1,0 +1,171 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What halayrun tells of a job: metrics that a strict reader takes, ranks and what they wait for, on this host and on
+# another, a rank that dies, a token, two jobs at once, the status in words, events that are whole.
+. "$top_srcdir/tests/launcher/lib.sh" || exit 99
+
+"$halayrun" --check-build | grep -q '\[x\] http' || {
+    echo "skipped: built without libmicrohttpd"
+    exit 77
+}
+watched=$top_builddir/tests/launcher/watched
+fake=$top_srcdir/tests/launcher/fake_ssh
+case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
+case $watched in /*) ;; *) watched=$PWD/$watched ;; esac
+records() { ls /dev/shm | grep -c "^halayrun-.*flight" || true; }
+before=$(records)
+
+# ask PATH [SOCKET]: its answer, in $dir/said; the status in $code.
+cat >"$dir/ask.py" <<'END'
+import socket, sys
+path, where, token = (sys.argv[1:] + ["", ""])[:3]
+s = socket.socket(socket.AF_UNIX)
+s.connect(where)
+token = "Authorization: Bearer %s\r\n" % token if token else ""
+s.sendall(("GET %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n%s\r\n" % (path, token)).encode())
+answer = b""
+while True:
+    more = s.recv(65536)
+    if not more:
+        break
+    answer += more
+head, body = answer.split(b"\r\n\r\n", 1)
+sys.stdout.write(body.decode())
+sys.exit(0 if head.startswith(b"HTTP/1.1 200") else 1)
+END
+ask() { python3 "$dir/ask.py" "$1" "${2:-$dir/socket}" "${3-}" >"$dir/said"; }
+# says CODE: whether the answer of /ranks, r its ranks and job the rest, is so.
+says() {
+    ask /ranks "${2:-$dir/socket}" &&
+        python3 -c 'import json, sys; o = json.load(sys.stdin); r, job = o["ranks"], o["job"]; sys.exit(not ('"$1"'))' \
+            <"$dir/said"
+}
+# begin NAME ARGS...: a job in the background, $pid its halayrun.
+begin() {
+    local name=$1
+    shift
+    "$halayrun" "$@" >"$dir/out" 2>"$dir/err.$name" </dev/null &
+    pid=$!
+    echo $pid >>"$dir/pids"
+}
+
+# --- ranks and what they wait for ------------------------------------------------------------------------------------
+begin one -np 2 --metrics "unix:$dir/socket" --events "$dir/events" "$watched" "$dir/go"
+check "rank 0 waits" wait_for says 'r[0]["state"] == "waiting" and r[0]["waits_for"] == "late"'
+check "since when" says 'r[0]["waits_seconds"] >= 0 and r[0]["last"] == "late" and r[0]["last_age_seconds"] >= 0'
+check "rank 1 does not" says 'r[1]["state"] == "running" and r[1]["last"] == "first" and r[1]["submissions"] == 3'
+check "what the program said" says 'r[0]["gauges"] == {"loss": 0.5, "step": 3} and r[1]["gauges"]["step"] == 3'
+check "the processes" says 'r[0]["resident_bytes"] > 1e6 and r[0]["cpu_seconds"] >= 0 and r[0]["pid"] != r[1]["pid"]'
+check "the job" says 'job["alive"] == job["ranks"] == 2 and job["state"] == "running" and job["restarts"] == 0'
+check "health" ask /health
+ask /metrics || true
+cat >"$dir/strict.py" <<'END'
+import re, sys
+sample = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{([a-z_]+="([^"\\\n]|\\["\\n])*",?)*\})? '
+                    r'(NaN|[+-]Inf|-?[0-9][0-9.e+-]*)$')
+types, seen, current, count = {}, set(), None, 0
+for line in sys.stdin.read().split("\n")[:-1]:
+    if line.startswith("# TYPE "):
+        _, _, name, kind = line.split(" ")
+        assert name not in types and kind in ("counter", "gauge"), line
+        types[name], current = kind, name
+        continue
+    if line.startswith("# HELP "):
+        continue
+    match = sample.match(line)
+    assert match, "no sample: " + line
+    assert match.group(1) == current, "out of its group: " + line
+    assert match.group(1) + (match.group(2) or "") not in seen, "twice: " + line
+    assert types[current] != "counter" or current.endswith("_total"), "a counter's name: " + line
+    seen.add(match.group(1) + (match.group(2) or ""))
+    float(match.group(5))
+    count += 1
+for want in ('halay_job_ranks_alive', 'halay_rank_up{rank="1",host="localhost"}',
+             'halay_submissions_total{rank="0",host="localhost"}', 'halay_waiting_seconds{rank="0",host="localhost"}',
+             'halay_gauge{rank="0",host="localhost",name="loss"}', 'halay_host_memory_bytes{host="localhost"}',
+             'halay_process_resident_bytes{rank="1",host="localhost"}'):
+    assert want in seen, "missing: " + want
+sys.exit(count < 40)
+END
+check "metrics that Prometheus reads" python3 "$dir/strict.py" <"$dir/said"
+if command -v promtool >/dev/null; then
+    check "as promtool says" promtool check metrics <"$dir/said"
+    check "rules, too" promtool check rules "$top_srcdir/contrib/prometheus/rules.yml"
+fi
+for file in rules.yml dashboard.json; do
+    grep -o 'halay_[a-z_]*' "$top_srcdir/contrib/prometheus/$file" | sort -u | while read -r name; do
+        grep -q "^# TYPE $name " "$dir/said" || echo "$name"
+    done >"$dir/unknown"
+    check "$file asks for what there is: $(cat "$dir/unknown")" test ! -s "$dir/unknown"
+done
+check "the dashboard is JSON" python3 -m json.tool "$top_srcdir/contrib/prometheus/dashboard.json" /dev/null
+check "no other path" eval '! ask /secret && grep -q "GET /metrics" "$dir/said"'
+check "another one at the same place" eval '! "$halayrun" -np 1 --metrics "unix:$dir/socket" true 2>"$dir/err"'
+check "is told why" err_has "cannot listen at '$dir/socket'"
+
+# --- in words --------------------------------------------------------------------------------------------------------
+run 0 --status "unix:$dir/socket"
+check "how many" out_has "2 of 2 ranks alive"
+check "who waits for what" grep -q '^   0 localhost  *waiting  *3  *0.5 .* waits [0-9.]* s for late$' "$dir/out"
+check "who does not" grep -q '^   1 localhost  *running .* first$' "$dir/out"
+
+# --- its end ---------------------------------------------------------------------------------------------------------
+touch "$dir/go"
+wait $pid
+check "it ends" test $? = 0
+check "the socket is gone" test ! -e "$dir/socket"
+check "and the records" test "$(records)" = "$before"
+run 1 --status "unix:$dir/socket"
+check "nobody is there" err_has "no halayrun answers at 'unix:$dir/socket'"
+run 2 --metrics nowhere -np 1 true
+check "no place" err_has "no place to listen at: 'nowhere'"
+
+# --- a rank that dies, beside another job ----------------------------------------------------------------------------
+begin two -np 2 --grace 20 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" true
+wait $pid
+check "no token, no job" test $? = 2
+echo s3cret >"$dir/token"
+begin two -np 2 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" sleep 60
+other=$pid
+begin one -np 2 --grace 20 --metrics "unix:$dir/socket" --events "$dir/events" sh -c \
+    'trap "" TERM; echo $$ >"$0.$HALAY_RANK"; sleep 60 & wait; wait' "$dir/rank"
+check "two begin" wait_for test -s "$dir/rank.0" -a -s "$dir/rank.1"
+check "ranks without an engine" says 'r[0]["state"] == "starting" and job["alive"] == 2'
+kill -9 "$(cat "$dir/rank.1")"
+check "its end is seen" wait_for says \
+    'r[1]["state"] == "ended" and r[1]["exit_code"] == 137 and job["alive"] == 1 and job["state"] == "stopping"'
+check "the other job's token is wanted" eval '! ask /ranks "$dir/other"'
+check "a wrong one is none" eval '! ask /ranks "$dir/other" s3cre'
+check "with it, it tells" ask /ranks "$dir/other" s3cret
+run 1 --status "unix:$dir/other"
+check "words need it, too" err_has "it refuses to say: 401"
+run 0 --status "unix:$dir/other" --metrics-token-file "$dir/token"
+kill -9 $pid # and its events end with a whole line
+check "the ranks are gone" wait_for eval 'is_gone "$(cat "$dir/rank.0")"'
+kill $other
+wait $other
+check "the events" python3 -c '
+import json, sys
+events = [json.loads(line) for line in open(sys.argv[1])]
+kinds = [e["event"] for e in events]
+assert kinds[:3] == ["start", "rank_started", "rank_started"], kinds
+assert kinds[3:6] == ["rank_ended", "rank_ended", "end"], kinds
+assert events[5]["exit_code"] == 0 and events[5]["rank_seconds"] >= events[5]["seconds"] > 0, events[5]
+assert kinds[6:] == ["start", "rank_started", "rank_started", "rank_ended", "rank_failed", "end"], kinds
+assert events[-2]["rank"] == 1 and events[-3]["exit_code"] == 137, events
+assert all(a["time"] <= b["time"] for a, b in zip(events, events[1:]))' "$dir/events"
+
+# --- another host ----------------------------------------------------------------------------------------------------
+rm "$dir/go"
+begin one -np 2 --ssh "$fake" -H "$(hostname):1,one:1" --metrics "unix:$dir/socket" "$watched" "$dir/go"
+check "a rank elsewhere" wait_for says \
+    'r[1]["host"] == "one" and r[1]["gauges"].get("step") == 3 and r[0]["state"] == "waiting"'
+ask /metrics || true
+check "its host" grep -q '^halay_host_load{host="one"} ' "$dir/said"
+touch "$dir/go"
+wait $pid
+check "it ends well" test $? = 0
+check "no record is left" wait_for eval 'test "$(records)" = "$before"'
+run 2 --mpi -np 2 --metrics 0 true
+check "mpirun's ranks are not watched" err_has "what --mpi starts is not halayrun's to watch"
