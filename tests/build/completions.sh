@@ -46,8 +46,8 @@ completes 'a-folder' halayrun --wdir a
 completes 'a-file a-folder' halayrun --config-file a
 completes '' halayrun -np 2 ./a-program --min
 completes 'a-file a-folder' halayrun --bind cores -np 2 ./a-program a
-completes '--help --version -h backtest calibrate evaluate explain export import predict prepare report serve train' \
-    halay-tft ''
+commands='backtest calibrate compare evaluate explain export import predict prepare report serve train'
+completes "--help --version -h $commands" halay-tft ''
 completes 'predict prepare' halay-tft pre
 completes '--hidden-continuous-size --hidden-size' halay-tft train --hid
 completes 'zero1 zero2' halay-tft train --strategy z

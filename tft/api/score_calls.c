@@ -7,6 +7,7 @@
 #include "tft/api/model_calls.h"
 #include "tft/api/result_files.h"
 #include "tft/explain/explain.h"
+#include "tft/report/comparison.h"
 #include "tft/score/score_output.h"
 #include <stdlib.h>
 #include <string.h>
@@ -177,28 +178,40 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
 
 /* ---- other forms ---- */
 
+/* What makes a form of a result; NULL: it has no such form. */
+static void (*form_of(const json_t *result, const char *form))(FILE *to, const json_t *result)
+{
+    const int is_csv = !strcmp(form, "csv"), is_table = !strcmp(form, "table");
+
+    if (tft_is_comparison(result))
+        return is_table                ? tft_comparison_print
+               : is_csv                ? tft_comparison_write_csv
+               : !strcmp(form, "page") ? tft_comparison_write_page
+                                       : NULL;
+    if (json_is_object(json_object_get(result, "importance")))
+        return is_table ? tft_explanation_print : NULL;
+    if (json_is_object(json_object_get(result, "q_risk")))
+        return is_table ? tft_scores_print : is_csv ? tft_scores_write_csv : NULL;
+    return NULL;
+}
+
 enum halay_status halay_tft_format(const char *json, const char *form, char **text)
 {
     if (!json || !form || !text)
         return tft_session_refuse_null("halay_tft_format", "an argument");
     json_t *result = json_loads(json, 0, NULL);
+    void (*make)(FILE * to, const json_t *result) = form_of(result, form);
     char *made = NULL;
     size_t size;
-    const int is_csv = !strcmp(form, "csv"), is_explanation = json_is_object(json_object_get(result, "importance"));
 
-    if ((!json_is_object(json_object_get(result, "q_risk")) && !is_explanation) || (is_csv && is_explanation) ||
-        (!is_csv && strcmp(form, "table"))) {
+    if (!make) {
         json_decref(result);
-        return halay_refuses(HALAY_ERR_ARGUMENT,
-                             "halay_tft_format: scores as 'table' or 'csv', an explanation as 'table'");
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
+                                                 "'table', a comparison as 'table', 'csv' or 'page'");
     }
     FILE *to = open_memstream(&made, &size);
-    if (to && is_csv)
-        tft_scores_write_csv(to, result);
-    else if (to && is_explanation)
-        tft_explanation_print(to, result);
-    else if (to)
-        tft_scores_print(to, result);
+    if (to)
+        make(to, result);
     json_decref(result);
     const int failed = !to || ferror(to);
     if ((to && fclose(to)) || failed) {
