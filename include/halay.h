@@ -719,8 +719,8 @@ HALAY_API enum halay_status halay_counters_write(struct halay_context *ctx, char
 
 /*
  * Say a number of the program's own, the loss of a step for example, beside the counters: halay_counters_write has it
- * as halay_gauge{name="..."}, and `halayrun --metrics` for all ranks. name: copied; 1 to 47 letters, digits, '_', '.'
- * and '-', 32 different ones at most. Later values replace earlier ones. Any thread; never blocks for long.
+ * as halay_program_value{name="..."}, and `halayrun --metrics` for all ranks. name: copied; 1 to 47 letters, digits,
+ * '_', '.' and '-', 32 different ones at most. Later values replace earlier ones. Any thread; never blocks for long.
  * HALAY_ERR_ARGUMENT.
  */
 HALAY_API enum halay_status halay_gauge_set(struct halay_context *ctx, const char *name, double value);

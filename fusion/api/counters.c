@@ -117,8 +117,8 @@ static void print_gauges(struct text *text, struct halay_context *ctx)
 
     for (size_t i = 0; (name = halay_meters_gauge(ctx->observers.meters, i, &value)); i++) {
         if (!i)
-            print_head(text, "halay_gauge", "gauge", "What the program says (halay_gauge_set).");
-        print(text, "halay_gauge{rank=\"%d\",name=\"%s\"} %.17g\n", ctx->rank, name, value);
+            print_head(text, "halay_program_value", "gauge", "What the program says (halay_gauge_set).");
+        print(text, "halay_program_value{rank=\"%d\",name=\"%s\"} %.17g\n", ctx->rank, name, value);
     }
 }
 

@@ -754,7 +754,7 @@ class Context:
 
     def gauge(self, name: str, value: float) -> None:
         """Say a number of the program's own, the loss for example, for who watches the job: `halayrun --metrics` has
-        it as halay_gauge{name="..."} (halay_gauge_set)."""
+        it as halay_program_value{name="..."} (halay_gauge_set)."""
         status = self._call(held.halay_gauge_set, self._p, name.encode(), float(value))
         if status:
             raise last_error(status, f"set gauge '{name}'")

@@ -48,7 +48,7 @@ static void check_text(struct halay_context *ctx, int rank)
                                          "halay_in_flight{rank=\"%d\"} 0\n",
                                          "halay_errors_total{rank=\"%d\",status=\"ranks disagree\"} 1\n",
                                          "halay_bytes_total{rank=\"%d\"} 20000\n",
-                                         "halay_gauge{rank=\"%d\",name=\"loss\"} 0.125\n" };
+                                         "halay_program_value{rank=\"%d\",name=\"loss\"} 0.125\n" };
     char text[8192], small[100], line[100];
     size_t length, again;
 

@@ -83,7 +83,7 @@ for line in sys.stdin.read().split("\n")[:-1]:
     count += 1
 for want in ('halay_job_ranks_alive', 'halay_rank_up{rank="1",host="localhost"}',
              'halay_submissions_total{rank="0",host="localhost"}', 'halay_waiting_seconds{rank="0",host="localhost"}',
-             'halay_gauge{rank="0",host="localhost",name="loss"}', 'halay_host_memory_bytes{host="localhost"}',
+             'halay_program_value{rank="0",host="localhost",name="loss"}', 'halay_host_memory_bytes{host="localhost"}',
              'halay_process_resident_bytes{rank="1",host="localhost"}'):
     assert want in seen, "missing: " + want
 sys.exit(count < 40)
