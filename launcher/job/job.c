@@ -160,12 +160,17 @@ static void name_process(const struct job *job, int r, char *text, size_t size)
         snprintf(text, size, "pid %d", (int)rank->pid);
 }
 
-static void tell_rank(struct job *job, int r, const char *event)
+static void tell_failure(struct job *job, int r)
 {
     const struct rank *rank = &job->ranks[r];
+    char why[64];
 
-    job_watch_event(job->watch, event, "{s:i, s:i, s:s}", "rank", r, "pid", (int)rank->pid, "host",
-                    rank->link ? rank->link->host : "localhost");
+    if (WIFSIGNALED(rank->status))
+        snprintf(why, sizeof why, "killed by %s", signal_name(WTERMSIG(rank->status)));
+    else
+        snprintf(why, sizeof why, "ended with exit code %d", WEXITSTATUS(rank->status));
+    job_watch_event(job->watch, "rank_failed", "{s:i, s:i, s:s, s:s}", "rank", r, "pid", (int)rank->pid, "host",
+                    rank->link ? rank->link->host : "localhost", "why", why);
 }
 
 /* What is reported until end_cause is the first cause; it is copied to cause_fd. */
@@ -191,7 +196,7 @@ static void say_failure(struct job *job, int r)
     char process[300];
 
     begin_cause(job, rank->link);
-    tell_rank(job, r, "rank_failed");
+    tell_failure(job, r);
     name_process(job, r, process, sizeof process);
     if (WIFSIGNALED(rank->status))
         output_say(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
@@ -298,7 +303,8 @@ static void remote_started(void *context, int r, int pid, const char *processors
     struct job *job = context;
 
     job->ranks[r].pid = pid;
-    tell_rank(job, r, "rank_started");
+    job_watch_event(job->watch, "rank_started", "{s:i, s:i, s:s}", "rank", r, "pid", pid, "host",
+                    job->ranks[r].link->host);
     if (job->setting->options->verbose)
         output_say(&job->output, "rank %d: pid %d on host '%s', processors %s", r, pid, job->ranks[r].link->host,
                    processors);
@@ -777,14 +783,15 @@ static int tell_restarts(int restarts, int most)
                : 0;
 }
 
-/* The last line of the events: what it came to, and what it took. */
-static int tell_end(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us, int restarts,
-                    int code)
+/* The last line of the events: what it came to, what it took, who failed first, and what the failures cost. */
+static int tell_end(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us, int64_t failed_us,
+                    int restarts, int code)
 {
-    double seconds = (double)(halay_now_us() - begun_us) / 1e6;
+    double seconds = (double)(halay_now_us() - begun_us) / 1e6, failed = (double)failed_us / 1e6;
 
-    job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i}", "exit_code", code, "seconds", seconds, "rank_seconds",
-                    seconds * setting->options->ranks, "restarts", restarts);
+    job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i, s:f, s:O?}", "exit_code", code, "seconds", seconds,
+                    "rank_seconds", seconds * setting->options->ranks, "restarts", restarts, "failed_rank_seconds",
+                    failed * setting->options->ranks, "first_failure", job_watch_first_failure(watch));
     job_watch_destroy(watch);
     return code;
 }
@@ -792,7 +799,7 @@ static int tell_end(const struct job_setting *setting, struct job_watch *watch, 
 int job_run(const struct job_setting *setting)
 {
     int most = setting->options->max_restarts, may_restart = 0;
-    int64_t begun_us = halay_now_us();
+    int64_t begun_us = halay_now_us(), failed_us = 0, start_us; /* failed_us: of the starts that failed */
     struct job_watch *watch;
 
     int code = job_watch_create(setting, &watch);
@@ -800,12 +807,14 @@ int job_run(const struct job_setting *setting)
         return code;
     for (int restarts = 0;; restarts++) {
         code = most ? tell_restarts(restarts, most) : 0;
+        start_us = halay_now_us();
         job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", setting->options->ranks, "restarts", restarts,
                         "program", setting->options->command[0]);
         if (!code)
             code = run_once(setting, watch, restarts, &may_restart);
+        failed_us += may_restart ? halay_now_us() - start_us : 0;
         if (!may_restart || restarts == most)
-            return tell_end(setting, watch, begun_us, restarts, code);
+            return tell_end(setting, watch, begun_us, failed_us, restarts, code);
         begin_again(setting);
         say("restart %d of %d: all ranks are started again", restarts + 1, most);
     }

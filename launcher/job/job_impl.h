@@ -131,5 +131,7 @@ void job_watch_take(struct job_watch *watch, const struct host_link *link, int r
 
 /* Something has happened: a line for --events. format and what follows: as json_pack has it, an object. */
 void job_watch_event(struct job_watch *watch, const char *event, const char *format, ...);
+/* The first event that told of a failure; borrowed. NULL: none did. */
+struct json_t *job_watch_first_failure(const struct job_watch *watch);
 
 #endif

@@ -35,6 +35,7 @@ struct job_watch {
     const struct job *job;             /* borrowed; NULL: none runs */
     struct halay_http_server *server;  /* owned; NULL: no metrics */
     int events_fd;                     /* owned; -1: no events */
+    json_t *first_failure;             /* owned: its event; NULL: none yet */
     int size;
     int64_t begun_us;
     char pattern[PATH_MAX];
@@ -181,6 +182,16 @@ static void tell_health(void *arg, struct halay_http_exchange *exchange)
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+static int is_failure(const char *event)
+{
+    return !strcmp(event, "rank_failed") || !strcmp(event, "host_lost") || !strcmp(event, "host_not_started");
+}
+
+struct json_t *job_watch_first_failure(const struct job_watch *w)
+{
+    return w ? w->first_failure : NULL;
+}
+
 void job_watch_event(struct job_watch *w, const char *event, const char *format, ...)
 {
     struct timespec now;
@@ -198,6 +209,8 @@ void job_watch_event(struct job_watch *w, const char *event, const char *format,
     if (object && more)
         json_object_update(object, more);
     line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (!w->first_failure && is_failure(event))
+        w->first_failure = json_incref(object); /* NULL stays NULL */
     json_decref(more);
     json_decref(object);
     if (!line)
@@ -303,6 +316,7 @@ void job_watch_destroy(struct job_watch *w)
     if (!w)
         return;
     halay_http_close(w->server);
+    json_decref(w->first_failure);
     if (w->events_fd >= 0)
         close(w->events_fd);
     for (int r = 0; w->setting->options->removes_record && w->ranks && r < w->size; r++) {

@@ -153,8 +153,20 @@ assert kinds[:3] == ["start", "rank_started", "rank_started"], kinds
 assert kinds[3:6] == ["rank_ended", "rank_ended", "end"], kinds
 assert events[5]["exit_code"] == 0 and events[5]["rank_seconds"] >= events[5]["seconds"] > 0, events[5]
 assert kinds[6:] == ["start", "rank_started", "rank_started", "rank_ended", "rank_failed", "end"], kinds
+assert events[5]["first_failure"] is None and events[5]["failed_rank_seconds"] == 0, events[5]
+assert events[-2]["why"] == "killed by SIGKILL" and events[-1]["first_failure"] == events[-2], events
 assert events[-2]["rank"] == 1 and events[-3]["exit_code"] == 137, events
 assert all(a["time"] <= b["time"] for a, b in zip(events, events[1:]))' "$dir/events"
+
+# --- what failures cost ---------------------------------------------------------------------------------------------
+run 3 -np 2 --max-restarts 1 --events "$dir/failures" sh -c 'exit 3'
+check "who failed first, and what it cost" python3 -c '
+import json, sys
+events = [json.loads(line) for line in open(sys.argv[1])]
+end = events[-1]
+assert end["first_failure"] == [e for e in events if e["event"] == "rank_failed"][0], events
+assert end["first_failure"]["why"] == "ended with exit code 3" and end["restarts"] == 1, end
+assert 0 < end["failed_rank_seconds"] <= end["rank_seconds"], end' "$dir/failures"
 
 # --- another host ----------------------------------------------------------------------------------------------------
 rm "$dir/go"
