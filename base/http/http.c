@@ -264,8 +264,12 @@ static enum MHD_Result handle(struct halay_http_exchange *exchange)
     struct halay_http_server *server = exchange->server;
     enum MHD_Result result = MHD_YES;
 
-    if (exchange->phase == READING) {
+    pthread_mutex_lock(&server->lock);
+    const int is_new = exchange->phase == READING;
+    if (is_new)
         exchange->phase = HANDLING;
+    pthread_mutex_unlock(&server->lock);
+    if (is_new) {
         if (exchange->is_too_long)
             refuse_long(exchange);
         else if (exchange->is_crowded)
