@@ -29,8 +29,14 @@ static double age_s(int64_t time_ns)
     return age > 0 ? (double)age / 1e9 : 0;
 }
 
-/* What one record, the newest of its kind, tells. */
-static void take_record(const struct halay_record *r, int *has_waited, struct rank_sample *s)
+/* Of the records that have been looked at, all newer ones. */
+struct looked {
+    int has_waited;        /* the newest wait is known */
+    uint64_t waits_number; /* for which submission of that name, while it lasts */
+};
+
+/* What one record tells. */
+static void take_record(const struct halay_record *r, struct looked *looked, struct rank_sample *s)
 {
     switch (r->kind) {
     case HALAY_RECORD_SUBMITTED:
@@ -40,18 +46,19 @@ static void take_record(const struct halay_record *r, int *has_waited, struct ra
         }
         break;
     case HALAY_RECORD_WAITED:
-        *has_waited = 1;
+        looked->has_waited = 1;
         break;
     case HALAY_RECORD_WAITS:
-        if (!*has_waited && s->state == SAMPLE_RUNS) {
+        if (!looked->has_waited && s->state == SAMPLE_RUNS) {
             s->state = SAMPLE_WAITS;
             copy_name(r, s->waits_for);
-            s->waits_s = age_s(r->time_ns);
+            looked->waits_number = r->ordinal;
         }
-        *has_waited = 1;
-        /* A program that waits in slices has waited since the first of them. */
-        if (s->state == SAMPLE_WAITS && !strncmp(s->waits_for, r->name, r->name_length) &&
-            !s->waits_for[r->name_length])
+        looked->has_waited = 1;
+        /* A program that waits in slices has waited since the first of them, but not since it waited for an earlier
+         * submission of that name. */
+        if (s->state == SAMPLE_WAITS && r->ordinal == looked->waits_number &&
+            !strncmp(s->waits_for, r->name, r->name_length) && !s->waits_for[r->name_length])
             s->waits_s = age_s(r->time_ns);
         break;
     case HALAY_RECORD_FAILED:
@@ -73,11 +80,11 @@ static void take_records(const struct halay_ring *ring, struct rank_sample *s)
 {
     uint64_t newest = halay_ring_begun(ring), oldest = newest > LOOK_BACK ? newest - LOOK_BACK : 0;
     struct halay_record record;
-    int has_waited = 0;
+    struct looked looked = { 0 };
 
     for (uint64_t number = newest; number > oldest; number--)
         if (halay_ring_get(ring, number, &record))
-            take_record(&record, &has_waited, s);
+            take_record(&record, &looked, s);
 }
 
 static void take_meters(struct halay_meters *meters, struct rank_sample *s)

@@ -54,7 +54,8 @@ begin() {
 begin one -np 2 --metrics "unix:$dir/socket" --events "$dir/events" "$watched" "$dir/go"
 check "rank 0 waits" wait_for says 'r[0]["state"] == "waiting" and r[0]["waits_for"] == "late"'
 check "since when" says 'r[0]["waits_seconds"] >= 0 and r[0]["last"] == "late" and r[0]["last_age_seconds"] >= 0'
-check "rank 1 does not" says 'r[1]["state"] == "running" and r[1]["last"] == "first" and r[1]["submissions"] == 3'
+check "not since it waited for an earlier one" says 'r[0]["waits_seconds"] <= r[0]["last_age_seconds"]'
+check "rank 1 does not" says 'r[1]["state"] == "running" and r[1]["last"] == "first" and r[1]["submissions"] == 4'
 check "what the program said" says 'r[0]["gauges"] == {"loss": 0.5, "step": 3} and r[1]["gauges"]["step"] == 3'
 check "the processes" says 'r[0]["resident_bytes"] > 1e6 and r[0]["cpu_seconds"] >= 0 and r[0]["pid"] != r[1]["pid"]'
 check "the job" says 'job["alive"] == job["ranks"] == 2 and job["state"] == "running" and job["restarts"] == 0'

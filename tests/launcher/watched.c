@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks to be watched: they say a gauge and sum a tensor three times; then rank 0 sums another one, for which rank 1
- * comes when there is a file of that name. usage: watched FILE
+ * Ranks to be watched: they sum a tensor, say a gauge and sum another one three times; then rank 0 sums the first one
+ * again, for which rank 1 comes when there is a file of that name. usage: watched FILE
  */
 #include "halay.h"
 #include <stdio.h>
@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 
     if (failed)
         return 1;
+    failed |= sum(ctx, "late") != HALAY_OK;
     failed |= halay_gauge_set(ctx, "loss", 0.5) != HALAY_OK;
     for (int i = 0; i < 3; i++)
         failed |= sum(ctx, "first") != HALAY_OK;

@@ -5,7 +5,7 @@
  *     GET  /ping                  200 once a model is there, 503 while the server stops
  *     POST /invocations           forecasts (tft/serve/request.h, tft/serve/answer.h)
  *     GET  /metrics               Prometheus' text
- *     GET  /openapi.json          all of this as OpenAPI 3.1
+ *     GET  /openapi.json          all of this as OpenAPI 3.0
  *     GET  /execution-parameters  for SageMaker's batch transform
  *
  * Threads: the caller's waits for signals and loads newer models; libmicrohttpd's reads requests; the batcher's
