@@ -475,7 +475,7 @@ HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *
 
 /* Scores or an explanation (texts of halay_tft_evaluate, _backtest, _explain) in another form: "table", for people; of
  * scores "csv", a row for all values, one for each horizon and one for each entity. Of what `halay-tft compare --json`
- * writes also "page", an HTML page, and "csv", a row for each training. Needs no session.
+ * and `halay-tft tune --json` write also "page", an HTML page, and "csv", a row for each training. Needs no session.
  * HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
 

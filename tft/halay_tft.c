@@ -20,6 +20,7 @@ static const struct command {
     { "calibrate", "find how far intervals must move to hold what they promise", tft_cmd_calibrate },
     { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
     { "compare", "train with several strategies, ranks and types, and put them side by side", tft_cmd_compare },
+    { "tune", "look for the best configuration among those of a space", tft_cmd_tune },
     { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
     { "explain", "say which inputs and which past steps the forecasts rely on", tft_cmd_explain },
     { "report", "write a page about a run: loss, scores, forecasts", tft_cmd_report },

@@ -35,7 +35,8 @@ perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ 
 perf/trainer            halay_types.h halay.h base/ tft/ perf/trainer/
 tft                     halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/
 tft/serve               halay_types.h halay_tft.h base/ tft/serve/
-tft/cli                 halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/serve/ tft/cli/
+tft/tune                halay_types.h halay_tft.h base/ tft/tune/
+tft/cli                 halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/serve/ tft/tune/ tft/cli/
 tft/halay_tft.c         halay_types.h base/ tft/cli/ contrib/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
 '
@@ -71,7 +72,7 @@ collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
 launcher              common cli where local watch remote job mpi .
-tft                   kernels layers model data run score track train interop explain report api serve cli .
+tft                   kernels layers model data run score track train interop explain report api serve tune cli .
 '
 
 # Print the breaches in the tree of the current folder.
@@ -102,7 +103,7 @@ check_includes() {
         function layer_of(file) {
             if (file in known)
                 return file
-            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer)|tft\/(cli|serve))\//))
+            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer)|tft\/(cli|serve|tune))\//))
                 return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)
         }

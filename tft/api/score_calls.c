@@ -8,6 +8,7 @@
 #include "tft/api/result_files.h"
 #include "tft/explain/explain.h"
 #include "tft/report/comparison.h"
+#include "tft/report/tuning.h"
 #include "tft/score/score_output.h"
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,11 @@ static void (*form_of(const json_t *result, const char *form))(FILE *to, const j
                : is_csv                ? tft_comparison_write_csv
                : !strcmp(form, "page") ? tft_comparison_write_page
                                        : NULL;
+    if (tft_is_tuning(result))
+        return is_table                ? tft_tuning_print
+               : is_csv                ? tft_tuning_write_csv
+               : !strcmp(form, "page") ? tft_tuning_write_page
+                                       : NULL;
     if (json_is_object(json_object_get(result, "importance")))
         return is_table ? tft_explanation_print : NULL;
     if (json_is_object(json_object_get(result, "q_risk")))
@@ -207,7 +213,7 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
     if (!make) {
         json_decref(result);
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
-                                                 "'table', a comparison as 'table', 'csv' or 'page'");
+                                                 "'table', a comparison or a tuning as 'table', 'csv' or 'page'");
     }
     FILE *to = open_memstream(&made, &size);
     if (to)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Children. A signal from the terminal reaches them, too; one that is sent to this process alone is passed on.
+ * Children. A signal from the terminal reaches them, too.
  */
 #include "tft/cli/child.h"
 #include "base/clock.h"
@@ -8,15 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
+enum { SIGNAL_EXIT = 128 };
 
 static int is_program(const char *path)
 {
@@ -72,34 +72,92 @@ enum halay_status tft_programs_find(struct halay_log *log, const char *halayrun,
     return HALAY_ERR_CONFIG;
 }
 
-/* Signals that end a program go to the child, which ends by them. */
-static volatile sig_atomic_t child;
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
+
+/* In the child, between fork and exec: what failed goes to the parent by a pipe that exec closes. */
+static void become(char *const *command, const char *output, int appends, const cpu_set_t *cpus, pid_t parent, int pipe)
+{
+    const int flags = O_WRONLY | O_CREAT | (appends ? O_APPEND : O_TRUNC);
+    sigset_t none;
+    int in = open("/dev/null", O_RDONLY), out = open(output, flags, 0666);
+
+    sigemptyset(&none);
+    if (in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+        dup2(out, STDERR_FILENO) >= 0 && !prctl(PR_SET_PDEATHSIG, SIGTERM) &&
+        (!cpus || !sched_setaffinity(0, sizeof *cpus, cpus)) && !sigprocmask(SIG_SETMASK, &none, NULL)) {
+        if (getppid() != parent)
+            _exit(EXIT_FAILURE); /* it died before it could be known here */
+        execv(command[0], command);
+    }
+    int error = errno;
+    while (write(pipe, &error, sizeof error) < 0 && errno == EINTR)
+        ;
+    _exit(EXIT_FAILURE);
+}
+
+enum halay_status tft_child_start(struct halay_log *log, char *const *command, const char *output, int appends,
+                                  const cpu_set_t *cpus, struct tft_child *child)
+{
+    const pid_t parent = getpid();
+    int ends[2], error = 0;
+    ssize_t got = 0;
+
+    *child = (struct tft_child){ .begun_us = halay_now_us() };
+    if (pipe2(ends, O_CLOEXEC)) {
+        error = errno;
+    } else {
+        child->pid = fork();
+        if (!child->pid)
+            become(command, output, appends, cpus, parent, ends[1]);
+        error = child->pid < 0 ? errno : 0;
+        close(ends[1]);
+        while (!error && (got = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
+            ;
+        close(ends[0]);
+    }
+    if (!error)
+        return HALAY_OK;
+    if (child->pid > 0)
+        waitpid(child->pid, NULL, 0);
+    child->pid = 0;
+    halay_error(log, "cannot start '%s' with its output in '%s': %s", command[0], output, strerror(error));
+    return HALAY_ERR_SYSTEM;
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
+
+static int collect(struct tft_child *child, int options, struct tft_child_end *end)
+{
+    struct rusage used = { 0 };
+    pid_t pid;
+
+    do
+        pid = wait4(child->pid, &end->status, options, &used);
+    while (pid < 0 && errno == EINTR);
+    if (pid != child->pid)
+        return 0;
+    child->pid = 0;
+    end->seconds = (double)(halay_now_us() - child->begun_us) / 1e6;
+    end->peak_bytes = (size_t)used.ru_maxrss << 10;
+    return 1;
+}
+
+int tft_child_has_ended(struct tft_child *child, struct tft_child_end *end)
+{
+    return collect(child, WNOHANG, end);
+}
+
+int tft_child_exit_code(const struct tft_child_end *end)
+{
+    return WIFEXITED(end->status) ? WEXITSTATUS(end->status) : SIGNAL_EXIT + WTERMSIG(end->status);
+}
+
+static volatile sig_atomic_t running; /* whom signals go to */
 
 static void pass_on(int signal)
 {
-    if (child > 0)
-        kill((pid_t)child, signal);
-}
-
-static enum halay_status start(struct halay_log *log, char *const *command, const char *output, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    int error;
-
-    if (posix_spawn_file_actions_init(&actions))
-        return HALAY_ERR_NO_MEMORY;
-    error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    if (!error)
-        error = posix_spawn(pid, command[0], &actions, NULL, command, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (!error)
-        return HALAY_OK;
-    halay_error(log, "cannot start '%s' with its output in '%s': %s", command[0], output, strerror(error));
-    return HALAY_ERR_SYSTEM;
+    if (running > 0)
+        kill((pid_t)running, signal);
 }
 
 enum halay_status tft_child_run(struct halay_log *log, char *const *command, const char *output,
@@ -107,22 +165,17 @@ enum halay_status tft_child_run(struct halay_log *log, char *const *command, con
 {
     const struct sigaction pass = { .sa_handler = pass_on };
     struct sigaction before[2];
-    int64_t begun_us = halay_now_us();
-    struct rusage used = { 0 };
-    pid_t pid;
-    enum halay_status status = start(log, command, output, &pid);
+    struct tft_child child;
+    enum halay_status status = tft_child_start(log, command, output, 0, NULL, &child);
 
     if (status)
         return status;
-    child = (sig_atomic_t)pid;
+    running = (sig_atomic_t)child.pid;
     sigaction(SIGTERM, &pass, &before[0]);
     sigaction(SIGINT, &pass, &before[1]);
-    while (wait4(pid, &end->status, 0, &used) < 0 && errno == EINTR)
-        ;
-    child = 0;
+    collect(&child, 0, end);
+    running = 0;
     sigaction(SIGTERM, &before[0], NULL);
     sigaction(SIGINT, &before[1], NULL);
-    end->seconds = (double)(halay_now_us() - begun_us) / 1e6;
-    end->peak_bytes = (size_t)used.ru_maxrss << 10;
     return HALAY_OK;
 }

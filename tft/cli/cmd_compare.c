@@ -13,11 +13,11 @@
 #include "tft/cli/run_options.h"
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CASES_MOST = 64, WORD_MOST = 32, RANKS_MOST = 1024, SIGNAL_EXIT = 128, WORDS_MOST = 24 };
@@ -283,9 +283,7 @@ static enum halay_status train(struct comparison *c, const struct one *one, json
     enum halay_status status = tft_child_run(c->log, command, output, &end);
     if (status)
         return status;
-    json_object_set_new(
-        row, "exit_code",
-        json_integer(WIFEXITED(end.status) ? WEXITSTATUS(end.status) : SIGNAL_EXIT + WTERMSIG(end.status)));
+    json_object_set_new(row, "exit_code", json_integer(tft_child_exit_code(&end)));
     json_object_set_new(row, "seconds", json_real(end.seconds));
     json_object_set_new(row, "peak_bytes", json_real((double)end.peak_bytes));
     take_metrics(c, one, row);
@@ -315,32 +313,10 @@ static void complete_row(const struct comparison *c, json_t *row)
                             json_real(c->request->price * json_number_value(json_object_get(row, "seconds")) / 3600));
 }
 
-/* A file with that text, complete or not there at all. */
-static enum halay_status write_file(struct comparison *c, const char *path, const char *text)
-{
-    char beside[TFT_CHILD_PATH + 8];
-    FILE *file;
-
-    if (!strcmp(path, "-")) {
-        fputs(text, stdout);
-        return tft_command_flush(c->log);
-    }
-    snprintf(beside, sizeof beside, "%s.part", path);
-    file = fopen(beside, "we");
-    int failed = !file || fputs(text, file) < 0 || fflush(file) || fsync(fileno(file));
-    if (file)
-        failed |= fclose(file) != 0;
-    if (!failed && !rename(beside, path))
-        return HALAY_OK;
-    halay_error(c->log, "cannot write '%s': %s", path, strerror(errno));
-    unlink(beside);
-    return HALAY_ERR_SYSTEM;
-}
-
 static enum halay_status write_json(struct comparison *c, const char *path, const json_t *object)
 {
     char *text = json_dumps(object, JSON_INDENT(2));
-    enum halay_status status = text ? write_file(c, path, text) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = text ? tft_command_write(c->log, path, text) : HALAY_ERR_NO_MEMORY;
 
     free(text);
     return status;
@@ -405,21 +381,6 @@ static enum halay_status run_case(struct comparison *c, size_t i)
     return HALAY_ERR_CANCELED;
 }
 
-static enum halay_status write_form(struct comparison *c, const char *json, const char *form, const char *path)
-{
-    char *text = NULL;
-    enum halay_status status = halay_tft_format(json, form, &text);
-
-    if (status)
-        halay_error(c->log, "%s", halay_tft_error_text());
-    else if (path)
-        status = write_file(c, path, text);
-    else
-        printf("\n%s", text);
-    halay_tft_free(text);
-    return status ? status : tft_command_flush(c->log);
-}
-
 static enum halay_status write_results(struct comparison *c)
 {
     const struct request *r = c->request;
@@ -431,15 +392,15 @@ static enum halay_status write_results(struct comparison *c)
     path_of(c, "compare", ".json", path);
     path_of(c, "compare", ".html", page);
     if (!status)
-        status = write_file(c, path, json);
+        status = tft_command_write(c->log, path, json);
     if (!status && r->json)
-        status = write_file(c, r->json, json);
+        status = tft_command_write(c->log, r->json, json);
     if (!status)
-        status = write_form(c, json, "page", r->page ? r->page : page);
+        status = tft_command_write_form(c->log, json, "page", r->page ? r->page : page);
     if (!status && r->csv)
-        status = write_form(c, json, "csv", r->csv);
-    if (!status && !(r->json && !strcmp(r->json, "-")) && !(r->csv && !strcmp(r->csv, "-")))
-        status = write_form(c, json, "table", NULL);
+        status = tft_command_write_form(c->log, json, "csv", r->csv);
+    if (!status && printf("\n") > 0)
+        status = tft_command_print_table(c->log, json, r->json, r->csv);
     free(json);
     json_decref(result);
     return status;
@@ -455,7 +416,7 @@ static enum halay_status write_config(struct comparison *c, char **config)
     if (!(tft_run_options_number(*config, "threads") > 0) && !c->request->hosts)
         status = tft_run_options_set(c->log, config, "threads", share > 1 ? share : 1);
     path_of(c, "config", ".json", c->config_path);
-    return status ? status : write_file(c, c->config_path, *config);
+    return status ? status : tft_command_write(c->log, c->config_path, *config);
 }
 
 static enum halay_status compare(struct comparison *c, char **config)

@@ -36,6 +36,11 @@ void tft_command_close(struct tft_command_run_data *opened);
 
 /* Has all arrived that was printed? HALAY_ERR_SYSTEM (logged). */
 enum halay_status tft_command_flush(struct halay_log *log);
+/* Write a file with this text, which is complete or not there at all; "-" is standard output. HALAY_ERR_SYSTEM
+ * (logged). */
+enum halay_status tft_command_write(struct halay_log *log, const char *path, const char *text);
+/* The same with a form of a result (halay_tft_format). */
+enum halay_status tft_command_write_form(struct halay_log *log, const char *json, const char *form, const char *path);
 /* Print the table of a result (halay_tft_format), unless one of its files (NULL: none) is standard output. */
 enum halay_status tft_command_print_table(struct halay_log *log, const char *json, const char *file, const char *csv);
 

@@ -1,0 +1,150 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# halay-tft tune: the first trial is what was given; worse trials are stopped at rungs; a search that is killed again
+# and again finds what one finds that is left alone; trials side by side, of several ranks; budgets; a signal; what
+# comes of it (table, CSV, JSON, page, a configuration that trains to the same loss); trials that fail; what it refuses.
+. "${top_srcdir:?}/tests/tft/shell.sh"
+needs_halayrun
+data=$scratch/piece.htd out=$scratch/out space=$scratch/space.yaml
+check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+cat >"$space" <<'END'
+learning_rate: {from: 0.0003, to: 0.03, scale: log}
+hidden_size: [4, 8]
+dropout: {from: 0, to: 0.3}
+END
+tune() {
+    ${becomes-} "$tft" tune "$space" --data "$data" --out "$out" --halayrun "$halayrun" --hidden-size 8 --heads 2 \
+        --batch-size 16 --max-steps 18 --valid-samples 16 "$@"
+}
+check "tune" tune --trials 6 --csv "$scratch/table.csv" --price-per-hour 3600
+cp "$scratch/said" "$scratch/first"
+grep -q '^trial 0: valid_loss=.*done after 18 steps.* learning_rate=0.001 hidden_size=8 dropout=0.1$' "$scratch/first" ||
+    wrong "the first trial is not what was given"
+check "the numbers" python3 - "$out" "$scratch/table.csv" <<'END'
+import csv, json, os, sys
+folder = sys.argv[1]
+o = json.load(open(folder + "/tune.json"))
+rows = o["rows"]
+assert [r["trial"] for r in rows] == list(range(6))
+assert {r["state"] for r in rows} == {"done", "stopped"}, rows
+best = min(rows, key=lambda r: r["value"])
+assert o["best"] == best["trial"] and abs(o["cost"] - o["seconds"]) < 1e-6
+rungs = [[], []]
+for r in rows:  # one at a time, so each decision can be made again
+    lines = [json.loads(l) for l in open(f"{folder}/trial-{r['trial']:04}/metrics.jsonl")]
+    for k, step in enumerate((2, 6)):
+        if r["rungs"] > k:
+            rungs[k].append(min(l["valid_loss"] for l in lines if l["step"] <= step))
+            better = sum(v < rungs[k][-1] for v in rungs[k])
+            goes_on = better < -(-len(rungs[k]) // 3)
+            assert goes_on == (r["rungs"] > k + 1 or r["state"] == "done"), (r, rungs)
+    lowest = min(l["valid_loss"] for l in lines)
+    assert r["state"] != "done" or (r["steps"] == 18 and abs(r["value"] - lowest) < 1e-12), r
+    assert not os.path.exists(f"{folder}/trial-{r['trial']:04}/checkpoints")
+    for key, value in r["keys"].items():
+        given = json.load(open(f"{folder}/trial-{r['trial']:04}/run.json"))["config"][key]
+        assert abs(float(given) - value) < 1e-12, (key, given, value)
+keys = json.load(open(folder + "/best.json"))
+assert {k: keys[k] for k in best["keys"]} == best["keys"] and "eval_every" not in keys, keys
+table = list(csv.DictReader(open(sys.argv[2])))
+assert [float(r["valid_loss"]) for r in table] == [float("%.9g" % r["value"]) for r in rows]
+END
+[ "$(grep -c '<title>trial' "$out/tune.html")" -eq 6 ] && grep -q '</html>' "$out/tune.html" || wrong "the page"
+
+# The best configuration, trained.
+check "train the best" "$tft" train --data "$data" --out "$scratch/best" --config "$out/best.json" --eval-every 2
+check "its loss" python3 - "$out/tune.json" "$scratch/best/metrics.jsonl" <<'END'
+import json, sys
+o = json.load(open(sys.argv[1]))
+loss = min(json.loads(l)["valid_loss"] for l in open(sys.argv[2]))
+assert abs(loss - o["rows"][o["best"]]["value"]) < 1e-12
+END
+
+# Killed at random moments, with whatever was under way.
+alone=$out out=$scratch/killed kills=0
+while [ $kills -lt 12 ]; do
+    becomes=exec tune --trials 6 --resume >"$scratch/said" 2>&1 &
+    child=$!
+    sleep "0.$(printf %02d $(((kills * 37 + 11) % 40 + 8)))"
+    kill -KILL $child 2>/dev/null || break
+    wait $child 2>/dev/null || kills=$((kills + 1))
+done
+check "resume" tune --trials 6 --resume
+check "the same trials" python3 - "$alone/tune.json" "$out/tune.json" <<'END'
+import json, sys
+a, b = [json.load(open(p)) for p in sys.argv[1:]]
+for r in a["rows"] + b["rows"]:
+    del r["seconds"]
+assert a["rows"] == b["rows"], (a["rows"], b["rows"])
+END
+[ $kills -gt 1 ] || wrong "it was killed $kills times"
+
+# More of the same search; another one is refused.
+check "more trials" tune --trials 7 --resume
+grep -q '^7 trials in' "$scratch/said" || wrong "$(tail -n 1 "$scratch/said")"
+refused 2 "has a search already: --resume goes on with it" tune --trials 7
+refused 2 "another 'search-seed'" tune --trials 8 --resume --search-seed 2
+refused 2 "another 'configuration'" tune --trials 8 --resume --batch-size 8
+
+# Side by side, and of two ranks each; a word of the environment does not override what is searched.
+out=$scratch/side
+check "two at a time" env HALAY_TFT_DROPOUT=0.2 "$tft" tune "$space" --data "$data" --out "$out" --trials 5 \
+    --halayrun "$halayrun" --parallel 2 --ranks 2 --hidden-size 8 --heads 2 --batch-size 16 --max-steps 6 \
+    --valid-samples 16 --search random --eta 1 --goal q_risk
+check "all done" python3 - "$out" <<'END'
+import json, sys
+o = json.load(open(sys.argv[1] + "/tune.json"))
+assert [r["state"] for r in o["rows"]] == ["done"] * 5 and o["goal"] == "q_risk", o
+assert o["rows"][0]["keys"]["dropout"] == .2
+for r in o["rows"]:
+    run = json.load(open(f"{sys.argv[1]}/trial-{r['trial']:04}/run.json"))["config"]
+    assert abs(float(run["dropout"]) - r["keys"]["dropout"]) < 1e-12, (run, r)
+END
+
+# A budget of time cuts what runs; one of cost is one of time.
+out=$scratch/time
+check "time" tune --time 3 --max-steps 100000 --eval-every 2 --eta 1 --patience 100000
+grep -q '^    0 cut ' "$scratch/said" || wrong "$(cat "$scratch/said")"
+out=$scratch/cost
+check "cost" tune --cost 2 --price-per-hour 3600 --max-steps 100000 --eval-every 2 --eta 1 --patience 100000
+grep -q 'cost [2-9]' "$scratch/said" || wrong "$(cat "$scratch/said")"
+
+# A signal ends it, with what there is; its trial is not judged, and goes on.
+out=$scratch/signal
+becomes=exec tune --max-steps 3000 --eval-every 100 --trials 1 >"$scratch/said" 2>&1 &
+child=$!
+until [ -s "$out/trial-0000/metrics.jsonl" ] || ! kill -0 $child 2>/dev/null; do sleep 0.05; done
+kill -TERM $child
+status=0
+wait $child || status=$?
+[ $status -eq 143 ] || wrong "SIGTERM: it ended with $status: $(cat "$scratch/said")"
+grep -q "interrupted; '--resume' goes on" "$scratch/said" || wrong "$(cat "$scratch/said")"
+[ "$(grep -c . "$out/tune.jsonl")" -eq 2 ] || [ "$(grep -c rung "$out/tune.jsonl")" -gt 0 ] || wrong "$(cat "$out/tune.jsonl")"
+grep -q '"state"' "$out/tune.jsonl" && wrong "the trial counts as ended"
+
+# Trainings that fail: three in a row from the first on, and it gives up.
+out=$scratch/failing
+printf '{"keys": 1}' >"$scratch/bad.htd"
+data=$scratch/bad.htd
+refused 1 "the first 3 trials have failed: see '$out/trial-0002.log'" tune
+grep -q 'failed with exit code 1: see' "$scratch/said" || wrong "$(cat "$scratch/said")"
+
+data=$scratch/piece.htd out=$scratch/none
+refused 2 "option --cost needs --price-per-hour" tune --cost 3
+refused 2 "one file SPACE is missing" "$tft" tune --data "$data" --out "$out"
+refused 2 "no program '$scratch/halayrun'" tune --halayrun "$scratch/halayrun" --ranks 2
+printf 'max_steps: [10, 20]\n' >"$space"
+refused 2 "all trials have to have the same" tune
+printf 'loss: [quantiles, mae]\n' >"$space"
+refused 2 "take --goal q_risk" tune
+printf 'dropout: [0.1, 0.2\n' >"$space"
+refused 1 "$space" tune
+printf 'dropout: [0.1, 0.2]\n' >"$space"
+refused 2 "option --hosts: a list" tune --hosts ,a
+check "a space of two" tune --trials 9
+grep -q '^no configuration is left that was not tried$' "$scratch/said" || wrong "$(cat "$scratch/said")"
+out=$scratch/none2 data=$scratch/nothing
+refused 1 "cannot open '$scratch/nothing'" tune
+[ ! -e "$out" ] || wrong "a refused search leaves something behind"
+finish
