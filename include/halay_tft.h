@@ -454,6 +454,30 @@ struct halay_tft_windows {
 HALAY_API enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay_tft_data *data,
                                                const struct halay_tft_windows *windows, char **json);
 
+/* How recent rows are compared with those of a training. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_drift_options {
+    size_t struct_size;
+    const char *since;     /* the recent rows begin at this moment, "2018-07-01 00:00"; NULL: */
+    size_t last;           /* they are so many last steps; 0: they begin with the split test */
+    const char *until;     /* they end before this moment; NULL: with the last row */
+    double rate;           /* the probability that all comparisons together find drift where there is none; 0: 0.05 */
+    size_t stride;         /* steps from one forecast to the next; 0: the horizon */
+    const char *calibrate; /* as in halay_tft_forecast_options */
+    const char *file;      /* rank 0 writes the result into it, too, as in halay_tft_windows */
+    const struct halay_tft_table *table; /* in place of data, which are NULL then: rows like those of the training */
+};
+
+/*
+ * Compare recent rows with those that the model was trained on: of each entity and input the distribution (population
+ * stability index; Kolmogorov and Smirnov's distance), of targets what is missing; and the errors and the coverage of
+ * forecasts with those of the validation span. Data hold the training's rows, too. Thresholds follow from stretches of
+ * the past, each compared with the rest alike (docs/guides/drift.md). *json: what `halay-tft drift --json` writes, with
+ * "drifted"; NULL but on rank 0. options may be NULL. HALAY_ERR_ARGUMENT: the recent rows lie in the training span, or
+ * there are none; other errors are those of halay_tft_forecast.
+ */
+HALAY_API enum halay_status halay_tft_drift(struct halay_tft_model *model, struct halay_tft_data *data,
+                                            const struct halay_tft_drift_options *options, char **json);
+
 /*
  * Make a model's calibration from the data's validation windows: how far the ends of intervals have to move so that
  * they hold what they promise. The model has it from now on. folder: where rank 0 writes calibration.json, the run's;
@@ -475,7 +499,8 @@ HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *
 
 /* Scores or an explanation (texts of halay_tft_evaluate, _backtest, _explain) in another form: "table", for people; of
  * scores "csv", a row for all values, one for each horizon and one for each entity. Of what `halay-tft compare --json`
- * and `halay-tft tune --json` write also "page", an HTML page, and "csv", a row for each training. Needs no session.
+ * and `halay-tft tune --json` write also "page", an HTML page, and "csv", a row for each training; of drift (a text of
+ * halay_tft_drift) all three, "csv" a row for each statistic, and "metrics", gauges for Prometheus. Needs no session.
  * HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
 

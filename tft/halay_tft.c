@@ -24,6 +24,7 @@ static const struct command {
     { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
     { "explain", "say which inputs and which past steps the forecasts rely on", tft_cmd_explain },
     { "report", "write a page about a run: loss, scores, forecasts", tft_cmd_report },
+    { "drift", "say whether recent rows are still like those of the training", tft_cmd_drift },
     { "serve", "answer requests for forecasts by HTTP", tft_cmd_serve },
     { "export", "write a trained model's parameters as a PyTorch TFT has them", tft_cmd_export },
     { "import", "begin a run with a PyTorch TFT's parameters", tft_cmd_import },

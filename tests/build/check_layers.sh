@@ -72,7 +72,7 @@ collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
 launcher              common cli where local watch remote job mpi .
-tft                   kernels layers model data run score track train interop explain report api serve tune cli .
+tft                   kernels layers model data run score drift track train interop explain report api serve tune cli .
 '
 
 # Print the breaches in the tree of the current folder.

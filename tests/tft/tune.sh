@@ -19,7 +19,8 @@ tune() {
 }
 check "tune" tune --trials 6 --csv "$scratch/table.csv" --price-per-hour 3600
 cp "$scratch/said" "$scratch/first"
-grep -q '^trial 0: valid_loss=.*done after 18 steps.* learning_rate=0.001 hidden_size=8 dropout=0.1$' "$scratch/first" ||
+given='learning_rate=0.001 hidden_size=8 dropout=0.1'
+grep -q "^trial 0: valid_loss=.*done after 18 steps.* $given\$" "$scratch/first" ||
     wrong "the first trial is not what was given"
 check "the numbers" python3 - "$out" "$scratch/table.csv" <<'END'
 import csv, json, os, sys
@@ -64,7 +65,7 @@ END
 # Killed at random moments, with whatever was under way.
 alone=$out out=$scratch/killed kills=0
 while [ $kills -lt 12 ]; do
-    becomes=exec tune --trials 6 --resume >"$scratch/said" 2>&1 &
+    becomes='exec' tune --trials 6 --resume >"$scratch/said" 2>&1 &
     child=$!
     sleep "0.$(printf %02d $(((kills * 37 + 11) % 40 + 8)))"
     kill -KILL $child 2>/dev/null || break
@@ -112,7 +113,7 @@ grep -q 'cost [2-9]' "$scratch/said" || wrong "$(cat "$scratch/said")"
 
 # A signal ends it, with what there is; its trial is not judged, and goes on.
 out=$scratch/signal
-becomes=exec tune --max-steps 3000 --eval-every 100 --trials 1 >"$scratch/said" 2>&1 &
+becomes='exec' tune --max-steps 3000 --eval-every 100 --trials 1 >"$scratch/said" 2>&1 &
 child=$!
 until [ -s "$out/trial-0000/metrics.jsonl" ] || ! kill -0 $child 2>/dev/null; do sleep 0.05; done
 kill -TERM $child
@@ -120,7 +121,6 @@ status=0
 wait $child || status=$?
 [ $status -eq 143 ] || wrong "SIGTERM: it ended with $status: $(cat "$scratch/said")"
 grep -q "interrupted; '--resume' goes on" "$scratch/said" || wrong "$(cat "$scratch/said")"
-[ "$(grep -c . "$out/tune.jsonl")" -eq 2 ] || [ "$(grep -c rung "$out/tune.jsonl")" -gt 0 ] || wrong "$(cat "$out/tune.jsonl")"
 grep -q '"state"' "$out/tune.jsonl" && wrong "the trial counts as ended"
 
 # Trainings that fail: three in a row from the first on, and it gives up.

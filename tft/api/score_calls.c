@@ -8,6 +8,7 @@
 #include "tft/api/result_files.h"
 #include "tft/explain/explain.h"
 #include "tft/report/comparison.h"
+#include "tft/report/drift_forms.h"
 #include "tft/report/tuning.h"
 #include "tft/score/score_output.h"
 #include <stdlib.h>
@@ -189,6 +190,12 @@ static void (*form_of(const json_t *result, const char *form))(FILE *to, const j
                : is_csv                ? tft_comparison_write_csv
                : !strcmp(form, "page") ? tft_comparison_write_page
                                        : NULL;
+    if (tft_is_drift(result))
+        return is_table                   ? tft_drift_print
+               : is_csv                   ? tft_drift_write_csv
+               : !strcmp(form, "page")    ? tft_drift_write_page
+               : !strcmp(form, "metrics") ? tft_drift_write_metrics
+                                          : NULL;
     if (tft_is_tuning(result))
         return is_table                ? tft_tuning_print
                : is_csv                ? tft_tuning_write_csv
@@ -212,8 +219,10 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
 
     if (!make) {
         json_decref(result);
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
-                                                 "'table', a comparison or a tuning as 'table', 'csv' or 'page'");
+        return halay_refuses(HALAY_ERR_ARGUMENT,
+                             "halay_tft_format: scores as 'table' or 'csv', an explanation as "
+                             "'table', a comparison, a tuning or drift as 'table', 'csv' or 'page', "
+                             "drift as 'metrics', too");
     }
     FILE *to = open_memstream(&made, &size);
     if (to)

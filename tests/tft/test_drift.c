@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drift: bins against ranks, distances against their definitions, thresholds against sorting; which stretches of the
+ * past are a reference; and that statistics which nothing has moved raise as many alarms as is said, however many there
+ * are and however alike.
+ */
+#include "tests/test.h"
+#include "tft/drift/distance.h"
+#include "tft/drift/findings.h"
+#include "tft/drift/spans.h"
+#include <math.h>
+#include <string.h>
+
+enum { VALUES = 5000, SERIES = 12, BLOCKS = 99, ROUNDS = 600 };
+
+static const int64_t day = 86400, year = 31556952;
+
+/* In [0, 1): a sequence that is the same in every run. */
+static double draw(void)
+{
+    static uint64_t state = 1;
+
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 11) * 0x1p-53;
+}
+
+static void check_bins(void)
+{
+    static float values[VALUES], sorted[VALUES];
+    float edges[TFT_BINS - 1];
+    size_t counts[TFT_BINS] = { 0 }, most = 0, least = VALUES;
+
+    for (size_t i = 0; i < VALUES; i++)
+        values[i] = sorted[i] = (float)(draw() * draw());
+    tft_bins_fit(sorted, VALUES, edges);
+    for (size_t i = 0; i < VALUES; i++)
+        counts[tft_bin_of(edges, values[i])]++;
+    for (size_t k = 0; k < TFT_BINS; k++) {
+        most = counts[k] > most ? counts[k] : most;
+        least = counts[k] < least ? counts[k] : least;
+    }
+    CHECK(most == VALUES / TFT_BINS && least == VALUES / TFT_BINS, "%zu to %zu values", least, most);
+    CHECK(tft_bin_of(edges, -1) == 0 && tft_bin_of(edges, 2) == TFT_BINS - 1);
+    CHECK(tft_bin_of(edges, edges[7]) == 8 && tft_bin_of(edges, nextafterf(edges[7], 0)) == 7);
+    for (size_t i = 0; i < VALUES; i++)
+        values[i] = 3; /* all in one bin, and what is less or more elsewhere */
+    tft_bins_fit(values, VALUES, edges);
+    CHECK(tft_bin_of(edges, 3) == TFT_BINS - 1 && tft_bin_of(edges, 2.9f) == 0);
+}
+
+static void check_distances(void)
+{
+    uint64_t a[TFT_BINS] = { 0 }, b[TFT_BINS] = { 0 };
+    static const uint64_t words[] = { 40, 60, 0 }, other[] = { 5, 4, 1 };
+    double right = 0;
+
+    for (size_t k = 0; k < TFT_BINS; k++) {
+        a[k] = 7;
+        b[k] = k >= 30 ? 10 : 0; /* the lowest 30 % are gone */
+    }
+    CHECK(fabs(tft_distance_ks(a, b, TFT_BINS) - .3) < 1e-12 && tft_distance_ks(a, a, TFT_BINS) == 0);
+    CHECK(tft_distance_ks(b, a, TFT_BINS) == tft_distance_ks(a, b, TFT_BINS));
+    for (int g = 0; g < 10; g++) {
+        double p = (70 + .5) / (700 + 5), q = ((g >= 3 ? 100 : 0) + .5) / (700 + 5);
+        right += (p - q) * log(p / q);
+    }
+    CHECK(fabs(tft_distance_psi(a, b, TFT_BINS, 1) - right) < 1e-12, "%g", right);
+    CHECK(fabs(tft_distance_psi(a, a, TFT_BINS, 1)) < 1e-12);
+    double p[] = { 40.5 / 101.5, 60.5 / 101.5, .5 / 101.5 }, q[] = { 5.5 / 11.5, 4.5 / 11.5, 1.5 / 11.5 };
+    right = 0;
+    for (int k = 0; k < 3; k++)
+        right += (p[k] - q[k]) * log(p[k] / q[k]);
+    CHECK(fabs(tft_distance_psi(words, other, 3, 0) - right) < 1e-12);
+}
+
+/* Groups hold a tenth each, whatever the bins do; empty bins belong somewhere. */
+static void check_groups(void)
+{
+    uint64_t counts[TFT_BINS] = { 0 };
+    size_t group[TFT_BINS], groups;
+    double share = 0;
+
+    for (size_t k = 40; k < TFT_BINS; k++)
+        counts[k] = 1 + k % 3;
+    groups = tft_bins_group(counts, TFT_BINS, group);
+    CHECK(groups == TFT_BIN_GROUPS && group[0] == 0 && group[TFT_BINS - 1] == groups - 1);
+    for (size_t k = 0; k < TFT_BINS; k++)
+        share += group[k] == 4 ? (double)counts[k] / 120 : 0;
+    CHECK(fabs(share - .1) < .03, "%g", share);
+    memset(counts, 0, sizeof counts);
+    counts[17] = 5;
+    groups = tft_bins_group(counts, TFT_BINS, group);
+    CHECK(groups >= 1 && group[TFT_BINS - 1] == groups - 1 && group[16] <= group[17]);
+}
+
+static void check_thresholds(void)
+{
+    double values[] = { 9, 1, 8, 2, 7, 3, 6, 4, 5 }, few[] = { 3, 1, 2, 4 }, t;
+    int above = 0;
+
+    CHECK(tft_threshold(values, 9, 9, .2, &t) && t == 8);
+    CHECK(tft_threshold(values, 9, 4, .2, &t) && t == 8);
+    CHECK(!tft_threshold(values, 9, 3, .2, &t) && t >= 9);
+    CHECK(tft_threshold(values, 9, 9, .5, &t) && t == 5);
+    CHECK(!tft_threshold(few, 4, 4, .05, &t) && fabs(t - fmax(4, 3 - .5 * log(.1))) < 1e-12, "%g", t);
+    for (int round = 0; round < ROUNDS; round++) { /* of exponential values the tail is known */
+        double drawn[15];
+        for (int k = 0; k < 15; k++)
+            drawn[k] = -log(1 - draw());
+        CHECK(!tft_threshold(drawn, 15, 15, .01, &t));
+        above += -log(1 - draw()) > t;
+    }
+    CHECK(above < .04 * ROUNDS, "%d of %d", above, ROUNDS);
+}
+
+/* ---- spans ------------------------------------------------------------------------------------------------------- */
+
+static double slot_middle(const struct tft_spans *s, size_t slot)
+{
+    return (double)s->end - ((double)slot + .5) * (double)s->width;
+}
+
+static void check_reference(const struct tft_spans *s, size_t number, double middle)
+{
+    struct tft_slot_range ranges[TFT_RANGES_MOST];
+    size_t count = tft_spans_reference(s, number, ranges), all = 0;
+    double length = (double)(s->until - s->since);
+
+    for (size_t k = 0; k < count; k++)
+        for (size_t slot = ranges[k].first; slot < ranges[k].end; slot++) {
+            double apart = fabs(slot_middle(s, slot) - middle);
+            CHECK(slot < s->slots);
+            if (s->is_seasonal)
+                CHECK(apart >= (double)year / 2 - 1 &&
+                          fabs(remainder(apart, (double)year)) <= length / 2 + 45. * (double)day + 1,
+                      "block %zu: a slot %g days away", number, apart / (double)day);
+            else
+                CHECK(apart >= 1.5 * length);
+            all++;
+        }
+    CHECK(all > 0, "block %zu has no reference", number);
+}
+
+static void check_spans(void)
+{
+    struct tft_schema schema = { .time_kind = TFT_TIME_TEXT };
+    struct tft_spans s;
+
+    /* Four years and then two weeks, half a year later. */
+    tft_spans_init(&schema, 0, 4 * year, 4 * year + 180 * day, 4 * year + 194 * day, &s);
+    CHECK(s.is_seasonal && s.width == 3 * day + day / 2 && s.block == 4 && s.slots == (size_t)(4 * year / s.width) &&
+          s.blocks == s.slots - 3);
+    CHECK(tft_spans_slot(&s, 4 * year - 1) == 0 && tft_spans_slot(&s, 4 * year - s.width) == 0 &&
+          tft_spans_slot(&s, 4 * year - s.width - 1) == 1 && tft_spans_slot(&s, 4 * year) >= s.slots);
+    for (size_t b = 0; b < s.blocks; b++)
+        check_reference(&s, b, (double)s.end - ((double)b + 2) * (double)s.width);
+    check_reference(&s, s.blocks, (double)(4 * year + 187 * day));
+
+    size_t all = 0, few = 0;
+    for (size_t b = 0; b < s.blocks; b++)
+        all += tft_spans_counts(&s, b) != 0;
+    tft_spans_narrow(&s, .05);
+    for (size_t b = 0; b < s.blocks; b++) {
+        double apart = remainder((double)s.end - ((double)b + 2) * (double)s.width - (double)(187 * day), (double)year);
+        few += tft_spans_counts(&s, b) != 0;
+        CHECK(tft_spans_counts(&s, b) == (fabs(apart) <= s.reach));
+    }
+    CHECK(all == s.blocks && few < all && few / 4 >= 19 && few / 4 < 40, "%zu of %zu", few, all);
+    tft_spans_narrow(&s, 1e-6);
+    CHECK(tft_spans_counts(&s, 0) && tft_spans_counts(&s, s.blocks / 2));
+
+    /* A year is no season yet; whole numbers have none. */
+    tft_spans_init(&schema, 0, year, year, year + 10 * day, &s);
+    CHECK(!s.is_seasonal);
+    for (size_t b = 0; b < s.blocks; b++)
+        check_reference(&s, b, (double)s.end - ((double)b + (double)s.block / 2) * (double)s.width);
+    schema.time_kind = TFT_TIME_INTEGER;
+    tft_spans_init(&schema, 0, 1000000, 1000000, 1000003, &s);
+    CHECK(!s.is_seasonal && s.slots <= TFT_SLOTS_MOST && s.block == 1 && s.blocks == s.slots);
+    tft_spans_init(&schema, 0, 5, 5, 100, &s);
+    CHECK(s.blocks == 0 && s.slots == 0);
+}
+
+/* ---- findings ---------------------------------------------------------------------------------------------------- */
+
+/* One round: statistics that share a part of what they are; does it alarm? most: the recent one is so much larger. */
+static int alarms(double rate, double more, double *stated)
+{
+    struct halay_log log;
+    struct tft_findings f;
+    double common[BLOCKS + 1], in_blocks[BLOCKS], recent;
+    size_t count;
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    REQUIRE(!tft_findings_init(&log, rate, BLOCKS, BLOCKS, &f));
+    for (size_t b = 0; b <= BLOCKS; b++)
+        common[b] = draw();
+    for (int k = 0; k < SERIES; k++) {
+        for (size_t b = 0; b < BLOCKS; b++)
+            in_blocks[b] = (k + 1) * (common[b] + draw());
+        recent = (k + 1) * (common[BLOCKS] + draw()) * (k == 3 ? more : 1);
+        REQUIRE(!tft_findings_add(&f, "ks", recent, in_blocks, .01, json_object()));
+    }
+    tft_findings_finish(&f);
+    *stated = f.rate;
+    size_t drifted = tft_findings_drifted(&f, &count);
+    CHECK(count == SERIES && f.used == BLOCKS && (drifted > 0) == (f.most > f.threshold));
+    if (more > 2)
+        CHECK(json_is_true(json_object_get(json_array_get(f.rows, 3), "drifted")));
+    tft_findings_fini(&f);
+    halay_log_fini(&log);
+    return drifted > 0;
+}
+
+static void check_rates(void)
+{
+    static const double rates[] = { .05, .2 };
+    double stated = 0;
+
+    for (size_t r = 0; r < 2; r++) {
+        int n = 0;
+        for (int i = 0; i < ROUNDS; i++)
+            n += alarms(rates[r], 1, &stated);
+        CHECK(stated == rates[r] && fabs(n - rates[r] * ROUNDS) < 4 * sqrt(rates[r] * ROUNDS), "%d of %d alarms at %g",
+              n, ROUNDS, rates[r]);
+    }
+    CHECK(alarms(.05, 3, &stated));
+    alarms(.001, 1, &stated);
+    CHECK(stated == .001);
+}
+
+/* Without a past to compare with, only a psi of a quarter counts. */
+static void check_no_past(void)
+{
+    struct halay_log log;
+    struct tft_findings f;
+    size_t count;
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    REQUIRE(!tft_findings_init(&log, .05, 0, 0, &f));
+    REQUIRE(!tft_findings_add(&f, "ks", .9, NULL, .01, json_object()));
+    REQUIRE(!tft_findings_add(&f, "psi", .24, NULL, .01, json_object()));
+    REQUIRE(!tft_findings_add(&f, "psi", .26, NULL, .01, json_object()));
+    tft_findings_finish(&f);
+    CHECK(isnan(f.rate) && isnan(f.threshold) && tft_findings_drifted(&f, &count) == 1 && count == 3);
+    CHECK(json_is_null(json_object_get(json_array_get(f.rows, 0), "threshold")));
+    tft_findings_fini(&f);
+    halay_log_fini(&log);
+}
+
+int main(void)
+{
+    check_bins();
+    check_distances();
+    check_groups();
+    check_thresholds();
+    check_spans();
+    check_rates();
+    check_no_past();
+    return test_end();
+}

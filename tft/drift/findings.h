@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Findings: statistics of the recent span, each beside what it was in blocks of the past, and the threshold that makes
+ * all of them together raise a false alarm with a stated probability.
+ *
+ * A statistic's own scale is the threshold that it alone would exceed with that probability. Of each block the largest
+ * statistic counts, in that scale; the threshold of these maxima holds for all statistics at once, however many there
+ * are and however they depend on each other.
+ */
+#ifndef HALAY_TFT_DRIFT_FINDINGS_H
+#define HALAY_TFT_DRIFT_FINDINGS_H
+
+#include "base/log.h"
+#include "halay_types.h"
+#include <jansson.h>
+#include <stddef.h>
+
+struct tft_findings {
+    double rate;         /* asked for; NAN once finished: fewer than four separate blocks could be compared */
+    int is_extrapolated; /* blocks are too few for the rate: the threshold follows from their tail (distance.h) */
+    size_t blocks;       /* that overlap */
+    size_t separate;     /* that do not */
+    size_t used;         /* of these, once finished: those in which something could be compared */
+    double *largest;     /* owned: (blocks) NAN: nothing could be compared */
+    double *scratch;     /* owned: (blocks) */
+    double threshold;    /* of the largest; once finished. NAN, likewise */
+    double most;         /* the largest of the recent span */
+    json_t *rows;        /* owned: an object for each statistic, with "statistic", "value", and "scale", "ratio" */
+};
+
+/* HALAY_ERR_NO_MEMORY (logged). fini in any case. */
+enum halay_status tft_findings_init(struct halay_log *log, double rate, size_t blocks, size_t separate,
+                                    struct tft_findings *findings);
+void tft_findings_fini(struct tft_findings *findings);
+
+/* Add a statistic: its value, those in the blocks (NAN where one has none), the least that its scale may be, and an
+ * object to describe it, which is taken; NULL: there was no memory. */
+enum halay_status tft_findings_add(struct tft_findings *findings, const char *statistic, double value,
+                                   const double *in_blocks, double least, json_t *row);
+/*
+ * All have been added: set threshold and rate, and in each row "threshold" (in the statistic's own unit) and "drifted".
+ * Where too few blocks could be compared, a psi from 0.25 on counts as drift, and nothing else.
+ */
+void tft_findings_finish(struct tft_findings *findings);
+/* How many rows are drifted; *count is all of them. */
+size_t tft_findings_drifted(const struct tft_findings *findings, size_t *count);
+
+#endif
