@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VALUES = 5000, SERIES = 12, BLOCKS = 99, ROUNDS = 600 };
+enum { VALUES = 5000, SERIES = 12, BLOCKS = 99, ROUNDS = 600, RATE_ROUNDS = 2000 };
 
 static const int64_t day = 86400, year = 31556952;
 
@@ -183,8 +183,21 @@ static void check_spans(void)
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-/* One round: statistics that share a part of what they are; does it alarm? most: the recent one is so much larger. */
-static int alarms(double rate, double more, double *stated)
+/* Rounds in which nothing has moved: series of other sizes and a part in common, with heavy tails or none; blocks do
+ * not overlap. more: one recent value is so much larger. */
+struct round {
+    size_t blocks;
+    double rate, more;
+    int is_heavy;
+};
+
+static double one_value(const struct round *r)
+{
+    return r->is_heavy ? .1 / (draw() + .01) : draw();
+}
+
+/* Does it alarm? */
+static int alarms(const struct round *r, double *stated)
 {
     struct halay_log log;
     struct tft_findings f;
@@ -192,41 +205,110 @@ static int alarms(double rate, double more, double *stated)
     size_t count;
 
     halay_log_init(&log, HALAY_LOG_WARNING);
-    REQUIRE(!tft_findings_init(&log, rate, BLOCKS, BLOCKS, &f));
-    for (size_t b = 0; b <= BLOCKS; b++)
-        common[b] = draw();
+    REQUIRE(!tft_findings_init(&log, r->rate, r->blocks, 1, r->blocks, &f));
+    for (size_t b = 0; b <= r->blocks; b++)
+        common[b] = one_value(r);
     for (int k = 0; k < SERIES; k++) {
-        for (size_t b = 0; b < BLOCKS; b++)
-            in_blocks[b] = (k + 1) * (common[b] + draw());
-        recent = (k + 1) * (common[BLOCKS] + draw()) * (k == 3 ? more : 1);
+        for (size_t b = 0; b < r->blocks; b++)
+            in_blocks[b] = (k + 1) * (common[b] + one_value(r));
+        recent = (k + 1) * (common[r->blocks] + one_value(r)) * (k == 3 ? r->more : 1);
         REQUIRE(!tft_findings_add(&f, "ks", recent, in_blocks, .01, json_object()));
     }
     tft_findings_finish(&f);
     *stated = f.rate;
     size_t drifted = tft_findings_drifted(&f, &count);
-    CHECK(count == SERIES && f.used == BLOCKS && (drifted > 0) == (f.most > f.threshold));
-    if (more > 2)
+    CHECK(count == SERIES && f.used == r->blocks && (drifted > 0) == (f.most > f.threshold));
+    if (r->more > 2)
         CHECK(json_is_true(json_object_get(json_array_get(f.rows, 3), "drifted")));
     tft_findings_fini(&f);
     halay_log_fini(&log);
     return drifted > 0;
 }
 
+/* Where blocks are just enough for the rate, too. */
 static void check_rates(void)
 {
-    static const double rates[] = { .05, .2 };
+    static const struct round rounds[] = {
+        { 19, .05, 1, 0 }, { 19, .05, 1, 1 }, { 39, .05, 1, 0 }, { 39, .05, 1, 1 },
+        { 99, .05, 1, 1 }, { 4, .2, 1, 1 },   { 99, .2, 1, 0 },
+    };
     double stated = 0;
 
-    for (size_t r = 0; r < 2; r++) {
+    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) {
+        const double expected = rounds[i].rate * RATE_ROUNDS;
         int n = 0;
-        for (int i = 0; i < ROUNDS; i++)
-            n += alarms(rates[r], 1, &stated);
-        CHECK(stated == rates[r] && fabs(n - rates[r] * ROUNDS) < 4 * sqrt(rates[r] * ROUNDS), "%d of %d alarms at %g",
-              n, ROUNDS, rates[r]);
+        for (int k = 0; k < RATE_ROUNDS; k++)
+            n += alarms(&rounds[i], &stated);
+        CHECK(stated == rounds[i].rate && n < expected + 4 * sqrt(expected) && n > expected / 2,
+              "%d of %d alarms at %g with %zu blocks", n, RATE_ROUNDS, rounds[i].rate, rounds[i].blocks);
     }
-    CHECK(alarms(.05, 3, &stated));
-    alarms(.001, 1, &stated);
+    CHECK(alarms(&(struct round){ BLOCKS, .05, 3, 0 }, &stated));
+    alarms(&(struct round){ BLOCKS, .001, 1, 0 }, &stated);
     CHECK(stated == .001);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The place-th smallest of what does not overlap a block, and of the recent value; or the largest. */
+static double plain_scale(const double *in_blocks, size_t blocks, size_t block, size_t b, double recent, double rate)
+{
+    double others[BLOCKS + 1];
+    size_t n = 0;
+
+    for (size_t k = 0; k < blocks; k++)
+        if ((k + block <= b || k >= b + block) && !isnan(in_blocks[k]))
+            others[n++] = in_blocks[k];
+    others[n++] = recent;
+    qsort(others, n, sizeof *others, compare_doubles);
+    size_t place = tft_threshold_place(n, rate);
+    return others[(place < n ? place : n) - 1];
+}
+
+/* The largest of each block, also with blocks that overlap, values that are missing and values that are the same. */
+static void check_scales(void)
+{
+    struct halay_log log;
+    struct tft_findings f;
+    double in_blocks[BLOCKS];
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t blocks = 30 + (size_t)(draw() * (BLOCKS - 30)), block = 1 + (size_t)(draw() * 5);
+        double rate = .02 + .3 * draw(), recent = 1 + (double)(int)(10 * draw());
+        REQUIRE(!tft_findings_init(&log, rate, blocks, block, blocks / block, &f));
+        for (size_t b = 0; b < blocks; b++)
+            in_blocks[b] = draw() < .1 ? NAN : 1 + (round % 2 ? (double)(int)(10 * draw()) : 10 * draw());
+        REQUIRE(!tft_findings_add(&f, "psi", recent, in_blocks, .01, json_object()));
+        for (size_t b = 0; b < blocks; b++) {
+            double right = in_blocks[b] / plain_scale(in_blocks, blocks, block, b, recent, rate);
+            CHECK(isnan(in_blocks[b]) ? isnan(f.largest[b]) : fabs(f.largest[b] - right) < 1e-12,
+                  "%zu blocks, %zu overlap, block %zu: %g, not %g", blocks, block, b, f.largest[b], right);
+        }
+        tft_findings_fini(&f);
+    }
+    halay_log_fini(&log);
+}
+
+/* What never changed may change by less than the least scale. */
+static void check_least(void)
+{
+    static const double still[BLOCKS];
+    struct halay_log log;
+    struct tft_findings f;
+    size_t count;
+
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    REQUIRE(!tft_findings_init(&log, .05, BLOCKS, 1, BLOCKS, &f));
+    REQUIRE(!tft_findings_add(&f, "missing", .009, still, .01, json_object()));
+    tft_findings_finish(&f);
+    CHECK(tft_findings_drifted(&f, &count) == 0 && f.threshold == 1);
+    tft_findings_fini(&f);
+    halay_log_fini(&log);
 }
 
 /* Without a past to compare with, only a psi of a quarter counts. */
@@ -237,7 +319,7 @@ static void check_no_past(void)
     size_t count;
 
     halay_log_init(&log, HALAY_LOG_WARNING);
-    REQUIRE(!tft_findings_init(&log, .05, 0, 0, &f));
+    REQUIRE(!tft_findings_init(&log, .05, 0, 1, 0, &f));
     REQUIRE(!tft_findings_add(&f, "ks", .9, NULL, .01, json_object()));
     REQUIRE(!tft_findings_add(&f, "psi", .24, NULL, .01, json_object()));
     REQUIRE(!tft_findings_add(&f, "psi", .26, NULL, .01, json_object()));
@@ -256,6 +338,8 @@ int main(void)
     check_thresholds();
     check_spans();
     check_rates();
+    check_scales();
+    check_least();
     check_no_past();
     return test_end();
 }

@@ -103,14 +103,21 @@ double tft_distance_psi(const uint64_t *reference, const uint64_t *recent, size_
     return psi;
 }
 
+size_t tft_threshold_place(size_t count, double rate)
+{
+    double place = ceil(((double)count + 1) * (1 - rate) - 1e-9); /* what is whole but for rounding is whole */
+
+    return place < 1 ? 1 : place > (double)count ? count + 1 : (size_t)place;
+}
+
 int tft_threshold(double *values, size_t count, size_t independent, double rate, double *threshold)
 {
-    size_t place = (size_t)ceil((double)(count + 1) * (1 - rate)), middle = count / 2;
+    size_t place = tft_threshold_place(count, rate), middle = count / 2;
     double excess = 0;
 
     qsort(values, count, sizeof *values, compare_doubles);
     if (place <= count && (double)(independent + 1) * rate >= 1) {
-        *threshold = values[place ? place - 1 : 0];
+        *threshold = values[place - 1];
         return 1;
     }
     for (size_t k = middle; k < count; k++)

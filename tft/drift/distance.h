@@ -28,6 +28,10 @@ double tft_distance_psi(const uint64_t *reference, const uint64_t *recent, size_
 /* Bins as ten groups of about the same share of the reference: the group of each bin; returns how many groups. */
 size_t tft_bins_group(const uint64_t *reference, size_t bins, size_t *group);
 
+/* Which of `count` other values, the smallest being the first, a value like them in random order exceeds with at most
+ * this probability: ceil((count + 1) (1 - rate)); count + 1: none of them. */
+size_t tft_threshold_place(size_t count, double rate);
+
 /*
  * The threshold that a value like the others exceeds with this probability: the ceil((n + 1) (1 - rate))-th smallest of
  * n values (which are sorted by it), whose order is random (conformal). Only so many of them are independent: if they

@@ -76,7 +76,8 @@ static enum halay_status find_in_inputs(struct tft_inference *s, const struct tf
 {
     struct tft_findings findings;
     size_t short_series = 0, all;
-    enum halay_status status = tft_findings_init(s->log, rate, spans->blocks, separate_blocks(spans), &findings);
+    enum halay_status status =
+        tft_findings_init(s->log, rate, spans->blocks, spans->block, separate_blocks(spans), &findings);
 
     if (!status)
         status = tft_drift_of_inputs(s->log, &s->data, s->stop, spans, &findings, &short_series);
@@ -95,7 +96,8 @@ static enum halay_status find_in_errors(struct tft_inference *s, const struct tf
 {
     struct tft_findings findings;
     size_t windows = 0, all;
-    enum halay_status status = tft_findings_init(s->log, rate, spans->blocks, separate_blocks(spans), &findings);
+    enum halay_status status =
+        tft_findings_init(s->log, rate, spans->blocks, spans->block, separate_blocks(spans), &findings);
 
     if (!status)
         status = tft_drift_of_errors(s, spans, stride, &findings, &windows);

@@ -100,6 +100,11 @@ static struct sums sum_slots(const struct work *w, size_t entity, size_t first, 
     return all;
 }
 
+static struct sums without(const struct sums *all, const struct sums *part)
+{
+    return (struct sums){ all->loss - part->loss, all->n - part->n, all->covered - part->covered };
+}
+
 static double loss_of(const struct sums *s)
 {
     return s->loss / (double)s->n;
@@ -129,9 +134,11 @@ static enum halay_status look_at(struct work *w, size_t entity)
         return HALAY_OK;
     for (size_t b = 0; b < w->spans->blocks; b++) {
         const struct sums block = sum_slots(w, entity, b, b + w->spans->block);
+        const struct sums rest = without(&past, &block); /* as the recent span is no part of what it is compared with */
         const int is_full = block.n * slots * 2 >= past.n * w->spans->block; /* half as many as on average */
-        w->losses[b] = is_full && block.n ? loss_of(&block) / loss_of(&past) : NAN;
-        w->coverages[b] = is_full && block.n ? fabs(coverage_of(&block) - coverage_of(&past)) : NAN;
+        const int is_good = is_full && block.n && rest.n && rest.loss > 0;
+        w->losses[b] = is_good ? loss_of(&block) / loss_of(&rest) : NAN;
+        w->coverages[b] = is_good ? fabs(coverage_of(&block) - coverage_of(&rest)) : NAN;
     }
     status = tft_findings_add(w->findings, "loss", loss_of(&recent) / loss_of(&past), w->losses, least_ratio,
                               describe(w, entity, loss_of(&past), loss_of(&recent)));

@@ -3,9 +3,13 @@
  * Findings: statistics of the recent span, each beside what it was in blocks of the past, and the threshold that makes
  * all of them together raise a false alarm with a stated probability.
  *
- * A statistic's own scale is the threshold that it alone would exceed with that probability. Of each block the largest
- * statistic counts, in that scale; the threshold of these maxima holds for all statistics at once, however many there
- * are and however they depend on each other.
+ * A statistic's own scale is the threshold that it alone would exceed with that probability, or the largest of the past
+ * where that is too short. Of each block the largest statistic counts, in that scale; the threshold of these maxima
+ * holds for all statistics at once, however many there are and however they depend on each other.
+ *
+ * The recent span's scale comes from the blocks, so a block's comes from the recent span and the blocks that do not
+ * overlap it: each is measured by all but itself. Only so are all of them alike where nothing has moved. A block that
+ * took part in its own scale could hardly exceed it where there are few, and the recent span would all the more often.
  */
 #ifndef HALAY_TFT_DRIFT_FINDINGS_H
 #define HALAY_TFT_DRIFT_FINDINGS_H
@@ -16,20 +20,22 @@
 #include <stddef.h>
 
 struct tft_findings {
-    double rate;         /* asked for; NAN once finished: fewer than four separate blocks could be compared */
-    int is_extrapolated; /* blocks are too few for the rate: the threshold follows from their tail (distance.h) */
-    size_t blocks;       /* that overlap */
-    size_t separate;     /* that do not */
-    size_t used;         /* of these, once finished: those in which something could be compared */
-    double *largest;     /* owned: (blocks) NAN: nothing could be compared */
-    double *scratch;     /* owned: (blocks) */
-    double threshold;    /* of the largest; once finished. NAN, likewise */
-    double most;         /* the largest of the recent span */
-    json_t *rows;        /* owned: an object for each statistic, with "statistic", "value", and "scale", "ratio" */
+    double rate;          /* asked for; NAN once finished: fewer than four separate blocks could be compared */
+    int is_extrapolated;  /* blocks are too few for the rate: the threshold follows from their tail (distance.h) */
+    size_t blocks;        /* that overlap: those less than */
+    size_t block;         /* ... so many numbers apart */
+    size_t separate;      /* that do not */
+    size_t used;          /* of these, once finished: those in which something could be compared */
+    double *largest;      /* owned: (blocks) NAN: nothing could be compared */
+    double *scratch;      /* owned: (blocks + 1) */
+    size_t *order, *rank; /* owned: (blocks + 1) of a statistic's values */
+    double threshold;     /* of the largest; once finished. NAN, likewise */
+    double most;          /* the largest of the recent span */
+    json_t *rows;         /* owned: an object for each statistic, with "statistic", "value", and "scale", "ratio" */
 };
 
 /* HALAY_ERR_NO_MEMORY (logged). fini in any case. */
-enum halay_status tft_findings_init(struct halay_log *log, double rate, size_t blocks, size_t separate,
+enum halay_status tft_findings_init(struct halay_log *log, double rate, size_t blocks, size_t block, size_t separate,
                                     struct tft_findings *findings);
 void tft_findings_fini(struct tft_findings *findings);
 
