@@ -255,7 +255,8 @@ static void write_series(FILE *f, const struct tft_explanation *e, const struct 
 /* The windows that are farthest, whether or not they are another regime. */
 static void write_list(FILE *f, const json_t *farthest)
 {
-    fprintf(f, "<div class=\"wide\"><table><tr><th>farthest windows</th><th>origin</th><th>distance</th><th>nearer "
+    fprintf(f, "<div class=\"wide\" tabindex=\"0\"><table><tr><th>farthest "
+               "windows</th><th>origin</th><th>distance</th><th>nearer "
                "ones</th><th>another regime</th></tr>\n");
     for (size_t i = 0; i < json_array_size(farthest); i++) {
         const json_t *window = json_array_get(farthest, i);

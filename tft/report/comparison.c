@@ -190,7 +190,7 @@ static void write_table(FILE *f, const json_t *rows)
     json_array_foreach(rows, i, row)
         if (speed(row) > speed(json_array_get(rows, best)) || isnan(speed(json_array_get(rows, best))))
             best = i;
-    fprintf(f, "<div class=\"wide\"><table><tr><th>strategy</th><th>ranks</th><th>type</th>");
+    fprintf(f, "<div class=\"wide\" tabindex=\"0\"><table><tr><th>strategy</th><th>ranks</th><th>type</th>");
     for (int k = 0; k < COLUMNS; k++)
         if (is_used(rows, &columns[k]))
             fprintf(f, "<th>%s</th>", columns[k].title);

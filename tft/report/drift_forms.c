@@ -279,7 +279,8 @@ static void write_distribution(FILE *f, const json_t *row)
     label_row(row, label);
     fprintf(f, "<h3>");
     tft_html_text(f, label);
-    fprintf(f, "</h3><div class=\"wide\"><table><tr><th>value</th><th>then</th><th></th><th>now</th><th></th></tr>\n");
+    fprintf(f, "</h3><div class=\"wide\" "
+               "tabindex=\"0\"><table><tr><th>value</th><th>then</th><td></td><th>now</th><td></td></tr>\n");
     for (size_t k = 0; k < json_array_size(groups); k++) {
         double a = 100 * tft_json_number(json_array_get(then, k)), b = 100 * tft_json_number(json_array_get(now, k));
         fprintf(f, "<tr><td>");
@@ -313,9 +314,8 @@ static void write_table(FILE *f, const json_t *const *rows, size_t count)
 {
     char label[LABEL_MOST], text[LABEL_MOST];
 
-    fprintf(
-        f,
-        "<div class=\"wide\"><table><tr><th>statistic</th><th>value</th><th>threshold</th><th></th><th></th></tr>\n");
+    fprintf(f, "<div class=\"wide\" "
+               "tabindex=\"0\"><table><tr><th>statistic</th><th>value</th><th>threshold</th><td></td><td></td></tr>\n");
     for (size_t i = 0; i < count && i < ROWS_ON_PAGE; i++) {
         double threshold = tft_json_number_at(rows[i], "threshold");
         int drifted = json_is_true(json_object_get(rows[i], "drifted"));

@@ -25,7 +25,8 @@ static void write_inputs(FILE *f, const json_t *importance, const char *part, co
     if (!json_object_size(inputs))
         return;
     fprintf(f,
-            "<div class=\"wide\"><table><tr><th>%s</th><th></th><th>mean</th><th>p10</th><th>p50</th><th>p90</th>"
+            "<div class=\"wide\" "
+            "tabindex=\"0\"><table><tr><th>%s</th><td></td><th>mean</th><th>p10</th><th>p50</th><th>p90</th>"
             "</tr>\n",
             title);
     json_object_foreach((json_t *)inputs, name, input) {
@@ -58,7 +59,7 @@ static void write_occlusion(FILE *f, const json_t *occlusion)
         tft_html_text(f, verdict);
         fprintf(f, ".");
     }
-    fprintf(f, "</p><div class=\"wide\"><table><tr><th>input</th><th>weight</th><th>q-risk</th></tr>\n");
+    fprintf(f, "</p><div class=\"wide\" tabindex=\"0\"><table><tr><th>input</th><th>weight</th><th>q-risk</th></tr>\n");
     json_object_foreach(json_object_get(occlusion, "inputs"), name, input) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);
@@ -80,7 +81,7 @@ static void write_entities(FILE *f, const json_t *json)
     if (json_object_size(entities) < 2 || json_object_size(past) > INPUTS_SHOWN)
         return;
     fprintf(f, "<h3>By entity</h3><p>Mean weights of past inputs in %%, with P10 to P90 of the entity's windows.</p>"
-               "<div class=\"wide\"><table><tr><th>entity</th>");
+               "<div class=\"wide\" tabindex=\"0\"><table><tr><th>entity</th>");
     json_object_foreach((json_t *)past, name, input) {
         fprintf(f, "<th>");
         tft_html_text(f, name);
@@ -217,7 +218,9 @@ static void write_weights(FILE *f, const json_t *single, const json_t *importanc
 
     if (json_object_size(inputs) < 2) /* one has nobody to share with */
         return;
-    fprintf(f, "<div class=\"wide\"><table><tr><th>%s input</th><th>weight</th><th>all windows</th></tr>\n", part);
+    fprintf(f,
+            "<div class=\"wide\" tabindex=\"0\"><table><tr><th>%s input</th><th>weight</th><th>all windows</th></tr>\n",
+            part);
     json_object_foreach((json_t *)inputs, name, weight) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);

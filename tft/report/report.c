@@ -148,7 +148,7 @@ static void write_risks(FILE *f, const json_t *scores)
     const char *warning = json_string_value(json_object_get(scores, "no_better_than_naive"));
     char name[96];
 
-    fprintf(f, "<div class=\"wide\"><table><tr><th>forecast</th>");
+    fprintf(f, "<div class=\"wide\" tabindex=\"0\"><table><tr><th>forecast</th>");
     json_object_foreach((json_t *)q_risk, key, value)
         fprintf(f, "<th>%s</th>", key);
     fprintf(f, "</tr>\n");
@@ -250,7 +250,7 @@ static void write_config(FILE *f, const struct tft_report *r)
     const char *key;
     json_t *value;
 
-    fprintf(f, "<h2>Configuration</h2><div class=\"wide\"><table><tr><th>key</th><th>value</th></tr>\n");
+    fprintf(f, "<h2>Configuration</h2><div class=\"wide\" tabindex=\"0\"><table><tr><th>key</th><th>value</th></tr>\n");
     json_object_foreach(json_object_get(r->run, "config"), key, value) {
         char *text = json_is_string(value) ? strdup(json_string_value(value))
                                            : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));

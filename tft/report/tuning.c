@@ -203,7 +203,8 @@ static void write_importance(FILE *f, const json_t *importance)
 
     if (!json_object_size(importance))
         return;
-    fprintf(f, "<h2>What makes the best trials different</h2><div class=\"wide\"><table><tr><th>key</th><th></th>"
+    fprintf(f, "<h2>What makes the best trials different</h2><div class=\"wide\" "
+               "tabindex=\"0\"><table><tr><th>key</th><td></td>"
                "<th>importance</th></tr>\n");
     json_object_foreach((json_t *)importance, key, value) {
         fprintf(f, "<tr><td>");
@@ -251,7 +252,7 @@ static void write_table(FILE *f, const json_t *result)
     char cell[CELL_MOST];
     const char *key;
 
-    fprintf(f, "<div class=\"wide\"><table><tr><th>trial</th><th>");
+    fprintf(f, "<div class=\"wide\" tabindex=\"0\"><table><tr><th>trial</th><th>");
     tft_html_text(f, text_at(result, "goal"));
     fprintf(f, "</th><th>ended</th><th>steps</th><th>seconds</th>");
     json_object_foreach((json_t *)space, key, value) {
