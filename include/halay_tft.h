@@ -478,6 +478,21 @@ struct halay_tft_drift_options {
 HALAY_API enum halay_status halay_tft_drift(struct halay_tft_model *model, struct halay_tft_data *data,
                                             const struct halay_tft_drift_options *options, char **json);
 
+/* Write what a model's inputs were like in the data's training span into a run's folder, as profile.json: a model that
+ * is opened there compares with it what it forecasts from. The work of all ranks; rank 0 writes. HALAY_ERR_FORMAT: the
+ * data are not the model's; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_profile(struct halay_tft_model *model, struct halay_tft_data *data,
+                                              const char *folder);
+
+/*
+ * What a model was asked, against its profile: a JSON array with an object for each input that a column gives: "input",
+ * "values" (how many measured ones encoders held: of halay_tft_forecast's last call, and of halay_tft_forecast_queries'
+ * calls since, of which old ones fade), "outside" (the share that is beyond all that the entity's training span had, or
+ * a category that it did not have), "psi" (the population stability index). Empty without a profile.
+ * HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_model_inputs(const struct halay_tft_model *model, char **json);
+
 /*
  * Make a model's calibration from the data's validation windows: how far the ends of intervals have to move so that
  * they hold what they promise. The model has it from now on. folder: where rank 0 writes calibration.json, the run's;

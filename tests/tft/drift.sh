@@ -3,7 +3,8 @@
 #
 # halay-tft drift: rows that go on as before are no drift, and the exit code says so; an entity whose input moved alone
 # is named, with the input; loads that grow by half, a category that training knows but that was rare, hours that are
-# missing; forecasts that became worse; two ranks find the same; the forms; too short a past; what it refuses.
+# missing; forecasts that became worse; two ranks find the same; the forms; too short a past; a profile, and what
+# predict says with it; what it refuses.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 cat >"$scratch/schema.yaml" <<'END'
@@ -123,6 +124,48 @@ check "its table on standard output" sh -c '"$@" | cut -d, -f3 | sort -u | tr "\
 check "too few stretches" drift none --since 2023-01-01
 grep -q '^inputs: no stretch of the past to compare with: only a psi of 0.25 counts$' "$scratch/said" ||
     wrong "$(cat "$scratch/said")"
+
+# A profile: what it holds, who compares with it, and what does not fit.
+predict() { # predict ROWS: what such rows make predict say
+    make_rows "$1" >/dev/null
+    "$tft" predict --checkpoint "$scratch/run" "$scratch/rows.csv" --split test --stride 7 -o "$scratch/forecasts.csv"
+}
+check "no profile" predict sales
+grep -q "outside those of the training" "$scratch/said" && wrong "predict compares with no profile"
+check "profile" "$tft" drift --checkpoint "$scratch/run" --data "$scratch/none.htd" --profile
+cp "$scratch/run/profile.json" "$scratch/profile"
+check "profile by two ranks" "$halayrun" -np 2 "$tft" drift --checkpoint "$scratch/run" --data "$scratch/sales.htd" \
+    --profile
+check "what was changed lies behind the training" cmp "$scratch/profile" "$scratch/run/profile.json"
+check "what it holds" python3 - "$scratch/profile" <<'END'
+import json, sys
+inputs = json.load(open(sys.argv[1]))["inputs"]
+assert set(inputs) == {"sales", "price", "promotion"}
+days = 4 * (365 * 4 + 1)  # four years of four shops
+for name, one in inputs.items():
+    assert sum(one["shares"]) == days, (name, one["shares"])
+assert len(inputs["promotion"]["shares"]) == 3 and min(inputs["promotion"]["shares"]) < .06 * days
+for name in "sales", "price":
+    assert max(inputs[name]["shares"]) - min(inputs[name]["shares"]) <= 8, inputs[name]["shares"]
+    assert set(inputs[name]["edges"]) == set("abcd")
+    assert all(len(e) == 11 and e == sorted(e) for e in inputs[name]["edges"].values())
+END
+check "rows as before" predict none
+grep -q "outside those of the training" "$scratch/said" && wrong "rows as before: $(cat "$scratch/said")"
+check "rows with larger sales" predict sales
+grep -q "warning: input 'sales': [1-9][0-9]* % of the values that forecasts saw are outside those of the training" \
+    "$scratch/said" || wrong "larger sales: $(cat "$scratch/said")"
+grep -q "input 'price'" "$scratch/said" && wrong "the price is as before: $(cat "$scratch/said")"
+sed 's/"encoding": "[0-9a-f]*"/"encoding": "00000000"/' "$scratch/profile" >"$scratch/run/profile.json"
+check "the profile of another training" predict sales
+grep -q "run/profile.json' is of another training" "$scratch/said" || wrong "$(cat "$scratch/said")"
+for damage in 's/\[/{/' '/"edges"/,$d' 's/"shares": \[/&-1,/'; do
+    sed "$damage" "$scratch/profile" >"$scratch/run/profile.json"
+    check "a damaged profile, $damage" predict sales
+    grep -q "run/profile.json' is damaged" "$scratch/said" || wrong "$damage: $(cat "$scratch/said")"
+done
+rm "$scratch/run/profile.json"
+refused 2 "'--profile' looks at nothing" drift none --profile
 
 refused 1 "cannot begin at 2022-05-01 00:00:00: the training span goes up to 2023-01-01" drift none --since 2022-05-01
 refused 1 "cannot begin at 2024-08-01 00:00:00: they end before 2024-07-01" drift none --since 2024-08-01

@@ -414,12 +414,28 @@ def described(server):
         expect(line.startswith("#") or float(line.rsplit(" ", 1)[1]) >= 0, f"a metric: {line}")
 
 
+def compared(server):
+    """Inputs against the training's: rows as they were, and one entity's that are far above all that it had."""
+    psi, outside = ('halay_tft_serve_input_%s{input="load"}' % name for name in ("psi", "outside"))
+    server.post(read("all.csv"), "text/csv")
+    before = server.metric(psi)
+    expect(server.metric(outside) < .05, f"outside: {server.metric(outside)}")
+    head, *rows = read("all.csv").strip().split("\n")
+    cells = [row.split(",") for row in rows]
+    much = [[c[0], c[1], str(1000 + float(c[2])) if c[0] == "b" and c[2] else c[2], c[3]] for c in cells]
+    for _ in range(50):
+        server.post("\n".join([head] + [",".join(row) for row in much]) + "\n", "text/csv")
+    expect(.25 < server.metric(outside) < .4, f"a third is outside: {server.metric(outside)}")
+    expect(server.metric(psi) > before, f"psi: {server.metric(psi)}, before {before}")
+
+
 def main():
     server = Server("run", "--body", "1")
     for test in same_numbers, together, refusals, hostile, memory, described:
         test(server)
     server.stop(signal.SIGINT)
     server = Server("run", "--timeout", "1")
+    compared(server)
     slow(server)
     server.stop()
     server = Server("run", "--queue", "1", "--batch", "1")

@@ -37,6 +37,7 @@ train() { # train NAME STEPS
         --max-steps "$2" --eval-every "$2"
 }
 train run 20
+check "profile" "$tft" drift --checkpoint "$scratch/run" --data "$scratch/data.htd" --profile
 train newer 30
 for name in run newer; do
     for format in csv jsonl; do

@@ -287,6 +287,9 @@ enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct
     if (!status)
         status = choose_windows(&w);
     status = forecast_windows(&w, status);
+    tft_profile_clear(model->profile);
+    if (!status)
+        status = tft_profile_add(model->profile, &w.windows);
     if (!status && given.summary)
         status = summarize(&w, given.summary);
     tft_output_abort(&w.out);

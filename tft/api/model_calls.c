@@ -30,6 +30,8 @@ enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, i
         status = tft_run_load(&t->log, folder, &device, &m->inference.run);
     if (!status)
         status = tft_calibration_find(&t->log, folder, &m->calibration);
+    if (!status)
+        status = tft_profile_find(&t->log, folder, &m->inference.run.schema, &m->inference.run.encoding, &m->profile);
     if (!status && stays && !(m->folder = strdup(folder))) {
         halay_error(&t->log, "no memory for a model");
         status = HALAY_ERR_NO_MEMORY;
@@ -53,6 +55,7 @@ void halay_tft_model_close(struct halay_tft_model *m)
 {
     if (!m)
         return;
+    tft_profile_destroy(m->profile);
     tft_inference_fini(&m->inference);
     json_decref(m->calibration);
     free(m->folder);

@@ -231,6 +231,8 @@ static enum halay_status forecast(struct work *w)
         status = open_texts(w);
     if (!status)
         status = tft_forecast(&forecaster, w->windows.count, take_window, w);
+    if (!status)
+        status = tft_profile_add(w->model->profile, &w->windows);
     tft_forecaster_fini(&forecaster);
     return status ? status : close_texts(w);
 }

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "tft/data/table.h"
+#include "tft/drift/profile.h"
 #include "tft/run/stop.h"
 #include "tft/score/inference.h"
 
@@ -35,9 +36,10 @@ struct halay_tft_data {
 struct halay_tft_model {
     struct halay_tft *tft; /* borrowed */
     struct tft_inference inference;
-    int owns_data;       /* the inference's data are not lent, but read for a call */
-    json_t *calibration; /* owned: what calibration.json holds; NULL: none */
-    char *folder;        /* owned: that it was read from; NULL: none that stays */
+    int owns_data;               /* the inference's data are not lent, but read for a call */
+    json_t *calibration;         /* owned: what calibration.json holds; NULL: none */
+    char *folder;                /* owned: that it was read from; NULL: none that stays */
+    struct tft_profile *profile; /* owned: what profile.json holds, and what was asked; NULL: none */
 };
 
 /* Every call but those that cannot fail begins and ends with these. leave returns its status, whose text it keeps. */

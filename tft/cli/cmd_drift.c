@@ -16,7 +16,8 @@ struct request {
     const char *checkpoint, *data, *csv, *page, *metrics;
     struct halay_tft_drift_options how;
     int calibrate, device; /* words; -1: not given */
-    int drifted;           /* what was found */
+    int profile;
+    int drifted; /* what was found */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -41,6 +42,8 @@ static const struct halay_option option_rows[] = {
     { "--page", "-o", "FILE", "write a page", HALAY_OPTION_TEXT, SETS(page) },
     { "--metrics", NULL, "FILE", "write gauges for Prometheus (its textfile collector)", HALAY_OPTION_TEXT,
       SETS(metrics) },
+    { "--profile", NULL, NULL, "look at nothing; write RUN/profile.json, which serve and predict compare with",
+      HALAY_OPTION_FLAG, SETS(profile) },
     TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
@@ -84,7 +87,9 @@ static enum halay_status look(struct halay_log *log, struct halay_tft *tft, void
     char *json = NULL;
     enum halay_status status = tft_command_open(log, tft, r->checkpoint, r->data, &run);
 
-    if (!status)
+    if (!status && r->profile)
+        status = halay_tft_profile(run.model, run.data, r->checkpoint);
+    else if (!status)
         status = halay_tft_drift(run.model, run.data, &r->how, &json);
     if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
         halay_error(log, "interrupted by a signal; nothing was found out");
@@ -110,6 +115,10 @@ int tft_cmd_drift(struct halay_log *log, char **argv)
         return tft_options_missing(log, &command_line, "--data");
     if (r.how.last && (r.how.since || r.how.until)) {
         halay_error(log, "'--last' is up to the last row: give it, or '--since' and '--until'");
+        return EXIT_USAGE;
+    }
+    if (r.profile && (r.how.file || r.csv || r.page || r.metrics || r.how.last || r.how.since || r.how.until)) {
+        halay_error(log, "'--profile' looks at nothing: give it alone, with --checkpoint and --data");
         return EXIT_USAGE;
     }
     r.how.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);

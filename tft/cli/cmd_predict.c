@@ -49,6 +49,30 @@ static const struct halay_command_line command_line = {
     .is_lenient = 1,
 };
 
+/* Inputs of which so much is beyond all that the training had are worth a line: it should be nothing. */
+static const double outside_much = .01;
+
+static void warn_of_inputs(struct halay_log *log, const struct halay_tft_model *model)
+{
+    char *text = NULL;
+    json_t *one;
+    size_t i;
+
+    if (halay_tft_model_inputs(model, &text))
+        return; /* of memory, for a line that is no more than a hint */
+    json_t *inputs = json_loads(text, 0, NULL);
+    json_array_foreach(inputs, i, one) {
+        double outside = json_number_value(json_object_get(one, "outside"));
+        if (outside > outside_much)
+            halay_warning(log,
+                          "input '%s': %.0f %% of the values that forecasts saw are outside those of the training; "
+                          "'halay-tft drift' says more",
+                          json_string_value(json_object_get(one, "input")), 100 * outside);
+    }
+    json_decref(inputs);
+    halay_tft_free(text);
+}
+
 /* Print what was forecast, unless a file goes to standard output. */
 static enum halay_status print_summary(struct halay_log *log, const struct halay_tft_forecast_options *how,
                                        const char *text)
@@ -93,6 +117,8 @@ static enum halay_status predict(struct halay_log *log, struct halay_tft *tft, v
         if (r->how.explanation)
             halay_error(log, "'%s' is not written either", r->how.explanation);
     }
+    if (!status && tft_command_is_first(tft))
+        warn_of_inputs(log, run.model);
     if (!status && tft_command_is_first(tft))
         status = print_summary(log, &r->how, summary);
     halay_tft_free(summary);

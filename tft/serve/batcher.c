@@ -151,6 +151,16 @@ static int make_queries(struct serve_batcher *b, struct batch *batch)
     return 1;
 }
 
+/* Leave what the model was asked so far to whoever reads the metrics. */
+static void tell_inputs(struct serve_batcher *b)
+{
+    char *json = NULL;
+
+    if (!halay_tft_model_inputs(b->model->model, &json))
+        serve_metrics_inputs(b->metrics, json);
+    halay_tft_free(json);
+}
+
 static void forecast(struct serve_batcher *b, struct batch *batch)
 {
     const int64_t begun = halay_now_us();
@@ -165,6 +175,8 @@ static void forecast(struct serve_batcher *b, struct batch *batch)
     enum halay_status status = halay_tft_forecast_queries(b->model->model, &batch->all);
     atomic_fetch_add_explicit(&b->metrics->batches, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&b->metrics->forecast_us, (uint64_t)(halay_now_us() - begun), memory_order_relaxed);
+    if (!status)
+        tell_inputs(b); /* before the answers, which whoever looks then has */
     if (status)
         refuse_all(b, batch, status);
     else
@@ -243,6 +255,7 @@ static struct serve_waiting *wait_for_batch(struct serve_batcher *b, int *is_ove
     if (next) {
         serve_model_close(b->model);
         b->model = next;
+        serve_metrics_inputs(b->metrics, NULL);
         atomic_store_explicit(&b->metrics->step, next->step, memory_order_relaxed);
     }
     return first ? drop_old(b, first, refuses) : NULL;

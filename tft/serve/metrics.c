@@ -11,6 +11,17 @@
 static const int codes[SERVE_CODES] = { 200, 400, 406, 415, 500, 503, 504, 0 }; /* 0: any other */
 static const double bounds[SERVE_BUCKETS] = { .001, .0025, .005, .01, .015, .025, .05, .1, .25, 1, 5, 0 }; /* 0: none */
 
+void serve_metrics_init(struct serve_metrics *m)
+{
+    pthread_mutex_init(&m->lock, NULL); /* with default attributes it cannot fail */
+}
+
+void serve_metrics_fini(struct serve_metrics *m)
+{
+    json_decref(m->inputs);
+    pthread_mutex_destroy(&m->lock);
+}
+
 static void add(_Atomic uint64_t *number, uint64_t more)
 {
     atomic_fetch_add_explicit(number, more, memory_order_relaxed);
@@ -33,6 +44,17 @@ void serve_metrics_answer(struct serve_metrics *m, int code, int64_t took_us)
     add(&m->buckets[b], 1);
     add(&m->time_us, (uint64_t)took_us);
     add(&m->timed, 1);
+}
+
+void serve_metrics_inputs(struct serve_metrics *m, const char *json)
+{
+    json_t *inputs = json ? json_loads(json, 0, NULL) : NULL; /* NULL, too, if there is no memory */
+
+    pthread_mutex_lock(&m->lock);
+    json_t *before = m->inputs;
+    m->inputs = inputs;
+    pthread_mutex_unlock(&m->lock);
+    json_decref(before);
 }
 
 static void write_counter(FILE *to, const char *name, const char *help, double value)
@@ -74,6 +96,41 @@ static void write_times(struct serve_metrics *m, FILE *to)
     fprintf(to, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, (double)get(&m->time_us) / 1e6, name, sum);
 }
 
+static void write_label(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '\n')
+            fputs("\\n", to);
+        else if (*text == '"' || *text == '\\')
+            fprintf(to, "\\%c", *text);
+        else
+            fputc(*text, to);
+}
+
+static void write_of_inputs(const json_t *inputs, FILE *to, const char *name, const char *key, const char *help)
+{
+    const json_t *one;
+    size_t i;
+
+    if (json_array_size(inputs))
+        fprintf(to, "# HELP halay_tft_serve_%s %s\n# TYPE halay_tft_serve_%s gauge\n", name, help, name);
+    json_array_foreach(inputs, i, one) {
+        fprintf(to, "halay_tft_serve_%s{input=\"", name);
+        write_label(to, json_string_value(json_object_get(one, "input")));
+        fprintf(to, "\"} %.9g\n", json_number_value(json_object_get(one, key)));
+    }
+}
+
+static void write_inputs(struct serve_metrics *m, FILE *to)
+{
+    pthread_mutex_lock(&m->lock);
+    write_of_inputs(m->inputs, to, "input_psi", "psi",
+                    "How far values of requests are from the training's: the population stability index.");
+    write_of_inputs(m->inputs, to, "input_outside", "outside",
+                    "The share of values of requests beyond all that the training had of the entity.");
+    pthread_mutex_unlock(&m->lock);
+}
+
 /* Bytes of memory that the process has. */
 static double resident_bytes(void)
 {
@@ -105,6 +162,7 @@ char *serve_metrics_text(struct serve_metrics *m, size_t *size)
                 (double)get(&m->waiting));
     write_gauge(to, "halay_tft_serve_model_step", "The training step of the model in use.",
                 (double)atomic_load_explicit(&m->step, memory_order_relaxed));
+    write_inputs(m, to);
     write_gauge(to, "process_resident_memory_bytes", "Resident memory.", resident_bytes());
     const int failed = ferror(to) | fclose(to);
     if (!failed)

@@ -272,6 +272,7 @@ enum halay_status serve_run(struct halay_log *log, const struct serve_config *co
     struct server s = { .log = log, .config = config };
     sigset_t signals, before;
 
+    serve_metrics_init(&s.metrics);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
@@ -284,6 +285,7 @@ enum halay_status serve_run(struct halay_log *log, const struct serve_config *co
     }
     halay_http_close(s.http);
     serve_batcher_destroy(s.batcher);
+    serve_metrics_fini(&s.metrics);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
