@@ -5,6 +5,7 @@
  */
 #include "launcher/watch/status.h"
 #include "base/clock.h"
+#include "base/course.h"
 #include "base/net/socket.h"
 #include "launcher/common/buffer.h"
 #include "launcher/common/say.h"
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 5000, COURSE = 60, ANSWER_MAX = 64 << 20 };
+enum { ANSWER_MS = 5000, ANSWER_MAX = 64 << 20 };
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
@@ -182,42 +183,10 @@ static void print_rank(const json_t *rank, const json_t *before, double seconds)
         printf("  waits %.1f s for %s\n", waits, text_at(rank, "waits_for"));
 }
 
-/* How a number went. */
-struct course {
-    double values[COURSE];
-    size_t count;
-};
-
-static void course_add(struct course *course, double value)
-{
-    if (isnan(value))
-        return;
-    if (course->count == COURSE)
-        memmove(course->values, course->values + 1, --course->count * sizeof *course->values);
-    course->values[course->count++] = value;
-}
-
-static void course_print(const struct course *course, const char *name)
-{
-    static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
-    double least = INFINITY, most = -INFINITY;
-
-    if (course->count < 2)
-        return;
-    for (size_t i = 0; i < course->count; i++) {
-        least = fmin(least, course->values[i]);
-        most = fmax(most, course->values[i]);
-    }
-    printf("%-10s ", name);
-    for (size_t i = 0; i < course->count; i++)
-        printf("%s", bars[most > least ? (int)(7.999 * (course->values[i] - least) / (most - least)) : 0]);
-    printf("  %.5g (%.5g to %.5g)\n", course->values[course->count - 1], least, most);
-}
-
 struct status {
     json_t *before; /* owned: the answer before; NULL: none */
     double seconds; /* of the job, then */
-    struct course loss, speed;
+    struct halay_course loss, speed;
 };
 
 static void print_job(const json_t *job)
@@ -246,12 +215,12 @@ static void status_print(struct status *s, const json_t *answer)
         if (!isnan(one))
             speed = isnan(speed) ? one : speed + one;
     }
-    course_add(&s->loss, gauge(json_array_get(ranks, 0), "loss"));
-    course_add(&s->speed, speed);
+    halay_course_add(&s->loss, gauge(json_array_get(ranks, 0), "loss"));
+    halay_course_add(&s->speed, speed);
     if (s->loss.count > 1 || s->speed.count > 1)
         printf("\n");
-    course_print(&s->loss, "loss");
-    course_print(&s->speed, "samples/s");
+    halay_course_print(stdout, &s->loss, "loss");
+    halay_course_print(stdout, &s->speed, "samples/s");
     json_array_foreach(ranks, i, rank)
         if (json_object_get(rank, "cause"))
             printf("rank %zu: %s\n", i, text_at(rank, "cause"));

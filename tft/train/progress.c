@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ enum halay_status tft_progress_init(struct halay_log *log, const char *folder, c
     free(path);
     if (!p.metrics)
         return HALAY_ERR_SYSTEM;
+    flock(fileno(p.metrics), LOCK_EX | LOCK_NB); /* says that a training is at work; nothing else depends on it */
     p.began_us = p.before_us = halay_now_us();
     p.cpu_before = cpu_seconds();
     *progress = p;
