@@ -36,7 +36,7 @@ END
 echo "without pandas: files are read"
 
 need numpy pandas
-for part in types errors results ends memory; do
+for part in types errors results drifts ends memory; do
     "$python" "$top_srcdir/tests/python/tft.py" $part
     echo "$part: as tft.py has it"
 done

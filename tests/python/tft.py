@@ -353,6 +353,27 @@ def results():
     assert forecaster.history_[-1]["step"] == 2 and forecaster.data_["entities"] == 2
 
 
+def drifts():
+    """Rows as before are no drift; those of one series that grow are, and it alone is named."""
+    table = make(rows=1500)
+    forecaster = Forecaster(**TINY).fit(table)
+    assert not forecaster.drift(last=24, rate=0.01).drifted
+    late = (table["unique_id"] == "west") & (table["ds"] >= table["ds"].max() - pd.Timedelta(hours=23))
+    moved = table.assign(y=table["y"].where(~late, table["y"] + 60))
+    drift = forecaster.drift(moved, since=table["ds"].max() - pd.Timedelta(hours=23))
+    inputs = drift.frame[drift.frame["input"] == "y"]
+    assert drift.drifted and set(inputs["entity"][inputs["drifted"]]) == {"west"}, drift
+    assert inputs.iloc[0]["drifted"] and not inputs.iloc[-1]["drifted"] and drift["drifted"]
+    assert "have drifted" in repr(drift) and "y of west, " in repr(drift) and "<pre>" in drift._repr_html_()
+    assert len(drift.frame.drop_duplicates()) == len(drift.rows()), "statistics without a threshold, too"
+    until = forecaster.drift(moved, since="2024-02-28", until="2024-02-29", rate=0.001)
+    assert until["until"].startswith("2024-02-29 00:00:00") and "no drift in" in repr(until)
+    with refuses(ValueError, "last is up to the last row"):
+        forecaster.drift(last=3, since="2024-02-28")
+    with refuses(halay.ArgumentError, "the training span goes up to"):
+        forecaster.drift(since="2024-01-02")
+
+
 def files():
     table = make()
     forecaster = Forecaster(**TINY, observed=None, quantiles=[0.2, 0.5, 0.8]).fit(table)
@@ -519,7 +540,7 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files),
+    "results": (results, files), "drifts": (drifts,),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip
 warnings.simplefilter("ignore", ForecastWarning)

@@ -11,7 +11,7 @@ Importing halay does not load the trainer, importing this does. pandas is import
 """
 
 from ._errors import ForecastWarning
-from ._results import Evaluation, Explanation
+from ._results import Drift, Evaluation, Explanation
 from .forecaster import Forecaster
 
-__all__ = ["Evaluation", "Explanation", "ForecastWarning", "Forecaster"]
+__all__ = ["Drift", "Evaluation", "Explanation", "ForecastWarning", "Forecaster"]

@@ -177,6 +177,22 @@ class Windows(ctypes.Structure):
     ]
 
 
+class DriftOptions(ctypes.Structure):
+    """struct halay_tft_drift_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("since", c_char_p),
+        ("last", c_size_t),
+        ("until", c_char_p),
+        ("rate", c_double),
+        ("stride", c_size_t),
+        ("calibrate", c_char_p),
+        ("file", c_char_p),
+        ("table", POINTER(Table)),
+    ]
+
+
 class ExportOptions(ctypes.Structure):
     """struct halay_tft_export_options"""
 
@@ -210,6 +226,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_model_close", None, [c_void_p]),
     ("halay_tft_forecast", c_int, [c_void_p, POINTER(ForecastOptions)]),
     ("halay_tft_evaluate", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
+    ("halay_tft_drift", c_int, [c_void_p, c_void_p, POINTER(DriftOptions), _PLACE]),
     ("halay_tft_explain", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
 ]
 

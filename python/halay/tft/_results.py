@@ -226,6 +226,48 @@ class Evaluation(_Document):
         return "\n".join(lines)
 
 
+class Drift(_Document):
+    """
+    What moved since the training: the inputs of recent rows, and the errors and coverage of their forecasts.
+
+    drifted: whether anything did, by the stated rate of false alarms; frame: a row for each statistic; document, and
+    drift[key]: what `halay-tft drift --json` writes.
+    """
+
+    @property
+    def drifted(self) -> bool:
+        """Whether any statistic is above its threshold."""
+        return bool(self["drifted"])
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Each statistic: its entity (None: all of them) and input (None: forecasts), value, threshold, drifted."""
+        keys = ("entity", "input", "statistic", "value", "threshold", "drifted")
+        found = [row for family in ("inputs", "errors") for row in (self[family] or {}).get("rows", [])]
+        return [{key: row.get(key) for key in keys} for row in found]
+
+    @property
+    def frame(self) -> Any:
+        """The statistics, that which is farthest beyond its threshold first."""
+        pandas = need_pandas("a table of drift")
+        frame = pandas.DataFrame(self.rows())
+        if len(frame):
+            ratio = frame["value"] / frame["threshold"].astype(float)
+            frame = frame.loc[ratio.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+        return frame
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        moved = [row for row in rows if row["drifted"]]
+        found = f"{len(moved)} of {len(rows)} statistics have drifted" if moved else ""
+        said = found or f"no drift in {len(rows)} statistics"
+        lines = [f"{self['since']} to {self['until']}: {said}"]
+        for row in moved:
+            name = f"{row['input'] or 'forecasts'} of {row['entity'] or 'all entities'}, {row['statistic']}"
+            limit = "-" if row["threshold"] is None else format(row["threshold"], ".4f")
+            lines.append(f"{name:48}{row['value']:10.4f}, threshold {limit}")
+        return "\n".join(lines)
+
+
 class Explanation(_Document):
     """
     What forecasts rely on: how variable selection weighs the inputs, where attention looks, and, as a check, how much

@@ -15,7 +15,7 @@ from ..errors import ArgumentError, HalayError, error
 from . import _library as c
 from ._library import lib, sized
 from ._progress import Silent, format_step, progress
-from ._results import Evaluation, Explanation, Restorer, Taken, forecasts, relied
+from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts, relied
 from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
 from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
@@ -389,13 +389,13 @@ class Forecaster:
 
     # ---- scores ----
 
-    def _scored(self, function: Any, X: Any, **how: Any) -> Tuple[Dict[str, Any], Any]:
+    def _scored(self, function: Any, X: Any, kind: Any = c.Windows, **how: Any) -> Tuple[Dict[str, Any], Any]:
         """What the library says of windows of a table, or of the data of the training; and the frame of that."""
         model = self._fitted()
         table = None if X is None else self._read(X)
         if table is None and "_data" not in vars(self):
             raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
-        windows = sized(c.Windows, table=table and ctypes.pointer(table.struct), **how)
+        windows = sized(kind, table=table and ctypes.pointer(table.struct), **how)
         data = None if table else self._data.pointer
         said = _named(lambda: model.session.text(function, model.pointer, data, ctypes.byref(windows)))
         return said, table.frame if table else as_frame(self._table)
@@ -423,6 +423,29 @@ class Forecaster:
         said, _ = self._scored(lib.halay_tft_evaluate, X if y is None else self._with_target(X, y), split="valid")
         risks = [mine for _, mine, _ in Evaluation(said).medians() if mine is not None]
         return -sum(risks) / len(risks) if risks else float("nan")
+
+    def drift(
+        self,
+        X: Any = None,
+        *,
+        since: Any = None,
+        last: Optional[int] = None,
+        until: Any = None,
+        rate: float = 0.05,
+        stride: Optional[int] = None,
+        calibrate: Optional[str] = None,
+    ) -> Drift:
+        """
+        Whether recent rows are still like those of the training, and their forecasts as good as they were. X: a table
+        from the training's rows to the recent ones; by default that of the training. Recent are the rows since a time
+        (a text or a Timestamp), or the last steps, or those of the split test; until: before this time. rate: how often
+        all comparisons together find drift where there is none.
+        """
+        if last is not None and (since is not None or until is not None):
+            raise ValueError("last is up to the last row: give it, or since and until")
+        times = {name: None if time is None else str(time) for name, time in (("since", since), ("until", until))}
+        how = {"last": last or 0, "rate": rate, "stride": stride or 0, "calibrate": calibrate}
+        return Drift(self._scored(lib.halay_tft_drift, X, c.DriftOptions, **times, **how)[0])
 
     def explain(
         self,
