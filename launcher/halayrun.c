@@ -346,7 +346,7 @@ static int tell_status(const struct options *options)
     int code = watch_token_read(options->metrics_token_file, token);
 
     if (!code)
-        code = status_run(options->status, *token ? token : NULL);
+        code = status_run(options->status, *token ? token : NULL, options->dump);
     explicit_bzero(token, sizeof token);
     return code;
 }

@@ -64,6 +64,7 @@ struct options {
     const char *metrics;                        /* likewise: where they are told (base/http/http.h) */
     const char *metrics_token_file;             /* likewise */
     const char *status;                         /* likewise: of which job to tell */
+    const char *dump;                           /* likewise: with status, a folder for records */
     const char *events;                         /* likewise: a file */
     int removes_record;                         /* halayrun chose HALAY_FLIGHT, for the metrics */
     const char *output_folder;                  /* borrowed from given; NULL if not asked for */

@@ -92,6 +92,7 @@ static struct job_view view_of(struct job_watch *w, struct host_view *hosts)
     for (size_t i = 0; i < w->host_count; i++)
         hosts[i + 1] = (struct host_view){ w->hosts[i].host, w->hosts[i].sample };
     return (struct job_view){ .stage = w->job && w->job->stage == JOB_RUNNING ? "running" : "stopping",
+                              .pattern = w->pattern,
                               .seconds = (double)(halay_now_us() - w->begun_us) / 1e6,
                               .restarts = w->job ? w->job->restarts : 0,
                               .rank_count = (size_t)w->size,

@@ -4,6 +4,7 @@
  * wants it.
  */
 #include "launcher/watch/job_view.h"
+#include "base/record.h"
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -240,7 +241,17 @@ static json_t *gauges_json(const struct rank_sample *s)
     return gauges;
 }
 
-static json_t *rank_json(const struct rank_view *rank)
+/* Where its record lies, on its host. */
+static void set_record(json_t *object, const char *pattern, const struct rank_sample *s)
+{
+    char *path = s->generation ? halay_rank_path(pattern, s->rank, s->generation) : NULL;
+
+    if (path)
+        set_text(object, "record", path);
+    free(path);
+}
+
+static json_t *rank_json(const struct rank_view *rank, const char *pattern)
 {
     const struct rank_sample *s = &rank->sample;
     json_t *o = json_pack("{s:i, s:s, s:s, s:i}", "rank", (int)s->rank, "host", rank->host, "state", state_of(rank),
@@ -259,6 +270,7 @@ static json_t *rank_json(const struct rank_view *rank)
         json_object_set_new(o, "waits_seconds", json_real(s->waits_s));
     }
     set_text(o, "cause", s->cause);
+    set_record(o, pattern, s);
     if (s->state != SAMPLE_NONE) {
         json_object_set_new(o, "submissions", json_integer((json_int_t)s->meters[HALAY_METER_SUBMISSIONS]));
         json_object_set_new(o, "in_flight", json_integer((json_int_t)s->meters[HALAY_METER_IN_FLIGHT]));
@@ -289,7 +301,7 @@ char *job_view_ranks(const struct job_view *job)
     json_t *ranks = json_array(), *o;
 
     for (size_t i = 0; ranks && i < job->rank_count; i++)
-        json_array_append_new(ranks, rank_json(&job->ranks[i]));
+        json_array_append_new(ranks, rank_json(&job->ranks[i], job->pattern));
     o = ranks ? json_pack("{s:o?, s:o}", "job", job_json(job), "ranks", ranks) : NULL;
     return text_of(o);
 }

@@ -24,8 +24,9 @@ struct host_view {
 };
 
 struct job_view {
-    const char *stage; /* "running", "stopping" */
-    double seconds;    /* since its start */
+    const char *stage;   /* "running", "stopping" */
+    const char *pattern; /* of the ranks' records, on their hosts */
+    double seconds;      /* since its start */
     int restarts;
     size_t rank_count, host_count;
     const struct rank_view *ranks;

@@ -11,12 +11,14 @@
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -227,10 +229,67 @@ static void status_print(struct status *s, const json_t *answer)
     s->seconds = number_at(job, "seconds");
 }
 
-int status_run(const char *where, const char *token)
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+/* 0 (reported): it failed. The record may be written meanwhile; whoever reads it leaves out what is not whole. */
+static int copy_file(const char *from, const char *to)
+{
+    char bytes[1 << 16];
+    FILE *in = fopen(from, "re"), *out = in ? fopen(to, "we") : NULL;
+    size_t got;
+    int failed = !out;
+
+    while (!failed && (got = fread(bytes, 1, sizeof bytes, in)) > 0)
+        failed = fwrite(bytes, 1, got, out) != got;
+    failed |= in && ferror(in);
+    if (in)
+        fclose(in);
+    if (out && fclose(out))
+        failed = 1;
+    if (failed)
+        say("cannot copy '%s' to '%s': %s", from, to, strerror(errno));
+    return !failed;
+}
+
+static int dump_rank(const json_t *rank, const char *folder)
+{
+    const char *record = json_string_value(json_object_get(rank, "record"));
+    char path[PATH_MAX];
+
+    if (!record) {
+        say("rank %.0f keeps no record (yet)", number_at(rank, "rank"));
+        return 0;
+    }
+    if (strcmp(text_at(rank, "host"), "localhost") != 0) {
+        say("the record of rank %.0f is '%s' on host %s", number_at(rank, "rank"), record, text_at(rank, "host"));
+        return 0;
+    }
+    snprintf(path, sizeof path, "%.*s/rank-%.0f.flight", PATH_MAX - 64, folder, number_at(rank, "rank"));
+    return copy_file(record, path);
+}
+
+/* Returns the exit code. */
+static int dump(const json_t *answer, const char *folder)
+{
+    const json_t *rank;
+    size_t i;
+    int copied = 0;
+
+    if (mkdir(folder, 0777) && errno != EEXIST) {
+        say("cannot make folder '%s': %s", folder, strerror(errno));
+        return 1;
+    }
+    json_array_foreach(json_object_get(answer, "ranks"), i, rank)
+        copied += dump_rank(rank, folder);
+    if (copied)
+        printf("\n%d records in '%s': halay-perf flight show %s/rank-*.flight\n", copied, folder, folder);
+    return copied ? 0 : 1;
+}
+
+int status_run(const char *where, const char *token, const char *dump_folder)
 {
     const struct timespec second = { .tv_sec = 1 };
-    int is_terminal = isatty(STDOUT_FILENO), is_gone, answers = 0;
+    int is_terminal = isatty(STDOUT_FILENO) && !dump_folder, is_gone, answers = 0, code = 0;
     struct status status = { 0 };
     json_t *answer;
 
@@ -242,6 +301,8 @@ int status_run(const char *where, const char *token)
         json_decref(status.before);
         status.before = answer;
         answers++;
+        if (dump_folder)
+            code = dump(answer, dump_folder);
         if (!is_terminal)
             break;
         nanosleep(&second, NULL);
@@ -250,7 +311,7 @@ int status_run(const char *where, const char *token)
     if (answers && (!is_terminal || is_gone)) {
         if (is_terminal)
             printf("the job is over\n");
-        return 0;
+        return code;
     }
     if (is_gone)
         say("no halayrun answers at '%s': %s", where, strerror(errno));

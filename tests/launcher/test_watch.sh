@@ -93,6 +93,8 @@ check "metrics that Prometheus reads" python3 "$dir/strict.py" <"$dir/said"
 if command -v promtool >/dev/null; then
     check "as promtool says" promtool check metrics <"$dir/said"
     check "rules, too" promtool check rules "$top_srcdir/contrib/prometheus/rules.yml"
+else
+    echo "skipped: no promtool"
 fi
 for file in rules.yml dashboard.json; do
     grep -o 'halay_[a-z_]*' "$top_srcdir/contrib/prometheus/$file" | sort -u | while read -r name; do
@@ -110,6 +112,12 @@ run 0 --status "unix:$dir/socket"
 check "how many" out_has "2 of 2 ranks alive"
 check "who waits for what" grep -q '^   0 localhost  *waiting  *3  *0.5 .* waits [0-9.]* s for late$' "$dir/out"
 check "who does not" grep -q '^   1 localhost  *running .* first$' "$dir/out"
+run 0 --status "unix:$dir/socket" --dump "$dir/records"
+check "and their records" out_has "2 records in '$dir/records': halay-perf flight show $dir/records/rank-*.flight"
+"$top_builddir/perf/halay-perf" flight show "$dir"/records/rank-[01].flight >"$dir/out" # 1: the ranks differ
+check "which say what rank 1 has not done" out_has "first difference: tensor 'late', submission 2: submitted by rank 0"
+run 1 --status "unix:$dir/socket" --dump "$dir/no/records"
+check "no folder for them" err_has "cannot make folder '$dir/no/records': No such file or directory"
 
 # --- its end ---------------------------------------------------------------------------------------------------------
 touch "$dir/go"
