@@ -167,6 +167,22 @@ static void print_ranks(FILE *f, const struct job_view *job)
     }
 }
 
+/* Who is late: the others have submitted so much more. Ranks that do the same work submit the same. */
+static void print_behind(FILE *f, const struct job_view *job)
+{
+    static const char name[] = "halay_submissions_behind";
+    uint64_t most = 0;
+
+    for (size_t r = 0; r < job->rank_count; r++)
+        if (job->ranks[r].sample.meters[HALAY_METER_SUBMISSIONS] > most)
+            most = job->ranks[r].sample.meters[HALAY_METER_SUBMISSIONS];
+    print_head(f, name, "gauge", "How many submissions the rank is behind the one that has most.");
+    for (size_t r = 0; r < job->rank_count; r++)
+        if (job->ranks[r].sample.state != SAMPLE_NONE)
+            print_sample(f, name, &job->ranks[r], NULL, NULL,
+                         (double)(most - job->ranks[r].sample.meters[HALAY_METER_SUBMISSIONS]));
+}
+
 static void print_hosts(FILE *f, const struct job_view *job)
 {
     static const struct halay_meter_name kinds[] = {
@@ -208,6 +224,7 @@ char *job_view_metrics(const struct job_view *job)
         return NULL;
     print_job(f, job);
     print_ranks(f, job);
+    print_behind(f, job);
     print_meters(f, job);
     print_hosts(f, job);
     if (fclose(f) == 0)

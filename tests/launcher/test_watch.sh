@@ -89,6 +89,8 @@ for want in ('halay_job_ranks_alive', 'halay_rank_up{rank="1",host="localhost"}'
     assert want in seen, "missing: " + want
 sys.exit(count < 40)
 END
+check "who is behind" grep -q '^halay_submissions_behind{rank="1",host="localhost"} [1-9]' "$dir/said"
+check "who is not" grep -q '^halay_submissions_behind{rank="0",host="localhost"} 0$' "$dir/said"
 check "metrics that Prometheus reads" python3 "$dir/strict.py" <"$dir/said"
 if command -v promtool >/dev/null; then
     check "as promtool says" promtool check metrics <"$dir/said"
