@@ -16,6 +16,8 @@ inputs:
   sales: {column: sales, role: target, fill: interpolate}
   price: {column: price, role: observed, fill: forward}
   promotion: {column: promotion, role: known, type: category}
+  brand: {column: brand, role: observed, type: category, unknown: true}
+  tax: {column: tax, role: observed, scale: none}
   weekday: {calendar: day_of_week, role: known, type: category}
   shop: {from: id, role: static, type: category}
 window: {encoder: 28, horizon: 7, stride: 1}
@@ -25,8 +27,8 @@ END
 make_rows() {
     python3 - "$1" >"$scratch/rows.csv" <<'END'
 import datetime, math, random, sys
-what, draw = sys.argv[1], random.Random(3)
-print("shop,day,sales,price,promotion")
+what, draw, other = sys.argv[1], random.Random(3), random.Random(4)
+print("shop,day,sales,price,promotion,brand,tax")
 for shop in "abcd":
     day, noise = datetime.date(2019, 1, 1), 0
     while day < datetime.date(2024, 7, 1):
@@ -41,13 +43,15 @@ for shop in "abcd":
         sales = 100 + season + 8 * (day.weekday() >= 5) - 2 * (price - 20) + noise
         if late and what == "sales":
             sales *= 1.5
+        brand = "new" if late and what == "brand" and shop == "a" else other.randrange(150)
+        tax = 8 if late and what == "tax" else 7
         gone = what == "missing" and late and shop == "d" and day.day % 2
-        print(f"{shop},{day},{'' if gone else round(sales, 3)},{price:.3f},{promotion}")
+        print(f"{shop},{day},{'' if gone else round(sales, 3)},{price:.3f},{promotion},{brand},{tax}")
         day += datetime.timedelta(1)
 END
     "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/rows.csv" -o "$scratch/$1.htd"
 }
-for what in none price promotion sales missing; do check "prepare $what" make_rows $what; done
+for what in none price promotion sales missing brand tax; do check "prepare $what" make_rows $what; done
 check "train" "$tft" train --data "$scratch/none.htd" --out "$scratch/run" --hidden-size 8 --heads 2 --max-steps 60 \
     --batch-size 32 --eval-every 30 --valid-samples 200 --learning-rate 0.01
 drift() {
@@ -99,6 +103,13 @@ check "the promotion of b alone" found 'any(r["input"] == "promotion" and r["sta
 refused 3 "drifted" drift sales
 check "all shops' sales, and the loss" found '{r["entity"] for r in d if r.get("input") == "sales"} == set("abcd") and
     any(r["statistic"] == "loss" and r["entity"] is None and r["value"] > 2 for r in d)'
+refused 3 "drifted" drift brand
+check "a brand that a has not had, among 150" found 'any(r["input"] == "brand" and r["statistic"] == "psi" and
+    r["groups"][-2:] == ["(others)", "(not seen in training)"] and r["recent"][-1] == 1 and r["reference"][-1] == 0
+    for r in d if "input" in r) and all(r["entity"] == "a" and r["input"] == "brand" for r in d if "input" in r)'
+refused 3 "drifted" drift tax
+check "what never changed, and does" found '{r["entity"] for r in d if r.get("input") == "tax"} == set("abcd") and
+    all(r["input"] == "tax" and r["value"] > .9 for r in d if "input" in r)'
 refused 3 "missing" drift missing
 check "the sales of d, of which some are missing" found 'any(r["statistic"] == "missing" and r["entity"] == "d" and
     abs(r["recent"] - .5) < .03 and r["reference"] == 0 for r in d)'
@@ -140,7 +151,7 @@ check "what was changed lies behind the training" cmp "$scratch/profile" "$scrat
 check "what it holds" python3 - "$scratch/profile" <<'END'
 import json, sys
 inputs = json.load(open(sys.argv[1]))["inputs"]
-assert set(inputs) == {"sales", "price", "promotion"}
+assert set(inputs) == {"sales", "price", "promotion", "brand", "tax"}
 days = 4 * (365 * 4 + 1)  # four years of four shops
 for name, one in inputs.items():
     assert sum(one["shares"]) == days, (name, one["shares"])

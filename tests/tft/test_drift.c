@@ -45,7 +45,13 @@ static void check_bins(void)
     for (size_t i = 0; i < VALUES; i++)
         values[i] = 3; /* all in one bin, and what is less or more elsewhere */
     tft_bins_fit(values, VALUES, edges);
-    CHECK(tft_bin_of(edges, 3) == TFT_BINS - 1 && tft_bin_of(edges, 2.9f) == 0);
+    const size_t of[] = { tft_bin_of(edges, 2.9f), tft_bin_of(edges, 3), tft_bin_of(edges, 3.1f) };
+    CHECK(of[0] == 0 && of[0] < of[1] && of[1] < of[2] && of[2] == TFT_BINS - 1, "%zu, %zu, %zu", of[0], of[1], of[2]);
+    for (size_t i = 0; i < VALUES; i++)
+        values[i] = i % 5 != 0; /* an indicator: both its values have company on one side only */
+    tft_bins_fit(values, VALUES, edges);
+    CHECK(tft_bin_of(edges, -1) < tft_bin_of(edges, 0) && tft_bin_of(edges, 0) < tft_bin_of(edges, .5f) &&
+          tft_bin_of(edges, .5f) < tft_bin_of(edges, 1) && tft_bin_of(edges, 1) < tft_bin_of(edges, 2));
 }
 
 static void check_distances(void)
@@ -323,8 +329,9 @@ static void check_no_past(void)
     REQUIRE(!tft_findings_add(&f, "ks", .9, NULL, .01, json_object()));
     REQUIRE(!tft_findings_add(&f, "psi", .24, NULL, .01, json_object()));
     REQUIRE(!tft_findings_add(&f, "psi", .26, NULL, .01, json_object()));
+    REQUIRE(!tft_findings_add(&f, "psi", .3, NULL, .01, json_pack("{sf}", "chance", .1)));
     tft_findings_finish(&f);
-    CHECK(isnan(f.rate) && isnan(f.threshold) && tft_findings_drifted(&f, &count) == 1 && count == 3);
+    CHECK(isnan(f.rate) && isnan(f.threshold) && tft_findings_drifted(&f, &count) == 1 && count == 4);
     CHECK(json_is_null(json_object_get(json_array_get(f.rows, 0), "threshold")));
     tft_findings_fini(&f);
     halay_log_fini(&log);

@@ -27,18 +27,26 @@ void tft_bins_fit(float *values, size_t count, float edges[TFT_BINS - 1])
         edges[k] = values[(k + 1) * count / TFT_BINS];
 }
 
-size_t tft_bin_of(const float edges[TFT_BINS - 1], float value)
+/* How many edges are below a value, or (or_equal) not above it. */
+static size_t edges_below(const float edges[TFT_BINS - 1], float value, int or_equal)
 {
     size_t low = 0, high = TFT_BINS - 1;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (value < edges[middle])
+        if (or_equal ? value < edges[middle] : value <= edges[middle])
             high = middle;
         else
             low = middle + 1;
     }
     return low;
+}
+
+size_t tft_bin_of(const float edges[TFT_BINS - 1], float value)
+{
+    size_t high = edges_below(edges, value, 1), low = edges_below(edges, value, 0);
+
+    return high - low > 1 ? low + (high - low) / 2 : high;
 }
 
 static double sum_of(const uint64_t *counts, size_t bins)

@@ -17,7 +17,8 @@
 enum { TFT_BINS = 100, TFT_BIN_GROUPS = 10 };
 
 /* Edges between bins that hold about as many of the values (which are sorted by it): (bins - 1), ascending; a value
- * that is not below edge k is in a bin behind k. At least one value. */
+ * that is not below edge k is in a bin behind k. One that several edges equal is in the middle of their bins, so that
+ * what is less, and what is more, is elsewhere. At least one value. */
 void tft_bins_fit(float *values, size_t count, float edges[TFT_BINS - 1]);
 size_t tft_bin_of(const float edges[TFT_BINS - 1], float value);
 

@@ -159,8 +159,9 @@ void tft_findings_finish(struct tft_findings *f)
         double limit = json_number_value(json_object_get(row, "scale")) * f->threshold;
         const char *statistic = json_string_value(json_object_get(row, "statistic"));
         if (isnan(limit) && !strcmp(statistic, "psi"))
-            limit = customary_psi;
+            limit = customary_psi + json_number_value(json_object_get(row, "chance"));
         json_object_del(row, "scale");
+        json_object_del(row, "chance");
         json_object_set_new(row, "threshold", isfinite(limit) ? json_real(limit) : json_null());
         json_object_set_new(row, "drifted", json_boolean(value > limit));
     }

@@ -45,7 +45,8 @@ enum halay_status tft_findings_add(struct tft_findings *findings, const char *st
                                    const double *in_blocks, double least, json_t *row);
 /*
  * All have been added: set threshold and rate, and in each row "threshold" (in the statistic's own unit) and "drifted".
- * Where too few blocks could be compared, a psi from 0.25 on counts as drift, and nothing else.
+ * Where too few blocks could be compared, a psi from 0.25 on counts as drift, and nothing else; with "chance" in its
+ * row, so much more.
  */
 void tft_findings_finish(struct tft_findings *findings);
 /* How many rows are drifted; *count is all of them. */

@@ -33,6 +33,9 @@ struct series {
     enum kind kind;
     size_t input, column; /* the schema's number; which of the rows' reals, categories or targets */
     size_t bins;
+    /* Of categories: as many have a bin of their own; then one for those that are too many, if any; the last one for
+     * what training has not seen, if there is a code for it. */
+    size_t named, unknown;
     float edges[TFT_BINS - 1];
     uint64_t recent[TFT_BINS];
 };
@@ -110,9 +113,9 @@ static size_t bin_at(const struct work *w, const struct series *s, size_t r)
     switch (s->kind) {
     case REAL:
         return tft_bin_of(s->edges, real_at(w, s, r));
-    case CATEGORY: /* the last bin has all that are too many */
+    case CATEGORY:
         code = (size_t)d->categories[row * d->cat_count + s->column];
-        return code < TFT_BINS ? code : TFT_BINS - 1;
+        return code < s->named ? code : code == s->unknown ? s->bins - 1 : s->named;
     case MISSING:
         return !d->present[row * d->schema.target_count + s->column];
     }
@@ -243,6 +246,8 @@ static json_t *name_group(const struct work *w, const struct series *s, const si
                 return json_real(tft_scaler_undo(scaler, (double)s->edges[bin]));
         return json_null();
     }
+    if (k >= s->named)
+        return json_string(s->unknown != SIZE_MAX && k + 1 == s->bins ? "(not seen in training)" : "(others)");
     name = tft_encoding_name(&w->data->schema, &w->data->encoding, s->input, k);
     snprintf(number, sizeof number, "%zu", k);
     return json_string(name ? name : number);
@@ -273,6 +278,20 @@ static json_t *describe(const struct work *w, const struct series *s, const uint
     return row;
 }
 
+/* Samples of one distribution have an index of about (groups - 1) (1 / n + 1 / m), much where categories are many. */
+static enum halay_status add_psi(const struct work *w, const struct series *s, const uint64_t *reference, double psi)
+{
+    json_t *row = describe(w, s, reference);
+    double n = 0, m = 0, groups = (double)json_array_size(json_object_get(row, "groups"));
+
+    for (size_t k = 0; k < s->bins; k++) {
+        n += (double)reference[k];
+        m += (double)s->recent[k];
+    }
+    json_object_set_new(row, "chance", json_real((groups - 1) * (1 / n + 1 / m)));
+    return tft_findings_add(w->findings, "psi", psi, w->psi, least_distance, row);
+}
+
 /* Adds nothing, and counts the series, if there is too little to compare. */
 static enum halay_status look_at(struct work *w, struct series *s, size_t *short_series)
 {
@@ -297,7 +316,7 @@ static enum halay_status look_at(struct work *w, struct series *s, size_t *short
         status = tft_findings_add(w->findings, s->kind == MISSING ? "missing" : "ks", ks, w->ks,
                                   s->kind == MISSING ? least_share : least_distance, describe(w, s, reference));
     if (!status && !isnan(psi))
-        status = tft_findings_add(w->findings, "psi", psi, w->psi, least_distance, describe(w, s, reference));
+        status = add_psi(w, s, reference, psi);
     if (status)
         halay_error(w->log, "no memory for what was found");
     return status;
@@ -311,11 +330,18 @@ static int is_own(const struct tft_data *d, size_t input)
     return i->source == TFT_FROM_COLUMN && (i->derivation == TFT_PLAIN || i->derivation == TFT_WAS_MISSING);
 }
 
-static size_t category_bins(const struct tft_data *d, size_t input)
+static struct series category_series(const struct tft_data *d, size_t k)
 {
-    size_t categories = tft_encoding_categories(&d->schema, &d->encoding, input);
+    size_t input = d->cats[k], all = tft_encoding_categories(&d->schema, &d->encoding, input);
+    struct series s = { .kind = CATEGORY, .input = input, .column = k, .unknown = SIZE_MAX };
+    int32_t code;
 
-    return categories < TFT_BINS ? categories : TFT_BINS;
+    if (tft_encoding_unknown(&d->schema, &d->encoding, input, &code))
+        s.unknown = (size_t)code;
+    const size_t known = all - (s.unknown != SIZE_MAX), most = TFT_BINS - (s.unknown != SIZE_MAX);
+    s.named = known > most ? most - 1 : known;
+    s.bins = s.named + (known > most) + (s.unknown != SIZE_MAX);
+    return s;
 }
 
 static enum halay_status look_at_entity(struct work *w, size_t *short_series)
@@ -330,7 +356,7 @@ static enum halay_status look_at_entity(struct work *w, size_t *short_series)
             status = look_at(w, &s, short_series);
     }
     for (size_t k = 0; k < d->cat_count && !status; k++) {
-        struct series s = { .kind = CATEGORY, .input = d->cats[k], .column = k, .bins = category_bins(d, d->cats[k]) };
+        struct series s = category_series(d, k);
         if (is_own(d, s.input))
             status = look_at(w, &s, short_series);
     }
