@@ -34,22 +34,6 @@ static double y_of(double share)
 
 /* ---- axes -------------------------------------------------------------------------------------------------------- */
 
-static void label_of(const json_t *value, char label[LABEL_MOST])
-{
-    const json_t *item;
-    size_t i, at = 0;
-
-    *label = 0;
-    if (json_is_string(value))
-        snprintf(label, LABEL_MOST, "%.20s", json_string_value(value));
-    else if (json_is_number(value))
-        snprintf(label, LABEL_MOST, "%.4g", json_number_value(value));
-    json_array_foreach(value, i, item) {
-        int length = snprintf(label + at, LABEL_MOST - at, "%s%.4g", i ? "," : "", json_number_value(item));
-        at = length < 0 || at + (size_t)length >= LABEL_MOST ? LABEL_MOST - 1 : at + (size_t)length;
-    }
-}
-
 static double choice_share(size_t place, size_t count)
 {
     return ((double)place + 0.5) / (double)count;
@@ -109,15 +93,15 @@ static void write_labels(FILE *f, double x, const json_t *values)
     size_t i, count = json_array_size(values);
 
     json_array_foreach(values, i, choice) {
-        label_of(choice, label);
+        tft_json_word(choice, label, sizeof label);
         if (count <= LABELS_MOST || i == 0 || i + 1 == count)
             write_label(f, x, choice_share(i, count), label);
     }
     if (!json_is_object(values))
         return;
-    label_of(json_object_get(values, "from"), label);
+    tft_json_word(json_object_get(values, "from"), label, sizeof label);
     write_label(f, x, 0, label);
-    label_of(json_object_get(values, "to"), label);
+    tft_json_word(json_object_get(values, "to"), label, sizeof label);
     write_label(f, x, 1, label);
 }
 
@@ -159,7 +143,7 @@ static void write_trial(FILE *f, const struct picture *p, const json_t *row, con
             y_of(goal_share(p, tft_json_number_at(row, "value"))), tft_json_number_at(row, "trial"), p->goal,
             tft_json_number_at(row, "value"));
     json_object_foreach((json_t *)keys, key, values) {
-        label_of(values, label);
+        tft_json_word(values, label, sizeof label);
         fprintf(f, " ");
         tft_html_text(f, key);
         fprintf(f, "=");

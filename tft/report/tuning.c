@@ -25,23 +25,6 @@ static const char *text_at(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* A value of a key, as an option has it. */
-static void cell_of(const json_t *value, char cell[CELL_MOST])
-{
-    const json_t *item;
-    size_t i, at = 0;
-
-    *cell = 0;
-    if (json_is_string(value))
-        snprintf(cell, CELL_MOST, "%s", json_string_value(value));
-    else if (json_is_number(value))
-        snprintf(cell, CELL_MOST, "%.6g", json_number_value(value));
-    json_array_foreach(value, i, item) {
-        int length = snprintf(cell + at, CELL_MOST - at, "%s%.6g", i ? "," : "", json_number_value(item));
-        at = length < 0 || at + (size_t)length >= CELL_MOST ? CELL_MOST - 1 : at + (size_t)length;
-    }
-}
-
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
 static int compare_rows(const void *a, const void *b)
@@ -88,7 +71,7 @@ static void print_row(FILE *to, const json_t *row, const json_t *space)
         fprintf(to, " %10.6g", tft_json_number_at(row, "value"));
     fprintf(to, " %7.0f", tft_json_number_at(row, "steps"));
     json_object_foreach((json_t *)space, key, values) {
-        cell_of(json_object_get(json_object_get(row, "keys"), key), cell);
+        tft_json_word(json_object_get(json_object_get(row, "keys"), key), cell, sizeof cell);
         fprintf(to, " %*s", width_of(key), cell);
     }
     fprintf(to, "\n");
@@ -127,7 +110,7 @@ static void write_csv_cell(FILE *to, const json_t *value)
 {
     char cell[CELL_MOST];
 
-    cell_of(value, cell);
+    tft_json_word(value, cell, sizeof cell);
     fprintf(to, strchr(cell, ',') ? ",\"%s\"" : ",%s", cell);
 }
 
@@ -269,7 +252,7 @@ static void write_table(FILE *f, const json_t *result)
         fprintf(f, "<td>%s</td><td>%.0f</td><td>%.1f</td>", text_at(sorted[i], "state"),
                 tft_json_number_at(sorted[i], "steps"), tft_json_number_at(sorted[i], "seconds"));
         json_object_foreach((json_t *)space, key, value) {
-            cell_of(json_object_get(json_object_get(sorted[i], "keys"), key), cell);
+            tft_json_word(json_object_get(json_object_get(sorted[i], "keys"), key), cell, sizeof cell);
             fprintf(f, "<td>");
             tft_html_text(f, cell);
             fprintf(f, "</td>");
