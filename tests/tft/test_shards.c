@@ -6,6 +6,7 @@
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
 #include "tft/model/model.h"
+#include "tft/model/stages.h"
 #include "tft/train/shards.h"
 
 enum { RANKS_MOST = 9 };
@@ -66,6 +67,8 @@ static void check_ranks(const struct tft_param_table *table, enum tft_strategy s
         check_buckets(table, &s, r, ranks);
         size_t reals = tft_shards_reals(&s, table);
         CHECK(strategy != TFT_PARAMETER_SERVER || r == 0 || reals == 0);
+        for (size_t i = 0; i < s.table.count; i++)
+            CHECK(strategy != TFT_PIPELINE || tft_segment_rank(s.table.params[i].segment, ranks) == r);
         tft_shards_take(&s, table, block, own);
         tft_shards_give(&s, table, own, again);
         *most = reals > *most ? reals : *most;
@@ -76,7 +79,7 @@ static void check_ranks(const struct tft_param_table *table, enum tft_strategy s
         const struct tft_param *p = &table->params[i];
         CHECK(p->dead || !memcmp(again + p->offset, block + p->offset, p->count * sizeof *block));
     }
-    CHECK(strategy == TFT_PARAMETER_SERVER || *most - least <= 2 * largest(table), "%d ranks: from %zu to %zu", ranks,
+    CHECK(strategy >= TFT_PARAMETER_SERVER || *most - least <= 2 * largest(table), "%d ranks: from %zu to %zu", ranks,
           least, *most);
     free(block);
 }
@@ -94,9 +97,10 @@ static void check_random(void)
             snprintf(name, sizeof name, "t%zu", i);
             REQUIRE(tft_params_add(&table, name, 0, count, TFT_INIT_ZERO, NULL) == HALAY_OK);
             table.params[i].dead = i && sizes[i] > (real)0.8;
+            table.params[i].segment = (int)(i * TFT_SEGMENTS / 51);
         }
         for (int ranks = 1; ranks < RANKS_MOST; ranks++)
-            for (int strategy = TFT_ZERO1; strategy <= TFT_PARAMETER_SERVER; strategy++)
+            for (int strategy = TFT_ZERO1; strategy <= TFT_PIPELINE; strategy++)
                 check_ranks(&table, (enum tft_strategy)strategy, ranks, &most);
         tft_params_fini(&table);
     }

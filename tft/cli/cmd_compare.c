@@ -34,7 +34,7 @@ struct request {
 static const struct halay_option option_rows[] = {
     { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data) },
     { "--out", "-o", "FOLDER", "where the runs and their output go", HALAY_OPTION_TEXT, SETS(folder) },
-    { "--strategies", NULL, "LIST", "which (allreduce,zero1,zero2,parameter-server)", HALAY_OPTION_TEXT,
+    { "--strategies", NULL, "LIST", "which (allreduce,zero1,zero2,parameter-server,pipeline)", HALAY_OPTION_TEXT,
       SETS(strategies) },
     { "--ranks", NULL, "LIST", "how many ranks (1,2)", HALAY_OPTION_TEXT, SETS(ranks) },
     { "--dtypes", NULL, "LIST", "which types of the products' factors (f32)", HALAY_OPTION_TEXT, SETS(dtypes) },
@@ -143,16 +143,18 @@ static enum halay_status add_case(struct comparison *c, const char *strategy, co
 
 static enum halay_status list_strategies(struct comparison *c, const char *dtype, int ranks)
 {
-    const char *list = c->request->strategies ? c->request->strategies : "allreduce,zero1,zero2,parameter-server";
+    const char *list =
+        c->request->strategies ? c->request->strategies : "allreduce,zero1,zero2,parameter-server,pipeline";
     const char *whole = list;
     char word[WORD_MOST];
     enum halay_status status = HALAY_OK;
     int found;
 
     while (!status && (found = next_word(&list, word)) != 0)
-        status = found < 0 || !is_word_of_key("strategy", word)
-                     ? refuse(c, "--strategies", whole, "strategies: allreduce, zero1, zero2, parameter-server")
-                     : add_case(c, word, dtype, ranks);
+        status =
+            found < 0 || !is_word_of_key("strategy", word)
+                ? refuse(c, "--strategies", whole, "strategies: allreduce, zero1, zero2, parameter-server, pipeline")
+                : add_case(c, word, dtype, ranks);
     return status;
 }
 

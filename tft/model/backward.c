@@ -122,11 +122,10 @@ static void static_backward(struct tft_workspace *w, const struct pass *pass)
                  w->d_static, NULL, w->scratch);
 }
 
-/* Where embeddings' gradients add up, and what the layers add to. */
-static void zero_sums(struct tft_workspace *w, const struct pass *pass)
+/* Where embeddings' gradients add up. */
+static void zero_embeddings(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
-    size_t state = pass->B * model->config.H;
 
     for (size_t i = 0; i < model->config.variable_count; i++) {
         const struct variable *variable = &model->variables[i];
@@ -136,8 +135,13 @@ static void zero_sums(struct tft_workspace *w, const struct pass *pass)
             kernel_zero(pass->queue, (variable->role == TFT_STATIC ? 1 : model->T) * pass->B * variable->embedding.W,
                         w->d_xi[i]);
     }
+}
+
+/* What the layers add to. */
+static void zero_contexts(struct tft_workspace *w, const struct pass *pass)
+{
     for (size_t k = 0; k < CONTEXTS; k++)
-        kernel_zero(pass->queue, state, w->d_context[k]);
+        kernel_zero(pass->queue, pass->B * w->model->config.H, w->d_context[k]);
 }
 
 static void inputs_backward(struct tft_workspace *w, const struct pass *pass)
@@ -154,16 +158,32 @@ static void inputs_backward(struct tft_workspace *w, const struct pass *pass)
     }
 }
 
-void model_backward(struct tft_workspace *w, const struct pass *pass)
+static void selection_segment_backward(struct tft_workspace *w, const struct pass *pass)
 {
-    zero_sums(w, pass);
+    zero_embeddings(w, pass);
     workspace_clock(w, TFT_PART_INPUT);
-    tail_backward(w, pass);
-    attention_and_enrichment_backward(w, pass);
-    sequence_backward(w, pass);
     selections_backward(w, pass);
     static_backward(w, pass);
     workspace_clock(w, TFT_PART_STATIC);
     inputs_backward(w, pass);
     workspace_clock(w, TFT_PART_INPUT);
+}
+
+void segment_backward(struct tft_workspace *w, const struct pass *pass, int segment)
+{
+    if (segment == TFT_SEGMENT_REST) {
+        zero_contexts(w, pass);
+        tail_backward(w, pass);
+        attention_and_enrichment_backward(w, pass);
+    } else if (segment == TFT_SEGMENT_SEQUENCE) {
+        sequence_backward(w, pass);
+    } else {
+        selection_segment_backward(w, pass);
+    }
+}
+
+void model_backward(struct tft_workspace *w, const struct pass *pass)
+{
+    for (int segment = TFT_SEGMENTS; segment-- > 0;)
+        segment_backward(w, pass, segment);
 }

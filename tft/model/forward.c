@@ -167,19 +167,10 @@ static void tail_forward(struct tft_workspace *w, const struct pass *pass)
         kernel_ascending(pass->queue, horizon, model->config.quantile_count, model->columns.targets, w->output);
 }
 
-void model_forward(struct tft_workspace *w, const struct pass *pass)
+static void rest_forward(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
 
-    inputs_forward(w, pass);
-    workspace_clock(w, TFT_PART_INPUT);
-    struct pass own = *pass;
-    if (w->alike)
-        own.B = 1;
-    static_forward(w, &own);
-    workspace_clock(w, TFT_PART_STATIC);
-    selections_forward(w, pass);
-    sequence_forward(w, pass);
     grn_forward(pass, &model->enrichment, &w->enrichment, 0, w->phi, w->context[CONTEXT_ENRICHMENT], model->T * pass->B,
                 w->enriched);
     workspace_clock(w, TFT_PART_ENRICHMENT);
@@ -187,4 +178,34 @@ void model_forward(struct tft_workspace *w, const struct pass *pass)
     workspace_clock(w, TFT_PART_ATTENTION);
     tail_forward(w, pass);
     workspace_clock(w, TFT_PART_TAIL);
+}
+
+/* What follows from each sample's own inputs. */
+static void selection_segment_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    struct pass own = *pass;
+
+    inputs_forward(w, pass);
+    workspace_clock(w, TFT_PART_INPUT);
+    if (w->alike)
+        own.B = 1;
+    static_forward(w, &own);
+    workspace_clock(w, TFT_PART_STATIC);
+    selections_forward(w, pass);
+}
+
+void segment_forward(struct tft_workspace *w, const struct pass *pass, int segment)
+{
+    if (segment == TFT_SEGMENT_SELECTION)
+        selection_segment_forward(w, pass);
+    else if (segment == TFT_SEGMENT_SEQUENCE)
+        sequence_forward(w, pass);
+    else
+        rest_forward(w, pass);
+}
+
+void model_forward(struct tft_workspace *w, const struct pass *pass)
+{
+    for (int segment = 0; segment < TFT_SEGMENTS; segment++)
+        segment_forward(w, pass, segment);
 }

@@ -40,7 +40,7 @@ struct tft_workers {
     struct tft_pool *pool;             /* borrowed */
     struct tft_workspace **workspaces; /* (threads), owned */
     size_t granules;                   /* room for so many */
-    size_t living;                     /* parameters that are not dead */
+    size_t living;                     /* parameters that get a gradient in the current step */
     struct node *nodes;                /* (2 granules - 1), owned */
     size_t node_count;
     /* (granules - 1, parameters), owned: children that have arrived. Arriving releases the child's block to the second
@@ -248,7 +248,11 @@ static void step_granules(void *arg, int thread)
             return;
         }
         workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;
-        tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
+        if (step->stage)
+            note_failure(workers, tft_stage_gradient(workers->workspaces[thread], &pass, step->stage, step->first + g,
+                                                     workers->blocks[g], &workers->losses[g]));
+        else
+            tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
         note_failure(workers, tft_queue_check(workers->log, arrival.queue));
     }
 }
@@ -283,6 +287,18 @@ static void gather_blocks(struct tft_workers *workers)
     workers->spares = workers->spares_made;
 }
 
+/* Parameters that get a gradient. */
+static size_t living_of(const struct tft_param_table *table, const struct tft_stage *stage)
+{
+    size_t living = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tft_param *p = &table->params[i];
+        living += !p->dead && (!stage || (p->segment >= stage->first && p->segment < stage->end));
+    }
+    return living;
+}
+
 enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_step *step, double *loss)
 {
     const struct tft_param_table *table = tft_model_params(workers->model);
@@ -304,6 +320,7 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
         atomic_store(&workers->added[g], 0);
     gather_blocks(workers);
     workers->step = step;
+    workers->living = living_of(table, step->stage);
     workers->version++;
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);
@@ -407,8 +424,6 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
     workers->pool = pool;
     workers->granules = n;
     pthread_mutex_init(&workers->lock, NULL); /* default attributes: cannot fail here */
-    for (size_t i = 0; i < table->count; i++)
-        workers->living += !table->params[i].dead;
     if (halay_mul_overflows(spares, table->reals * sizeof(real), &bytes))
         goto no_memory;
     workers->workspaces = calloc(threads, sizeof *workers->workspaces);

@@ -4,7 +4,9 @@
  *
  * What goes over the wire follows from the strategy, for P parameters of 4 bytes and n ranks, as what a rank sends in a
  * step at least (docs/reference/algorithms.md): all-reduce 2 (n - 1) / n of them; zero1 half as much again, for the
- * weights; zero2 as all-reduce; a parameter server sends all of them n - 1 times, and gets as many.
+ * weights; zero2 as all-reduce; a parameter server sends all of them n - 1 times, and gets as many. In a pipeline the
+ * numbers between stages are most of it: the engine of the first stage saw them go and their gradients come; a stage in
+ * the middle sends both.
  */
 #include "tft/report/comparison.h"
 #include "tft/report/chart.h"
@@ -13,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MOST = 4 };
+enum { LINES_MOST = 5 };
 
 static const char *text_at(const json_t *row, const char *key)
 {
@@ -56,6 +58,8 @@ static double seen_share(const json_t *row)
 
 static double wire_bytes_of_step(const json_t *row)
 {
+    if (!strcmp(text_at(row, "strategy"), "pipeline") && number(row, "ranks") > 1)
+        return tensor_bytes_of_step(row) / (number(row, "ranks") > 2 ? 1 : 2);
     return tensor_bytes_of_step(row) / seen_share(row) * sent_share(row);
 }
 
@@ -229,7 +233,7 @@ static size_t take_course(const json_t *row, double **x, double **y)
 /* Some rows' courses in one picture: those of one number of ranks and one type, a strategy each. */
 static void draw_courses(FILE *f, const json_t *rows, const json_t *like)
 {
-    static const char *const styles[LINES_MOST] = { "model", "naive", "second", "truth" };
+    static const char *const styles[LINES_MOST] = { "model", "naive", "second", "truth", "fifth" };
     struct tft_line lines[LINES_MOST];
     double *owned[LINES_MOST];
     char title[96];

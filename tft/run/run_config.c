@@ -85,8 +85,11 @@ static const struct key {
       "forbid: each quantile is the previous one plus a positive step" },
     { "sparse_rows", WHOLE, AT(sparse_rows), 65536, 1, 1e9, 1, NULL, 0,
       "categories from which on a step updates only those it saw; 0: always all" },
-    { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server"), 4,
-      "who updates what: every rank everything; zero1, zero2: each its share; parameter-server: rank 0" },
+    { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server", "pipeline"),
+      5,
+      "who updates what: every rank everything; zero1, zero2: each its share; parameter-server: rank 0; pipeline: a "
+      "stage "
+      "of the model each" },
     { "device", WORD, AT(device), 0, 0, 0, 0, tft_device_words, 2,
       "what computes: the processor, or GPUs, one a rank" },
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },

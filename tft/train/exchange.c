@@ -12,6 +12,8 @@
  *                        ranks' parts, in place
  *     parameter-server   each bucket: the same, all of it     each bucket: broadcast from rank 0
  *                        being rank 0's part
+ *     pipeline           - (a rank has its stage's, of all    each bucket: all-gather, as zero1
+ *                        granules)
  *
  * Sparse gradients, which only allreduce has, are gathered from all ranks, and the optimizer adds them up.
  *
@@ -210,7 +212,8 @@ static enum halay_status alloc_there(struct tft_exchange *x, const char *what, f
 /* A rank that stays alone on a device sends nothing. */
 static int registers_params(const struct tft_exchange *x)
 {
-    return !sums_buckets(x) && (!x->there || halay_size(x->ctx) > 1 || halay_elastic_is_on(x->ctx));
+    return !sums_buckets(x) && x->shards->strategy != TFT_PIPELINE &&
+           (!x->there || halay_size(x->ctx) > 1 || halay_elastic_is_on(x->ctx));
 }
 
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
@@ -356,7 +359,7 @@ void tft_exchange_submit(void *arg, size_t param)
 {
     struct tft_exchange *x = arg;
 
-    if (tft_exchange_is_alone(x))
+    if (tft_exchange_is_alone(x) || x->shards->strategy == TFT_PIPELINE)
         return;
     if (x->table->params[param].sparse.most) {
         note_failure(x, submit_rows(x, param));

@@ -3,6 +3,7 @@
  * Shards: buckets, their cuts, and the offsets that follow. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/shards.h"
+#include "tft/model/stages.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,13 @@ static void cut_bucket(const struct tft_param_table *table, const struct tft_buc
     }
 }
 
+/* Each stage's tensors are its rank's; segments ascend in the table, so that each rank's part is in one piece. */
+static void split_by_stages(const struct tft_param_table *table, const struct tft_bucket *b, int ranks, size_t *splits)
+{
+    for (size_t i = b->first; i < b->end; i++)
+        splits[tft_segment_rank(table->params[i].segment, ranks)] += table->params[i].count;
+}
+
 static enum halay_status make_splits(struct tft_shards *s, const struct tft_param_table *table, size_t ranks)
 {
     size_t before = 0, *loads = calloc(ranks, sizeof *loads);
@@ -88,6 +96,8 @@ static enum halay_status make_splits(struct tft_shards *s, const struct tft_para
         s->buckets[b].splits = splits;
         if (s->strategy == TFT_PARAMETER_SERVER)
             splits[0] = s->buckets[b].reals;
+        else if (s->strategy == TFT_PIPELINE)
+            split_by_stages(table, &s->buckets[b], (int)ranks, splits);
         else
             cut_bucket(table, &s->buckets[b], ranks, before, best, loads, splits);
         before += s->buckets[b].reals;

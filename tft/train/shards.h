@@ -24,8 +24,10 @@
  *     zero1              weights, gradients       moments, average                 all-reduce, all-gather
  *     zero2              weights                  moments, average, gradient       reduce-scatter, all-gather
  *     parameter-server   weights                  the same, and it is rank 0       reduce, broadcast
+ *     pipeline           weights                  the same, and it computes that   activations and their gradients;
+ *                                                 stage of the model               all-gather
  */
-enum tft_strategy { TFT_ALLREDUCE, TFT_ZERO1, TFT_ZERO2, TFT_PARAMETER_SERVER };
+enum tft_strategy { TFT_ALLREDUCE, TFT_ZERO1, TFT_ZERO2, TFT_PARAMETER_SERVER, TFT_PIPELINE };
 
 struct tft_bucket {
     size_t first, end;    /* tensors [first, end) of the table */

@@ -221,7 +221,12 @@ static void say_strategy(struct tft_trainer *t)
         most = reals > most ? reals : most;
         living += reals;
     }
-    if (s->strategy == TFT_PARAMETER_SERVER)
+    if (t->pipe.ctx)
+        tft_progress_say(&t->progress,
+                         "strategy pipeline: %d ranks compute a stage each; a rank updates at most %zu of %zu "
+                         "parameters and holds %.1f MB of optimizer state instead of %.1f MB",
+                         t->ranks, most, living, mb * (double)(blocks * most), mb * (double)(blocks * living));
+    else if (s->strategy == TFT_PARAMETER_SERVER)
         tft_progress_say(
             &t->progress,
             "strategy parameter-server: rank 0 updates all %zu parameters and holds %.1f MB of optimizer state, "
@@ -232,8 +237,10 @@ static void say_strategy(struct tft_trainer *t)
             &t->progress,
             "strategy %s: a rank updates at most %zu of %zu parameters and holds %.1f MB of optimizer state "
             "instead of %.1f MB",
-            s->strategy == TFT_ZERO1 ? "zero1" : "zero2", most, living, mb * (double)(blocks * most),
-            mb * (double)(blocks * living));
+            s->strategy == TFT_ZERO1   ? "zero1"
+            : s->strategy == TFT_ZERO2 ? "zero2"
+                                       : "pipeline",
+            most, living, mb * (double)(blocks * most), mb * (double)(blocks * living));
 }
 
 /* A step's work comes in granules, each for one thread. */
@@ -250,7 +257,7 @@ static void say_idle(struct tft_trainer *t)
         (void)tft_granules_of_rank(pieces, r, t->ranks, exact, &first, &count);
         idle += count < threads ? threads - count : 0;
     }
-    if (!idle)
+    if (!idle || t->pipe.ctx)
         return;
     if (t->batch >= all)
         snprintf(smaller, sizeof smaller, "'granule: %zu' or ", t->batch / all);

@@ -25,11 +25,17 @@ static int is_cpu(const struct tft_trainer *t)
     return t->config->device == TFT_DEVICE_CPU;
 }
 
+static int is_pipeline(const struct tft_trainer *t)
+{
+    return t->config->strategy == TFT_PIPELINE && t->ranks > 1;
+}
+
 static int threads_of_rank(const struct tft_trainer *t)
 {
     if (!is_cpu(t)) /* a thread that drives the device; each further one would take as much of its memory */
         return 1;
-    return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
+    int threads = t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
+    return is_pipeline(t) ? 2 * threads : threads; /* tft/train/pipe.h */
 }
 
 static double scale_of(const struct tft_trainer *t, size_t entity, size_t target)
@@ -202,6 +208,16 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     return status;
 }
 
+static enum halay_status set_up_pipe(struct tft_trainer *t)
+{
+    size_t granule = tft_model_config(t->model)->granule;
+
+    if (is_cpu(t))
+        return tft_pipe_init(t->log, t->ctx, t->model, (t->batch + granule - 1) / granule, &t->pipe);
+    halay_error(t->log, "'strategy: pipeline' is for processors; on GPUs take another");
+    return HALAY_ERR_CONFIG;
+}
+
 static enum halay_status set_up_exchange(struct tft_trainer *t)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
@@ -215,6 +231,8 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
     enum halay_status status =
         tft_shards_init(t->log, t->table, (enum tft_strategy)t->config->strategy, t->rank, t->ranks, &t->shards);
 
+    if (!status && is_pipeline(t))
+        status = set_up_pipe(t);
     if (!status)
         status = tft_exchange_init(t->log, t->ctx, t->table, &t->shards, tft_workers_queue(t->workers), &t->exchange);
     if (!status)
@@ -497,6 +515,7 @@ void tft_trainer_fini(struct tft_trainer *t)
     if (t->numbers_tensor)
         halay_unregister(t->numbers_tensor);
     tft_exchange_fini(&t->exchange);
+    tft_pipe_fini(&t->pipe);
     tft_trainer_twin_fini(t);
     tft_shards_fini(&t->shards);
     tft_adam_fini(&t->adam);

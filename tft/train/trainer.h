@@ -13,6 +13,7 @@
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
 #include "tft/train/health.h"
+#include "tft/train/pipe.h"
 #include "tft/train/progress.h"
 #include "tft/train/train_options.h"
 
@@ -57,6 +58,7 @@ struct tft_trainer {
     struct tft_workers *workers;
     struct tft_shards shards;
     struct tft_exchange exchange;
+    struct tft_pipe pipe; /* of a pipeline; otherwise zeros */
     struct tft_adam adam;
     /* blocks is owned: both moments and the average if there is one, of this rank's tensors; before them the
      * parameters, unless these are in the exchange's memory. */

@@ -62,7 +62,10 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
     };
     int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
 
-    if (t->rank < ranks)
+    if (t->pipe.ctx) {
+        step.stage = &t->pipe.stage;
+        step.count = granules;
+    } else if (t->rank < ranks)
         status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count);
 
     if (!status)
