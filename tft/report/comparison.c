@@ -255,8 +255,8 @@ static void draw_courses(FILE *f, const json_t *rows, const json_t *like)
     tft_chart_write(f, &(struct tft_chart){ .title = title,
                                             .x_label = "seconds of training",
                                             .y_label = "validation loss",
-                                            .width = 520,
-                                            .height = 280,
+                                            .width = 600,
+                                            .height = 320,
                                             .lines = lines,
                                             .line_count = count });
     for (i = 0; i < count; i++)
