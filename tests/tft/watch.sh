@@ -42,6 +42,16 @@ done
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 bound=--max-time limit=4
 begin "$scratch/ranks" "$halayrun" -np 2 --metrics "$port"
+check "its checkpoints are among the metrics" python3 - "$port" <<'END'
+import sys, time, urllib.request
+end = time.monotonic() + 30
+while time.monotonic() < end:
+    text = urllib.request.urlopen("http://127.0.0.1:" + sys.argv[1] + "/metrics").read().decode()
+    if 'halay_program_value{rank="0",host="localhost",name="checkpoint_step"} ' in text:
+        sys.exit(0)
+    time.sleep(.05)
+sys.exit(1)
+END
 check "the view" python3 - "$tft" "$scratch/ranks" "$port" "$halayrun" <<'END'
 import os, pty, sys
 tft, run, port, halayrun = sys.argv[1:]

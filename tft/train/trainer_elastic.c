@@ -142,6 +142,8 @@ enum halay_status tft_trainer_commit(struct tft_trainer *t)
     enum halay_status status = tft_trainer_bring(t);
     if (!status)
         status = halay_elastic_commit(t->ctx, &change);
+    if (!status)
+        halay_gauge_set(t->ctx, "commit_step", (double)t->state.step);
     return status || !change.has_reformed ? status : go_on(t, 0);
 }
 

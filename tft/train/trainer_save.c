@@ -159,6 +159,8 @@ enum halay_status tft_trainer_save(struct tft_trainer *t)
     if (!status && t->rank == 0) {
         status = tft_checkpoints_save(&t->checkpoints, t->run, &t->state, t->table, blocks, parts);
         t->saved |= !status;
+        if (!status) /* for whoever watches the job */
+            halay_gauge_set(t->ctx, "checkpoint_step", (double)t->state.step);
     }
     json_decref(parts);
     return status;
