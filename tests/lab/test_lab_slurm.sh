@@ -76,10 +76,15 @@ check "on four nodes" test "$(grep -o "on $name-[1-4]" "$scratch/job/tft-$job.lo
     "2on$name-12on$name-22on$name-32on$name-4"
 
 # --- beside it: by hand ----------------------------------------------------------------------------------------------
-# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps
+# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps. Open MPI now and then
+# fails to connect its ranks over these networks, says so, and dies of that: it has a second chance.
 in_job() {
-    on_1 env SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=1 salloc --quiet -N 3 -n 5 halayrun "$@" >"$dir/out" 2>"$dir/err"
-    check "halayrun $* in salloc" test $? = 0
+    for _ in 1 2; do
+        on_1 env SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=1 salloc --quiet -N 3 -n 5 halayrun "$@" >"$dir/out" 2>"$dir/err"
+        code=$?
+        grep -q 'Open MPI failed to TCP connect' "$dir/err" || break
+    done
+    check "halayrun $* in salloc" test $code = 0
 }
 in_job "$build/tests/launcher/world_probe"
 check "five ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
