@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `strategy: pipeline`: two and three ranks, a stage each, train to the bits of one rank, whatever the model, its type
-# and its samples; a checkpoint goes on under another strategy, and back; a rank that dies or cannot read its data ends
-# the others; what cannot be is refused.
+# and its samples; a checkpoint goes on under another strategy, and back; how long cores waited for neighbours is said;
+# a rank that dies ends the others; what cannot be is refused.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd
@@ -51,6 +51,22 @@ check "on by stages" train 2 "$scratch/back" --strategy pipeline --resume --max-
 check "stages all the way" train 2 "$scratch/stages" --strategy pipeline --max-steps 12 --eval-every 6 \
     --deterministic ranks
 same "$scratch/stages" "$scratch/back" "resumed by stages"
+check "until it is stopped, reduced" train 2 "$scratch/reduced" --max-steps 6 --eval-every 6 --deterministic ranks
+check "on by stages" train 2 "$scratch/reduced" --strategy pipeline --resume --max-steps 12 --eval-every 6 \
+    --deterministic ranks
+same "$scratch/stages" "$scratch/reduced" "resumed by stages after all-reduce"
+check "until it is stopped, by stages" train 2 "$scratch/onward" --strategy pipeline --max-steps 6 --eval-every 6 \
+    --deterministic ranks
+check "on with all-reduce" train 2 "$scratch/onward" --resume --max-steps 12 --eval-every 6 --deterministic ranks
+same "$scratch/stages" "$scratch/onward" "resumed with all-reduce after stages"
+
+# A core waits for its neighbour now and then, and never for longer than there is.
+python3 - "$scratch/stages/metrics.jsonl" <<'END' && pass || wrong "what cores waited is not said"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+waited = sum(line["comm_seconds"] for line in lines)
+assert len(lines) == 2 and 0 < waited < lines[-1]["seconds"], lines
+END
 
 # A rank that dies.
 train 3 "$scratch/dies" --strategy pipeline --max-time 60 --eval-every 5 --patience 100000 >"$scratch/said" 2>&1 &

@@ -207,8 +207,6 @@ static void take_record(const struct comparison *c, const struct one *one, json_
             halay_meters_read(&halay_ring_meters(ring)->tally, values);
             halay_ring_destroy(ring);
             json_object_set_new(row, "tensor_bytes", json_real((double)values[HALAY_METER_BYTES]));
-            json_object_set_new(row, "communication_seconds",
-                                json_real((double)values[HALAY_METER_COMMUNICATION_NS] / 1e9));
         }
         if (path)
             unlink(path);
@@ -222,7 +220,7 @@ static void take_metrics(const struct comparison *c, const struct one *one, json
     char path[TFT_CHILD_PATH], *line = NULL;
     size_t size = 0;
     json_t *course = json_array(), *last = NULL;
-    double lowest = 0;
+    double lowest = 0, waited = 0;
     FILE *file;
 
     path_of(c, one->name, "/metrics.jsonl", path);
@@ -236,6 +234,7 @@ static void take_metrics(const struct comparison *c, const struct one *one, json
             lowest = json_array_size(course) && lowest < value ? lowest : value;
             json_array_append_new(course, json_pack("[f, f]", seconds, value));
         }
+        waited += json_number_value(json_object_get(object, "comm_seconds"));
         json_decref(last);
         last = object;
     }
@@ -247,6 +246,7 @@ static void take_metrics(const struct comparison *c, const struct one *one, json
     if (seconds > 0) {
         json_object_set_new(row, "steps", json_integer(json_integer_value(json_object_get(last, "step"))));
         json_object_set_new(row, "training_seconds", json_real(seconds));
+        json_object_set_new(row, "waited_seconds", json_real(waited));
         json_object_set_new(row, "samples_per_second", json_real(samples / seconds));
     }
     if (json_array_size(course))

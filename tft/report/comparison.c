@@ -56,6 +56,7 @@ static double seen_share(const json_t *row)
     return !strcmp(strategy, "allreduce") ? 1 : !strcmp(strategy, "parameter-server") ? 2 : 1 + 1 / n;
 }
 
+/* Rank 0 is an end of a pipeline, which receives as much as it sends; a rank in the middle sends both. */
 static double wire_bytes_of_step(const json_t *row)
 {
     if (!strcmp(text_at(row, "strategy"), "pipeline") && number(row, "ranks") > 1)
@@ -78,9 +79,9 @@ static double megabytes_wire(const json_t *row)
     return wire_bytes_of_step(row) / 1e6;
 }
 
-static double percent_communication(const json_t *row)
+static double percent_waiting(const json_t *row)
 {
-    return 100 * number(row, "communication_seconds") / number(row, "training_seconds");
+    return 100 * number(row, "waited_seconds") / number(row, "training_seconds");
 }
 
 static double speed(const json_t *row)
@@ -112,7 +113,7 @@ static const struct column {
     { "efficiency, %", "efficiency_percent", percent_efficiency, 1 },
     { "MB a rank", "peak_megabytes", megabytes_peak, 1 },
     { "MB sent a step", "sent_megabytes_a_step", megabytes_wire, 2 },
-    { "communication, %", "communication_percent", percent_communication, 1 },
+    { "waiting, %", "waiting_percent", percent_waiting, 1 },
     { "lowest loss", "valid_loss", loss, 5 },
     { "seconds", "seconds", wall, 1 },
     { "cost", "cost", cost, 4 },
@@ -287,8 +288,8 @@ void tft_comparison_write_page(FILE *f, const json_t *result)
     fprintf(f,
             "<p>Efficiency: of as many times what one rank makes with the same type. MB a rank: the most memory that "
             "one process had, shared pages included. MB sent a step: by the rank that sends most, as the strategy "
-            "needs at least; reckoned from what the engine of rank 0 was given. Communication: the share of training "
-            "in which a collective was under way on rank 0. Seconds: from the job's start to its end.</p>\n");
+            "needs at least; reckoned from what the engine of rank 0 was given. Waiting: the share of training "
+            "in which a core of rank 0 waited for other ranks. Seconds: from the job's start to its end.</p>\n");
     fprintf(f, "<h2>Validation loss against time</h2><div class=\"pair\">\n");
     json_array_foreach(rows, i, row)
         if (is_first_of_kind(rows, i))

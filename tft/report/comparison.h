@@ -6,8 +6,8 @@
  * A comparison is an object with "rows", in each of which stand "strategy", "ranks", "dtype", "exit_code", "seconds"
  * (from its start to its end), "peak_bytes" (of its largest process) and, where it trained, "steps",
  * "training_seconds", "samples_per_second", "efficiency" (of as many times one rank), "valid_loss" (the lowest),
- * "tensor_bytes" and "communication_seconds" (of rank 0's engine), "cost", "course" (a list of seconds and validation
- * loss).
+ * "tensor_bytes" (of rank 0's engine), "waited_seconds" (of rank 0's cores, for other ranks), "cost", "course" (a list
+ * of seconds and validation loss).
  */
 #ifndef HALAY_TFT_COMPARISON_H
 #define HALAY_TFT_COMPARISON_H

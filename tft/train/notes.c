@@ -134,18 +134,18 @@ enum halay_status tft_trainer_note_step(struct tft_trainer *t)
 {
     struct tft_notes *n = &t->notes;
     const double loss = t->numbers[TFT_STEP_LOSS], threads = tft_pool_threads(t->pool) * 1e6;
-    long long waited = atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed);
+    double waited = tft_trainer_waited(t);
     long long gathered = atomic_load_explicit(&t->gathered_us, memory_order_relaxed);
     int64_t now = halay_now_us();
     const struct tft_health_step step = { .step = t->state.step,
                                           .loss = loss,
                                           .norm = t->norm,
                                           .seconds = (double)(now - n->step_us) / 1e6,
-                                          .waiting = t->ranks > 1 ? (double)(waited - n->step_waited_us) / threads : 0,
+                                          .waiting = t->ranks > 1 ? waited - n->step_waited : 0,
                                           .gathering = (double)(gathered - n->step_gathered_us) / threads };
 
     n->step_us = now;
-    n->step_waited_us = waited;
+    n->step_waited = waited;
     n->step_gathered_us = gathered;
     n->seconds += step.seconds;
     n->waiting += step.waiting;

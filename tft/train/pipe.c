@@ -16,16 +16,30 @@ static real *numbers_of(void *arg, size_t granule, enum tft_side side)
     return p->memory + granule * p->granule_numbers + (size_t)side * p->numbers;
 }
 
+/* change: threads that begin to wait, or end it. */
+static void count_waiting(struct tft_pipe *p, int change)
+{
+    pthread_mutex_lock(&p->lock);
+    int64_t now = halay_now_us();
+    if (p->waiting > p->spare)
+        p->idle_us += (now - p->since_us) * (p->waiting - p->spare);
+    p->since_us = now;
+    p->waiting += change;
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* Until it ends, or this rank gives up: then its peer will not answer any more. */
 static enum halay_status wait_for(struct tft_pipe *p, struct halay_request *request, int peer)
 {
-    int64_t began = halay_now_us();
     enum halay_status status;
 
+    count_waiting(p, 1);
     while ((status = halay_wait(request, LOOK_MS)) == HALAY_ERR_TIMEOUT && halay_test(request) == HALAY_IN_PROGRESS)
         if (atomic_load_explicit(&p->failed, memory_order_relaxed))
-            return HALAY_ERR_PEER;
-    atomic_fetch_add_explicit(&p->waited_us, halay_now_us() - began, memory_order_relaxed);
+            break;
+    count_waiting(p, -1);
+    if (status == HALAY_ERR_TIMEOUT)
+        return HALAY_ERR_PEER;
     if (status)
         halay_error(p->log, "the exchange with rank %d failed: %s", peer, halay_request_text(request));
     return status;
@@ -53,7 +67,7 @@ static enum halay_status move(void *arg, size_t granule, enum tft_side side, int
 }
 
 enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx, const struct tft_model *model,
-                                size_t granules, struct tft_pipe *p)
+                                size_t granules, int threads, struct tft_pipe *p)
 {
     int ranks = halay_size(ctx), rank = halay_rank(ctx);
 
@@ -70,6 +84,14 @@ enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx
         halay_error(log, "no memory for what %zu granules send", granules);
         return HALAY_ERR_NO_MEMORY;
     }
+    if (pthread_mutex_init(&p->lock, NULL)) {
+        halay_error(log, "no mutex for a pipeline");
+        free(p->memory);
+        p->memory = NULL;
+        return HALAY_ERR_NO_MEMORY;
+    }
+    p->spare = threads - (threads + 1) / 2;
+    p->since_us = halay_now_us();
     p->ctx = ctx;
     p->stage = (struct tft_stage){ .first = TFT_SEGMENTS, .numbers = numbers_of, .move = move, .arg = p };
     for (int segment = TFT_SEGMENTS; segment-- > 0;)
@@ -80,8 +102,21 @@ enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx
     return HALAY_OK;
 }
 
+double tft_pipe_waited(struct tft_pipe *p)
+{
+    const int cores = p->spare ? p->spare : 1;
+
+    count_waiting(p, 0);
+    pthread_mutex_lock(&p->lock);
+    double seconds = (double)p->idle_us / 1e6 / cores;
+    pthread_mutex_unlock(&p->lock);
+    return seconds;
+}
+
 void tft_pipe_fini(struct tft_pipe *p)
 {
+    if (p->ctx)
+        pthread_mutex_destroy(&p->lock);
     free(p->memory);
     p->memory = NULL;
     p->ctx = NULL;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "halay.h"
 #include "tft/model/stages.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct tft_pipe {
@@ -22,12 +23,19 @@ struct tft_pipe {
     real *memory;                    /* owned: (granules, sides, numbers) */
     struct tft_stage stage;          /* this rank's */
     atomic_int failed;               /* this rank gives up: stored by the thread whose move failed (relaxed) */
-    atomic_llong waited_us;          /* time that threads waited for neighbours; relaxed */
+
+    /* How long cores had nothing to do: while more threads wait than there are beside one for each core. */
+    pthread_mutex_t lock; /* of the four behind it */
+    int spare, waiting;   /* threads */
+    int64_t since_us;     /* the last change of waiting */
+    int64_t idle_us;      /* until then, a sum over cores */
 };
 
-/* granules: the most that a step has. HALAY_ERR_CONFIG (logged): there are more ranks than stages. fini in any case. */
+/* granules: the most that a step has. threads: of this rank, two for each core. HALAY_ERR_CONFIG (logged): there are more ranks than stages. fini in any case. */
 enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx, const struct tft_model *model,
-                                size_t granules, struct tft_pipe *pipe);
+                                size_t granules, int threads, struct tft_pipe *pipe);
+/* Seconds that this rank's cores waited for neighbours so far, a mean over them. Any thread. */
+double tft_pipe_waited(struct tft_pipe *pipe);
 void tft_pipe_fini(struct tft_pipe *pipe);
 
 #endif

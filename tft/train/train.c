@@ -35,20 +35,20 @@
 static enum halay_status report_evaluation(struct tft_trainer *t, const struct tft_forecast_scores *result, int best)
 {
     int64_t now = halay_now_us();
-    long long waited = atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed);
+    double waited = tft_trainer_waited(t);
     struct tft_progress_evaluation e = {
         .at = { t->state.step, t->state.epoch + 1, t->state.samples, 0 },
         .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
         .valid_loss = result ? result->loss : 0,
         .learning_rate = t->adam.learning_rate,
         .samples_per_second = (double)(t->state.samples - t->said_samples) / ((double)(now - t->said_us + 1) / 1e6),
-        .comm_seconds = (double)(waited - t->said_waited_us) / 1e6 / tft_pool_threads(t->pool),
+        .comm_seconds = waited - t->said_waited,
         .scores = result ? result->scores : NULL,
         .target_count = result ? result->target_count : 0,
         .best = best,
     };
 
-    t->said_waited_us = waited;
+    t->said_waited = waited;
     return t->rank == 0 ? tft_trainer_note_evaluation(t, &e) : HALAY_OK;
 }
 

@@ -27,7 +27,8 @@ struct tft_notes {
     unsigned spoken;         /* rules that spoke since the last evaluation */
     unsigned char *reached;  /* owned: parameters that a gradient reached in this block of steps */
     int64_t step_us, row_us; /* when the step before ended, and the step of the row before */
-    long long step_waited_us, step_gathered_us;
+    double step_waited;      /* tft_trainer_waited at the end of the step before */
+    long long step_gathered_us;
     uint64_t row_samples;
     double seconds, waiting, gathering; /* since the row before */
 };
@@ -91,16 +92,19 @@ struct tft_trainer {
     int sick;                        /* 'health: stop' ends the training; the same on every rank */
     uint64_t said_samples;
     int64_t said_us;
-    long long said_waited_us;
-    int is_changed;  /* elastic: the ranks have changed, or the state is that of a commit */
-    int32_t failed;  /* elastic: rank 0 could not begin; of enum halay_status */
-    int stop;        /* after this step, with an evaluation */
-    int interrupted; /* after this step, without; the signal's number if it came here */
+    double said_waited; /* tft_trainer_waited */
+    int is_changed;     /* elastic: the ranks have changed, or the state is that of a commit */
+    int32_t failed;     /* elastic: rank 0 could not begin; of enum halay_status */
+    int stop;           /* after this step, with an evaluation */
+    int interrupted;    /* after this step, without; the signal's number if it came here */
 };
 
 /* Make everything; state has the first step. On error fini still has to be called. */
 enum halay_status tft_trainer_init(struct tft_trainer *trainer);
 void tft_trainer_fini(struct tft_trainer *trainer);
+
+/* Seconds that this rank's cores waited for other ranks so far, a mean over them. */
+double tft_trainer_waited(struct tft_trainer *trainer);
 
 /* ---- between the host's blocks and the device's (trainer_twin.c) ---- */
 

@@ -146,15 +146,21 @@ static void fix_length(struct tft_trainer *t)
         tft_progress_set_total(&t->progress, tft_trainer_steps(t), t->limits.seconds);
 }
 
+double tft_trainer_waited(struct tft_trainer *t)
+{
+    double seconds =
+        (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 / tft_pool_threads(t->pool);
+
+    return t->pipe.ctx ? seconds + tft_pipe_waited(&t->pipe) : seconds;
+}
+
 /* For whoever watches the job. They are valid names, and so few that none is refused. */
 static void tell_gauges(struct tft_trainer *t)
 {
     halay_gauge_set(t->ctx, "step", (double)t->state.step);
     halay_gauge_set(t->ctx, "samples", (double)t->state.samples / t->ranks); /* this rank's part */
     halay_gauge_set(t->ctx, "loss", t->numbers[TFT_STEP_LOSS]);
-    halay_gauge_set(t->ctx, "waited_seconds",
-                    (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 /
-                        tft_pool_threads(t->pool));
+    halay_gauge_set(t->ctx, "waited_seconds", tft_trainer_waited(t));
 }
 
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
