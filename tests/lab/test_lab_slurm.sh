@@ -77,8 +77,8 @@ check "on four nodes" test "$(grep -o "on $name-[1-4]" "$scratch/job/tft-$job.lo
 
 # --- beside it: by hand ----------------------------------------------------------------------------------------------
 # in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps. On a busy machine Open
-# MPI 4.1 dies in about one of twenty of these MPI_Init: its btl_tcp calls the handler of a message before there is one,
-# a null pointer; what it says is that, or that a connection was lost. Then there is another chance.
+# MPI 4.1 dies in one of twenty of these MPI_Init: its btl_tcp calls the handler of a message before there is one, a null
+# pointer; what it says is that, or that a connection was lost. Then there is another chance.
 in_job() {
     for _ in 1 2 3 4; do
         on_1 env SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=1 salloc --quiet -N 3 -n 5 halayrun "$@" >"$dir/out" 2>"$dir/err"

@@ -31,7 +31,8 @@ struct tft_pipe {
     int64_t idle_us;      /* until then, a sum over cores */
 };
 
-/* granules: the most that a step has. threads: of this rank, two for each core. HALAY_ERR_CONFIG (logged): there are more ranks than stages. fini in any case. */
+/* granules: the most that a step has. threads: of this rank, two for each core. HALAY_ERR_CONFIG (logged): there are
+ * more ranks than stages. fini in any case. */
 enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx, const struct tft_model *model,
                                 size_t granules, int threads, struct tft_pipe *pipe);
 /* Seconds that this rank's cores waited for neighbours so far, a mean over them. Any thread. */
