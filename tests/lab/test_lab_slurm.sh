@@ -76,8 +76,8 @@ check "on four nodes" test "$(grep -o "on $name-[1-4]" "$scratch/job/tft-$job.lo
     "2on$name-12on$name-22on$name-32on$name-4"
 
 # --- beside it: by hand ----------------------------------------------------------------------------------------------
-# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps. On a busy machine Open
-# MPI 4.1 dies in one of twenty of these MPI_Init: its btl_tcp calls the handler of a message before there is one, a null
+# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps. On a busy machine one
+# of twenty MPI_Init of Open MPI 4.1 dies here: its btl_tcp calls the handler of a message before there is one, a null
 # pointer; what it says is that, or that a connection was lost. Then there is another chance.
 in_job() {
     for _ in 1 2 3 4; do
