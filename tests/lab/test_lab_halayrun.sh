@@ -79,15 +79,7 @@ on 1 umount "$scratch/small"
 printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch/ssh" && chmod +x "$scratch/ssh"
 for flavour in openmpi mpich; do
     test -z "${TEST_BRIEF-}" || continue
-    real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
-    # MPICH's own mpirun is now and then ended by SIGPIPE when a rank is done at once; then once more.
-    mkdir "$scratch/$flavour" && cat >"$scratch/$flavour/mpirun" <<END && chmod +x "$scratch/$flavour/mpirun"
-#!/bin/sh
-$real "\$@"
-code=\$?
-[ \$code = 141 ] || exit \$code
-exec $real "\$@"
-END
+    write_mpirun "$scratch/$flavour" $flavour || continue
     PATH=$scratch/$flavour:$PATH run_on_1 0 --mpi -np 2 -H "$name-[1-2]" --ssh "$scratch/ssh -o LogLevel=ERROR" -p 22 \
         -i /etc/ssh/lab_key --wdir / sh -c 'echo "$(hostname) in $PWD"; sleep 1'
     check "$flavour: both hosts, in the folder" test "$(grep -oE "$name-[12] in /$" "$dir/out" | sort -u | wc -l)" = 2

@@ -401,9 +401,7 @@ PATH=$dir/other:$PATH run 2 --mpi -np 1 true
 check "an MPI that is not known" err_has "'mpirun --version' prints 'mpirun (Other MPI) 1.0', which is not a known MPI"
 export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}" OMPI_MCA_btl_base_warn_component_unused=0
 for flavour in openmpi mpich; do
-    real=$(command -v mpirun.$flavour) || { echo "skipped: no mpirun.$flavour"; continue; }
-    mkdir "$dir/$flavour" && printf '#!/bin/sh\nexec %s "$@"\n' "$real" >"$dir/$flavour/mpirun" &&
-        chmod +x "$dir/$flavour/mpirun"
+    write_mpirun "$dir/$flavour" $flavour || continue
     PATH=$dir/$flavour:$PATH run 0 --mpi -np 3 -x A="b c" --log-level info --mpi-args "" \
         sh -c 'echo "$A ${OMPI_COMM_WORLD_RANK-$PMI_RANK} $HALAY_LOG $PWD"'
     for r in 0 1 2; do
