@@ -34,12 +34,14 @@ static enum halay_status wait_for(struct tft_pipe *p, struct halay_request *requ
     enum halay_status status;
 
     count_waiting(p, 1);
-    while ((status = halay_wait(request, LOOK_MS)) == HALAY_ERR_TIMEOUT && halay_test(request) == HALAY_IN_PROGRESS)
-        if (atomic_load_explicit(&p->failed, memory_order_relaxed))
-            break;
+    do {
+        status = halay_wait(request, LOOK_MS);
+        if (status == HALAY_ERR_TIMEOUT)
+            status = halay_test(request); /* it may have ended since */
+    } while (status == HALAY_IN_PROGRESS && !atomic_load_explicit(&p->failed, memory_order_relaxed));
     count_waiting(p, -1);
-    if (status == HALAY_ERR_TIMEOUT)
-        return HALAY_ERR_PEER;
+    if (status == HALAY_IN_PROGRESS)
+        return HALAY_ERR_PEER; /* the thread that gave up has said why */
     if (status)
         halay_error(p->log, "the exchange with rank %d failed: %s", peer, halay_request_text(request));
     return status;
