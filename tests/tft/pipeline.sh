@@ -60,12 +60,13 @@ check "until it is stopped, by stages" train 2 "$scratch/onward" --strategy pipe
 check "on with all-reduce" train 2 "$scratch/onward" --resume --max-steps 12 --eval-every 6 --deterministic ranks
 same "$scratch/stages" "$scratch/onward" "resumed with all-reduce after stages"
 
-# A core waits for its neighbour now and then, and never for longer than there is.
+# A stage stands idle while a batch comes in and goes out: here a third of the time. All else for which ranks wait takes
+# a five-hundredth.
 python3 - "$scratch/stages/metrics.jsonl" <<'END' && pass || wrong "what cores waited is not said"
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 waited = sum(line["comm_seconds"] for line in lines)
-assert len(lines) == 2 and 0 < waited < lines[-1]["seconds"], lines
+assert len(lines) == 2 and lines[-1]["seconds"] / 50 < waited < lines[-1]["seconds"], lines
 END
 
 # A rank that dies.

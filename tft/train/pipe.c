@@ -16,16 +16,18 @@ static real *numbers_of(void *arg, size_t granule, enum tft_side side)
     return p->memory + granule * p->granule_numbers + (size_t)side * p->numbers;
 }
 
-/* change: threads that begin to wait, or end it. */
-static void count_waiting(struct tft_pipe *p, int change)
+/* change: of the threads that wait. Returns what idle_us has become. */
+static int64_t count_waiting(struct tft_pipe *p, int change)
 {
     pthread_mutex_lock(&p->lock);
     int64_t now = halay_now_us();
-    if (p->waiting > p->spare)
-        p->idle_us += (now - p->since_us) * (p->waiting - p->spare);
+    if (p->waiting > p->cores)
+        p->idle_us += (now - p->since_us) * (p->waiting - p->cores);
+    int64_t idle_us = p->idle_us;
     p->since_us = now;
     p->waiting += change;
     pthread_mutex_unlock(&p->lock);
+    return idle_us;
 }
 
 /* Until it ends, or this rank gives up: then its peer will not answer any more. */
@@ -69,7 +71,7 @@ static enum halay_status move(void *arg, size_t granule, enum tft_side side, int
 }
 
 enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx, const struct tft_model *model,
-                                size_t granules, int threads, struct tft_pipe *p)
+                                size_t granules, int cores, struct tft_pipe *p)
 {
     int ranks = halay_size(ctx), rank = halay_rank(ctx);
 
@@ -86,13 +88,8 @@ enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx
         halay_error(log, "no memory for what %zu granules send", granules);
         return HALAY_ERR_NO_MEMORY;
     }
-    if (pthread_mutex_init(&p->lock, NULL)) {
-        halay_error(log, "no mutex for a pipeline");
-        free(p->memory);
-        p->memory = NULL;
-        return HALAY_ERR_NO_MEMORY;
-    }
-    p->spare = threads - (threads + 1) / 2;
+    pthread_mutex_init(&p->lock, NULL); /* default attributes: cannot fail here */
+    p->cores = cores;
     p->since_us = halay_now_us();
     p->ctx = ctx;
     p->stage = (struct tft_stage){ .first = TFT_SEGMENTS, .numbers = numbers_of, .move = move, .arg = p };
@@ -106,13 +103,7 @@ enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx
 
 double tft_pipe_waited(struct tft_pipe *p)
 {
-    const int cores = p->spare ? p->spare : 1;
-
-    count_waiting(p, 0);
-    pthread_mutex_lock(&p->lock);
-    double seconds = (double)p->idle_us / 1e6 / cores;
-    pthread_mutex_unlock(&p->lock);
-    return seconds;
+    return (double)count_waiting(p, 0) / 1e6 / p->cores;
 }
 
 void tft_pipe_fini(struct tft_pipe *p)

@@ -24,17 +24,18 @@ struct tft_pipe {
     struct tft_stage stage;          /* this rank's */
     atomic_int failed;               /* this rank gives up: stored by the thread whose move failed (relaxed) */
 
-    /* How long cores had nothing to do: while more threads wait than there are beside one for each core. */
-    pthread_mutex_t lock; /* of the four behind it */
-    int spare, waiting;   /* threads */
+    /* How long cores had nothing to do: each thread that waits beyond the number of cores leaves one without any. */
+    int cores;
+    pthread_mutex_t lock; /* of the three behind it */
+    int waiting;          /* threads */
     int64_t since_us;     /* the last change of waiting */
     int64_t idle_us;      /* until then, a sum over cores */
 };
 
-/* granules: the most that a step has. threads: of this rank, two for each core. HALAY_ERR_CONFIG (logged): there are
- * more ranks than stages. fini in any case. */
+/* granules: the most that a step has. cores: half of the threads that move. HALAY_ERR_CONFIG (logged): there are more
+ * ranks than stages. fini in any case. */
 enum halay_status tft_pipe_init(struct halay_log *log, struct halay_context *ctx, const struct tft_model *model,
-                                size_t granules, int threads, struct tft_pipe *pipe);
+                                size_t granules, int cores, struct tft_pipe *pipe);
 /* Seconds that this rank's cores waited for neighbours so far, a mean over them. Any thread. */
 double tft_pipe_waited(struct tft_pipe *pipe);
 void tft_pipe_fini(struct tft_pipe *pipe);

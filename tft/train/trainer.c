@@ -212,9 +212,9 @@ static enum halay_status set_up_pipe(struct tft_trainer *t)
 {
     size_t granule = tft_model_config(t->model)->granule;
 
-    if (is_cpu(t)) /* which has threads, and so memory, for it */
-        return tft_pipe_init(t->log, t->ctx, t->model, (t->batch + granule - 1) / granule, tft_pool_threads(t->pool),
-                             &t->pipe);
+    if (is_cpu(t))
+        return tft_pipe_init(t->log, t->ctx, t->model, (t->batch + granule - 1) / granule,
+                             tft_pool_threads(t->pool) / 2, &t->pipe);
     halay_error(t->log, "'strategy: pipeline' is for processors; on GPUs take another");
     return HALAY_ERR_CONFIG;
 }
