@@ -4,26 +4,42 @@
  * contexts come and go, MPI stays up. That is why the module is linked to stay loaded (-z nodelete).
  *
  * The end. If we initialised MPI it is finalised at exit, by the thread that initialised it (MPI demands that), when
- * all of ours was closed in order. MPI_Finalize waits for all processes: after a failure, or while peers may still wait
- * for this process, it is left out, and the launcher is told by the missing call. If the program finalises MPI, an
- * attribute of MPI_COMM_SELF gives us the last word, as MPI promises to delete it first.
+ * all of ours was closed in order. A thread that may have ended by then, as each but the program's first one, has MPI
+ * initialised by a keeper: a thread that waits for the exit. MPI_Finalize waits for all processes: after a failure, or
+ * while peers may still wait for this process, it is left out, and the launcher is told by the missing call. If the
+ * program finalises MPI, an attribute of MPI_COMM_SELF gives us the last word, as MPI promises to delete it first.
  *
  * A communicator is freed only when nothing can be on its way in it any more: a library may give its number to the next
  * one, and a late message would arrive there. What a close can't free yet stays on the list of remains.
  */
 #include "collectives/transport/mpi/mpi_process.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static struct {
     pthread_mutex_t lock; /* guards what follows */
     int initialised_here;
+    pid_t pid;        /* of the process that did: a child of fork must leave MPI alone */
     pthread_t thread; /* that did */
+    int has_keeper;   /* that thread is the keeper */
     int has_keyval;
     int open;
     int failed;
     struct halay_mpi_remains *remains; /* owned */
 } process = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* What the keeper and the others tell each other. It never takes process.lock: who starts it holds that. */
+static struct {
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    int has_initialised;
+    int error; /* of MPI_Init_thread */
+    int finalises;
+} keeper = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void sweep_locked(int last)
 {
@@ -78,22 +94,108 @@ static int before_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+static int initialise(void)
+{
+    int level;
+
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+}
+
+static void *keep(void *unused)
+{
+    (void)unused;
+    int error = initialise();
+    pthread_mutex_lock(&keeper.lock);
+    keeper.error = error;
+    keeper.has_initialised = 1;
+    pthread_cond_broadcast(&keeper.changed);
+    while (!error && !keeper.finalises)
+        pthread_cond_wait(&keeper.changed, &keeper.lock);
+    pthread_mutex_unlock(&keeper.lock);
+    if (!error)
+        (void)MPI_Finalize(); /* the process is leaving: no one is left to be told */
+    return NULL;
+}
+
+/* Has MPI initialised by a keeper; the error of MPI_Init_thread in *error. It takes no signal: those are the
+ * program's. Without an exit that finalises it goes with the process. */
+static enum halay_status keeper_start(const struct halay_host *host, int *error)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&process.thread, NULL, keep, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure) {
+        halay_host_error(host, "no thread for MPI: %s", strerror(failure));
+        return HALAY_ERR_SYSTEM;
+    }
+    pthread_mutex_lock(&keeper.lock);
+    while (!keeper.has_initialised)
+        pthread_cond_wait(&keeper.changed, &keeper.lock);
+    *error = keeper.error;
+    keeper.has_initialised = 0; /* after an error the next start has a keeper of its own */
+    pthread_mutex_unlock(&keeper.lock);
+    if (*error)
+        pthread_join(process.thread, NULL);
+    else
+        process.has_keeper = 1;
+    return HALAY_OK;
+}
+
+static void keeper_finalise(void)
+{
+    pthread_mutex_lock(&keeper.lock);
+    keeper.finalises = 1;
+    pthread_cond_broadcast(&keeper.changed);
+    pthread_mutex_unlock(&keeper.lock);
+    pthread_join(process.thread, NULL);
+}
+
 static void at_exit(void)
 {
     int finalized = 0;
 
-    if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+    if (getpid() != process.pid || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
         return;
     pthread_mutex_lock(&process.lock);
-    int is_clean = !process.open && !process.failed && pthread_equal(process.thread, pthread_self());
+    int has_keeper = process.has_keeper;
+    int is_clean = !process.open && !process.failed && (has_keeper || pthread_equal(process.thread, pthread_self()));
     pthread_mutex_unlock(&process.lock);
-    if (is_clean)
-        (void)MPI_Finalize(); /* nobody is left to be told */
+    if (is_clean && has_keeper)
+        keeper_finalise();
+    else if (is_clean)
+        (void)MPI_Finalize(); /* no one is left to be told */
+}
+
+/* Initialises MPI, on this thread if it is the program's first one, which is there at exit. */
+static enum halay_status initialise_locked(const struct halay_host *host)
+{
+    enum halay_status status = HALAY_OK;
+    int error = MPI_SUCCESS;
+
+    process.thread = pthread_self();
+    if (syscall(SYS_gettid) == getpid())
+        error = initialise();
+    else
+        status = keeper_start(host, &error);
+    if (status == HALAY_OK)
+        status = halay_mpi_check(host, error, "MPI_Init_thread");
+    if (status != HALAY_OK)
+        return status;
+    process.initialised_here = 1;
+    process.pid = getpid();
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    if (atexit(at_exit))
+        halay_host_warning(host, "MPI won't be finalised at exit: no room for a handler");
+    return HALAY_OK;
 }
 
 static enum halay_status start_locked(const struct halay_host *host)
 {
-    int initialized = 0, finalized = 0, level = 0, keyval = 0;
+    int initialized = 0, finalized = 0, keyval = 0;
     enum halay_status status;
 
     if ((status = halay_mpi_check(host, MPI_Finalized(&finalized), "MPI_Finalized")) != HALAY_OK ||
@@ -103,17 +205,8 @@ static enum halay_status start_locked(const struct halay_host *host)
         halay_host_error(host, "MPI can't be used: the program has finalised it");
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (!initialized) {
-        status = halay_mpi_check(host, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
-        if (status != HALAY_OK)
-            return status;
-        process.initialised_here = 1;
-        process.thread = pthread_self();
-        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-        if (atexit(at_exit))
-            halay_host_warning(host, "MPI won't be finalised at exit: no room for a handler");
-    }
+    if (!initialized && (status = initialise_locked(host)) != HALAY_OK)
+        return status;
     if (process.has_keyval)
         return HALAY_OK;
     status = halay_mpi_check(host, MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, before_finalize, &keyval, NULL),
