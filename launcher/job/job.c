@@ -546,6 +546,18 @@ static void pass_output(struct job *job, size_t polled)
     output_flush(&job->output);
 }
 
+/* The beginnings of lines that have waited for their ends. */
+static void show_parts(struct job *job)
+{
+    if (!halay_deadline_passed(job->output.due_us))
+        return;
+    job->output.due_us = HALAY_NEVER;
+    for (int r = 0; r < job->size; r++)
+        for (int i = 0; i < 2; i++)
+            stream_show_part(&job->ranks[r].streams[i]);
+    output_flush(&job->output);
+}
+
 /* How long the loop may wait if nothing happens; below 0: forever. */
 static int job_patience_ms(const struct job *job)
 {
@@ -553,6 +565,8 @@ static int job_patience_ms(const struct job *job)
 
     if (job->deadline_us < due_us)
         due_us = job->deadline_us;
+    if (job->output.due_us < due_us)
+        due_us = job->output.due_us;
     if (job->suspect >= 0 && job->suspect_us < due_us)
         due_us = job->suspect_us;
     int ms = halay_deadline_left_ms(due_us), watch_ms = job_watch_patience_ms(job->watch);
@@ -577,6 +591,7 @@ static void job_turn(struct job *job)
     }
     pass_output(job, n);
     progress_links(job);
+    show_parts(job);
     job_watch_turn(job->watch);
     if (job->fds[FD_INPUT].revents)
         pass_input(job);
@@ -654,11 +669,8 @@ static void drain_output(struct job *job)
     for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
-            stream_read(stream);
-            while (stream->fd >= 0 && sink_is_full(stream->sink)) {
+            while (stream_read(stream))
                 output_finish(&job->output);
-                stream_read(stream);
-            }
         }
     output_finish(&job->output);
 }

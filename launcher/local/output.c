@@ -6,16 +6,21 @@
  *     rank 1 stdout --> line "[1] ..." --+
  *     rank 0 stderr --> ...            ------> sink stderr --> descriptor 2
  *
- * A line leaves its stream only when it is whole, so that lines never mix. One of LINE_MAX_BYTES is cut, so that memory
- * stays bounded. On a terminal a carriage return also ends a line, so that progress bars move. Descriptors 1 and 2 may
- * be shared with other programs and are therefore not made non-blocking. They are written to when poll says that they
- * take bytes, and never more than a pipe then takes without waiting. When nobody reads a sink any more, its streams are
- * closed: ranks that go on writing get SIGPIPE, as with a plain pipe. When a write fails for another reason, such as a
- * full disk, later output is read and dropped: no job ends because of its log.
+ * A line leaves its stream when it is whole, so that lines do not mix. What has waited for its end for PART_MS, or has
+ * grown to LINE_MAX_BYTES, is passed on without it: the line stays open in its sink, and the stream continues it there
+ * unless another line has come in between, which then ends it. A part never ends inside a UTF-8 character. On a
+ * terminal a carriage return also ends a line, so that progress bars move. If standard output and error are one file,
+ * they share a sink, which keeps their order.
+ *
+ * Descriptors 1 and 2 may be shared with other programs and are therefore not made non-blocking. They are written to
+ * when poll reports room, and never more than a pipe then takes without waiting. When nobody reads a sink any more, its
+ * streams are closed: ranks that go on writing get SIGPIPE, as with a plain pipe. When a write fails for another
+ * reason, such as a full disk, later output is read and dropped: no job ends because of its log.
  *
  * Cleanup: fini accepts any half-built state that began with zeros.
  */
 #include "launcher/local/output.h"
+#include "base/clock.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
 #include <errno.h>
@@ -25,10 +30,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20, READ_BYTES = 1 << 16 };
+enum { TURN_READS = 4 }; /* of one stream: a rank that writes without pause must not hold up the others */
+enum { PART_MS = 1000 }; /* how long the beginning of a line waits for its end */
 
 /* Output is dropped if there is no memory: better than ending the job. */
 static void append_or_drop(struct buffer *buffer, const char *bytes, size_t count)
@@ -36,11 +44,33 @@ static void append_or_drop(struct buffer *buffer, const char *bytes, size_t coun
     buffer_append(buffer, bytes, count);
 }
 
+/* How many of these bytes can be passed on without cutting a UTF-8 character: all, unless they end with the beginning
+ * of one. Other encodings pass through. */
+static size_t count_uncut(const char *bytes, size_t count)
+{
+    size_t back = 1;
+
+    while (back < 4 && back < count && (bytes[count - back] & 0xC0) == 0x80)
+        back++;
+    unsigned char lead = count ? (unsigned char)bytes[count - back] : 0;
+    size_t length = lead >= 0xF8 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
+    return length > back ? count - back : count;
+}
+
 /* ---- sinks ------------------------------------------------------------------------------------------------------- */
+
+static int is_one_file(int a, int b)
+{
+    struct stat files[2];
+
+    return fstat(a, &files[0]) == 0 && fstat(b, &files[1]) == 0 && files[0].st_dev == files[1].st_dev &&
+           files[0].st_ino == files[1].st_ino;
+}
 
 void output_init(struct output *output, int ranks, int no_prefix, int timestamp, int colours)
 {
-    *output = (struct output){ .ranks = ranks, .no_prefix = no_prefix, .timestamp = timestamp };
+    *output = (struct output){ .ranks = ranks, .no_prefix = no_prefix, .timestamp = timestamp, .due_us = HALAY_NEVER };
+    output->is_one = is_one_file(STDOUT_FILENO, STDERR_FILENO);
     for (int i = 0; i < 2; i++) {
         output->sinks[i].fd = STDOUT_FILENO + i;
         output->sinks[i].is_terminal = isatty(STDOUT_FILENO + i);
@@ -59,6 +89,21 @@ int sink_is_full(const struct sink *sink)
     return sink->pending.count >= SINK_BYTES;
 }
 
+static struct sink *output_sink(struct output *output, int which)
+{
+    return &output->sinks[output->is_one ? 0 : which];
+}
+
+/* How many of them to write at once: a pipe takes PIPE_BUF bytes whole, and another program may write to it in
+ * between. */
+static size_t count_piece(const char *bytes, size_t count)
+{
+    if (count <= PIPE_BUF)
+        return count;
+    const char *newline = memrchr(bytes, '\n', PIPE_BUF);
+    return newline ? (size_t)(newline - bytes) + 1 : count_uncut(bytes, PIPE_BUF);
+}
+
 /* Wait up to timeout_ms for each piece; 0: write only what can be written at once. */
 static void sink_flush(struct sink *sink, int timeout_ms)
 {
@@ -66,13 +111,13 @@ static void sink_flush(struct sink *sink, int timeout_ms)
 
     while (done < sink->pending.count && !sink->is_gone && !sink->lost) {
         struct pollfd fd = { .fd = sink->fd, .events = POLLOUT };
-        size_t left = sink->pending.count - done;
+        const char *bytes = sink->pending.bytes + done;
         int n = poll(&fd, 1, timeout_ms);
         if (n == 0)
             break;
         if (n < 0 && errno == EINTR)
             continue;
-        ssize_t written = write(sink->fd, sink->pending.bytes + done, left < PIPE_BUF ? left : PIPE_BUF);
+        ssize_t written = write(sink->fd, bytes, count_piece(bytes, sink->pending.count - done));
         if (written >= 0)
             done += (size_t)written;
         else if (errno == EAGAIN && timeout_ms == 0)
@@ -114,15 +159,30 @@ int output_is_lost(const struct output *output)
     return output->sinks[0].lost || output->sinks[1].lost;
 }
 
+/* Another line begins: one that is open there ends. next: the stream that writes it; NULL: it is halayrun's own.
+ * Without prefixes, a rank's two streams continue each other as if they were written to one file. */
+static void end_open_line(struct sink *sink, const struct stream *next)
+{
+    if (!sink->open || sink->open == next)
+        return;
+    if (!next || !next->output->no_prefix || next->rank != sink->open->rank)
+        append_or_drop(&sink->pending, "\n", 1);
+    sink->open = NULL;
+}
+
 void output_say(struct output *output, const char *format, ...)
 {
+    struct sink *sink = output_sink(output, 1);
+    struct buffer *to = &sink->pending;
     char line[2048];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    struct buffer *to = &output->sinks[1].pending;
+    if (length >= (int)sizeof line)
+        line[count_uncut(line, sizeof line - 1)] = 0;
+    end_open_line(sink, NULL);
     append_or_drop(to, "halayrun: ", 10);
     append_or_drop(to, line, strlen(line));
     append_or_drop(to, "\n", 1);
@@ -158,7 +218,6 @@ static void write_prefix(struct stream *stream)
 {
     static const int colours[] = { 36, 32, 33, 35, 34, 31 };
     struct sink *sink = stream->sink;
-    int is_error = sink == &stream->output->sinks[1];
     char text[64];
 
     if (stream->output->timestamp)
@@ -166,7 +225,7 @@ static void write_prefix(struct stream *stream)
     if (stream->output->no_prefix)
         return;
     int width = count_digits(stream->output->ranks - 1), colour = colours[stream->rank % 6];
-    const char *mark = is_error ? "!" : "";
+    const char *mark = stream->is_error ? "!" : "";
     int n;
 
     if (sink->has_colours)
@@ -174,6 +233,14 @@ static void write_prefix(struct stream *stream)
     else
         n = snprintf(text, sizeof text, "[%*d]%s ", width, stream->rank, mark);
     append_or_drop(&sink->pending, text, (size_t)n);
+}
+
+static void end_file(struct stream *stream)
+{
+    output_say(stream->output, "cannot write '%s': %s; the file ends here, the job goes on", stream->path,
+               strerror(errno));
+    fclose(stream->file);
+    stream->file = NULL;
 }
 
 static void write_file(struct stream *stream, const char *bytes, size_t count, int at_line_start)
@@ -185,12 +252,14 @@ static void write_file(struct stream *stream, const char *bytes, size_t count, i
     if (at_line_start && stream->output->timestamp)
         fwrite(text, 1, write_time(text, sizeof text), stream->file);
     fwrite(bytes, 1, count, stream->file);
-    if (ferror(stream->file) || fflush(stream->file) == EOF) {
-        output_say(stream->output, "cannot write '%s': %s; the file ends here, the job goes on", stream->path,
-                   strerror(errno));
-        fclose(stream->file);
-        stream->file = NULL;
-    }
+    if (ferror(stream->file))
+        end_file(stream);
+}
+
+static void flush_file(struct stream *stream)
+{
+    if (stream->file && fflush(stream->file) == EOF)
+        end_file(stream);
 }
 
 static void keep_tail(struct stream *stream, const char *bytes, size_t count)
@@ -201,29 +270,56 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count)
         stream->tail[stream->tail_count++ % TAIL_BYTES] = bytes[i];
 }
 
-/* bytes end with a newline, or without one: a line that was cut, or the end of the stream. On a terminal they may end
- * with a carriage return: what follows is written over them, as the rank intends. */
-static void emit_line(struct stream *stream, const char *bytes, size_t count)
+static void write_sink(struct stream *stream, const char *bytes, size_t count, int ends)
 {
-    char last = count ? bytes[count - 1] : 0;
-    int is_whole = last == '\n' || (last == '\r' && stream->sink->is_terminal);
+    struct sink *sink = stream->sink;
+    int continues = sink->open == stream, is_interrupted = stream->has_begun && !continues;
 
-    if (stream->has_returned && count == 1 && last == '\n') { /* it comes late, but belongs to the same line */
+    if (stream->is_hidden || sink->is_gone || sink->lost)
+        return;
+    if (is_interrupted && count == 1 && ends && !stream->output->no_prefix)
+        return; /* the interrupted line has its newline */
+    end_open_line(sink, stream);
+    if (!continues && !(stream->has_returned && count == 1))
+        write_prefix(stream);
+    append_or_drop(&sink->pending, bytes, count);
+    sink->open = ends ? NULL : stream;
+}
+
+/* A line, or a part of one without its end. A line of a terminal may end with a carriage return: what follows is
+ * written over it, as the rank intends; and if a newline follows alone, it belongs to that line. */
+static void emit(struct stream *stream, const char *bytes, size_t count)
+{
+    char last = bytes[count - 1];
+    int returns = last == '\r' && stream->sink->is_terminal, ends = last == '\n' || returns;
+
+    if (count > 1 || last != '\n')
         stream->has_returned = 0;
-        write_file(stream, bytes, count, 0);
-        if (!stream->is_hidden)
-            append_or_drop(&stream->sink->pending, bytes, count);
-        return;
-    }
-    stream->has_returned = last == '\r' && stream->sink->is_terminal;
+    write_file(stream, bytes, count, !stream->has_begun && !stream->has_returned);
+    write_sink(stream, bytes, count, ends);
+    stream->has_returned = returns;
+    stream->has_begun = !ends;
+}
 
-    write_file(stream, bytes, count, 1);
-    if (stream->is_hidden || stream->sink->is_gone || stream->sink->lost)
+/* What is there of a line, but for the beginning of a character. */
+static void emit_part(struct stream *stream)
+{
+    size_t count = count_uncut(stream->line.bytes, stream->line.count);
+
+    stream->part_us = 0;
+    if (!count)
         return;
-    write_prefix(stream);
-    append_or_drop(&stream->sink->pending, bytes, count);
-    if (!is_whole && !stream->output->no_prefix)
-        append_or_drop(&stream->sink->pending, "\n", 1);
+    emit(stream, stream->line.bytes, count);
+    buffer_remove_front(&stream->line, count);
+}
+
+/* The beginning of a line has come; emit it when it has waited. */
+static void await_end(struct stream *stream)
+{
+    if (!stream->part_us)
+        stream->part_us = halay_deadline_us(PART_MS);
+    if (stream->part_us < stream->output->due_us)
+        stream->output->due_us = stream->part_us;
 }
 
 /* The first byte after the line's end; NULL: the end has not come yet. */
@@ -238,6 +334,14 @@ static const char *find_end(const struct stream *stream, const char *bytes, size
     return newline ? newline + 1 : NULL;
 }
 
+static void emit_line(struct stream *stream)
+{
+    if (stream->line.count)
+        emit(stream, stream->line.bytes, stream->line.count);
+    stream->line.count = 0;
+    stream->part_us = 0;
+}
+
 void stream_feed(struct stream *stream, const char *bytes, size_t count)
 {
     keep_tail(stream, bytes, count);
@@ -245,17 +349,31 @@ void stream_feed(struct stream *stream, const char *bytes, size_t count)
         const char *end = find_end(stream, bytes, count);
         size_t piece = end ? (size_t)(end - bytes) : count;
         if (end && !stream->line.count) {
-            emit_line(stream, bytes, piece);
+            emit(stream, bytes, piece);
         } else {
             append_or_drop(&stream->line, bytes, piece);
-            if (end || stream->line.count >= LINE_MAX_BYTES) {
-                emit_line(stream, stream->line.bytes, stream->line.count);
-                stream->line.count = 0;
-            }
+            if (end)
+                emit_line(stream);
+            else if (stream->line.count >= LINE_MAX_BYTES)
+                emit_part(stream);
+            else
+                await_end(stream);
         }
         bytes += piece;
         count -= piece;
     }
+    flush_file(stream);
+}
+
+void stream_show_part(struct stream *stream)
+{
+    if (!stream->part_us)
+        return;
+    if (halay_deadline_passed(stream->part_us))
+        emit_part(stream);
+    else
+        await_end(stream);
+    flush_file(stream);
 }
 
 int stream_is_read(const struct stream *stream)
@@ -265,9 +383,13 @@ int stream_is_read(const struct stream *stream)
 
 void stream_end_line(struct stream *stream)
 {
-    if (stream->line.count)
-        emit_line(stream, stream->line.bytes, stream->line.count);
-    stream->line.count = 0;
+    emit_line(stream);
+    flush_file(stream);
+    stream->has_begun = 0;
+    if (stream->sink && stream->sink->open == stream && !stream->output->no_prefix) {
+        append_or_drop(&stream->sink->pending, "\n", 1);
+        stream->sink->open = NULL;
+    }
 }
 
 static void end_stream(struct stream *stream)
@@ -277,14 +399,14 @@ static void end_stream(struct stream *stream)
     stream->fd = -1;
 }
 
-void stream_read(struct stream *stream)
+int stream_read(struct stream *stream)
 {
     char bytes[READ_BYTES];
 
-    while (stream->fd >= 0 && !sink_is_full(stream->sink)) {
+    for (int i = 0; stream->fd >= 0 && i < TURN_READS && !sink_is_full(stream->sink); i++) {
         if (!stream_is_read(stream)) {
             end_stream(stream);
-            return;
+            return 0;
         }
         ssize_t n = read(stream->fd, bytes, sizeof bytes);
         if (n > 0)
@@ -292,14 +414,16 @@ void stream_read(struct stream *stream)
         else if (n == 0 || (errno != EINTR && errno != EAGAIN))
             end_stream(stream);
         else if (errno == EAGAIN)
-            return;
+            return 0;
     }
+    return stream->fd >= 0;
 }
 
 int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path,
                 int appends)
 {
-    *stream = (struct stream){ .output = output, .sink = &output->sinks[which], .rank = rank, .fd = fd };
+    *stream = (struct stream){ .output = output, .sink = output_sink(output, which), .rank = rank, .fd = fd };
+    stream->is_error = which == 1;
     stream->is_hidden = output->shown && !rank_list_has(output->shown, rank);
     if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
         say("cannot prepare the output of rank %d: %s", rank, strerror(errno));
@@ -326,6 +450,8 @@ void stream_fini(struct stream *stream)
         close(stream->fd);
     if (stream->file)
         fclose(stream->file);
+    if (stream->sink && stream->sink->open == stream)
+        stream->sink->open = NULL;
     buffer_fini(&stream->line);
     free(stream->tail);
     free(stream->path);
@@ -334,7 +460,7 @@ void stream_fini(struct stream *stream)
 
 void stream_say_tail(struct stream *stream)
 {
-    char text[TAIL_BYTES + 1];
+    char bytes[TAIL_BYTES + 1], *text = bytes;
     size_t count = stream->tail_count < TAIL_BYTES ? stream->tail_count : TAIL_BYTES;
     int lines = 0;
 
@@ -342,6 +468,10 @@ void stream_say_tail(struct stream *stream)
         return;
     for (size_t i = 0; i < count; i++)
         text[i] = stream->tail[(stream->tail_count - count + i) % TAIL_BYTES];
+    while (stream->tail_count > TAIL_BYTES && count > 1 && (*text & 0xC0) == 0x80) { /* the rest of a character */
+        text++;
+        count--;
+    }
     if (text[count - 1] == '\n')
         count--;
     text[count] = 0;

@@ -3,13 +3,15 @@
  * Output: the ranks' lines on halayrun's own standard output and error, and in files.
  *
  * Two sinks (standard output, standard error) with a bounded buffer each; a stream for each rank and sink, which
- * collects bytes until a line is whole. Nothing here blocks: the owner polls the descriptors, then reads and flushes.
+ * collects bytes until a line is whole or has waited for about a second. Nothing here blocks: the owner polls the
+ * descriptors, then reads and flushes.
  */
 #ifndef HALAY_LAUNCHER_OUTPUT_H
 #define HALAY_LAUNCHER_OUTPUT_H
 
 #include "launcher/common/buffer.h"
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct sink {
@@ -17,7 +19,8 @@ struct sink {
     int is_gone; /* nobody reads it any more */
     int lost;    /* errno of the write that failed; 0: none has */
     int is_terminal, has_colours;
-    struct buffer pending; /* whole lines still to be written */
+    struct buffer pending;     /* still to be written */
+    const struct stream *open; /* borrowed: whose line it ends with, if that has no end yet; NULL: none */
 };
 
 struct output {
@@ -25,6 +28,8 @@ struct output {
     int no_prefix, timestamp;
     const char *shown;    /* borrowed: ranks whose lines are shown, rank_list.h; NULL: all */
     struct sink sinks[2]; /* standard output, standard error */
+    int is_one;           /* they are the same file: all lines go to the first */
+    int64_t due_us;       /* when stream_show_part must be called for all streams; HALAY_NEVER */
     int copy_fd;          /* halayrun's own lines are also written there; 0: nowhere */
 };
 
@@ -35,7 +40,10 @@ struct stream {
     int fd;             /* owned: read end of what the rank writes to; -1 once it has ended */
     FILE *file;         /* owned; NULL if there is none */
     char *path;         /* owned: its name */
-    struct buffer line; /* the beginning of a line whose end has not come yet */
+    struct buffer line; /* what has not been passed on of a line whose end has not come yet */
+    int64_t part_us;    /* when it is passed on at the latest; 0: nothing waits */
+    int has_begun;      /* a part of that line was passed on */
+    int is_error;       /* standard error */
     int is_hidden;      /* its lines go to the file only */
     int has_returned;   /* the newest line passed on ended with a carriage return */
     char *tail;         /* owned: a ring of the newest TAIL_BYTES bytes; NULL if not kept */
@@ -66,8 +74,10 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
 void stream_feed(struct stream *stream, const char *bytes, size_t count);
 void stream_end_line(struct stream *stream);
 int stream_is_read(const struct stream *stream); /* its sink's reader is there, or it has a file */
-/* Read what is there. At its end, the stream's last line is completed and fd becomes -1. */
-void stream_read(struct stream *stream);
+/* Reads what is there, a bounded amount. Nonzero: there may be more. At its end, the stream's last line is completed
+ * and fd becomes -1. */
+int stream_read(struct stream *stream);
+void stream_show_part(struct stream *stream); /* passes the beginning of a line on if it has waited long enough */
 void stream_fini(struct stream *stream);
 /* Prints the last lines of a stream whose tail is kept, indented. */
 void stream_say_tail(struct stream *stream);

@@ -268,7 +268,7 @@ static void take_lines(struct host_link *link)
     }
 }
 
-/* Read everything that is there, and close the descriptor at its end. 1 if something came. */
+/* Read what is there until `to` has `most` bytes, and close the descriptor at its end. 1 if something came. */
 static int read_available(int *fd, struct buffer *to, size_t most)
 {
     char bytes[READ_BYTES];
@@ -391,7 +391,8 @@ static void take_what_came(struct host_link *link, int is_open)
     if (read_available(&link->err, &link->errors, TO_MAX))
         link->heard_us = halay_now_us();
     take_lines(link);
-    if (read_available(&link->out, &link->from, is_open ? SIZE_MAX : TO_MAX))
+    /* Frames are taken out below; a partial one has FRAME_MAX at most. */
+    if (read_available(&link->out, &link->from, is_open ? link->from.count + TO_MAX : TO_MAX))
         link->heard_us = halay_now_us();
     if (link->state == LINK_CALLING && link->in >= 0)
         look_for_greeting(link);

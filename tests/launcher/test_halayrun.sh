@@ -98,6 +98,48 @@ check "letters of several bytes" test "$(cat "$dir/out")" = "[0] ∀∁∂
 run 0 -np 1 printf 'first\rover it\r\nsecond\n'
 check "carriage returns are bytes of their line" test "$(od -An -c "$dir/out" | tr -d ' \n')" \
     = '[0]first\roverit\r\n[0]second\n'
+ends_with_a() { test "$(tail -c 1 "$dir/out")" = a; }
+"$halayrun" -np 2 --output-filename "$dir/bars" sh -c "await() { until test -e $dir/\$1; do sleep 0.05; done; }
+    test \$HALAY_RANK = 1 && { await line; echo other; exit; }
+    printf '\\r 10%%|██'; await half; printf 'a\\342\\226'; await rest; printf '\\210z\\r\\n'" \
+    >"$dir/out" 2>"$dir/err" &
+check "what has no line end yet is seen" wait_for out_has '10%|██'
+check "in its file, too" wait_for grep -qF '10%|██' "$dir/bars/rank.0/stdout"
+: >"$dir/half"
+check "but no part of a character" wait_for ends_with_a
+: >"$dir/line"
+check "another line ends it" wait_for out_has '[1] other'
+: >"$dir/rest"
+wait $!
+printf '[0] \r 10%%|██a\n[1] other\n[0] █z\r\n' >"$dir/want"
+check "it continues on a line of its own" cmp "$dir/out" "$dir/want"
+printf '\r 10%%|██a█z\r\n' >"$dir/want"
+check "and in the file where it was" cmp "$dir/bars/rank.0/stdout" "$dir/want"
+"$halayrun" -np 1 --no-prefix sh -c "printf 'name? '; until test -e $dir/known; do sleep 0.05; done
+    echo x >&2; echo y" >"$dir/out" 2>&1 &
+check "a prompt" wait_for out_has 'name? '
+: >"$dir/known"
+wait $!
+check "--no-prefix adds nothing to it" grep -qx -e 'name? [xy]' "$dir/out"
+run 0 -np 1 printf 'caf\351'
+check "bytes that are not UTF-8 pass through" test "$(od -An -c "$dir/out" | tr -d ' \n')" = '[0]caf351\n'
+run 0 -np 1 printf '\377\200\200\200\200\300x\303'
+check "whatever they are" test "$(od -An -c "$dir/out" | tr -d ' \n')" = '[0]377200200200200300x303\n'
+{ printf '[0] x'; head -c 500000 /dev/zero | sed 's/\x0/█/g'; echo; } >"$dir/want"
+run 0 -np 1 sh -c "printf x; head -c 500000 /dev/zero | sed 's/\\x0/█/g'"
+check "nor does a long line cut a character" cmp "$dir/out" "$dir/want"
+run 1 -np 1 sh -c 'head -c 5000 /dev/zero | sed "s/\x0/█/g" >&2; exit 1'
+check "nor a rank's last lines" iconv -f utf-8 -t utf-8 -o /dev/null "$dir/err"
+mkdir -p "$dir/nowhere/rank.1" && ln -s /dev/null "$dir/nowhere/rank.1/stdout"
+"$halayrun" -np 2 --timestamp --show-ranks 0 --output-filename "$dir/nowhere" sh -c '
+    test $HALAY_RANK = 1 && { yes & yes & exec yes; }; echo here; exec tail -f /dev/null' \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+check "beside a rank that prints without pause another is read" wait_for out_has here
+kill -TERM $!
+check "and signals are obeyed" wait_for is_gone $!
+kill -9 $! 2>/dev/null
+wait $!
+check "as always" test $? = 143
 head -c 300000 /dev/urandom >"$dir/binary"
 run 0 -np 1 --no-prefix cat "$dir/binary"
 check "binary output is kept" cmp "$dir/out" "$dir/binary"
