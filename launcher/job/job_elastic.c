@@ -257,6 +257,13 @@ int job_elastic_reaped(struct job *job, pid_t pid, int status)
     return end != DISCOVER_NOT_IT;
 }
 
+int job_elastic_slots(const struct job *job, int seat)
+{
+    const struct elastic *logic = &job->elastic->logic;
+
+    return logic->hosts[logic->seats[seat].host].slots;
+}
+
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 /* Without a list there is only this host. */

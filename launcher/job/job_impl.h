@@ -13,6 +13,7 @@
 #include "launcher/local/master.h"
 #include "launcher/local/output.h"
 #include "launcher/remote/host_link.h"
+#include "launcher/where/binding.h"
 #include <poll.h>
 
 enum job_stage { JOB_RUNNING, JOB_STOPPING, JOB_KILLING, JOB_LEAVING };
@@ -26,7 +27,7 @@ struct rank {
     pid_t pid;              /* on its host; 0: not known yet */
     int is_running;
     int start;                /* HALAY_ELASTIC of its process */
-    int local;                /* its number among the ranks of this host; -1: it runs elsewhere */
+    int local;                /* its number among the ranks of its host; -1: nothing was started on it */
     int was_used;             /* a process was started on it before */
     int is_lost;              /* it has not ended, but its host is lost */
     int status;               /* from waitpid, once it has ended */
@@ -42,6 +43,7 @@ struct job {
     struct host_link *links;           /* owned */
     size_t link_count, link_room;
     struct job_elastic *elastic; /* owned; NULL: the job is not elastic */
+    struct binding_map unbound;  /* for what is started beyond the ranks that setting->map is for */
     struct link_events events;
     struct pollfd *fds; /* owned; job.c names the first ones */
     struct output output;
@@ -97,6 +99,8 @@ void job_elastic_fini(struct job *job);
 int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int code);
 /* Was it told to go? Then its end is not a failure, however it ends. */
 int job_elastic_is_leaving(const struct job *job, int seat);
+/* How many processes the host of that seat has slots for. Elastic only. */
+int job_elastic_slots(const struct job *job, int seat);
 /* A child has ended; nonzero if it is the discovery script. */
 int job_elastic_reaped(struct job *job, pid_t pid, int status);
 /* Do what is due. Elastic only. */

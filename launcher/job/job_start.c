@@ -62,11 +62,25 @@ static int open_streams(struct job *job, int r, const int fds[2])
 }
 
 /* More of them may be started than cores were planned for. */
-static const struct binding_map *binding_of(const struct job *job, int r)
+static const struct binding_map *binding_of(struct job *job, int r)
 {
-    static const struct binding_map unbound = { .why_not = "it was started later" };
+    if (!job->elastic || job->ranks[r].local < job->setting->local_seats)
+        return job->setting->map;
+    job->unbound = (struct binding_map){ .why_not = "it was started later", .gpus = job->setting->map->gpus };
+    return &job->unbound;
+}
 
-    return !job->elastic || job->ranks[r].local < job->setting->local_seats ? job->setting->map : &unbound;
+/* Slots of its host where they can be used, in an elastic job; there may be more later. */
+static int local_size_of(const struct job *job, int r)
+{
+    const struct rank *rank = &job->ranks[r];
+    int size = rank->link ? rank->link->count : job->setting->local_seats;
+
+    if (job->elastic && size < job_elastic_slots(job, r))
+        size = job_elastic_slots(job, r);
+    if (size > job->size)
+        size = job->size;
+    return size > rank->local ? size : rank->local + 1;
 }
 
 static int start_local_rank(struct job *job, int r)
@@ -75,7 +89,7 @@ static int start_local_rank(struct job *job, int r)
     struct start start = { .rank = r,
                            .size = job->size,
                            .local_rank = job->ranks[r].local,
-                           .local_size = s->local_seats,
+                           .local_size = local_size_of(job, r),
                            .world = job->ranks[r].start ? 0 : s->options->ranks,
                            .master = &job->master,
                            .elastic = job->elastic ? job->ranks[r].start : -1,
@@ -157,6 +171,8 @@ int job_send_plan(struct job *job, struct host_link *link)
         word[32], here[] = "", record[PATH_MAX]; /* here: where they reach the store */
     struct host_plan plan = { .first = link->first,
                               .count = link->count,
+                              .local = job->ranks[link->first].local,
+                              .local_size = local_size_of(job, link->first),
                               .size = job->size,
                               .world = job->ranks[link->first].start ? 0 : options->ranks,
                               .master_port = job->master.port,
@@ -234,19 +250,23 @@ static void clear_seat(struct job *job, int r)
     rank->local = -1;
 }
 
-static int is_local_taken(const struct job *job, int local)
+/* host: NULL for this one. */
+static int is_local_taken(const struct job *job, const char *host, int local)
 {
-    for (int r = 0; r < job->size; r++)
-        if (job->ranks[r].is_running && job->ranks[r].local == local)
+    for (int r = 0; r < job->size; r++) {
+        const struct rank *rank = &job->ranks[r];
+        int is_there = host ? rank->link && !strcmp(rank->link->host, host) : !rank->link;
+        if (is_there && rank->is_running && rank->local == local)
             return 1;
+    }
     return 0;
 }
 
-static int find_free_local(const struct job *job)
+static int find_free_local(const struct job *job, const char *host)
 {
     int local = 0;
 
-    while (is_local_taken(job, local))
+    while (is_local_taken(job, host, local))
         local++;
     return local;
 }
@@ -286,6 +306,7 @@ static int call_host_of_seat(struct job *job, int r, const char *host)
         link->state = LINK_ENDED;
         return code;
     }
+    job->ranks[r].local = find_free_local(job, host);
     job->ranks[r].link = link;
     job->ranks[r].is_running = 1;
     job->running++;
@@ -297,7 +318,7 @@ int job_start_seat(struct job *job, int r, const char *host)
     clear_seat(job, r);
     if (!layout_is_here(job->setting->log, host))
         return call_host_of_seat(job, r, host);
-    job->ranks[r].local = find_free_local(job);
+    job->ranks[r].local = find_free_local(job, NULL);
     return start_local_rank(job, r);
 }
 
@@ -402,8 +423,9 @@ int job_make_links(struct job *job)
         link++;
     }
     for (int r = 0; r < job->size; r++)
-        job->ranks[r].local =
-            r < job->setting->options->ranks && !job->ranks[r].link ? layout_local_rank(layout, r) : -1;
+        job->ranks[r].local = r >= job->setting->options->ranks ? -1
+                              : job->ranks[r].link              ? r - job->ranks[r].link->first
+                                                                : layout_local_rank(layout, r);
     return 0;
 }
 

@@ -472,8 +472,8 @@ static int agent_start_rank(struct agent *agent, int i, int stdin_fd)
     struct rank_streams *rank = &agent->ranks[i];
     struct start start = { .rank = plan->first + i,
                            .size = plan->size,
-                           .local_rank = i,
-                           .local_size = plan->count,
+                           .local_rank = plan->local + i,
+                           .local_size = plan->local_size,
                            .world = plan->world,
                            .node = plan->node,
                            .nodes = plan->nodes,

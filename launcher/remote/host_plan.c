@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plan's bytes: nine numbers of 4 bytes, the secret, then five lists of strings (folder and master are lists of one).
- * A list is its length and its strings, a string its length and its bytes.
+ * A plan's bytes: NUMBERS numbers of 4 bytes, the secret, then six lists of strings (folder, master and record are
+ * lists of one). A list is its length and its strings, a string its length and its bytes.
  *
  * Cleanup: host_plan_fini accepts a half-read plan that began with zeros.
  */
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 10 };
+enum { NUMBERS = 12 };
 
 struct plan_reader {
     const char *at;
@@ -42,8 +42,9 @@ static int write_plan_list(struct buffer *to, char *const *list)
 
 int host_plan_write(const struct host_plan *plan, struct buffer *to)
 {
-    const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,    plan->world,    plan->node,
-                                   plan->nodes, plan->master_port, plan->binding, plan->grace_ms, plan->keeps_record };
+    const int numbers[NUMBERS] = { plan->first,    plan->count,        plan->size,        plan->world,
+                                   plan->node,     plan->nodes,        plan->master_port, plan->binding,
+                                   plan->grace_ms, plan->keeps_record, plan->local,       plan->local_size };
     char *folder[] = { plan->folder, NULL }, *master[] = { plan->master, NULL }, *record[] = { plan->record, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
@@ -129,7 +130,9 @@ static int is_sound_plan(const struct host_plan *plan)
     return plan->folder && plan->master && plan->record && plan->addresses && plan->addresses[0] && plan->environment &&
            plan->command && plan->command[0] && plan->first >= 0 && plan->count > 0 && plan->size > 0 &&
            plan->binding >= BIND_AUTO && plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count &&
-           plan->grace_ms >= 0 && plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 && plan->master_port >= 0 &&
+           plan->local >= 0 && plan->local < plan->size && plan->local_size > 0 && plan->local_size <= plan->size &&
+           plan->count <= plan->local_size && plan->local <= plan->local_size - plan->count && plan->grace_ms >= 0 &&
+           plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 && plan->master_port >= 0 &&
            (plan->master_port || plan->first == 0);
 }
 
@@ -154,6 +157,8 @@ int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
     plan->binding = (int)numbers[7];
     plan->grace_ms = (int)numbers[8];
     plan->keeps_record = (int)numbers[9];
+    plan->local = (int)numbers[10];
+    plan->local_size = (int)numbers[11];
     plan->folder = read_one(&from);
     plan->master = read_one(&from);
     plan->record = read_one(&from);

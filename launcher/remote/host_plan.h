@@ -10,7 +10,9 @@
 #include "launcher/common/buffer.h"
 
 struct host_plan {
-    int first, count; /* its ranks: first to first + count - 1; local rank 0 is the first */
+    int first, count; /* its ranks: first to first + count - 1 */
+    int local;        /* the local rank of the first; others of that host may have been started before */
+    int local_size;   /* how many ranks may run on that host */
     int size;         /* ranks of the job */
     int world;        /* likewise, as WORLD_SIZE; 0: their ranks cannot be known yet */
     int node, nodes;  /* this host's number, as GROUP_RANK, and how many hosts there are */

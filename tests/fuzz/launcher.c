@@ -143,6 +143,7 @@ static void add_plan(fuzz_add_seed *add)
     char *command[] = { "train", "--lr", "0.1", NULL };
     struct host_plan plan = { .first = 2,
                               .count = 2,
+                              .local_size = 2,
                               .size = 4,
                               .world = 4,
                               .node = 1,
@@ -152,6 +153,7 @@ static void add_plan(fuzz_add_seed *add)
                               .grace_ms = 5000,
                               .secret = "thirty-one bytes of a secret...",
                               .folder = "/home/me",
+                              .record = "",
                               .addresses = addresses,
                               .environment = environment,
                               .command = command };

@@ -89,6 +89,30 @@ check "the answer is right" right 3
 check "it says who was killed" err_has 'was killed by SIGKILL'
 check "what led to the loss is still there" test -s "$dir/flight.2" -a -s "$dir/flight.2-generation2"
 
+# A process that comes later to another host is told which of that host's ranks it is: the one that is free there.
+cat >"$dir/tells" <<END
+#!/bin/sh
+echo "\$HALAY_ELASTIC \$HALAY_LOCAL_RANK/\$HALAY_LOCAL_SIZE \$LOCAL_RANK/\$LOCAL_WORLD_SIZE" >>"$dir/told"
+exec "$elastic" "\$@"
+END
+chmod +x "$dir/tells"
+told() { sort "$dir/told" | tr '\n' ,; }
+begin -H localhost:1,other:2 --min-np 1 --cooldown 0:1 --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" \
+    "$dir/tells" 100000 2
+check "two hosts" wait_for ranks_begun 3
+check "ranks of the start" test "$(told)" = "0 0/1 0/1,0 0/2 0/2,0 1/2 1/2,"
+kill -9 "$(pid 2)"
+check "the second one there is replaced" wait_for ranks_begun 4
+check "by the second one" test "$(grep -v ^0 "$dir/told")" = "1 1/2 1/2"
+kill -9 "$(pid 1)"
+check "the first one there is replaced" wait_for ranks_begun 5
+check "by the first one" test "$(grep ^2 "$dir/told")" = "2 0/2 0/2"
+kill -9 "$(pid 0)"
+check "the one here is replaced" wait_for ranks_begun 6
+check "by one that is alone here" test "$(grep ^3 "$dir/told")" = "3 0/1 0/1"
+kill -TERM $job
+ends 143
+
 test -z "${TEST_BRIEF-}" || exit 0 # what follows waits for seconds; it has run whole in the plain phase
 
 # A stopped rank is lost for the others, and killed.
