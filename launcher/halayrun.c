@@ -42,16 +42,6 @@
 
 /* ---- the ranks' environment -------------------------------------------------------------------------------------- */
 
-/* Keep UCX to the same network and ports, unless UCX's own variables are set. 0: no memory. */
-static int keep_ucx_there(const struct halay_config *config)
-{
-    char ports[32];
-
-    snprintf(ports, sizeof ports, "%d-%d", config->ports[0], config->ports[1]);
-    return (!config->network_interface || setenv("UCX_NET_DEVICES", config->network_interface, 0) == 0) &&
-           (!config->ports[0] || setenv("UCX_TCP_PORT_RANGE", ports, 0) == 0);
-}
-
 static int set_environment(struct halay_log *log, const struct options *options, struct halay_config *config)
 {
     outer_job_forget();
@@ -62,8 +52,6 @@ static int set_environment(struct halay_log *log, const struct options *options,
         }
     if (halay_config_load(log, config) != HALAY_OK)
         return 2;
-    if (!keep_ucx_there(config))
-        return say_no_memory();
     if (config->mpi_launcher_size > 0)
         say("warning: running inside an MPI launcher's job of %d ranks; each of them starts %d ranks of its own. "
             "Under mpirun start the program itself, without halayrun",

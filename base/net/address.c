@@ -58,6 +58,37 @@ int halay_address_is_among(const struct sockaddr *address, const struct halay_ad
     return 0;
 }
 
+/* What a socket for both families calls ::ffff:10.0.0.1 is 10.0.0.1. */
+static void unmap(struct halay_address *address)
+{
+    static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+    if (address->family != AF_INET6 || memcmp(address->bytes, mapped, sizeof mapped) != 0)
+        return;
+    address->family = AF_INET;
+    memmove(address->bytes, address->bytes + sizeof mapped, 4);
+    memset(address->bytes + 4, 0, sizeof address->bytes - 4);
+}
+
+void halay_socket_interface(int fd, char name[IF_NAMESIZE])
+{
+    struct sockaddr_storage bound;
+    socklen_t length = sizeof bound;
+    struct halay_address wanted, has;
+    struct ifaddrs *all;
+
+    *name = 0;
+    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0 || getifaddrs(&all) < 0)
+        return;
+    (void)take_address((const struct sockaddr *)&bound, 0, &wanted);
+    unmap(&wanted);
+    for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next)
+        if (i->ifa_addr && take_address(i->ifa_addr, 0, &has) && has.family == wanted.family &&
+            !memcmp(has.bytes, wanted.bytes, sizeof has.bytes))
+            snprintf(name, IF_NAMESIZE, "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name); /* "eth0:1" is eth0 */
+    freeifaddrs(all);
+}
+
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out)
 {
     memset(out, 0, sizeof *out);

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "halay_types.h"
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,8 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
                                       struct halay_address *addresses, int *count);
 /* Is it one of the list's, whatever the ports? */
 int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count);
+/* The interface that has the address which this socket is bound to, as "eth0"; "" if it isn't known. */
+void halay_socket_interface(int fd, char name[IF_NAMESIZE]);
 /* As the system takes it. */
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
 /* "10.0.0.1:4000", "[::1]:4000" */

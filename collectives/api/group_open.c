@@ -28,6 +28,7 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
         &world);
     if (status != HALAY_OK)
         return status;
+    halay_world_forget_hosts(world);
     status = halay_group_create(world, group);
     if (status != HALAY_OK) {
         halay_world_close(world);

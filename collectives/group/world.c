@@ -9,8 +9,7 @@
  * transport. Steps that only the bootstrap can have broken (somebody is missing) are not followed by such an exchange.
  *
  * The engine's messages need a transport that sleeps; that is shared memory, also where data go over another one. With
- * several hosts it is tcp, opened when an engine wants it; there the shared memory of each host is for collectives
- * only.
+ * several hosts it is tcp (world_control.c); there the shared memory of each host is for collectives only.
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
@@ -25,7 +24,6 @@
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm.h"
 #include "collectives/transport/shm/shm_memory.h"
-#include "collectives/transport/tcp/tcp.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,12 +337,14 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
     struct said {
         int32_t status, wants, groups;
         char transport[TRANSPORT_BYTES]; /* ranks that try different ones would lose step */
+        char interfaces[HALAY_INTERFACES_BYTES];
     } said = { .status = (int32_t)mine, .wants = *wanted != 0, .groups = world->ids.limit },
       *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
     snprintf(said.transport, sizeof said.transport, "%s", world->config.transport ? world->config.transport : "auto");
+    memcpy(said.interfaces, world->interfaces, sizeof said.interfaces);
     enum halay_status result =
         world->boot->ops->allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
     if (mine != HALAY_OK)
@@ -365,6 +365,9 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
                         TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
             result = HALAY_ERR_MISMATCH;
         }
+    /* Those of rank 0's host know no other host by themselves. */
+    if (result == HALAY_OK && world->peers && halay_peers_is_local(world->peers, 0))
+        memcpy(world->interfaces, all[0].interfaces, sizeof world->interfaces);
     free(all);
     return result;
 }
@@ -555,6 +558,11 @@ static enum halay_status open_other(struct halay_world *world)
         halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
     if (is_set_to(which, "mpi"))
         return open_module(world, MODULE_MPI, HALAY_LOG_ERROR);
+    if (world->cross_size > 1) {
+        enum halay_status reached = halay_world_reach_hosts(world);
+        if (reached != HALAY_OK)
+            return reached;
+    }
     if (is_set_to(which, "ucx"))
         return open_module(world, MODULE_UCX, HALAY_LOG_ERROR);
     enum halay_status status = open_module(world, MODULE_UCX, HALAY_LOG_INFO);
@@ -581,28 +589,6 @@ static enum halay_status open_transports(struct halay_world *world)
         return HALAY_OK;
     }
     return open_other(world);
-}
-
-enum halay_status halay_world_open_control(struct halay_world *world)
-{
-    if (world->control || world->size == 1)
-        return HALAY_OK;
-    const struct halay_network network = { world->config.network_interface,
-                                           { world->config.ports[0], world->config.ports[1] } };
-    struct halay_transport *t = NULL;
-    enum halay_status status =
-        halay_tcp_open(world->log, &network, world->boot, world->peers, world->config.start_timeout_ms, &t);
-    status = agree_on_status(world, status);
-    if (status != HALAY_OK) {
-        if (t)
-            t->ops->close(t);
-        return status;
-    }
-    world->control = t;
-    world->data_rings = world->data->ops->event_fd != NULL;
-    if (world->data_rings)
-        halay_tcp_listen_to(t, world->data->ops->event_fd(world->data));
-    return HALAY_OK;
 }
 
 void halay_world_finish_start(struct halay_world *world)
@@ -786,6 +772,7 @@ void halay_world_leave(struct halay_world *world)
         world->data->ops->close(world->data);
     if (world->control)
         world->control->ops->close(world->control);
+    halay_world_forget_hosts(world);
     if (world->node)
         world->node->ops->close(world->node);
     world->data = world->control = world->node = NULL;

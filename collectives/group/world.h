@@ -25,6 +25,8 @@ struct halay_heritage {
 };
 void halay_heritage_fini(struct halay_heritage *heritage);
 
+enum { HALAY_INTERFACES_BYTES = 64 };
+
 struct halay_world {
     struct halay_log *log;      /* owned */
     struct halay_config config; /* owned */
@@ -45,6 +47,9 @@ struct halay_world {
     /* What the engine's messages go over: SLEEPS. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_transport *control;
+    struct halay_transport *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
+    /* The networks that the connections with ranks of other hosts take here, as "eth0,eth1"; "": not known. */
+    char interfaces[HALAY_INTERFACES_BYTES];
     int data_rings; /* what arrives over `data` ends a sleep in `control`: its fd_arm is called before */
     struct halay_group_ids ids;
     struct halay_group *groups;  /* borrowed: all groups that are open */
@@ -98,6 +103,11 @@ void halay_world_settle(struct halay_world *world);
 /* Make sure that there is a control transport among all ranks; every rank calls it, it may block until all have. With
  * one rank there is nothing to do. */
 enum halay_status halay_world_open_control(struct halay_world *world);
+
+/* The ranks of other hosts are connected, so that it is known by which networks they are reached; an engine's control
+ * transport takes the connections over. forget: no engine will. Every rank calls reach, as open_control. */
+enum halay_status halay_world_reach_hosts(struct halay_world *world);
+void halay_world_forget_hosts(struct halay_world *world);
 
 /* Every rank says how it went (mine), and whether it wants something; then each knows whether any does (*wanted).
  * Returns mine if it is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may

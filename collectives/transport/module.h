@@ -21,7 +21,7 @@
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h, device_ops.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 8 };
+enum { HALAY_MODULE_ABI = 9 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */
@@ -48,6 +48,9 @@ struct halay_host {
     const char *(*environment_get)(const char *name);
     /* A transport tells that a peer has said goodbye: the end of its process is no failure from now on. */
     void (*peer_left)(const struct halay_host *host, int rank);
+    /* The networks of this host by which ranks of other hosts are reached, as "eth0,eth1"; NULL: there are none, or it
+     * isn't known. Set before transport_create; all ranks of a host have the same. */
+    const char *interfaces;
     void *arg; /* the library's own */
 };
 

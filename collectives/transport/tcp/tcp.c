@@ -30,6 +30,7 @@
 #include "base/memory.h"
 #include "collectives/transport/tcp/tcp_start.h"
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -568,6 +569,36 @@ static enum halay_status connect_all(struct tcp_transport *self, const struct ha
         self->peers[r].stream = streams[r];
     free(streams);
     return status;
+}
+
+/* "eth0" is among "eth0,eth1". */
+static int has_name(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = names; *at; at += strspn(at, ",")) {
+        size_t here = strcspn(at, ",");
+        if (here == length && !memcmp(at, name, length))
+            return 1;
+        at += here;
+    }
+    return 0;
+}
+
+void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size)
+{
+    const struct tcp_transport *self = self_of(t);
+    char name[IF_NAMESIZE];
+
+    *names = 0;
+    for (int r = 0; r < t->size; r++) {
+        if (self->peers[r].stream.fd < 0 || halay_peers_is_local(self->watch, r))
+            continue;
+        halay_socket_interface(self->peers[r].stream.fd, name);
+        size_t used = strlen(names);
+        if (*name && !has_name(names, name) && used + strlen(name) + 2 <= size)
+            snprintf(names + used, size - used, "%s%s", used ? "," : "", name);
+    }
 }
 
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,

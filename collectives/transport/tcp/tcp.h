@@ -27,6 +27,10 @@
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
                                  struct halay_peers *peers, int timeout_ms, struct halay_transport **out);
 
+/* The networks of this host that the connections with ranks of other hosts take, as "eth0,eth1"; "" if there is no such
+ * connection, or nothing is known. */
+void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size);
+
 /* From now on a readable fd ends a sleep too. Borrowed until close; not while anybody sleeps. */
 void halay_tcp_listen_to(struct halay_transport *t, int fd);
 

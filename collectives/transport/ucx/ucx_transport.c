@@ -63,12 +63,21 @@ static struct ucx_transport *self_of(struct halay_transport *t)
 
 /* --- endpoints */
 
+#define OTHER_NETWORK                                                                                               \
+    "where hosts have several networks, HALAY_NETWORK_INTERFACE (halayrun --network-interface) names one that all " \
+    "can "                                                                                                          \
+    "reach"
+
 static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     struct halay_ucx_peer *peer = arg;
 
     (void)ep;
     peer->is_broken = 1;
+    if (!peer->frames->parts.peers[peer->rank].received &&
+        peer->frames->parts.peers[peer->rank].presence == HALAY_PARTS_HERE)
+        halay_host_warning(peer->frames->parts.host, "nothing has come from rank %d over UCX (%s): " OTHER_NETWORK,
+                           peer->rank, ucs_status_string(status));
     halay_parts_peer_lost(&peer->frames->parts, peer->rank, ucs_status_string(status));
 }
 
@@ -87,7 +96,8 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
     if (status == UCS_OK)
         return HALAY_OK;
     peer->eps[index] = NULL;
-    halay_host_error(self->frames.parts.host, "rank %d can't be reached over UCX: %s", rank, ucs_status_string(status));
+    halay_host_error(self->frames.parts.host, "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, rank,
+                     ucs_status_string(status));
     return HALAY_ERR_SYSTEM;
 }
 

@@ -9,8 +9,11 @@
  *     RX_SEG_SIZE   of TCP, the largest message that goes in one: as large as a part and its headers, so that UCX hands
  *                   it over from where it received it; more than one are joined in memory that it allocates for that
  *     RNDV_THRESH   where there is nothing but TCP, parts are sent at once: a rendezvous pays where it lets the network
- *                   write into place; over TCP it only waits for an answer. Set by a second look: what there is, only a
- *                   context that is open knows
+ *                   write into place; over TCP it only waits for an answer
+ *     NET_DEVICES   of TCP: the network that the user names, or by which other hosts were reached (ucx_network.h)
+ *     PORT_RANGE    of TCP: where HALAY_PORTS says which ports may be used
+ *
+ * What devices there are only a context that is open knows: it is opened again for what depends on that.
  *
  * And always MAX_EAGER_RAILS = 1: over several rails a short message overtakes a long one.
  *
@@ -20,6 +23,7 @@
  * Cleanup: zero-init and fini.
  */
 #include "collectives/transport/ucx/ucx_worker.h"
+#include "collectives/transport/ucx/ucx_network.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +32,12 @@
 static const struct setting {
     const char *name, *variable;
     const char *as_default; /* a line of UCX's print-out while nobody has set it; NULL: it isn't printed */
-    const char *wanted;
+    const char *wanted;     /* NULL: it depends */
 } tls = { "TLS", "UCX_TLS", "UCX_TLS=all\n", "^posix,sysv,cma" },
-  segment = { "RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "260K" },
-  rendezvous = { "RNDV_THRESH", "UCX_RNDV_THRESH", "UCX_RNDV_THRESH=auto\n", "2M" };
+  segment = { "TCP_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "260K" },
+  rendezvous = { "RNDV_THRESH", "UCX_RNDV_THRESH", "UCX_RNDV_THRESH=auto\n", "2M" },
+  devices = { "NET_DEVICES", "UCX_NET_DEVICES", "UCX_NET_DEVICES=all\n", NULL },
+  ports = { "TCP_PORT_RANGE", "UCX_TCP_PORT_RANGE", NULL, NULL };
 
 enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t status, const char *what)
 {
@@ -76,50 +82,90 @@ static int has_line(const char *text, const char *line)
     return at && (at == text || at[-1] == '\n');
 }
 
-/* Set what nobody else has set. UCX has read its environment and files; its print-out is the way to ask it. An older
- * UCX that doesn't know a name goes without. */
-static void setting_apply(const struct halay_host *host, ucp_config_t *config, const struct setting *setting)
+/* Has nobody else set it? UCX has read its environment and files; its print-out is the way to ask it. */
+static int is_open(const struct halay_host *host, const ucp_config_t *config, const struct setting *setting)
 {
     if (host->environment_get(setting->variable))
-        return;
+        return 0;
     char *text = setting->as_default ? text_of(print_config, config) : NULL;
     int is_default = !setting->as_default || (text && has_line(text, setting->as_default));
     free(text);
-    if (!is_default)
-        return;
-    ucs_status_t status = ucp_config_modify(config, setting->name, setting->wanted);
-    if (status != UCS_OK)
-        halay_host_info(host, "UCX takes no %s=%s: %s", setting->variable, setting->wanted, ucs_status_string(status));
+    return is_default;
 }
 
-/* Settings of one network are named without its prefix up to 1.13; later ones warn on standard error about a name that
- * they don't know. */
-static int names_without_prefix(void)
+/* Settings of one network are named without its prefix up to 1.16. A name that no network knows is warned about. */
+static const char *name_of(const struct setting *setting)
 {
     unsigned major = 0, minor = 0, release = 0;
 
     ucp_get_version(&major, &minor, &release);
-    return major == 1 && minor <= 13;
+    return !strncmp(setting->name, "TCP_", 4) && major == 1 && minor <= 16 ? setting->name + 4 : setting->name;
 }
 
-/* Is TCP the only network? What there is is listed as "... flags -- tcp/eth0". */
-static int is_tcp_only(ucp_context_h context)
+/* Set what nobody else has set. An older UCX that doesn't know a name goes without. */
+static void setting_apply(const struct halay_host *host, ucp_config_t *config, const struct setting *setting,
+                          const char *value)
+{
+    if (!is_open(host, config, setting))
+        return;
+    ucs_status_t status = ucp_config_modify(config, name_of(setting), value);
+    if (status != UCS_OK)
+        halay_host_info(host, "UCX takes no %s=%s: %s", setting->variable, value, ucs_status_string(status));
+}
+
+/* How many of the devices that UCX lists as "flags -- tcp/eth0" are TCP's, and how many are another network's. */
+static void count_devices(const char *listing, int *tcp, int *others)
 {
     static const char mark[] = " -- ";
-    int tcp = 0, others = 0;
-    char *text = text_of(print_context, context);
-    if (!text)
-        return 0;
 
-    for (const char *at = strstr(text, mark); at; at = strstr(at, mark)) {
+    *tcp = *others = 0;
+    for (const char *at = strstr(listing, mark); at; at = strstr(at, mark)) {
         at += sizeof mark - 1;
         if (!strncmp(at, "tcp/", 4))
-            tcp++;
+            ++*tcp;
         else if (strncmp(at, "self/", 5) != 0)
-            others++;
+            ++*others;
     }
-    free(text);
-    return tcp && !others;
+}
+
+/* Keep TCP to the right networks. */
+static enum halay_status apply_devices(const struct halay_host *host, ucp_config_t *config, const char *listing)
+{
+    const char *named = host->config->network_interface, *interfaces = named ? named : host->interfaces;
+    char allowed[1024];
+    int others;
+
+    if (!interfaces || !is_open(host, config, &devices))
+        return HALAY_OK;
+    if (halay_ucx_devices(listing, interfaces, allowed, sizeof allowed, &others) || !others) {
+        if (others)
+            setting_apply(host, config, &devices, allowed);
+        halay_host_info(host, "data over UCX take %s", others ? allowed : "all networks");
+        return HALAY_OK;
+    }
+    if (!named) {
+        halay_host_warning(
+            host, "UCX knows no network '%s', by which other hosts are reached: it chooses one by itself", interfaces);
+        return HALAY_OK;
+    }
+    halay_host_error(host, "UCX knows no network '%s' here (HALAY_NETWORK_INTERFACE)", named);
+    return HALAY_ERR_CONFIG;
+}
+
+/* What depends on the networks that there are. */
+static enum halay_status apply_network(const struct halay_host *host, ucp_config_t *config, const char *listing,
+                                       int has_others)
+{
+    const int *range = host->config->ports;
+    char text[32];
+
+    setting_apply(host, config, &segment, segment.wanted);
+    snprintf(text, sizeof text, "%d-%d", range[0], range[1]);
+    if (range[0])
+        setting_apply(host, config, &ports, text);
+    if (!has_others)
+        setting_apply(host, config, &rendezvous, rendezvous.wanted);
+    return apply_devices(host, config, listing);
 }
 
 static enum halay_status context_init(const struct halay_host *host, int size, const ucp_config_t *config,
@@ -139,21 +185,25 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
 {
     ucp_config_t *config = NULL;
     ucp_context_h first = NULL;
+    int tcp = 0, others = 0;
 
     enum halay_status status = halay_ucx_check(host, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
     if (status != HALAY_OK)
         return status;
-    setting_apply(host, config, &tls);
-    if (names_without_prefix())
-        setting_apply(host, config, &segment);
+    setting_apply(host, config, &tls, tls.wanted);
     (void)ucp_config_modify(config, "MAX_EAGER_RAILS", "1"); /* a UCX without it has no rails */
     status = context_init(host, size, config, &first);
-    if (status == HALAY_OK && is_tcp_only(first)) {
+    char *listing = status == HALAY_OK ? text_of(print_context, first) : NULL;
+    if (listing)
+        count_devices(listing, &tcp, &others);
+    if (tcp) {
         ucp_cleanup(first);
         first = NULL;
-        setting_apply(host, config, &rendezvous);
-        status = context_init(host, size, config, &first);
+        status = apply_network(host, config, listing, others);
+        if (status == HALAY_OK)
+            status = context_init(host, size, config, &first);
     }
+    free(listing);
     ucp_config_release(config);
     *context = first;
     return status;
