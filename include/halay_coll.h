@@ -14,14 +14,16 @@
  * group is closed: the contents of buffers in flight are undefined and every later call returns the first cause's
  * status. HALAY_ERR_PEER comes when a rank of the group dies or leaves, and when it is stopped (a signal, a debugger)
  * on this host while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). The others wait for a rank that is merely
- * slow. Groups that the lost rank is not in go on (over MPI as far as the MPI library does: most end all processes when
- * one dies, unless told not to). HALAY_ERR_ARGUMENT and HALAY_ERR_UNSUPPORTED are found before any data move and leave
- * the group as it was; make sure that every rank gets them.
+ * slow, or does not call at all: a line in the log reports that after HALAY_STALL_CHECK_TIME (60 s; 0: never), and
+ * HALAY_STALL_SHUTDOWN_TIME (0: never) ends it with HALAY_ERR_PEER. Groups that the lost rank is not in go on (over MPI
+ * as far as the MPI library does: most end all processes when one dies, unless told not to). HALAY_ERR_ARGUMENT and
+ * HALAY_ERR_UNSUPPORTED are found before any data move and leave the group as it was; make sure that every rank gets
+ * them.
  *
  * Wrong arguments that can be seen are refused with a line in the log, or on standard error where the group itself is
  * NULL. A pointer to a closed group or to an ended collective is no longer valid; nothing can detect its use.
  *
- * Checking. Ranks that call different collectives, or the same one with different arguments, wait forever or get wrong
+ * Checking. Ranks that call different collectives, or the same one with different arguments, wait as above or get wrong
  * data. Nothing checks that by default, because the check costs a message each way. Under HALAY_CHECK=1 (rank 0's holds
  * for all) the ranks first compare the call, its type, reduction, root and count, the lists of counts (in_counts of
  * halay_group_alltoallv with the others' out_counts), and what was set by halay_group_set_algorithm and

@@ -9,7 +9,7 @@
  *                                   -> nothing: pause; without a processor for every local rank, yield
  *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot
  *                                   sleep)
- *     every CHECK_EVERY polls in vain: is a peer dead, has it given up, or is it stopped (stalled.c)?
+ *     every CHECK_EVERY polls in vain: is a peer dead, has it given up, is it stopped or missing (stalled.c)?
  *
  * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one
  * first (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
@@ -41,6 +41,16 @@ enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 void coll_advanced(struct halay_coll *c)
 {
     c->group->work++;
+}
+
+void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
+{
+    if (coll_is_settled(x))
+        return;
+    if (c->group->posted)
+        halay_posted_add(c->group, x);
+    else
+        c->t->ops->cancel(c->t, x);
 }
 
 unsigned long halay_group_work(const struct halay_group *group)
@@ -232,6 +242,13 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }
 
+/* For peers that report a stall: a line of memory that only this rank writes and that is seldom read. */
+static void publish_started(const struct halay_group *group)
+{
+    if (group->shared)
+        atomic_store_explicit(&group->channels[0].areas[group->t->rank]->started, group->started, memory_order_relaxed);
+}
+
 enum halay_status halay_coll_launch(struct halay_coll *c)
 {
     struct halay_group *group = c->group;
@@ -239,6 +256,7 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
 
     c->channel->is_taken = 1;
     group->started++;
+    publish_started(group);
     group->under_way |= bit;
     enum halay_status status = group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
     if (status == HALAY_IN_PROGRESS)
@@ -478,9 +496,7 @@ static void look_at_peers(struct halay_group *group, int given_up_counts)
         return;
     }
     rank = find_dead_member(group);
-    if (rank < 0)
-        rank = halay_group_find_stopped(group);
-    if (rank >= 0)
+    if (rank >= 0 || halay_group_has_stalled(group, &rank))
         close_group(group, HALAY_ERR_PEER, rank);
 }
 
@@ -597,9 +613,11 @@ static int can_sleep(const struct halay_group *group)
 static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
 {
     struct halay_transport *t = group->t;
-    long most = left_us < SLEEP_US ? (long)left_us : SLEEP_US;
+    int64_t stall_us = halay_stall_limit_us(&group->world->config) / 2; /* those that take part are counted in time */
+    long most = (long)(left_us < stall_us ? left_us : stall_us);
     unsigned long before = all_work(group);
 
+    most = most < SLEEP_US ? most : SLEEP_US;
     if (!can_sleep(group)) {
         struct timespec nap = { .tv_nsec = (most < NAP_US ? most : NAP_US) * 1000 };
         nanosleep(&nap, NULL);

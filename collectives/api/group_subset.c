@@ -62,6 +62,8 @@ struct halay_group_making {
     struct decision decision;
     uint32_t *releases;               /* owned: of each member, of the new id */
     struct halay_transfer *transfers; /* owned: one a member */
+    struct halay_stall stall;
+    uint64_t steps; /* so far */
 };
 
 static enum halay_status making_init(struct halay_group_making *a, struct halay_group *parent, const int *ranks,
@@ -103,12 +105,13 @@ void halay_group_making_end(struct halay_group_making *a)
     free(a);
 }
 
-static int all_settled(const struct halay_group_making *a)
+static int count_settled(const struct halay_group_making *a)
 {
+    int settled = 0;
+
     for (int r = 0; r < a->t->size; r++)
-        if (!coll_is_settled(&a->transfers[r]))
-            return 0;
-    return 1;
+        settled += coll_is_settled(&a->transfers[r]);
+    return settled;
 }
 
 static void pause_a_while(unsigned polls)
@@ -205,6 +208,7 @@ static void spread(struct halay_group_making *a, enum step what, void *data, siz
 static void begin_step(struct halay_group_making *a, enum step step)
 {
     a->step = step;
+    a->steps++;
     if (step == PROPOSAL) {
         propose(a);
     } else if (step == DECISION) {
@@ -305,18 +309,45 @@ static enum halay_status finish_making(struct halay_group_making *a)
     return halay_group_enter(a->group);
 }
 
+/* Members that have not called it yet, or whose leader waits for another one: reported, and at last given up. */
+static enum halay_status look_for_stall(struct halay_group_making *a, int settled)
+{
+    unsigned char *is_awaited;
+    char subject[64], text[sizeof a->world->log->last_error];
+    int first = 0;
+
+    enum halay_stall_event event =
+        halay_stall_look(&a->stall, &a->world->config, a->steps * (uint64_t)a->t->size + (uint64_t)settled);
+    if (event < HALAY_STALL_REPORT || !(is_awaited = calloc((size_t)a->t->size, 1)))
+        return HALAY_IN_PROGRESS;
+    for (int r = a->t->size - 1; r >= 0; r--)
+        if (!coll_is_settled(&a->transfers[r])) {
+            is_awaited[r] = 1;
+            first = r;
+        }
+    snprintf(subject, sizeof subject, "a new group of %d ranks", a->t->size);
+    halay_stall_print(&a->stall, subject, is_awaited, a->t->size, a->members, text, sizeof text);
+    free(is_awaited);
+    halay_log_write(a->world->log, event == HALAY_STALL_END ? HALAY_LOG_ERROR : HALAY_LOG_WARNING, "%s", text);
+    if (event == HALAY_STALL_REPORT)
+        return HALAY_IN_PROGRESS;
+    halay_group_lost(a->parent, halay_group_rank_of(a->parent, a->members[first]));
+    return HALAY_ERR_PEER;
+}
+
 /* Check once: HALAY_IN_PROGRESS, or how it has ended. */
 static enum halay_status look_once(struct halay_group_making *a)
 {
     enum halay_status status = a->t->ops->progress(a->t);
 
-    if (!all_settled(a)) {
+    int settled = count_settled(a);
+    if (settled < a->t->size) {
         if (status == HALAY_ERR_PEER)
             halay_group_lost(a->parent, halay_group_rank_of(a->parent, a->members[a->t->failed_peer]));
         if (status == HALAY_OK)
             status = a->parent->status;
         if (status == HALAY_OK)
-            return HALAY_IN_PROGRESS;
+            return look_for_stall(a, settled);
         halay_error(a->world->log, "no new group: %s", halay_status_string(status));
         return status;
     }

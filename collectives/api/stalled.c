@@ -1,21 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A peer whose process is stopped (SIGSTOP, a debugger) is not dead and says nothing: a rank that waits for it would
- * wait forever. So a wait that has been in vain for HALAY_PEER_TIMEOUT looks at the processes of this host, and gives
- * up only if one is stopped: a peer that is merely slow is waited for as long as it takes. (Between hosts nobody can
- * look; a connection that breaks is seen by the transport.)
+ * Waits that make no progress.
  *
- * Time in vain is added up from look to look and no step counts for more than STEP_MOST_US: when a whole job was
- * stopped and goes on, the clock has moved but nobody has waited. For the same reason a rank must be stopped in two
- * looks in a row: it may go on a moment after this one.
+ * A peer whose process is stopped (SIGSTOP, a debugger) is not dead and sends nothing: a rank that waits for it would
+ * wait without a time limit. So after HALAY_PEER_TIMEOUT in vain the processes of this host are looked at, and the
+ * group is given up if one is stopped. (Of another host's processes the transport knows only whether their connection
+ * broke.)
+ *
+ * Otherwise a peer that is merely slow is waited for as long as it takes. But it may as well never call the collective,
+ * or its message may be lost: so the wait is reported after HALAY_STALL_CHECK_TIME, as the engine does with tensors,
+ * and ended after HALAY_STALL_SHUTDOWN_TIME. The report names the ranks of this host that have not started the
+ * collective (area.h: started), and the peers of the transfers that are posted: each algorithm's cancel lists those.
+ * Bytes that a transport has moved count as progress: a long message is not a stall.
+ *
+ * Time in vain is added up from look to look and no step counts for more than STEP_MAX_US: when a whole job was
+ * stopped and continues, the clock has moved but no rank has waited. For the same reason a rank must be stopped in two
+ * looks in a row: it may continue a moment after this one.
  */
 #include "base/clock.h"
 #include "collectives/api/group.h"
+#include "collectives/group/area.h"
 #include "collectives/group/channel.h"
+#include "collectives/transport/subset.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum { STEP_US = 10000, STEP_MOST_US = 1000000 };
+enum { STEP_US = 10000, STEP_MAX_US = 1000000 };
 
-/* No one waits for a rank that has left, whatever its process does. */
+/* ---- time ---- */
+
+int64_t halay_stall_limit_us(const struct halay_config *config)
+{
+    const int limits_ms[] = { config->peer_timeout_ms, config->stall_check_ms, config->stall_shutdown_ms };
+    int64_t shortest = HALAY_NEVER;
+
+    for (size_t i = 0; i < sizeof limits_ms / sizeof *limits_ms; i++)
+        if (limits_ms[i] && (int64_t)limits_ms[i] * 1000 < shortest)
+            shortest = (int64_t)limits_ms[i] * 1000;
+    return shortest;
+}
+
+/* Nonzero if the time since the last look is to be counted now. */
+static int is_due(const struct halay_stall *stall, const struct halay_config *config, int64_t now)
+{
+    int64_t limit = halay_stall_limit_us(config), step = limit / 4 < STEP_US ? limit / 4 : STEP_US;
+
+    return limit != HALAY_NEVER && (!stall->looked_us || now - stall->looked_us >= step);
+}
+
+static int has_passed(const struct halay_stall *stall, int64_t since_us, int limit_ms)
+{
+    return limit_ms && stall->waited_us - since_us >= (int64_t)limit_ms * 1000;
+}
+
+static enum halay_stall_event count_time(struct halay_stall *stall, const struct halay_config *config, uint64_t work,
+                                         int64_t now)
+{
+    int64_t step = now - stall->looked_us;
+
+    if (stall->work != work || !stall->looked_us) {
+        *stall = (struct halay_stall){ .work = work, .looked_us = now, .suspect = -1 };
+        return HALAY_STALL_NONE;
+    }
+    stall->waited_us += step < STEP_MAX_US ? step : STEP_MAX_US;
+    stall->looked_us = now;
+    if (has_passed(stall, 0, config->stall_shutdown_ms))
+        return HALAY_STALL_END;
+    if (!has_passed(stall, stall->reported_us, config->stall_check_ms))
+        return HALAY_STALL_COUNTED;
+    stall->reported_us = stall->waited_us;
+    return HALAY_STALL_REPORT;
+}
+
+enum halay_stall_event halay_stall_look(struct halay_stall *stall, const struct halay_config *config, uint64_t work)
+{
+    int64_t now = halay_now_us();
+
+    return is_due(stall, config, now) ? count_time(stall, config, work, now) : HALAY_STALL_NONE;
+}
+
+/* ---- a process that is stopped ---- */
+
+/* No rank waits for one that has left, whatever its process does. */
 static int member_has_closed(const struct halay_group *group, int rank)
 {
     return group->closed && group->closed[rank] &&
@@ -31,34 +98,14 @@ static int stopped_member(const struct halay_group *group)
     return -1;
 }
 
-/* Nonzero if it is time to look at the processes. */
-static int count_time(struct halay_stall *stall, unsigned long work, int64_t timeout_us)
-{
-    int64_t now = halay_now_us(), step = now - stall->looked_us;
-
-    if (stall->work != work || !stall->looked_us) {
-        *stall = (struct halay_stall){ .work = work, .looked_us = now, .suspect = -1 };
-        return 0;
-    }
-    if (step < STEP_US && step < timeout_us / 4)
-        return 0;
-    stall->waited_us += step < STEP_MOST_US ? step : STEP_MOST_US;
-    stall->looked_us = now;
-    return stall->waited_us >= timeout_us / 2; /* the second look comes in time then */
-}
-
-int halay_group_find_stopped(struct halay_group *group)
+/* The rank that has been stopped for long enough, -1: none. The first look is at half the time, so that the second one
+ * comes in time. */
+static int find_stopped(struct halay_group *group)
 {
     struct halay_stall *stall = &group->stall;
     int64_t timeout_us = (int64_t)group->world->config.peer_timeout_ms * 1000;
 
-    if (!timeout_us)
-        return -1;
-    if (!group->under_way) {
-        stall->looked_us = 0;
-        return -1;
-    }
-    if (!count_time(stall, group->work, timeout_us))
+    if (!timeout_us || stall->waited_us < timeout_us / 2)
         return -1;
     int rank = stopped_member(group), is_sure = rank >= 0 && rank == stall->suspect && stall->waited_us >= timeout_us;
     stall->suspect = rank;
@@ -67,4 +114,125 @@ int halay_group_find_stopped(struct halay_group *group)
     halay_error(group->world->log, "rank %d is stopped: its process did not run while nothing arrived for %.4g s",
                 halay_group_world_rank(group, rank), (double)timeout_us / 1e6);
     return rank;
+}
+
+/* ---- what is waited for ---- */
+
+void halay_posted_add(const struct halay_group *group, const struct halay_transfer *x)
+{
+    struct halay_posted *posted = group->posted;
+
+    posted->moved += x->moved;
+    for (int r = 0; posted->is_awaited && r < group->t->size; r++)
+        if (halay_subset_inner_rank(group->t, r) == x->peer)
+            posted->is_awaited[r] = 1;
+}
+
+static void list_posted(struct halay_group *group, const struct halay_coll *only, struct halay_posted *posted)
+{
+    group->posted = posted;
+    for (unsigned left = group->under_way; left; left &= left - 1) {
+        struct halay_coll *c = &group->channels[__builtin_ctz(left)].coll;
+        if (c->ops->cancel && (!only || c == only))
+            c->ops->cancel(c);
+    }
+    group->posted = NULL;
+}
+
+/* Ranks that share memory with this one and have not started it. */
+static void list_missing(const struct halay_group *group, const struct halay_coll *c, unsigned char *is_awaited)
+{
+    for (int r = 0; group->shared && r < group->t->size; r++) {
+        const struct halay_area *area = group->channels[0].areas[r];
+        if (area && atomic_load_explicit(&area->started, memory_order_relaxed) <= c->number)
+            is_awaited[r] = 1;
+    }
+}
+
+static const struct halay_coll *find_oldest(const struct halay_group *group)
+{
+    const struct halay_coll *oldest = NULL;
+
+    for (unsigned left = group->under_way; left; left &= left - 1) {
+        const struct halay_coll *c = &group->channels[__builtin_ctz(left)].coll;
+        if (!oldest || c->number < oldest->number)
+            oldest = c;
+    }
+    return oldest;
+}
+
+/* ---- the report ---- */
+
+static void print_ranks(const unsigned char *is_awaited, int count, const int *members, char *text, size_t size)
+{
+    int many = 0;
+    size_t used = 0;
+
+    text[0] = 0;
+    for (int r = 0; r < count && used + 24 < size; r++)
+        if (is_awaited[r])
+            used += (size_t)snprintf(text + used, size - used, "%s%d", many++ ? ", " : "", members ? members[r] : r);
+    if (used + 24 >= size)
+        snprintf(text + used, size - used, ", ...");
+}
+
+void halay_stall_print(const struct halay_stall *stall, const char *subject, const unsigned char *is_awaited, int count,
+                       const int *members, char *text, size_t size)
+{
+    char ranks[160];
+
+    print_ranks(is_awaited, count, members, ranks, sizeof ranks);
+    snprintf(text, size, "stalled for %.3g s: %s: waits for %s%s", (double)stall->waited_us / 1e6, subject,
+             !*ranks              ? "no rank that is known"
+             : strchr(ranks, ',') ? "ranks "
+                                  : "rank ",
+             ranks);
+}
+
+/* The rank to name, -1: none is known. */
+static int report(struct halay_group *group, enum halay_log_level level)
+{
+    const struct halay_coll *c = find_oldest(group);
+    unsigned char *is_awaited = calloc((size_t)group->t->size, 1);
+    char subject[160], text[sizeof group->world->log->last_error];
+    int rank = 0;
+
+    if (!is_awaited)
+        return -1;
+    list_posted(group, c, &(struct halay_posted){ .is_awaited = is_awaited });
+    list_missing(group, c, is_awaited);
+    snprintf(subject, sizeof subject, "%s number %llu of a group of %d ranks, algorithm '%s'",
+             halay_coll_kind_name(c->operation), (unsigned long long)c->number, group->t->size, c->algorithm->name);
+    halay_stall_print(&group->stall, subject, is_awaited, group->t->size, group->members, text, sizeof text);
+    halay_log_write(group->world->log, level, "%s", text);
+    while (rank < group->t->size && !is_awaited[rank])
+        rank++;
+    free(is_awaited);
+    return rank < group->t->size ? rank : -1;
+}
+
+int halay_group_has_stalled(struct halay_group *group, int *rank)
+{
+    const struct halay_config *config = &group->world->config;
+    struct halay_posted posted = { 0 };
+    int64_t now;
+
+    if (!group->under_way) {
+        group->stall.looked_us = 0;
+        return 0;
+    }
+    if (!is_due(&group->stall, config, now = halay_now_us()))
+        return 0;
+    list_posted(group, NULL, &posted);
+    enum halay_stall_event event = count_time(&group->stall, config, group->work + posted.moved, now);
+    if (event == HALAY_STALL_NONE)
+        return 0;
+    if ((*rank = find_stopped(group)) >= 0)
+        return 1;
+    if (event == HALAY_STALL_REPORT)
+        report(group, HALAY_LOG_WARNING);
+    if (event != HALAY_STALL_END)
+        return 0;
+    *rank = report(group, HALAY_LOG_ERROR);
+    return 1;
 }

@@ -11,6 +11,7 @@
  *              and of how many collectives it has done its part
  *     640      busy: this rank is touching memory of others
  *     768      releases (channel 0's area): how often this rank has given up the group's id (group_ids.h)
+ *              started (channel 0's area): how many collectives this rank has started
  *     896      taken: chunks of results that this rank has copied out of every rank's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number and right behind it the data
@@ -63,6 +64,7 @@ struct halay_area {
     uint64_t finished;                     /* it has done its part of all collectives with lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t releases;
+    _Atomic uint64_t started; /* read by peers that report a stall only */
     _Alignas(128) _Atomic uint64_t taken;
     _Alignas(128) _Atomic uint64_t read;
     _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];

@@ -53,12 +53,21 @@ struct halay_choice {
     int is_half;
 };
 
-/* How long a wait has made no progress: stalled.c. */
+/* How long a wait has made no progress: stalled.c. Zero-initialised. */
 struct halay_stall {
-    unsigned long work; /* the group's, at the last look */
-    int64_t looked_us;  /* when that was */
-    int64_t waited_us;  /* in vain so far */
-    int suspect;        /* who was stopped at the last look, -1: nobody */
+    uint64_t work;       /* what the caller counts, at the last look */
+    int64_t looked_us;   /* when that was; 0: not yet */
+    int64_t waited_us;   /* in vain so far */
+    int64_t reported_us; /* waited_us at the last report */
+    int suspect;         /* the rank that was stopped at the last look, -1: none */
+};
+
+enum halay_stall_event { HALAY_STALL_NONE, HALAY_STALL_COUNTED, HALAY_STALL_REPORT, HALAY_STALL_END };
+
+/* What a group that makes no progress waits for: coll_take_back fills it. */
+struct halay_posted {
+    uint64_t moved;            /* bytes of transfers under way that have been moved */
+    unsigned char *is_awaited; /* borrowed, [rank]: set for a peer of a transfer; NULL: not wanted */
 };
 
 struct halay_group {
@@ -93,8 +102,9 @@ struct halay_group {
     unsigned long work;             /* grows when a collective gets further */
     unsigned idle_polls;            /* looks since something happened; every so often the peers are checked */
     struct halay_stall stall;
-    long spin_us; /* how long a wait may spin before it sleeps */
-    int may_hog;  /* there is a processor for every local rank: spinning takes it from no one */
+    struct halay_posted *posted; /* borrowed; not NULL while cancel lists what is posted */
+    long spin_us;                /* how long a wait may spin before it sleeps */
+    int may_hog;                 /* there is a processor for every local rank: spinning takes it from no one */
     struct halay_channel channels[HALAY_CHANNELS];
 
     pthread_mutex_t lock;       /* guards blocks */
@@ -120,9 +130,23 @@ static inline enum halay_status halay_group_check_process(const struct halay_gro
     return halay_is_forked(group->is_parent) ? halay_group_refuse_child() : HALAY_OK;
 }
 
-/* stalled.c: a rank that is stopped while this one has waited for HALAY_PEER_TIMEOUT without progress, -1: none. A line
- * is logged. Called while nothing advances; cheap. */
-int halay_group_find_stopped(struct halay_group *group);
+/* stalled.c */
+
+/* Called while nothing advances; cheap. Logs a line when what is under way has made no progress for
+ * HALAY_STALL_CHECK_TIME, and again after each such time. Nonzero, after a line, if the group is to be closed: a rank
+ * is stopped and nothing arrived for HALAY_PEER_TIMEOUT, or there was no progress for HALAY_STALL_SHUTDOWN_TIME. *rank:
+ * the rank to name, -1: none is known. */
+int halay_group_has_stalled(struct halay_group *group, int *rank);
+/* The shortest of those times, HALAY_NEVER: there is none. */
+int64_t halay_stall_limit_us(const struct halay_config *config);
+/* The same count for waits that are no collectives. work changes with progress. */
+enum halay_stall_event halay_stall_look(struct halay_stall *stall, const struct halay_config *config, uint64_t work);
+/* "stalled for 60 s: SUBJECT: waits for ranks 1, 3". is_awaited: [rank] of count; members: their numbers in the world,
+ * NULL: the same. */
+void halay_stall_print(const struct halay_stall *stall, const char *subject, const unsigned char *is_awaited, int count,
+                       const int *members, char *text, size_t size);
+/* For coll_take_back: note a transfer in group->posted. */
+void halay_posted_add(const struct halay_group *group, const struct halay_transfer *x);
 
 /* drive.c */
 

@@ -120,7 +120,8 @@ struct halay_algorithm_ops {
      * alone). Calls coll_advanced whenever it got further, so that a waiter knows whether it may sleep. The transport's
      * own progress has been called by the driver. */
     enum halay_status (*progress)(struct halay_coll *c);
-    /* Take back what is posted; at any time, and more than once. NULL: nothing is ever posted. */
+    /* Calls coll_take_back for what is posted, and does nothing else; at any time, and more than once. NULL: nothing is
+     * ever posted. */
     void (*cancel)(struct halay_coll *c);
 };
 
@@ -199,11 +200,8 @@ static inline int coll_is_settled(struct halay_transfer *x)
     return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) != HALAY_TRANSFER_POSTED;
 }
 
-static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
-{
-    if (!coll_is_settled(x))
-        c->t->ops->cancel(c->t, x);
-}
+/* Take back what is posted; or only note it, while the group lists what it waits for (stalled.c). */
+void coll_take_back(struct halay_coll *c, struct halay_transfer *x);
 
 /* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
 static inline void coll_reduce2(const struct halay_coll *c, void *dst, const void *a, const void *b, size_t count,

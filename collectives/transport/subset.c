@@ -194,6 +194,16 @@ static const struct halay_transport_ops subset_ops = {
     .close = subset_close,
 };
 
+int halay_subset_inner_rank(const struct halay_transport *t, int rank)
+{
+    while (t->ops->close == subset_close) {
+        const struct subset *self = (const struct subset *)t;
+        rank = self->ranks[rank];
+        t = self->inner;
+    }
+    return rank;
+}
+
 enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
                                     struct halay_transport **out)
 {

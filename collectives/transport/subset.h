@@ -17,4 +17,7 @@
 enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
                                     struct halay_transport **out);
 
+/* The number of a rank of t in the transport that t is a view of, or a view of a view: that of transfers' peers. */
+int halay_subset_inner_rank(const struct halay_transport *t, int rank);
+
 #endif

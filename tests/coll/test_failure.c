@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The end of a group over the fake transport: a rank that dies, one that gives a collective up, one that leaves early,
- * one that times out; with shared memory and with messages only, for every algorithm. Nobody is left waiting, all can
- * name the rank, and the first cause stays. Who completes all the same has the right data, though the rank that
- * gives up writes over its buffers at once.
+ * one that times out, one that never calls; with shared memory and with messages only, for every algorithm. Nobody is
+ * left waiting, all can name the rank, and the first cause stays. Who completes all the same has the right data, though
+ * the rank that gives up writes over its buffers at once.
  */
 #include "collectives/schedule/coll.h"
 #include "tests/coll/operation.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -283,6 +284,138 @@ static void disagree(unsigned caps)
     halay_fake_hub_destroy(hub);
 }
 
+/* ---- a rank that does not call ---- */
+
+enum { STALL_MS = 5, TEXT = 512 };
+
+/* What the ranks of a case share. */
+struct stalling {
+    struct halay_fake_hub *hub;
+    const struct halay_algorithm *algorithm; /* NULL: a group of some ranks is made */
+    int ranks, missing;
+    int ends;                       /* the wait is given up; otherwise it is only reported */
+    int started, is_reported, over; /* atomic: ranks that have started it; rank 0 has its line; rank 0 is done */
+    char text[TEXT];                /* that line */
+};
+
+struct stalling_rank {
+    struct stalling *of;
+    int rank;
+};
+
+static void keep_line(void *arg, enum halay_log_level level, const char *line)
+{
+    struct stalling *s = arg;
+
+    if (level > HALAY_LOG_WARNING || __atomic_load_n(&s->is_reported, __ATOMIC_RELAXED) || !strstr(line, "stalled"))
+        return;
+    snprintf(s->text, TEXT, "%s", line);
+    __atomic_store_n(&s->is_reported, 1, __ATOMIC_RELEASE);
+}
+
+static void await(const int *value, int least)
+{
+    while (__atomic_load_n(value, __ATOMIC_ACQUIRE) < least)
+        sched_yield();
+}
+
+/* Rank 0 is the one whose limits count, and waits only once all others but the missing one have started. */
+static enum halay_status call_it(struct stalling *s, struct halay_group *group, int rank, float *data, float *all)
+{
+    const int members[] = { 0, s->missing };
+    struct halay_group *subset = NULL;
+    struct halay_coll *c = NULL;
+
+    if (!s->algorithm) {
+        enum halay_status status = halay_group_subset(group, members, 2, &subset);
+        halay_group_close(subset);
+        return status;
+    }
+    if (rank == 0)
+        await(&s->started, s->ranks - 2);
+    enum halay_status status = operation_start(group, s->algorithm->operation, data, all, PART, s->missing, &c);
+    __atomic_add_fetch(&s->started, 1, __ATOMIC_RELEASE);
+    if (status == HALAY_OK)
+        status = halay_coll_wait(c, -1);
+    halay_coll_end(c);
+    return status;
+}
+
+static void *stalling_rank(void *arg)
+{
+    struct stalling_rank *r = arg;
+    struct stalling *s = r->of;
+    struct halay_world *world;
+    struct halay_group *group;
+    enum halay_status status = HALAY_OK;
+    void *data, *all;
+
+    REQUIRE(halay_world_open_fake(s->hub, r->rank, &world) == HALAY_OK);
+    world->log->write = r->rank ? swallow : keep_line;
+    world->log->arg = s;
+    world->config.stall_check_ms = r->rank || s->ends ? 0 : STALL_MS;
+    world->config.stall_shutdown_ms = r->rank || !s->ends ? 0 : STALL_MS;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &data) == HALAY_OK);
+    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &all) == HALAY_OK);
+    memcpy(data, given[r->rank], sizeof given[r->rank]);
+    if (s->algorithm)
+        REQUIRE(halay_group_set_algorithm(group, halay_coll_kind_name(s->algorithm->operation), s->algorithm->name) ==
+                HALAY_OK);
+    if (r->rank == s->missing)
+        await(s->ends ? &s->over : &s->is_reported, 1);
+    if (!s->ends || r->rank != s->missing)
+        status = call_it(s, group, r->rank, data, all);
+    CHECK(status == (s->ends && r->rank != s->missing ? HALAY_ERR_PEER : HALAY_OK), "rank %d: '%s', '%s'", r->rank,
+          halay_status_string(status), s->text);
+    if (r->rank == 0 && s->ends) {
+        int named = -1;
+        halay_group_status(group, &named);
+        CHECK(named == s->missing, "names rank %d: '%s'", named, s->text);
+        __atomic_store_n(&s->over, 1, __ATOMIC_RELEASE);
+    }
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void stall(const struct halay_algorithm *a, unsigned caps, int ends)
+{
+    static const int layout[] = { 0, 0, 1 };
+    const int has_nodes = a && a->flags & HALAY_ALGORITHM_NODES, ranks = has_nodes ? 3 : 2;
+    struct stalling s = { .algorithm = a, .ranks = ranks, .missing = ranks - 1, .ends = ends };
+    struct stalling_rank each[3];
+    pthread_t threads[3];
+    char wanted[64];
+
+    REQUIRE(halay_fake_hub_create(ranks, &s.hub) == HALAY_OK);
+    halay_fake_hub_set_caps(s.hub, caps);
+    if (has_nodes)
+        REQUIRE(halay_fake_hub_set_nodes(s.hub, layout) == HALAY_OK);
+    for (int r = 0; r < ranks; r++) {
+        each[r] = (struct stalling_rank){ .of = &s, .rank = r };
+        REQUIRE(!pthread_create(&threads[r], NULL, stalling_rank, &each[r]));
+    }
+    for (int r = 0; r < ranks; r++)
+        pthread_join(threads[r], NULL);
+    snprintf(wanted, sizeof wanted, ": waits for rank %d", s.missing);
+    CHECK(strstr(s.text, wanted), "'%s'", s.text);
+    snprintf(wanted, sizeof wanted, a ? "%s number 0" : "a new group", a ? halay_coll_kind_name(a->operation) : "");
+    CHECK(strstr(s.text, wanted) && (!a || strstr(s.text, a->name)), "'%s'", s.text);
+    halay_fake_hub_destroy(s.hub);
+}
+
+static void stall_all(unsigned caps)
+{
+    for (int ends = 0; ends < 2; ends++) {
+        for (size_t i = 0; i < halay_algorithm_count; i++)
+            if (caps & HALAY_TRANSPORT_SHARED ||
+                !(halay_algorithms[i].flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES)))
+                stall(&halay_algorithms[i], caps, ends);
+        stall(NULL, caps, ends);
+    }
+}
+
 int main(void)
 {
     static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
@@ -298,6 +431,7 @@ int main(void)
                         run(&halay_algorithms[i], caps[k], NULL, (enum what)w, n * n);
         time_out(caps[k]);
         disagree(caps[k]);
+        stall_all(caps[k]);
     }
     for (size_t i = 0; i < halay_algorithm_count; i++)
         for (int w = 0; w < WHATS && halay_algorithms[i].flags & HALAY_ALGORITHM_NODES; w++)
