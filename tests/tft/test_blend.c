@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a blend takes from training: the season of its naive forecasts, and their errors, from windows that are spread
- * over the whole of it.
+ * over the whole of it, and over all places in the season.
  */
 #include "tests/tft/files.h"
 #include "tft/data/htd.h"
 #include "tft/run/blend.h"
 #include <math.h>
 
-enum { ROWS = 7900, SEASON = 4, HORIZON = 2 };
+/* Four times as many windows as are taken, each fourth of which is at the same place in the season. */
+enum { ROWS = 16019, WINDOWS = 16000, SEASON = 4, HORIZON = 2 };
 
-/* Each value is one more than a season before; in the second half, three more. */
+/* How much more each value is than a season before: in the second half two more than in the first, in the second half
+ * of the season one more. */
 static int rise(int t)
 {
-    return t < ROWS / 2 ? 1 : 3;
+    return 1 + (t % SEASON >= SEASON / 2) + (t < ROWS / 2 ? 0 : 2);
 }
 
 /* And a walk, which knows no season: a step up or down, from the numbers of a generator. */
@@ -71,6 +73,24 @@ static void check_file(const struct tft_blend *blend, const struct tft_data *d)
     json_decref(json);
 }
 
+/* One of each stratum, each hour as often; all if there are no more. */
+static void check_spread(void)
+{
+    enum { COUNT = 4000, DAY = 24 };
+    size_t of_hour[DAY] = { 0 }, others = 0;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t number = tft_spread(i, COUNT, COUNT * DAY), uneven = tft_spread(i, COUNT, COUNT + 7);
+        of_hour[number % DAY]++;
+        others += number / DAY != i || uneven < i * (COUNT + 7) / COUNT || uneven >= (i + 1) * (COUNT + 7) / COUNT ||
+                  tft_spread(i, COUNT, COUNT) != i;
+    }
+    CHECK(!others, "%zu are not in their stratum", others);
+    for (size_t hour = 0; hour < DAY; hour++)
+        CHECK(of_hour[hour] > COUNT / DAY / 2 && of_hour[hour] < COUNT / DAY * 2, "hour %zu %zu times", hour,
+              of_hour[hour]);
+}
+
 int main(void)
 {
     static const struct tft_list quantiles = { 3, { .1, .4, .6 } };
@@ -79,14 +99,15 @@ int main(void)
     struct tft_data d;
 
     begin_scratch();
+    check_spread();
     make_data(&d);
     REQUIRE(!tft_windows_init(&test_log, &d, TFT_TRAIN, 1, &windows));
-    CHECK(windows.count > 7000, "%zu windows: more than are taken, and less than twice as many", windows.count);
+    CHECK(windows.count == WINDOWS, "%zu windows", windows.count);
     REQUIRE(!tft_blend_fit(&test_log, &windows, &quantiles, &blend));
     for (size_t h = 0; h < HORIZON; h++) {
         const double *errors = blend.errors + h * 3;
         double unit = 1 / errors[0];
-        CHECK(errors[0] > 0 && fabs(errors[1] * unit - 1) < 1e-3 && fabs(errors[2] * unit - 3) < 1e-3,
+        CHECK(errors[0] > 0 && fabs(errors[1] * unit - 2) < 1e-3 && fabs(errors[2] * unit - 3) < 1e-3,
               "%zu ahead: %g %g %g", h, errors[0], errors[1], errors[2]);
     }
     CHECK(blend.seasons[0] == SEASON && blend.seasons[1] == 1, "seasons %zu %zu", blend.seasons[0], blend.seasons[1]);

@@ -265,3 +265,14 @@ size_t tft_windows_targets(const struct tft_windows *w)
     }
     return n;
 }
+
+/* The hash is splitmix64's (Steele, Lea and Flood 2014). */
+size_t tft_spread(size_t i, size_t count, size_t total)
+{
+    size_t first = i * total / count, end = (i + 1) * total / count;
+    uint64_t x = (uint64_t)(i + 1) * 0x9e3779b97f4a7c15U;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+    return first + (x ^ x >> 31) % (end - first);
+}

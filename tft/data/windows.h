@@ -69,4 +69,9 @@ size_t tft_windows_targets(const struct tft_windows *windows);
 /* Measured targets of a window. */
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window);
 
+/* Returns number i, ascending, of `count` (at most total) that are spread over 0 to total - 1: one of each stratum of
+ * equal size, at a place that a hash of i draws. The first of each would have one hour of the day only where a stratum
+ * is a whole number of days. */
+size_t tft_spread(size_t i, size_t count, size_t total);
+
 #endif

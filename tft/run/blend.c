@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The most training windows that the errors are taken from; they are spread evenly. */
+/* The most training windows that the errors are taken from (tft_spread). */
 enum { WINDOWS_MOST = 4000 };
 
 /* The value of a target's row of the block, scaled as forecasts are; NAN: not measured. */
@@ -74,7 +74,7 @@ static int by_error(const void *a, const void *b)
 /* Training window i of `count`. */
 static struct tft_window window_of(const struct tft_windows *windows, size_t i, size_t count)
 {
-    return tft_windows_get(windows, i * windows->count / count);
+    return tft_windows_get(windows, tft_spread(i, count, windows->count));
 }
 
 /* What the naive forecasts are fitted to; misses has room for `count`. */

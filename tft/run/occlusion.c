@@ -69,7 +69,7 @@ static enum halay_status find_of_entity(const struct tft_data *d, size_t entity,
     enum halay_status status = tft_data_check(d, e->first, n);
 
     for (size_t i = 0; i < count && !status; i++) {
-        size_t row = e->first + (count < n ? i * n / count : i);
+        size_t row = e->first + tft_spread(i, count, n);
         if (column != NOWHERE)
             values[i] = d->values[row * d->real_count + (size_t)column];
         else

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* So many windows say enough. */
+/* This many windows are enough (tft_spread). */
 enum { WINDOWS_MOST = 100000 };
 
 struct fit {
@@ -71,7 +71,7 @@ static enum halay_status fit_init(struct halay_log *log, const struct tft_data *
         return HALAY_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < f->count; i++)
-        f->numbers[i] = i * f->windows.count / f->count;
+        f->numbers[i] = tft_spread(i, f->count, f->windows.count);
     return HALAY_OK;
 }
 

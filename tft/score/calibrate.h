@@ -7,7 +7,7 @@
 
 #include "tft/score/forecast.h"
 
-/* Forecast the validation windows, the horizon apart (of very many, some that are spread evenly), and make the
+/* Forecast the validation windows, the horizon apart (of very many, some that are spread over all), and make the
  * calibration's document: a new reference, the same on all ranks. The forecaster needs everything but windows and
  * chunk. */
 enum halay_status tft_calibrate(const struct tft_forecaster *forecaster, const struct tft_data *data,
