@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: the last season again for any horizon, with the quantiles of what that missed by in training; and
- * the error that scales MASE (Hyndman and Koehler 2006): all worked out again from the numbers of the table.
+ * Naive forecasts: the last season again for any horizon, and the line through the first and the last value, with the
+ * quantiles of what they missed by in training; and the error that scales MASE (Hyndman and Koehler 2006): all worked
+ * out again from the numbers of the table.
  */
 #include "tests/tft/files.h"
 #include "tft/data/htd.h"
@@ -63,6 +64,19 @@ static int row_before(int entity, int t, int lag, int season)
     return -1;
 }
 
+/* What is forecast of an entity's row from `lag` steps before; season 0: drift. 0: nothing. */
+static int forecast_of(int entity, int t, int lag, int season, double *y)
+{
+    int last = row_before(entity, t, lag, season ? season : 1), first = first_of(entity);
+
+    if (last < 0 || (!season && last <= first))
+        return 0;
+    *y = value(entity, last);
+    if (!season)
+        *y += (*y - value(entity, first)) / (last - first) * (t - last);
+    return 1;
+}
+
 static int ascending(const void *a, const void *b)
 {
     return *(const double *)a < *(const double *)b ? -1 : 1;
@@ -72,14 +86,13 @@ static int ascending(const void *a, const void *b)
  * long has. */
 static double quantile(int entity, int lag, int season, int phase, int phases, double q, int *count)
 {
-    double residuals[ROWS];
+    double residuals[ROWS], y;
     int n = 0;
 
-    for (int t = first_of(entity); t < TRAIN; t++) {
-        int before = row_before(entity, t, lag, season);
-        if (has_row(entity, t) && before >= 0 && (phase < 0 || (t - first_of(entity)) % phases == phase))
-            residuals[n++] = value(entity, t) - value(entity, before);
-    }
+    for (int t = first_of(entity); t < TRAIN; t++)
+        if (has_row(entity, t) && (phase < 0 || (t - first_of(entity)) % phases == phase) &&
+            forecast_of(entity, t, lag, season, &y))
+            residuals[n++] = value(entity, t) - y;
     qsort(residuals, (size_t)n, sizeof *residuals, ascending);
     *count = n;
     double k = q * (n - 1);
@@ -91,26 +104,35 @@ static void check_forecasts(const struct tft_data *d, int season, int phases)
 {
     static const double quantiles[] = { 0.1, 0.5, 0.9 };
     struct tft_naive naive;
-    double p[3], plain;
+    double p[3], plain, y;
+    int step = season ? season : 1;
 
     REQUIRE(!tft_naive_init(&test_log, d, 0, (size_t)season, quantiles, 3, &naive));
     for (int e = 0; e < 4; e++)
         for (int origin = TRAIN; origin + HORIZON <= ROWS; origin += 7)
             for (int h = 0; h < HORIZON; h++) {
-                int first = first_of(e), lag = (h / season + 1) * season, n,
-                    before = row_before(e, origin + h, lag, season);
+                int first = first_of(e), lag = (h / step + 1) * step, n,
+                    is_known = forecast_of(e, origin + h, lag, season, &y);
                 int has = tft_naive_forecast(&naive, (size_t)e, d->entities[e].first + (size_t)(origin - first),
                                              (size_t)h, p, &plain);
-                CHECK(has == (before >= 0));
+                CHECK(has == is_known);
                 for (int q = 0; has && q < 3; q++) {
                     double missed = quantile(e, lag, season, (origin + h - first) % phases, phases, quantiles[q], &n);
                     if (n < 10)
                         missed = quantile(e, lag, season, -1, phases, quantiles[q], &n);
-                    CHECK(plain == value(e, before) && fabs(p[q] - plain - missed) < 1e-12,
+                    CHECK(fabs(plain - y) < 1e-12 && fabs(p[q] - plain - missed) < 1e-12,
                           "%d from %d, %d ahead: %g, %g", e, origin, h, p[q] - plain, missed);
                 }
             }
     tft_naive_fini(&naive);
+}
+
+static void check_seasons(const struct tft_schema *s, size_t count, size_t first, size_t last)
+{
+    size_t seasons[TFT_NAIVE_MOST], n = tft_naive_seasons(s, seasons);
+
+    CHECK(n == count && seasons[0] == first && seasons[n - 2] == last && seasons[n - 1] == TFT_NAIVE_DRIFT,
+          "%zu: %zu ... %zu, %zu", n, seasons[0], seasons[n - 2], seasons[n - 1]);
 }
 
 static void forecasts(void)
@@ -121,10 +143,14 @@ static void forecasts(void)
     check_forecasts(&d, 4, 4); /* three seasons ahead */
     check_forecasts(&d, 8, 4);
     check_forecasts(&d, 30, 4);
+    check_forecasts(&d, 1, 1);
+    check_forecasts(&d, TFT_NAIVE_DRIFT, 1);
+    check_seasons(&d.schema, 5, 4, 1);
     tft_data_fini(&d);
     make_data("", &d); /* whole numbers: the last value */
     CHECK(d.schema.season_count == 1 && d.schema.seasons[0] == 1);
     check_forecasts(&d, 1, 1);
+    check_seasons(&d.schema, 2, 1, 1);
     tft_data_fini(&d);
     make_data("season: 12\n", &d); /* less than ten residuals a phase */
     check_forecasts(&d, 12, 12);
@@ -165,13 +191,46 @@ static int is_called(const char *season, size_t horizon, const char *title)
     return !strcmp(text, title);
 }
 
+/* A long horizon of many entities: what is put in order is bounded, though not below what quantiles need. */
+static void limits(void)
+{
+    static const double median[] = { 0.5 };
+    struct tft_entity *entities = calloc(3000, sizeof *entities);
+    struct tft_data d = { .entities = entities, .entity_count = 3000 };
+    struct tft_naive naive;
+
+    d.schema.seasons[0] = 24;
+    d.schema.season_count = 1;
+    d.schema.target_count = 1;
+    for (size_t horizon = 24; horizon <= 720; horizon *= 30)
+        for (size_t season = 0; season <= 24; season += season ? 23 : 1) { /* drift, the last value, a day */
+            d.schema.horizon = horizon;
+            REQUIRE(!tft_naive_init(&test_log, &d, 0, season, median, 1, &naive));
+            size_t groups = d.entity_count * naive.ahead * naive.phases;
+            CHECK(naive.residuals_most >= 100 &&
+                      (naive.residuals_most == 100 || groups * naive.residuals_most <= 20000000),
+                  "%zu of %zu: %zu", horizon, season, naive.residuals_most);
+            tft_naive_fini(&naive);
+        }
+    free(entities);
+}
+
+/* Better by less than 1 % is no better; nothing is better than no error at all. */
+static int wins(double q_risk, double naive)
+{
+    return tft_naive_wins(q_risk, &(struct tft_naive_best){ 1, 0, naive });
+}
+
 int main(void)
 {
     begin_scratch();
     forecasts();
     scales();
+    limits();
     CHECK(is_called("24", 24, "value of 24 steps before") && is_called("24", 25, "last 24 steps repeated"));
     CHECK(is_called("1", 1, "value of 1 step before") && is_called("1", 2, "last value repeated"));
+    CHECK(is_called("drift", 2, "last value and drift"));
+    CHECK(wins(.1, .1) && wins(.1, .1005) && !wins(.1, .102) && wins(.1, 0) && !wins(0, 0) && !wins(.1, INFINITY));
     end_scratch();
     return test_end();
 }

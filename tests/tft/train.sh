@@ -79,7 +79,7 @@ grep -qE '^learning_rate: [0-9.]+e-0[1-5]$' "$scratch/said" || wrong "no learnin
 check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 \
     --json "$scratch/scores.json" --csv "$scratch/scores.csv"
 for key in split windows stride q_risk q_risk_by_horizon_mean mae rmse smape mase wql coverage_p10_p90 width \
-    interval_score wis crps reliability pit crossing naive by_entity by_horizon; do
+    interval_score wis crps reliability pit crossing naive best_naive by_entity by_horizon; do
     grep -q "^ \"$key\":" "$scratch/scores.json" || wrong "evaluate --json has no key '$key'"
 done
 grep -q '^ "windows": 732,' "$scratch/scores.json" || wrong "evaluate has not 732 windows"

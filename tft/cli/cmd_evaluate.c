@@ -36,8 +36,8 @@ static const struct halay_command_line command_line = {
     .synopsis = "--checkpoint RUN --data DATA.htd [OPTION]...",
     .about =
         "Forecasts every window of a split (or every N-th of each entity) and scores the forecasts in the target's "
-        "own unit, beside naive forecasts, which repeat the last season. Under halayrun or mpirun the ranks share "
-        "the windows.",
+        "own unit, beside naive forecasts, which repeat the last season or value, or draw the past's line on. Under "
+        "halayrun or mpirun the ranks share the windows.",
     .table = option_rows,
     .is_lenient = 1,
 };

@@ -51,13 +51,38 @@ static const char *median_name(const json_t *q_risk)
     return best;
 }
 
+/* The key of the best naive forecasts; NULL if there are none. */
+static const char *best_naive(const json_t *scores)
+{
+    return json_string_value(json_object_get(json_object_get(scores, "best_naive"), "forecast"));
+}
+
+/* The title of naive forecasts, of so many steps. */
+static void title_of(const json_t *scores, const char *key, char *title, size_t size)
+{
+    tft_naive_title(key, json_array_size(json_object_get(scores, "by_horizon")), title, size);
+}
+
+/* How the median's q-risk compares with that of the best naive forecasts. */
+static void write_naive_card(FILE *f, const json_t *scores, double q_risk)
+{
+    double best = tft_json_number_at(json_object_get(scores, "best_naive"), "q_risk");
+    char value[64], title[64], label[120];
+
+    if (!best_naive(scores) || isnan(q_risk) || !(best > 0))
+        return;
+    title_of(scores, best_naive(scores), title, sizeof title);
+    snprintf(value, sizeof value, "%+.1f %%", 100 * (q_risk / best - 1));
+    snprintf(label, sizeof label, "against the best naive forecast, %s", title);
+    card(f, value, label);
+}
+
 static void write_cards(FILE *f, const struct tft_report *r)
 {
     const json_t *last = json_array_get(r->metrics, json_array_size(r->metrics) - 1);
-    const json_t *q_risk = json_object_get(r->scores, "q_risk"), *naive = json_object_get(r->scores, "naive");
-    const char *median = median_name(q_risk), *season;
-    json_t *scores;
-    char value[64], title[64], label[96];
+    const json_t *q_risk = json_object_get(r->scores, "q_risk");
+    const char *median = median_name(q_risk);
+    char value[64], label[96];
 
     fprintf(f, "<div class=\"cards\">\n");
     if (!isnan(tft_json_number_at(q_risk, median))) {
@@ -65,15 +90,7 @@ static void write_cards(FILE *f, const struct tft_report *r)
         snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
         card(f, value, label);
     }
-    json_object_foreach((json_t *)naive, season, scores) {
-        if (isnan(tft_json_number_at(q_risk, median)) || !(tft_json_number_at(scores, median) > 0))
-            continue; /* no value a season before, or nothing to compare with */
-        double change = 100 * (tft_json_number_at(q_risk, median) / tft_json_number_at(scores, median) - 1);
-        snprintf(value, sizeof value, "%+.1f %%", change);
-        tft_naive_title(season, json_array_size(json_object_get(scores, "by_horizon")), title, sizeof title);
-        snprintf(label, sizeof label, "against the %s", title);
-        card(f, value, label);
-    }
+    write_naive_card(f, r->scores, tft_json_number_at(q_risk, median));
     if (last) {
         snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "step"));
         card(f, value, "training steps");
@@ -156,8 +173,10 @@ static void write_risks(FILE *f, const json_t *scores)
     json_object_foreach((json_t *)naive, key, value) {
         if (!json_integer_value(json_object_get(value, "values")))
             continue;
-        tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
+        title_of(scores, key, name, sizeof name);
         write_risk_row(f, name, q_risk, value, 0);
+        snprintf(name + strlen(name), sizeof name - strlen(name), ", plain");
+        write_risk_row(f, name, q_risk, json_object_get(value, "plain"), 0);
     }
     fprintf(f, "</table></div>\n");
     if (warning)
@@ -204,8 +223,8 @@ static void write_horizons(FILE *f, const json_t *scores)
 {
     const json_t *horizons = json_object_get(scores, "by_horizon"), *naive = json_object_get(scores, "naive");
     const char *median = median_name(json_object_get(scores, "q_risk"));
-    const char *season = json_object_iter_key(json_object_iter((json_t *)naive)); /* the first of them */
-    const json_t *of_season = json_object_get(json_object_get(naive, season), "by_horizon");
+    const char *best = best_naive(scores);
+    const json_t *of_best = json_object_get(json_object_get(naive, best), "by_horizon");
     size_t n = json_array_size(horizons);
     double *x = calloc(3 * n + 1, sizeof *x), *y = x + n, *z = y + n;
     char title[64], naive_title[64] = "";
@@ -217,11 +236,11 @@ static void write_horizons(FILE *f, const json_t *scores)
     for (size_t h = 0; h < n; h++) {
         x[h] = (double)h + 1;
         y[h] = tft_json_number_at(json_object_get(json_array_get(horizons, h), "q_risk"), median);
-        z[h] = tft_json_number(json_array_get(of_season, h));
+        z[h] = tft_json_number(json_array_get(of_best, h));
     }
-    if (season)
-        tft_naive_title(season, n, naive_title, sizeof naive_title);
-    const struct tft_line lines[] = { { "TFT", "model", x, y, n }, { season ? naive_title : NULL, "naive", x, z, n } };
+    if (best)
+        title_of(scores, best, naive_title, sizeof naive_title);
+    const struct tft_line lines[] = { { "TFT", "model", x, y, n }, { best ? naive_title : NULL, "naive", x, z, n } };
     snprintf(title, sizeof title, "q-risk %.16s by horizon", median);
     fprintf(f, "<h2>By horizon</h2>\n");
     tft_chart_write(f, &(struct tft_chart){ .title = title,

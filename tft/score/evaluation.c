@@ -9,30 +9,10 @@
 
 static size_t naive_count(const struct tft_evaluation *a)
 {
-    return a->data->schema.season_count * a->data->schema.target_count;
+    return a->season_count * a->data->schema.target_count;
 }
 
 /* ---- naive forecasts ---- */
-
-static enum halay_status init_naive_scores(struct tft_evaluation *a)
-{
-    const struct tft_list *q = a->quantiles;
-    size_t D = a->data->schema.horizon, entities = a->data->entity_count;
-    enum halay_status status = HALAY_OK;
-
-    a->naive = calloc(naive_count(a), sizeof *a->naive);
-    a->has_season = calloc(a->data->schema.target_count, 1);
-    if (!a->naive || !a->has_season) {
-        halay_error(a->log, "no memory for naive forecasts");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t k = 0; k < naive_count(a) && !status; k++) {
-        status = tft_scores_init(a->log, q->values, q->count, D, entities, &a->naive[k].with);
-        if (!status)
-            status = tft_scores_init(a->log, q->values, q->count, D, entities, &a->naive[k].plain);
-    }
-    return status;
-}
 
 static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, size_t count,
                       const struct tft_naive *naive)
@@ -55,51 +35,67 @@ static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *
     }
 }
 
-/* Of one target and season. */
-static enum halay_status naive_sums(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                    const struct tft_list *quantiles, size_t target, size_t season,
-                                    struct tft_sums *sums)
+static void naive_scores_fini(struct tft_naive_scores *scores)
+{
+    tft_scores_fini(&scores->with);
+    tft_scores_fini(&scores->plain);
+}
+
+static enum halay_status naive_scores_init(struct halay_log *log, const struct tft_data *d, const struct tft_list *q,
+                                           struct tft_naive_scores *scores)
+{
+    size_t D = d->schema.horizon, entities = d->entity_count;
+    enum halay_status status = tft_scores_init(log, q->values, q->count, D, entities, &scores->with);
+
+    return status ? status : tft_scores_init(log, q->values, q->count, D, entities, &scores->plain);
+}
+
+/* Add the median's q-risks of one target and season, a part of their mean over the targets; without any value they are
+ * infinite. */
+static enum halay_status add_risks(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                   const struct tft_list *q, size_t target, size_t season, double risks[2])
 {
     const struct tft_data *d = gather->windows->data;
+    double targets = (double)d->schema.target_count;
     struct tft_naive naive = { 0 };
     struct tft_naive_scores scores = { 0 };
-    enum halay_status status = tft_naive_init(log, d, target, season, quantiles->values, quantiles->count, &naive);
+    enum halay_status status = tft_naive_init(log, d, target, season, q->values, q->count, &naive);
 
     if (!status)
-        status =
-            tft_scores_init(log, quantiles->values, quantiles->count, d->schema.horizon, d->entity_count, &scores.with);
-    if (!status)
-        status = tft_scores_init(log, quantiles->values, quantiles->count, d->schema.horizon, d->entity_count,
-                                 &scores.plain);
-    if (!status)
+        status = naive_scores_init(log, d, q, &scores);
+    if (!status) {
         add_naive(&scores, gather, count, &naive);
-    *sums = scores.with.all;
-    tft_scores_fini(&scores.with);
-    tft_scores_fini(&scores.plain);
+        int is_scored = scores.with.all.size > 0;
+        risks[0] += is_scored ? tft_sums_q_risk(&scores.with.all, scores.with.median) / targets : INFINITY;
+        risks[1] += is_scored ? tft_sums_q_risk(&scores.plain.all, scores.with.median) / targets : INFINITY;
+    }
+    naive_scores_fini(&scores);
     tft_naive_fini(&naive);
     return status;
 }
 
-enum halay_status tft_naive_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                 const struct tft_list *quantiles, size_t *season, double *q_risk)
+/* Take the lower of a season's, with residuals and plain, if it is lower. */
+static void take_lower(size_t season, const double risks[2], struct tft_naive_best *best)
+{
+    for (int is_plain = 0; is_plain < 2; is_plain++)
+        if (risks[is_plain] < best->q_risk)
+            *best = (struct tft_naive_best){ season, is_plain, risks[is_plain] };
+}
+
+enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                      const struct tft_list *quantiles, struct tft_naive_best *best)
 {
     const struct tft_schema *s = &gather->windows->data->schema;
-    size_t O = s->target_count, median = tft_median_of(quantiles->values, quantiles->count);
+    size_t seasons[TFT_NAIVE_MOST], n = tft_naive_seasons(s, seasons);
     enum halay_status status = HALAY_OK;
 
-    *q_risk = INFINITY;
-    for (size_t k = 0; k < s->season_count; k++) {
-        double mean = 0;
-        for (size_t o = 0; o < O && !status; o++) {
-            struct tft_sums sums;
-            status = naive_sums(log, gather, count, quantiles, o, s->seasons[k], &sums);
-            if (!status) /* without any value it is none */
-                mean += sums.size > 0 ? tft_sums_q_risk(&sums, median) / (double)O : INFINITY;
-        }
-        if (!status && mean < *q_risk) {
-            *q_risk = mean;
-            *season = s->seasons[k];
-        }
+    *best = (struct tft_naive_best){ .q_risk = INFINITY };
+    for (size_t k = 0; k < n && !status; k++) {
+        double risks[2] = { 0, 0 };
+        for (size_t o = 0; o < s->target_count && !status; o++)
+            status = add_risks(log, gather, count, quantiles, o, seasons[k], risks);
+        if (!status)
+            take_lower(seasons[k], risks, best);
     }
     return status;
 }
@@ -130,6 +126,22 @@ static json_t *naive_json(const struct tft_naive_scores *s)
 
 /* ---- all ---- */
 
+static enum halay_status init_naive_scores(struct tft_evaluation *a)
+{
+    enum halay_status status = HALAY_OK;
+
+    a->season_count = tft_naive_seasons(&a->data->schema, a->seasons);
+    a->naive = calloc(naive_count(a), sizeof *a->naive);
+    a->has_season = calloc(a->data->schema.target_count, 1);
+    if (!a->naive || !a->has_season) {
+        halay_error(a->log, "no memory for naive forecasts");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t k = 0; k < naive_count(a) && !status; k++)
+        status = naive_scores_init(a->log, a->data, a->quantiles, &a->naive[k]);
+    return status;
+}
+
 enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_data *data,
                                       const struct tft_list *quantiles, struct tft_evaluation *a)
 {
@@ -142,38 +154,48 @@ enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_da
 
 void tft_evaluation_fini(struct tft_evaluation *a)
 {
-    for (size_t k = 0; a->naive && k < naive_count(a); k++) {
-        tft_scores_fini(&a->naive[k].with);
-        tft_scores_fini(&a->naive[k].plain);
-    }
+    for (size_t k = 0; a->naive && k < naive_count(a); k++)
+        naive_scores_fini(&a->naive[k]);
     free(a->naive);
     free(a->has_season);
     tft_forecast_scores_fini(&a->result);
     *a = (struct tft_evaluation){ 0 };
 }
 
+/* Add the scores of naive forecasts k; `first` are those of the first season, which are kept. */
+static enum halay_status add_season(struct tft_evaluation *a, const struct tft_gather *gather, size_t k,
+                                    struct tft_naive *first)
+{
+    const struct tft_list *q = a->quantiles;
+    size_t O = a->data->schema.target_count;
+    struct tft_naive other = { 0 }, *naive = k < O ? &first[k] : &other;
+    enum halay_status status = tft_naive_init(a->log, a->data, k % O, a->seasons[k / O], q->values, q->count, naive);
+
+    if (!status)
+        add_naive(&a->naive[k], gather, gather->windows->count, naive);
+    tft_naive_fini(&other);
+    return status;
+}
+
 enum halay_status tft_evaluation_add(struct tft_evaluation *a, struct tft_forecaster *forecaster,
                                      tft_forecast_take also, void *arg)
 {
     const struct tft_windows *windows = forecaster->gather.windows;
-    size_t O = a->data->schema.target_count, n = naive_count(a);
-    struct tft_naive *naive = calloc(n, sizeof *naive);
-    enum halay_status status = naive ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    size_t O = a->data->schema.target_count;
+    struct tft_naive *first = calloc(O, sizeof *first);
+    enum halay_status status = first ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
     if (status)
         halay_error(a->log, "no memory for naive forecasts");
-    for (size_t k = 0; k < n && !status; k++)
-        status = tft_naive_init(a->log, a->data, k % O, a->data->schema.seasons[k / O], a->quantiles->values,
-                                a->quantiles->count, &naive[k]);
-    for (size_t k = 0; k < n && !status; k++)
-        add_naive(&a->naive[k], &forecaster->gather, windows->count, &naive[k]);
+    for (size_t k = 0; k < naive_count(a) && !status; k++)
+        status = add_season(a, &forecaster->gather, k, first);
     if (!status)
-        status = tft_forecast_scores_add(forecaster, windows->count, naive, also, arg, &a->result);
+        status = tft_forecast_scores_add(forecaster, windows->count, first, also, arg, &a->result);
     if (!status)
-        note_seasons(a, naive);
-    for (size_t k = 0; naive && k < n; k++)
-        tft_naive_fini(&naive[k]);
-    free(naive);
+        note_seasons(a, first);
+    for (size_t o = 0; first && o < O; o++)
+        tft_naive_fini(&first[o]);
+    free(first);
     a->windows += windows->count;
     a->short_windows += tft_windows_short(windows);
     return status;
@@ -192,27 +214,40 @@ static json_t *why_no_mase(const struct tft_evaluation *a, size_t target)
                : json_sprintf("no value of the training span has one %zu steps before; set another 'season'", season);
 }
 
-/* That a target's forecasts are no better than the best of its naive ones; NULL: they are, or there is nothing to
- * compare. */
-static json_t *why_no_better(const struct tft_evaluation *a, size_t target)
+/* The best of a target's naive forecasts, of those that have at least half of its values. */
+static struct tft_naive_best best_of(const struct tft_evaluation *a, size_t target)
 {
     const struct tft_scores *mine = &a->result.scores[target];
-    double q_risk = tft_sums_q_risk(&mine->all, mine->median), lowest = INFINITY;
-    char median[32], text[400];
-    size_t best = 0;
+    struct tft_naive_best best = { .q_risk = INFINITY };
 
     for (size_t k = target; k < naive_count(a); k += a->data->schema.target_count) {
-        const struct tft_sums *sums = &a->naive[k].with.all;
-        if (sums->n && tft_sums_q_risk(sums, mine->median) < lowest) {
-            lowest = tft_sums_q_risk(sums, mine->median);
-            best = a->data->schema.seasons[k / a->data->schema.target_count];
-        }
+        const struct tft_naive_scores *s = &a->naive[k];
+        const double risks[2] = { tft_sums_q_risk(&s->with.all, mine->median),
+                                  tft_sums_q_risk(&s->plain.all, mine->median) };
+        if (s->with.all.size > 0 && 2 * s->with.all.n >= mine->all.n)
+            take_lower(a->seasons[k / a->data->schema.target_count], risks, &best);
     }
-    if (!mine->all.n || !best || !(lowest > 0) || !(q_risk >= lowest))
-        return NULL;
+    return best;
+}
+
+/* Put which naive forecasts are the best, and a sentence if the target's are no better. */
+static void put_best(const struct tft_evaluation *a, size_t target, json_t *scores)
+{
+    const struct tft_scores *mine = &a->result.scores[target];
+    const struct tft_naive_best best = best_of(a, target);
+    double q_risk = tft_sums_q_risk(&mine->all, mine->median);
+    char key[24], median[32], text[400];
+
+    if (isinf(best.q_risk))
+        return;
+    tft_naive_key(best.season, key, sizeof key);
+    json_object_set_new(scores, "best_naive",
+                        json_pack("{ss sb sf}", "forecast", key, "plain", best.is_plain, "q_risk", best.q_risk));
+    if (!tft_naive_wins(q_risk, &best))
+        return;
     tft_quantile_name(mine->quantiles[mine->median], median, sizeof median);
-    tft_naive_warning(&a->data->schema, target, median, q_risk, best, lowest, text, sizeof text);
-    return json_string(text);
+    tft_naive_warning(&a->data->schema, target, median, q_risk, &best, text, sizeof text);
+    json_object_set_new(scores, "no_better_than_naive", json_string(text));
 }
 
 /* All scores of a target. */
@@ -220,7 +255,7 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
 {
     size_t O = a->data->schema.target_count;
     const char **ids = calloc(a->data->entity_count, sizeof *ids);
-    json_t *scores, *naive = json_object(), *why = why_no_mase(a, target), *warning = why_no_better(a, target);
+    json_t *scores, *naive = json_object(), *why = why_no_mase(a, target);
     char name[32];
 
     for (size_t i = 0; ids && i < a->data->entity_count; i++)
@@ -228,17 +263,16 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
     scores = ids ? tft_scores_json(&a->result.scores[target], ids) : NULL;
     free(ids);
     for (size_t k = target; k < naive_count(a); k += O) {
-        snprintf(name, sizeof name, "%zu", a->data->schema.seasons[k / O]);
+        tft_naive_key(a->seasons[k / O], name, sizeof name);
         json_object_set_new(naive, name, naive_json(&a->naive[k]));
     }
     if (scores && a->result.uncalibrated)
         json_object_set_new(scores, "uncalibrated", tft_scores_intervals_json(&a->result.uncalibrated[target]));
     if (scores && why)
         json_object_set(scores, "no_mase", why);
-    if (scores && warning)
-        json_object_set(scores, "no_better_than_naive", warning);
+    if (scores)
+        put_best(a, target, scores);
     json_decref(why);
-    json_decref(warning);
     if (scores && !json_object_set_new(scores, "naive", naive))
         return scores;
     json_decref(scores);

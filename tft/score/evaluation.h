@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Evaluation: what `evaluate` and `backtest` report of a model's forecasts, or of several models' in turn: the scores
- * of each target, beside those of the naive forecasts (one for each season of the schema) of the same values.
+ * of each target, beside those of the naive forecasts (tft_naive_seasons) of the same values, and how they compare with
+ * the best of them.
  */
 #ifndef HALAY_TFT_EVALUATION_H
 #define HALAY_TFT_EVALUATION_H
 
 #include "tft/run/run_config.h"
 #include "tft/score/forecast_scores.h"
+#include "tft/score/naive.h"
 
 /* The naive forecast's, with its residuals' quantiles and without. */
 struct tft_naive_scores {
@@ -20,7 +22,8 @@ struct tft_evaluation {
     const struct tft_list *quantiles;
     size_t windows, short_windows;
     struct tft_forecast_scores result;
-    struct tft_naive_scores *naive; /* owned: (seasons, targets) */
+    size_t season_count, seasons[TFT_NAIVE_MOST]; /* of naive forecasts */
+    struct tft_naive_scores *naive;               /* owned: (season_count, targets) */
     char *has_season; /* owned: (targets) of an entity that is scored, training had values a season apart */
 };
 
@@ -34,10 +37,10 @@ void tft_evaluation_fini(struct tft_evaluation *evaluation);
 enum halay_status tft_evaluation_add(struct tft_evaluation *evaluation, struct tft_forecaster *forecaster,
                                      tft_forecast_take also, void *arg);
 
-/* The season whose naive forecasts have the lowest q-risk of the median at positions [0, count) of a gather, averaged
- * over the targets, and that q-risk; infinite (season is not written) where nothing can be scored. Needs no model. */
-enum halay_status tft_naive_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                 const struct tft_list *quantiles, size_t *season, double *q_risk);
+/* The naive forecasts that have the lowest q-risk of the median at positions [0, count) of a gather, averaged over the
+ * targets; infinite where nothing can be scored. Needs no model. */
+enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                      const struct tft_list *quantiles, struct tft_naive_best *best);
 
 /* All scores, of the only target or of each under "targets": a new reference; NULL if there is no memory. */
 json_t *tft_evaluation_json(const struct tft_evaluation *evaluation);

@@ -7,13 +7,19 @@
  */
 #include "tft/score/naive.h"
 #include "base/memory.h"
+#include "tft/data/windows.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. */
-enum { RESIDUALS_LEAST = 10 };
+/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. No more than so many in
+ * all are put in order, unless that leaves fewer than RESIDUALS_ENOUGH for each quantile: a horizon of 720 steps has as
+ * many times those of the last value as of a season of 720. */
+enum { RESIDUALS_LEAST = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MOST = 20000000 };
+
+/* Forecasts that are better by less than this are no better. */
+static const double margin = .01;
 
 /* A value of the entity's row; NAN: not measured. */
 static double value_at(const struct tft_naive *naive, const struct tft_entity *e, size_t row)
@@ -28,9 +34,30 @@ static double value_before(const struct tft_naive *naive, const struct tft_entit
 {
     double value = NAN;
 
-    for (; lag <= row && isnan(value); lag += naive->season)
+    for (; lag <= row && isnan(value); lag += naive->step)
         value = value_at(naive, e, row - lag);
     return value;
+}
+
+/* The line through the first value and the last one that is `lag` or more steps before the row; NAN: they are one. */
+static double line_at(const struct tft_naive *naive, size_t entity, size_t row, size_t lag)
+{
+    const struct tft_entity *e = &naive->data->entities[entity];
+    size_t first = naive->first[entity], last = row - lag;
+
+    if (lag > row || first > last)
+        return NAN;
+    while (last > first && isnan(value_at(naive, e, last)))
+        last--;
+    double a = value_at(naive, e, first), b = value_at(naive, e, last);
+    return last > first ? b + (b - a) / (double)(last - first) * (double)(row - last) : NAN;
+}
+
+/* What is forecast of an entity's row from `lag` steps before; NAN: nothing. */
+static double forecast_at(const struct tft_naive *naive, size_t entity, size_t row, size_t lag)
+{
+    return naive->season == TFT_NAIVE_DRIFT ? line_at(naive, entity, row, lag)
+                                            : value_before(naive, &naive->data->entities[entity], row, lag);
 }
 
 static int compare_residuals(const void *a, const void *b)
@@ -50,15 +77,17 @@ static double residual_quantile(const double *sorted, size_t n, double quantile)
     return sorted[below] + (sorted[above] - sorted[below]) * (at - (double)below);
 }
 
-/* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the value `lag` before: sorted;
- * how many. */
-static size_t collect(const struct tft_naive *naive, const struct tft_entity *e, size_t lag, size_t first, size_t step,
-                      size_t end, double *residuals)
+/* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the forecast from `lag` before:
+ * sorted; how many. */
+static size_t collect(const struct tft_naive *naive, size_t entity, size_t lag, size_t first, size_t step, size_t end,
+                      double *residuals)
 {
-    size_t n = 0;
+    size_t n = 0, rows = end > first ? (end - first + step - 1) / step : 0;
+    size_t count = rows < naive->residuals_most ? rows : naive->residuals_most;
 
-    for (size_t row = first; row < end; row += step) {
-        double residual = value_at(naive, e, row) - value_before(naive, e, row, lag);
+    for (size_t i = 0; i < count; i++) {
+        size_t row = first + step * tft_spread(i, count, rows);
+        double residual = value_at(naive, &naive->data->entities[entity], row) - forecast_at(naive, entity, row, lag);
         if (!isnan(residual))
             residuals[n++] = residual;
     }
@@ -72,8 +101,8 @@ static double mean_error_of(const struct tft_naive *naive, const struct tft_enti
     double sum = 0;
     size_t n = 0;
 
-    for (size_t row = naive->season; row < end; row++) {
-        double error = fabs(value_at(naive, e, row) - value_at(naive, e, row - naive->season));
+    for (size_t row = naive->step; row < end; row++) {
+        double error = fabs(value_at(naive, e, row) - value_at(naive, e, row - naive->step));
         sum += isnan(error) ? 0 : error;
         n += !isnan(error);
     }
@@ -85,17 +114,28 @@ static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size
                       double *scratch)
 {
     const struct tft_entity *e = &naive->data->entities[entity];
-    size_t lag = (ahead + 1) * naive->season, Q = naive->quantile_count, phases = naive->phases;
+    size_t lag = (ahead + 1) * naive->step, Q = naive->quantile_count, phases = naive->phases, all = SIZE_MAX;
     double *to = naive->residuals + (entity * naive->ahead + ahead) * phases * Q, *of_phase = scratch + e->rows;
-    size_t all = collect(naive, e, lag, 0, 1, end, scratch);
 
     for (size_t phase = 0; phase < phases; phase++) {
-        size_t n = collect(naive, e, lag, phase, phases, end, of_phase);
-        int has_few = n < RESIDUALS_LEAST;
+        size_t n = collect(naive, entity, lag, phase, phases, end, of_phase);
+        int has_few = n < RESIDUALS_LEAST && phases > 1;
+        if (has_few && all == SIZE_MAX)
+            all = collect(naive, entity, lag, 0, 1, end, scratch);
         for (size_t q = 0; q < Q; q++)
             to[phase * Q + q] =
                 has_few ? residual_quantile(scratch, all, quantiles[q]) : residual_quantile(of_phase, n, quantiles[q]);
     }
+}
+
+/* The first measured row of an entity. */
+static size_t first_of(const struct tft_naive *naive, const struct tft_entity *e)
+{
+    size_t row = 0;
+
+    while (row < e->rows && isnan(value_at(naive, e, row)))
+        row++;
+    return row < e->rows ? row : SIZE_MAX;
 }
 
 static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, const double *quantiles, double *scratch)
@@ -104,11 +144,38 @@ static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, cons
     size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
     enum halay_status status = tft_data_check(d, d->entities[entity].first, d->entities[entity].rows);
 
-    if (!status)
+    if (!status) {
+        naive->first[entity] = first_of(naive, &d->entities[entity]);
         naive->mean_error[entity] = mean_error_of(naive, &d->entities[entity], end);
+    }
     for (size_t ahead = 0; ahead < naive->ahead && !status; ahead++)
         fit_ahead(naive, entity, ahead, end, quantiles, scratch);
     return status;
+}
+
+size_t tft_naive_seasons(const struct tft_schema *schema, size_t seasons[TFT_NAIVE_MOST])
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < schema->season_count; k++)
+        seasons[n++] = schema->seasons[k];
+    if (seasons[0] != 1)
+        seasons[n++] = 1;
+    seasons[n++] = TFT_NAIVE_DRIFT;
+    return n;
+}
+
+/* Sizes, by the schema. */
+static void set_sizes(struct tft_naive *n)
+{
+    const struct tft_schema *s = &n->data->schema;
+
+    n->step = n->season == TFT_NAIVE_DRIFT ? 1 : n->season;
+    n->ahead = (s->horizon + n->step - 1) / n->step;
+    n->phases = n->step > 1 ? s->seasons[0] : 1;
+    n->residuals_most = RESIDUALS_MOST / (n->data->entity_count * n->ahead * n->phases + 1);
+    if (n->residuals_most < RESIDUALS_ENOUGH)
+        n->residuals_most = RESIDUALS_ENOUGH;
 }
 
 enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t season,
@@ -119,16 +186,16 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
     double *scratch = NULL;
     enum halay_status status = HALAY_OK;
 
-    n.ahead = (data->schema.horizon + season - 1) / season;
-    n.phases = data->schema.seasons[0];
+    set_sizes(&n);
     for (size_t e = 0; e < data->entity_count; e++)
         longest = data->entities[e].rows > longest ? data->entities[e].rows : longest;
     if (!halay_mul_overflows(data->entity_count * quantile_count, n.ahead * n.phases, &count)) {
         scratch = calloc(2 * longest, sizeof *scratch);
+        n.first = calloc(data->entity_count, sizeof *n.first);
         n.residuals = calloc(count, sizeof *n.residuals);
         n.mean_error = calloc(data->entity_count, sizeof *n.mean_error);
     }
-    if (!scratch || !n.residuals || !n.mean_error) {
+    if (!scratch || !n.first || !n.residuals || !n.mean_error) {
         halay_error(log, "no memory for naive forecasts");
         status = HALAY_ERR_NO_MEMORY;
     }
@@ -144,6 +211,7 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
 
 void tft_naive_fini(struct tft_naive *naive)
 {
+    free(naive->first);
     free(naive->residuals);
     free(naive->mean_error);
     *naive = (struct tft_naive){ 0 };
@@ -152,8 +220,8 @@ void tft_naive_fini(struct tft_naive *naive)
 int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t origin, size_t h, double *p, double *plain)
 {
     const struct tft_entity *e = &naive->data->entities[entity];
-    size_t row = origin + h - e->first, ahead = h / naive->season, Q = naive->quantile_count;
-    double value = value_before(naive, e, row, (ahead + 1) * naive->season);
+    size_t row = origin + h - e->first, ahead = h / naive->step, Q = naive->quantile_count;
+    double value = forecast_at(naive, entity, row, (ahead + 1) * naive->step);
 
     if (isnan(value))
         return 0;
@@ -165,16 +233,31 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t orig
     return 1;
 }
 
-void tft_naive_title(const char *season, size_t horizon, char *text, size_t size)
+void tft_naive_key(size_t season, char *text, size_t size)
 {
-    size_t steps = strtoul(season, NULL, 10);
+    if (season == TFT_NAIVE_DRIFT)
+        snprintf(text, size, "drift");
+    else
+        snprintf(text, size, "%zu", season);
+}
 
-    if (horizon <= steps)
+void tft_naive_title(const char *key, size_t horizon, char *text, size_t size)
+{
+    size_t steps = strtoul(key, NULL, 10);
+
+    if (!strcmp(key, "drift"))
+        snprintf(text, size, "last value and drift");
+    else if (horizon <= steps)
         snprintf(text, size, "value of %zu step%s before", steps, steps == 1 ? "" : "s");
     else if (steps == 1)
         snprintf(text, size, "last value repeated");
     else
         snprintf(text, size, "last %zu steps repeated", steps);
+}
+
+int tft_naive_wins(double q_risk, const struct tft_naive_best *best)
+{
+    return q_risk > 0 && isfinite(best->q_risk) && q_risk >= (1 - margin) * best->q_risk;
 }
 
 /* Append a key to the advice. */
@@ -186,12 +269,12 @@ static void advise(char *advice, size_t size, int is_set, const char *key)
         snprintf(advice + used, size - used, "%s'%s'", used ? ", " : "", key);
 }
 
-void tft_naive_warning(const struct tft_schema *s, size_t target, const char *median, double q_risk, size_t season,
-                       double naive_q_risk, char *text, size_t size)
+void tft_naive_warning(const struct tft_schema *s, size_t target, const char *median, double q_risk,
+                       const struct tft_naive_best *best, char *text, size_t size)
 {
     size_t first = target < s->target_count ? target : 0, end = target < s->target_count ? target + 1 : s->target_count;
     int window = 1, relative = 1, blend = 1;
-    char number[24], title[64], advice[100] = "";
+    char key[24], title[64], advice[100] = "";
 
     for (size_t o = first; o < end; o++) {
         const struct tft_input *input = &s->inputs[s->targets[o]];
@@ -202,8 +285,9 @@ void tft_naive_warning(const struct tft_schema *s, size_t target, const char *me
     advise(advice, sizeof advice, window, "per: window");
     advise(advice, sizeof advice, blend, "blend: season");
     advise(advice, sizeof advice, relative || s->seasons[0] > s->encoder, "relative_to: season");
-    snprintf(number, sizeof number, "%zu", season);
-    tft_naive_title(number, s->horizon, title, sizeof title);
-    snprintf(text, size, "no better than naive: the forecast's %s is %.4f, that of '%s' %.4f%s%s", median, q_risk,
-             title, naive_q_risk, *advice ? "; for levels that move, the target (schema) can have " : "", advice);
+    tft_naive_key(best->season, key, sizeof key);
+    tft_naive_title(key, s->horizon, title, sizeof title);
+    snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", median, q_risk,
+             q_risk < best->q_risk ? "less than 1 % below " : "", title, best->is_plain ? ", plain" : "", best->q_risk,
+             *advice ? "; for levels that move, the target (schema) can have " : "", advice);
 }

@@ -19,8 +19,8 @@ static double number(const json_t *object, const char *a, const char *b)
     return json_number_value(b ? json_object_get(inner, b) : inner);
 }
 
-/* A row of q-risks, and how the median's compares with another's. */
-static void print_row(FILE *to, const char *name, const json_t *q_risk, const json_t *median_of, const char *median)
+/* A row of q-risks; without the line's end. */
+static void print_row(FILE *to, const char *name, const json_t *q_risk)
 {
     const char *key;
     json_t *value;
@@ -32,12 +32,21 @@ static void print_row(FILE *to, const char *name, const json_t *q_risk, const js
         else if (key[0] == 'p' && json_is_null(value))
             fprintf(to, " %8s", "-");
     }
-    if (median_of) {
-        double mine = number(median_of, median, NULL), other = number(q_risk, median, NULL);
-        if (other > 0)
-            fprintf(to, "   forecast's %s is %.1f %% %s", median,
-                    100 * (mine < other ? 1 - mine / other : mine / other - 1), mine < other ? "below" : "above");
-    }
+}
+
+/* A row of naive forecasts; if it is the best, how the median's q-risk compares with it. */
+static void print_naive(FILE *to, const json_t *r, const char *key, const char *median, int is_plain)
+{
+    const json_t *naive = json_object_get(json_object_get(r, "naive"), key), *best = json_object_get(r, "best_naive");
+    const char *best_key = json_string_value(json_object_get(best, "forecast"));
+    double mine = number(r, "q_risk", median), other = number(best, "q_risk", NULL);
+    char name[64];
+
+    tft_naive_title(key, json_array_size(json_object_get(naive, "by_horizon")), name, sizeof name);
+    print_row(to, is_plain ? "  plain" : name, is_plain ? json_object_get(naive, "plain") : naive);
+    if (best_key && !strcmp(best_key, key) && json_is_true(json_object_get(best, "plain")) == is_plain && other > 0)
+        fprintf(to, "   the best; forecast's %s is %.1f %% %s", median,
+                100 * (mine < other ? 1 - mine / other : mine / other - 1), mine < other ? "below" : "above");
     fprintf(to, "\n");
 }
 
@@ -104,17 +113,17 @@ static void print_scores(FILE *to, const json_t *r, const char *median)
     json_object_foreach((json_t *)q_risk, key, value)
         fprintf(to, " %8s", key);
     fprintf(to, "\n");
-    print_row(to, "forecast", q_risk, NULL, median);
-    const char *warning = json_string_value(json_object_get(r, "no_better_than_naive"));
-
+    print_row(to, "forecast", q_risk);
+    fprintf(to, "\n");
     json_object_foreach((json_t *)naive, key, value) {
-        char name[64];
-        tft_naive_title(key, json_array_size(json_object_get(value, "by_horizon")), name, sizeof name);
-        print_row(to, name, value, q_risk, median);
+        print_naive(to, r, key, median, 0);
+        print_naive(to, r, key, median, 1);
     }
+    const char *warning = json_string_value(json_object_get(r, "no_better_than_naive"));
     if (warning)
         fprintf(to, "%s\n", warning);
-    print_row(to, "values up to the quantile", json_object_get(r, "reliability"), NULL, median);
+    print_row(to, "values up to the quantile", json_object_get(r, "reliability"));
+    fprintf(to, "\n");
     json_object_foreach((json_t *)r, key, value) {
         if (has_row(key))
             print_score(to, r, key, value);

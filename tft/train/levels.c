@@ -228,7 +228,7 @@ static enum halay_status say_origins(struct tft_trainer *t, struct trials *b)
     char when[200] = "", risks[100], median[32];
     const struct tft_list *q = &t->config->quantiles;
     enum halay_status status = HALAY_OK;
-    size_t season;
+    struct tft_naive_best best;
 
     for (int k = b->origins.count - 1; k >= 0 && !status; k--) {
         size_t used = strlen(when);
@@ -239,7 +239,8 @@ static enum halay_status say_origins(struct tft_trainer *t, struct trials *b)
         tft_schema_print_time(&t->data->schema, t->data->schema.split_end[TFT_TRAIN], time, sizeof time);
         snprintf(when + used, sizeof when - used, "%s%s", used ? ", " : "", time);
         const struct tft_gather gather = { .windows = &t->valid, .numbers = t->valid_order };
-        status = tft_naive_best(t->log, &gather, t->valid_samples, q, &season, &b->of[k].q_risk);
+        status = tft_naive_find_best(t->log, &gather, t->valid_samples, q, &best);
+        b->of[k].q_risk = best.q_risk;
     }
     list_numbers(b, offsetof(struct judgement, q_risk), risks, sizeof risks);
     tft_quantile_name(q->values[tft_median_of(q->values, q->count)], median, sizeof median);

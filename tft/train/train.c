@@ -321,7 +321,7 @@ static void say_blend(struct tft_trainer *t)
 
     for (size_t o = 0; o < s->target_count && t->blend.errors; o++) {
         const struct tft_input *target = &s->inputs[s->targets[o]];
-        snprintf(season, sizeof season, "%zu", t->blend.seasons[o]);
+        tft_naive_key(t->blend.seasons[o], season, sizeof season);
         tft_naive_title(season, s->horizon, title, sizeof title);
         if (target->blend)
             tft_progress_say(&t->progress, "blend of '%s': %.1f of the model, %.1f of '%s'", target->name,
@@ -329,23 +329,22 @@ static void say_blend(struct tft_trainer *t)
     }
 }
 
-/* Rank 0: a line if repeating a season forecasts the validation windows as well. */
+/* Rank 0: a line if naive forecasts of the validation windows are as good. */
 static enum halay_status say_naive(struct tft_trainer *t)
 {
     const struct tft_gather gather = { .windows = &t->valid, .numbers = t->valid_order };
     const struct tft_list *q = &t->config->quantiles;
     const struct tft_schema *s = &t->data->schema;
     char median[32], text[400];
-    size_t season = 0;
-    double naive;
+    struct tft_naive_best best;
 
     if (!(t->best_q_risk > 0))
         return HALAY_OK;
-    enum halay_status status = tft_naive_best(t->log, &gather, t->valid_samples, q, &season, &naive);
-    if (status || !season || !(naive > 0) || t->best_q_risk < naive)
+    enum halay_status status = tft_naive_find_best(t->log, &gather, t->valid_samples, q, &best);
+    if (status || !tft_naive_wins(t->best_q_risk, &best))
         return status;
     tft_quantile_name(q->values[tft_median_of(q->values, q->count)], median, sizeof median);
-    tft_naive_warning(s, s->target_count, median, t->best_q_risk, season, naive, text, sizeof text);
+    tft_naive_warning(s, s->target_count, median, t->best_q_risk, &best, text, sizeof text);
     tft_progress_say(&t->progress, "%s", text);
     return HALAY_OK;
 }

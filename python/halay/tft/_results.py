@@ -144,7 +144,8 @@ def _median(q_risk: Dict[str, Any]) -> Optional[str]:
 
 class Evaluation(_Document):
     """
-    Scores of forecasts beside those of naive ones, which repeat a season; lower is better.
+    Scores of forecasts beside those of naive ones, which repeat a season or the last value, or draw the past's line on
+    (drift); lower is better.
 
     frame: q-risks, a row for each forecast; by_horizon, by_entity: scores as DataFrames; document, and evaluation[key]:
     what `halay-tft evaluate --json` writes.
@@ -156,13 +157,15 @@ class Evaluation(_Document):
         return self.document.get("targets") or {"": self.document}
 
     def rows(self) -> List[Tuple[str, str, Dict[str, float]]]:
-        """Target, forecast, and its q-risk by quantile."""
+        """Target, forecast, and its q-risk by quantile; of naive ones with the quantiles of their errors, and plain."""
         rows = []
         for target, scores in self.targets.items():
+            keys = list(scores["q_risk"])
             rows.append((target, "forecast", scores["q_risk"]))
             for season, said in (scores.get("naive") or {}).items():
-                risks = {key: said.get(key) for key in scores["q_risk"]}
-                rows.append((target, f"{season} step{'s' if season != '1' else ''} before", risks))
+                name = {"1": "last value", "drift": "drift"}.get(season, f"{season} steps before")
+                rows.append((target, name, {key: said.get(key) for key in keys}))
+                rows.append((target, f"{name}, plain", {key: said["plain"].get(key) for key in keys}))
         return rows
 
     def medians(self) -> List[Tuple[str, Optional[float], Optional[float]]]:
@@ -170,14 +173,18 @@ class Evaluation(_Document):
         found = []
         for target, scores in self.targets.items():
             key = _median(scores["q_risk"])
-            naive = [said[key] for said in (scores.get("naive") or {}).values() if key and said.get(key) is not None]
-            found.append((target, scores["q_risk"].get(key), min(naive) if naive else None))
+            found.append((target, scores["q_risk"].get(key), (scores.get("best_naive") or {}).get("q_risk")))
         return found
+
+    def no_better(self) -> Dict[str, str]:
+        """A sentence for each target whose median is not better, by 1 % at least, than the best naive one."""
+        key = "no_better_than_naive"
+        return {target: scores[key] for target, scores in self.targets.items() if scores.get(key)}
 
     @property
     def better_than_naive(self) -> bool:
         """Whether the median of each target is better than the best naive one."""
-        return all(mine is None or naive is None or mine < naive for _, mine, naive in self.medians())
+        return not self.no_better()
 
     @property
     def frame(self) -> Any:

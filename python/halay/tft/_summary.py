@@ -16,7 +16,8 @@ def _scores(forecaster: Any) -> List[str]:
                 continue
             text = f"q-risk {mine:.4f} on '{split}'" + (f" of {target}" if target else "")
             if naive is not None:
-                text += f", naive {naive:.4f}: {'better' if mine < naive else 'no better'} than naive"
+                verdict = "no better" if target in evaluation.no_better() else "better"
+                text += f", naive {naive:.4f}: {verdict} than naive"
             lines.append(_line("score", text))
     return lines
 

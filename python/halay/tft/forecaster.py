@@ -409,10 +409,9 @@ class Forecaster:
         """
         said, _ = self._scored(lib.halay_tft_evaluate, X, split=split, stride=stride or 0, calibrate=calibrate)
         evaluation = self.evaluations_[split] = Evaluation(said)
-        for target, mine, naive in evaluation.medians():
-            if mine is not None and naive is not None and mine >= naive:
-                name = f" of '{target}'" if target else ""
-                warn(f"no better than naive on '{split}': the q-risk{name} is {mine:.4f}, the naive one {naive:.4f}")
+        for target, sentence in evaluation.no_better().items():
+            name = f"'{target}', " if target else ""
+            warn(f"{sentence} ({name}split '{split}')")
         return evaluation
 
     def score(self, X: Any = None, y: Any = None) -> float:
