@@ -149,7 +149,7 @@ static void times(void)
         { TIMED("time: {column: t}\n", "every: 1B\n", "< 2021-01-01"), "id,t,y\na,2020-04-30,1\na,2020-05-05,4\n",
           "1 1* 1* 4", "0 1 2 3" },
         { TIMED("time: {column: t}\n", "every: 1w\n", "< 2021-01-01"),
-          "id,t,y\na,2020-04-30,1\na,2020-05-14T00:00Z,4\n", "1 1* 4", "0 1 2" },
+          "id,t,y\na,2020-04-30T00:00Z,1\na,2020-05-14T00:00Z,4\n", "1 1* 4", "0 1 2" },
         { TIMED("time: {column: t, format: \"%s\"}\n", "every: 1h\n", "< 2021-01-01"),
           "id,t,y\na,1577836800,1\na,1577840400,2\n", "1 2", "0 1" },
     };
@@ -277,18 +277,18 @@ static void whole_periods(void)
           error_says("hold no value of the target of a whole period"));
 }
 
-/* A time with an offset says nothing of the day of the next row, which may have none. */
+/* A time with an offset says nothing of the day of the next row, which may have none; that is of the zone's clock. */
 static void offsets(void)
 {
-    static const char schema[] =
-        "id: {column: id}\ntime: {column: t}\nevery: 1h\n"
-        "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n";
+#define OF_ZONE(zone)                                       \
+    "id: {column: id}\ntime: {column: t}\nevery: 1h\n" zone \
+    "inputs:\n  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n"
+    static const char csv[] =
+        "id,t,y\na,2020-05-01 01:00+02,1\na,2020-05-01 00:00:00,2\na,2020-05-01 01:00:00,3\na,2020-05-01 02:00:00,4\n";
     struct tft_data d;
 
-    REQUIRE(!prepare(
-        schema,
-        "id,t,y\na,2020-05-01 01:00+02,1\na,2020-05-01 00:00:00,2\na,2020-05-01 01:00:00,3\na,2020-05-01 02:00:00,4\n",
-        &d));
+    CHECK(prepare(OF_ZONE(""), csv, &d) && error_says("row 3, column 't': '2020-05-01 00:00:00' has no offset"));
+    REQUIRE(!prepare(OF_ZONE("zone: {name: UTC, offset: 0, changes: []}\n"), csv, &d));
     CHECK(d.entities[0].start == tft_time_from_date(2020, 4, 30, 23, 0, 0));
     SAME(targets(&d, 0), "1 2 3 4");
     tft_data_fini(&d);

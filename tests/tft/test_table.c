@@ -133,7 +133,7 @@ static void table_errors(void)
     CHECK(read_table(SCHEMA("mean", "forward"),
                      "t;zone;v;area;temp\n0001-01-01 00:00:00;b;1;1;1\n9999-01-01 00:00:00;b;1;1;1\n", &s,
                      &t) == HALAY_ERR_FORMAT &&
-          error_says("is 'every' right?"));
+          error_says("are 'every' and the times right? The widest gap is from 0001-01-01 00:00:00 (file"));
 }
 
 /* The encoding is fitted on measured values before 04:00 only. */

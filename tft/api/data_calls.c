@@ -7,6 +7,7 @@
 #include "tft/api/session.h"
 #include "tft/data/htd.h"
 #include "tft/data/preset.h"
+#include "tft/data/row_gaps.h"
 #include "tft/data/windows.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -234,6 +235,8 @@ static enum halay_status prepare(struct work *w)
     if (!status)
         status = tft_table_read_from(log, &w->schema, &w->source, d->spill, &w->table);
     w->table.threads = threads_of(w->options);
+    if (!status)
+        status = tft_row_gaps_check(log, &w->schema, &w->table, 1);
     if (!status)
         tft_encoding_drop_untrained(log, &w->schema, &w->table);
     if (!status)

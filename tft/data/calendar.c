@@ -453,10 +453,23 @@ static const char *read_fields(const char *text, const char *format, struct read
     return text;
 }
 
+/* Year, month and, unless the text ends there, day, with hyphens or slashes between them. */
+static const char *read_date(const char *text, struct reading *r)
+{
+    text = read_field(text, 'Y', r);
+    if (!text || (*text != '-' && *text != '/'))
+        return NULL;
+    const char separator = *text;
+    text = read_field(text + 1, 'm', r);
+    if (!text || !*text)
+        return text;
+    return *text == separator ? read_field(text + 1, 'd', r) : NULL;
+}
+
 /* ISO 8601: a date, then as much of the time as the text has. */
 static const char *read_iso(const char *text, struct reading *r)
 {
-    text = read_fields(text, "%Y-%m-%d", r);
+    text = read_date(text, r);
     if (!text || (*text != ' ' && *text != 'T'))
         return text;
     text = read_fields(text + 1, "%H:%M", r);

@@ -92,7 +92,8 @@ size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERI
 int tft_time_format_is_valid(const char *format);
 /* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. A
  * NULL format is ISO 8601: a date, or a date and a time after a blank or T, to minutes, seconds or parts of seconds,
- * with or without Z or an offset at the end. Never logs. */
+ * with or without Z or an offset at the end; or a year and a month, which is the month's first day. Slashes may stand
+ * in place of a date's hyphens. Never logs. */
 enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
 /* The same; *is_utc: the text has an offset, Z, or seconds since 1970, so that the moment is of UTC. */
 enum halay_status tft_time_parse_clock(const char *text, const char *format, int64_t *time, int *is_utc);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preset: reads the ids and times of all rows, and finds the step.
- *
- * The step is the shortest one between two rows of an entity: in months if all rows lie on months' same days, in
- * business days if none lies on a weekend. Rows that do not fit it are found, and named, when the table is read.
+ * Preset: reads the ids and times of all rows. preset_step.c finds the step, preset_schema.c makes the schema.
  */
 #include "tft/data/csv.h"
 #include "tft/data/paths.h"
@@ -22,7 +19,7 @@ struct tft_where tft_preset_where(const struct tft_preset_scan *s)
 
 /* ---- read ---- */
 
-static enum halay_status no_memory(const struct tft_preset_scan *s)
+enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s)
 {
     halay_error(s->log, "no memory for the times of the table");
     return HALAY_ERR_NO_MEMORY;
@@ -36,16 +33,39 @@ static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, i
         size_t size = s->size ? 2 * s->size : 1024;
         struct tft_moment *moments = realloc(s->moments, size * sizeof *moments);
         if (!moments)
-            return no_memory(s);
+            return tft_preset_no_memory(s);
         s->moments = moments;
         s->size = size;
     }
     if (tft_dictionary_add(&s->ids, id, &entity))
-        return no_memory(s);
+        return tft_preset_no_memory(s);
     s->first = !s->count || time < s->first ? time : s->first;
     s->last = !s->count || time > s->last ? time : s->last;
     s->moments[s->count++] = (struct tft_moment){ entity, time };
     return HALAY_OK;
+}
+
+static enum halay_status not_a_time(const struct tft_preset_scan *s, const char *where, size_t row, const char *text)
+{
+    char advice[200];
+
+    tft_time_advise(text, advice, sizeof advice);
+    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s", where, row, s->ds, text,
+                s->counts   ? "a whole number, as the first row's is"
+                : s->format ? "a time of the schema's format"
+                            : "a time like 2017-08-01 01:00:00",
+                s->counts || s->format ? "" : advice);
+    return HALAY_ERR_FORMAT;
+}
+
+static void look_at(struct tft_preset_scan *s, size_t row, int64_t value)
+{
+    tft_time_look_add(&s->look, value);
+    for (int i = 0; i < TFT_TIME_FORMS; i++)
+        if (s->look.first_other[i] == s->look.rows) {
+            s->others[i].file = s->file;
+            s->others[i].row = row;
+        }
 }
 
 static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, size_t row, const char *id,
@@ -54,13 +74,19 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, 
     int64_t time;
     int is_utc = 0;
 
-    if (!s->count) /* the first row decides */
-        s->counts = !tft_time_parse_integer(text, &time);
-    if (!(s->counts ? tft_time_parse_integer(text, &time) : tft_time_parse_clock(text, NULL, &time, &is_utc)))
-        return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time);
-    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s", where, row, s->ds, text,
-                s->counts ? "a whole number, as the first row's is" : "a time like 2017-08-01 01:00:00");
-    return HALAY_ERR_FORMAT;
+    if (!s->count && !s->format) /* the first row decides */
+        s->counts = s->integer_is_given || tft_time_read_digits(text, &time);
+    if (s->counts ? !tft_time_read_digits(text, &time) : tft_time_parse_clock(text, s->format, &time, &is_utc) != 0)
+        return not_a_time(s, where, row, text);
+    if (s->counts)
+        look_at(s, row, time);
+    s->clocks |= is_utc ? 2 : 1;
+    if (s->clocks == 3 && !s->zone) {
+        halay_error(s->log, "%s, row %zu, column '%s': '%.64s' %s", where, row, s->ds, text,
+                    is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+        return HALAY_ERR_FORMAT;
+    }
+    return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time);
 }
 
 static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
@@ -80,6 +106,7 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
     if (!status && s->y)
         status = tft_csv_find_column(csv, s->y, &y);
     snprintf(where, sizeof where, "file '%.500s'", path);
+    s->file = path;
     while (!status && !end) {
         status = tft_csv_next(csv, &fields, &end);
         if (!status && !end)
@@ -119,108 +146,54 @@ static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_
     return status;
 }
 
-/* ---- the step ---- */
+/* ---- whole numbers ---- */
 
-static int compare_moments(const void *a, const void *b)
+/* Whole numbers that look like dates are read as such. */
+static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
 {
-    const struct tft_moment *x = a, *y = b;
+    char text[24];
+    int64_t time;
+    int is_utc;
 
-    if (x->entity != y->entity)
-        return x->entity < y->entity ? -1 : 1;
-    return (x->time > y->time) - (x->time < y->time);
-}
-
-/* The shortest step in some unit between rows of an entity; 0 if they do not fit it, or there are no two. */
-static int64_t shortest(const struct tft_preset_scan *s, const struct tft_period *unit)
-{
-    int64_t least = 0;
-
-    for (size_t i = 1; i < s->count; i++) {
-        const struct tft_moment *a = &s->moments[i - 1], *b = &s->moments[i];
-        if (a->entity != b->entity || a->time == b->time)
-            continue;
-        int64_t n = tft_period_between(unit, a->time, b->time);
-        if (tft_period_add(unit, a->time, n) != b->time)
-            return 0;
-        least = !least || n < least ? n : least;
-    }
-    return least;
-}
-
-static int has_weekends(const struct tft_preset_scan *s)
-{
-    struct tft_date date;
-
+    s->counts = 0;
+    s->format = format;
     for (size_t i = 0; i < s->count; i++) {
-        tft_time_to_date(s->moments[i].time, &date);
-        if (date.day_of_week >= 5)
-            return 1;
+        snprintf(text, sizeof text, "%0*lld", strstr(format, "%y") ? 6 : 1, (long long)s->moments[i].time);
+        if (tft_time_parse_clock(text, format, &time, &is_utc))
+            return HALAY_ERR_FORMAT; /* all of them fit */
+        time += s->zone && is_utc ? tft_zone_offset(s->zone, time) : 0;
+        s->moments[i].time = time;
+        s->first = !i || time < s->first ? time : s->first;
+        s->last = !i || time > s->last ? time : s->last;
     }
-    return 0;
-}
-
-static void set_step(struct tft_preset_scan *s, int64_t number, const char *unit)
-{
-    snprintf(s->every_text, sizeof s->every_text, "%lld%s", (long long)number, unit);
-}
-
-static void set_seconds(struct tft_preset_scan *s, int64_t seconds)
-{
-    static const struct {
-        int seconds;
-        const char *unit;
-    } units[] = { { TFT_WEEK, "w" }, { TFT_DAY, "d" }, { TFT_HOUR, "h" }, { TFT_MINUTE, "min" }, { 1, "s" } };
-    size_t i = 0;
-
-    while (seconds % units[i].seconds)
-        i++;
-    set_step(s, seconds / units[i].seconds, units[i].unit);
-}
-
-static enum halay_status take_step(struct tft_preset_scan *s, const json_t *every)
-{
-    const struct tft_where w = tft_preset_where(s);
-    char text[24] = "";
-
-    if (json_is_integer(every))
-        snprintf(text, sizeof text, "%lld", (long long)json_integer_value(every));
-    else if (json_is_string(every))
-        snprintf(text, sizeof text, "%.23s", json_string_value(every));
-    if (tft_period_parse(text, &s->every) || (s->every.kind == TFT_PERIOD_INTEGER) != s->counts)
-        return tft_where_wrong(&w, "every",
-                               s->counts ? "a whole number, as the times are" : "a step like 1h, 1d or 1M");
-    memcpy(s->every_text, text, sizeof text);
     return HALAY_OK;
 }
 
-static enum halay_status find_step(struct tft_preset_scan *s)
+static enum halay_status judge_numbers(struct tft_preset_scan *s)
 {
-    static const struct tft_period month = { TFT_PERIOD_MONTHS, 1 };
-    const json_t *every = json_object_get(s->given, "every");
-    int64_t least, months;
+    int fits_all, form = s->counts && !s->integer_is_given ? tft_time_look_form(&s->look, &fits_all) : -1;
 
-    if (every)
-        return take_step(s, every);
-    if (s->count)
-        qsort(s->moments, s->count, sizeof *s->moments, compare_moments);
-    least = shortest(s, &(struct tft_period){ TFT_PERIOD_INTEGER, 1 });
-    if (!least) {
-        halay_error(s->log, "no series has two rows with different '%s', so the step from row to row is unknown",
-                    s->ds);
-        return HALAY_ERR_FORMAT;
-    }
-    months = !s->counts && least >= 28 * TFT_DAY ? shortest(s, &month) : 0;
-    if (s->counts)
-        set_step(s, least, "");
-    else if (months)
-        set_step(s, months, "M");
-    else if (least == TFT_DAY && s->last - s->first >= TFT_WEEK && !has_weekends(s))
-        set_step(s, 1, "B");
-    else
-        set_seconds(s, least);
-    if (!tft_period_parse(s->every_text, &s->every))
+    if (form < 0)
         return HALAY_OK;
-    halay_error(s->log, "the step from row to row, %s, is too long", s->every_text);
+    const struct tft_time_form *f = &tft_time_forms[form];
+    if (fits_all && f->format) {
+        halay_warning(s->log, "column '%s' has whole numbers that look like %s, and is read as such (%s)", s->ds,
+                      f->name, f->format);
+        return read_as(s, f->format);
+    }
+    if (fits_all)
+        halay_error(s->log,
+                    "column '%s' has whole numbers that look like %s, which no format reads; write times like "
+                    "2017-08-01 01:00:00, or say that they are counts (in the schema, time: {column: %s, integer: "
+                    "true})",
+                    s->ds, f->name, s->ds);
+    else
+        halay_error(s->log,
+                    "%s%s%srow %zu: column '%s' has whole numbers that look like %s, but this one, %lld, does not; "
+                    "correct it, or say that they are counts (in the schema, time: {column: %s, integer: true})",
+                    s->others[form].file ? "file '" : "", s->others[form].file ? s->others[form].file : "",
+                    s->others[form].file ? "', " : "", s->others[form].row, s->ds, f->name,
+                    (long long)s->moments[s->look.first_other[form] - 1].time, s->ds);
     return HALAY_ERR_FORMAT;
 }
 
@@ -255,22 +228,38 @@ static enum halay_status read_column(const struct tft_preset_scan *s, const char
     return status ? status : tft_read_text(&inside, object, "column", 0, column);
 }
 
+static enum halay_status read_time(struct tft_preset_scan *s)
+{
+    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, "time", NULL);
+    const json_t *time = json_object_get(s->given, "time");
+    enum halay_status status = read_column(s, "time", TFT_WORDS("column", "integer", "format"), &s->ds);
+
+    if (!status)
+        status = tft_read_truth(&inside, time, "integer", &s->integer_is_given);
+    if (!status)
+        status = tft_read_text(&inside, time, "format", 0, &s->format);
+    if (!status && s->format && (s->integer_is_given || !tft_time_format_is_valid(s->format)))
+        status = tft_where_wrong(&inside, "format", "made as docs/reference/schema.md says, without 'integer'");
+    return status;
+}
+
 static enum halay_status read_given(struct tft_preset_scan *s)
 {
     const struct tft_where w = tft_preset_where(s);
     const json_t *object, *input;
     const char *name;
     int preset = 0;
-    enum halay_status status = tft_where_check_keys(&w, s->given,
-                                                    TFT_WORDS("preset", "name", "id", "time", "zone", "every", "season",
-                                                              "duplicates", "active", "inputs", "window", "split"));
+    enum halay_status status =
+        tft_where_check_keys(&w, s->given,
+                             TFT_WORDS("preset", "name", "id", "time", "zone", "every", "season", "duplicates",
+                                       "active", "gaps", "inputs", "window", "split"));
 
     if (!status)
         status = tft_read_word(&w, s->given, "preset", TFT_WORDS("long"), &preset);
     if (!status)
         status = read_column(s, "id", TFT_WORDS("column"), &s->id);
     if (!status)
-        status = read_column(s, "time", TFT_WORDS("column", "integer"), &s->ds);
+        status = read_time(s);
     if (!status && json_object_get(s->given, "window"))
         status = tft_read_object(&w, s->given, "window", &object);
     if (!status && json_object_get(s->given, "inputs"))
@@ -297,7 +286,9 @@ static enum halay_status complete(struct tft_preset_scan *s, const struct tft_ta
     if (!status && tables->frame)
         status = scan_frame(s, tables->frame);
     if (!status)
-        status = find_step(s);
+        status = judge_numbers(s);
+    if (!status)
+        status = tft_preset_find_step(s);
     if (!status)
         status = tft_preset_make_schema(s, preset, schema);
     free(s->moments);

@@ -8,6 +8,7 @@
 #include "tft/data/dictionary.h"
 #include "tft/data/document_reader.h"
 #include "tft/data/preset.h"
+#include "tft/data/time_forms.h"
 
 enum { TFT_MINUTE = 60, TFT_HOUR = 3600, TFT_DAY = 86400, TFT_WEEK = 7 * TFT_DAY };
 
@@ -24,9 +25,18 @@ struct tft_preset_scan {
     struct tft_dictionary ids;
     struct tft_moment *moments; /* owned */
     size_t count, size;
-    int counts;            /* ds is a whole number */
-    struct tft_zone *zone; /* owned; NULL: none */
-    json_t *zone_document; /* owned: its rules */
+    int counts;                /* ds is a whole number */
+    const char *format;        /* of ds; borrowed; NULL: ISO 8601 */
+    int integer_is_given;      /* by the schema */
+    int clocks;                /* 1: times without an offset from UTC were read, 2: with one, 3: both */
+    struct tft_time_look look; /* of whole numbers */
+    const char *file;          /* borrowed: the one that is read; NULL: a frame */
+    struct {
+        const char *file; /* borrowed */
+        size_t row;
+    } others[TFT_TIME_FORMS]; /* where the first number is that does not have a form */
+    struct tft_zone *zone;    /* owned; NULL: none */
+    json_t *zone_document;    /* owned: its rules */
     int64_t first, last;
     struct tft_period every;
     char every_text[24];
@@ -35,6 +45,9 @@ struct tft_preset_scan {
 /* Where its schema is wrong. */
 struct tft_where tft_preset_where(const struct tft_preset_scan *s);
 
+enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s);
+/* Find the step from row to row, unless the schema says it. */
+enum halay_status tft_preset_find_step(struct tft_preset_scan *s);
 /* Make the schema of what was found. */
 enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const struct tft_preset *preset,
                                          struct tft_schema *schema);

@@ -132,7 +132,7 @@ static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size
 /* What the given schema says besides. */
 static void take_given(const struct tft_preset_scan *s, json_t *document)
 {
-    static const char *const keys[] = { "name", "season", "duplicates", "active" };
+    static const char *const keys[] = { "name", "season", "duplicates", "active", "gaps" };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
@@ -152,7 +152,8 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
 
     if (status)
         return status;
-    time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1) : json_pack("{ss}", "column", s->ds);
+    time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1)
+                     : json_pack("{ss ss*}", "column", s->ds, "format", s->format);
     json_t *document = json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time,
                                  "every", s->every_text, "inputs", make_inputs(s, &habit), "window",
                                  make_window(s, encoder, horizon), "split", split);

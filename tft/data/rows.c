@@ -6,6 +6,7 @@
 #include "tft/data/csv.h"
 #include "tft/data/number.h"
 #include "tft/data/table_impl.h"
+#include "tft/data/time_forms.h"
 #include <float.h>
 #include <fnmatch.h>
 #include <math.h>
@@ -348,6 +349,16 @@ static enum halay_status bad_cell(struct tft_collector *c, const struct source *
     return HALAY_ERR_FORMAT;
 }
 
+static enum halay_status not_a_time(struct tft_collector *c, const struct source *source, const char *text)
+{
+    char advice[200], should[260];
+
+    tft_time_advise(text, advice, sizeof advice);
+    snprintf(should, sizeof should, "a time like 2017-08-01 01:00:00%s", advice);
+    return bad_cell(c, source, source->times[0], text,
+                    c->schema->time_format ? "a time of the schema's format" : should);
+}
+
 static int is_missing(const struct tft_schema *s, const char *text)
 {
     for (size_t i = 0; s->missing[i]; i++)
@@ -452,9 +463,7 @@ static enum halay_status read_row_time(struct tft_collector *c, struct source *s
         keep_day(s, source, text, *time);
         return HALAY_OK;
     }
-    return bad_cell(c, source, source->times[0], text,
-                    s->time_format ? "a time of the schema's format"
-                                   : "a time like 2017-08-01 01:00:00 (or set 'format')");
+    return not_a_time(c, source, text);
 }
 
 /* One cell of the table's column k. */
@@ -538,6 +547,14 @@ static enum halay_status take_cells(struct tft_collector *c, const struct source
     return status;
 }
 
+static enum halay_status mixed_clocks(struct tft_collector *c, const struct source *source, const char *text,
+                                      int is_utc)
+{
+    halay_error(c->log, "%s, column '%s': '%.64s' %s", place_of(c, source).text, column_name(source, source->times[0]),
+                text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+    return HALAY_ERR_FORMAT;
+}
+
 /* A row's moment; *skipped: there was none. */
 static enum halay_status take_moment(struct tft_collector *c, struct source *source, char **fields, struct tft_row *row,
                                      int *skipped)
@@ -549,6 +566,9 @@ static enum halay_status take_moment(struct tft_collector *c, struct source *sou
 
     if (status)
         return status;
+    c->clocks |= is_utc ? 2 : 1;
+    if (c->clocks == 3 && !c->schema->zone)
+        return mixed_clocks(c, source, text_of(source, fields, source->times[0]), is_utc);
     enum tft_passes passes = tft_schema_row_moment(c->schema, time, is_utc, &row->time);
     row->is_repeated = passes == TFT_PASSED_TWICE;
     *skipped = passes == TFT_SKIPPED;

@@ -417,12 +417,15 @@ static enum halay_status read_file_patterns(const struct tft_where *w, const jso
 
 static enum halay_status read_rows(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
-    int duplicates = TFT_DUPLICATES_ERROR, active = 0;
+    int duplicates = TFT_DUPLICATES_ERROR, active = 0, gaps = 0;
     enum halay_status status =
         tft_read_word(w, document, "duplicates", TFT_WORDS("mean", "first", "last", "error"), &duplicates);
 
     if (!status)
         status = tft_read_word(w, document, "active", TFT_WORDS("all", "trim"), &active);
+    if (!status)
+        status = tft_read_word(w, document, "gaps", TFT_WORDS("few", "fill"), &gaps);
+    s->fills_gaps = gaps;
     s->duplicates = (enum tft_duplicates)duplicates;
     s->trim = active;
     return status;
@@ -447,7 +450,7 @@ static enum halay_status read_all(const struct tft_where *w, const json_t *docum
     enum halay_status status =
         tft_where_check_keys(w, document,
                              TFT_WORDS("name", "files", "id", "time", "zone", "every", "season", "span", "duplicates",
-                                       "active", "resample", "inputs", "window", "split", "csv"));
+                                       "active", "gaps", "resample", "inputs", "window", "split", "csv"));
 
     if (!status)
         status = tft_read_text(w, document, "name", 0, &s->name);

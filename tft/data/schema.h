@@ -130,6 +130,7 @@ struct tft_schema {
     int has_span;
     int64_t span[2]; /* first and last moment, both included */
     enum tft_duplicates duplicates;
+    int fills_gaps; /* also where more rows are missing than there are (tft/data/row_gaps.h) */
     char separator, decimal;
     const char *missing[TFT_MISSING_MAX + 1]; /* texts that mean "no value", ended by NULL */
     size_t input_count;

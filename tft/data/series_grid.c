@@ -155,6 +155,29 @@ static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
     *last = sums && tft_period_add(&step, series_time(g, *last), 1) < next ? tft_period_add(every, end, -1) : end;
 }
 
+static enum halay_status too_wide(const struct grid *g, uint64_t steps)
+{
+    const struct tft_row *from = &g->e->rows[g->order[0]], *to = from;
+    char before[40], after[40];
+
+    for (size_t i = 1; i < g->e->count; i++) {
+        const struct tft_row *a = &g->e->rows[g->order[i - 1]], *b = &g->e->rows[g->order[i]];
+        if ((uint64_t)b->time - (uint64_t)a->time > (uint64_t)to->time - (uint64_t)from->time) {
+            from = a;
+            to = b;
+        }
+    }
+    tft_schema_print_row_time(g->c->schema, from->time, before, sizeof before);
+    tft_schema_print_row_time(g->c->schema, to->time, after, sizeof after);
+    halay_error(g->c->log,
+                "'%s' has %zu rows where its first and last moment leave room for %llu: are 'every' and the times "
+                "right? The widest gap is from %s (%s) to %s (%s)",
+                g->series->id, g->e->count, (unsigned long long)steps, before,
+                tft_rows_place(g->c, from->file, from->line).text, after,
+                tft_rows_place(g->c, to->file, to->line).text);
+    return HALAY_ERR_FORMAT;
+}
+
 /* First and last moment of the series, and its number of rows, 0 if nothing is left. */
 static enum halay_status set_size(struct grid *g)
 {
@@ -174,24 +197,39 @@ static enum halay_status set_size(struct grid *g)
     if (first > last)
         return HALAY_OK;
     uint64_t steps = (uint64_t)tft_period_between(&s->every, first, last) + 1;
-    if (steps > 100000 + 100 * (uint64_t)e->count) {
-        halay_error(g->c->log,
-                    "'%s' has %zu rows where its first and last moment leave room for %llu: is 'every' right?",
-                    g->series->id, e->count, (unsigned long long)steps);
-        return HALAY_ERR_FORMAT;
-    }
+    if (steps > 100000 + 100 * (uint64_t)e->count)
+        return too_wide(g, steps);
     g->series->rows = (size_t)steps;
     return HALAY_OK;
 }
 
+/* How many of the series' rows are whole steps from a moment. */
+static size_t on_grid(const struct grid *g, int64_t start)
+{
+    const struct tft_period *every = &g->c->schema->every;
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->e->count; i++) {
+        int64_t time = g->e->rows[i].time;
+        n += tft_period_add(every, start, tft_period_between(every, start, time)) == time;
+    }
+    return n;
+}
+
+/* The row does not fit the first moment; if more rows fit it than that, the first one is named. */
 static enum halay_status off_grid(const struct grid *g, const struct tft_row *row)
 {
+    const struct tft_row *first = &g->e->rows[g->order[0]];
+    const int is_first = first->time == g->series->start && on_grid(g, row->time) > on_grid(g, first->time);
+    const struct tft_row *odd = is_first ? first : row;
     char moment[40], start[40];
 
-    tft_schema_print_row_time(g->c->schema, row->time, moment, sizeof moment);
-    tft_schema_print_time(g->c->schema, g->series->start, start, sizeof start);
-    halay_error(g->c->log, "%s: %s is not a whole number of steps after the first moment of '%s', %s",
-                tft_rows_place(g->c, row->file, row->line).text, moment, g->series->id, start);
+    tft_schema_print_row_time(g->c->schema, odd->time, moment, sizeof moment);
+    tft_schema_print_row_time(g->c->schema, is_first ? row->time : g->series->start, start, sizeof start);
+    halay_error(g->c->log,
+                "%s: %s is not a whole number of steps %s %s of '%s', %s; 'resample' combines rows of a step",
+                tft_rows_place(g->c, odd->file, odd->line).text, moment, is_first ? "before" : "after",
+                is_first ? "the next moment" : "the first moment", g->series->id, start);
     return HALAY_ERR_FORMAT;
 }
 
@@ -355,6 +393,7 @@ static enum halay_status lay_out(struct grid *g)
         return status;
     for (size_t i = 0; i < g->series->rows; i++)
         g->c->table->summary.rows_missing += !g->line[i];
+    tft_row_gaps_add(g->series, g->line, &g->c->table->gaps);
     for (size_t k = 0; k < columns; k++)
         transform(g, k);
     for (size_t i = 0; i < cells; i++)

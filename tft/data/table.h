@@ -56,6 +56,18 @@ struct tft_series {
     int is_spilled;             /* all of these but the id lie in the table's spill, which owns them */
 };
 
+/* Rows that no file has, between two of a series. */
+struct tft_row_gap {
+    const struct tft_series *series; /* borrowed from the table */
+    size_t row, missing;             /* the last row before it, and how many are missing */
+};
+
+/* What tft/data/row_gaps.h judges. */
+struct tft_row_gaps {
+    size_t own, odd; /* rows that come from files; series with an odd gap */
+    struct tft_row_gap widest, oddest;
+};
+
 struct tft_table {
     size_t column_count;
     size_t columns[TFT_INPUTS_MAX]; /* the schema's plain inputs that come from a column, by number; values are in this
@@ -69,6 +81,7 @@ struct tft_table {
     size_t series_count;
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
+    struct tft_row_gaps gaps;
 };
 
 /* CSV in memory. Borrowed while it is read. */

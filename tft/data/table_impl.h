@@ -45,6 +45,7 @@ struct tft_collector {
     struct tft_rows *entities; /* owned: (size), by number of the id */
     size_t size;
     size_t held; /* bytes of rows in memory */
+    int clocks;  /* 1: times without an offset from UTC were read, 2: with one, 3: both */
     int future;  /* only known inputs are read; other columns may be absent */
 };
 
@@ -62,6 +63,9 @@ enum halay_status tft_rows_gather(struct tft_collector *c, struct tft_rows *e);
 
 /* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
 enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);
+
+/* Adds the gaps of a series whose rows came from `line` (NULL: from nowhere) to the table's. */
+void tft_row_gaps_add(const struct tft_series *series, const struct tft_row *const *line, struct tft_row_gaps *gaps);
 
 /* Is the column k of the collector's table read at all? */
 static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Times as people write them, and steps as their rows have them: from a table of stamps and frequencies, what the
+ * preset makes of each, and which error names what no step or format can be right for. Rows that are wrong are named:
+ * one date of another century, one row off the grid, a time with an offset among times without, a series of another
+ * step; and a table most of whose rows would be made up is refused.
+ */
+#include "tests/tft/files.h"
+#include "tft/data/preset.h"
+#include "tft/data/row_gaps.h"
+
+enum { ROWS = 400 };
+
+static char warnings[2000];
+
+static void record_warning(void *arg, enum halay_log_level level, const char *line)
+{
+    size_t used = strlen(warnings);
+
+    (void)arg;
+    (void)level;
+    snprintf(warnings + used, sizeof warnings - used, "%s\n", line);
+}
+
+/* ---- stamps ---- */
+
+enum stamp {
+    ISO,
+    ISO_DAY,
+    ISO_MONTH,
+    SLASHES,
+    SLASHES_TIME,
+    SLASHES_MONTH,
+    T_Z,
+    DAY_NUMBER,
+    MONTH_NUMBER,
+    HOUR_NUMBER,
+    MINUTE_NUMBER,
+    SECOND_NUMBER,
+    YEAR_DAY,
+    SHORT_DAY,
+    WEEK_NUMBER,
+    QUARTER_NUMBER,
+    EPOCH,
+    EPOCH_MS,
+    YEAR,
+    COUNT,
+    AMERICAN,
+    EUROPEAN,
+    DOTS_TIME,
+};
+
+static void print_number(enum stamp stamp, int64_t time, const struct tft_date *d, char *text, size_t size)
+{
+    const long long day = d->year * 10000LL + d->month * 100 + d->day;
+
+    switch (stamp) {
+    case MONTH_NUMBER:
+        snprintf(text, size, "%lld", day / 100);
+        break;
+    case HOUR_NUMBER:
+        snprintf(text, size, "%lld%02d", day, d->hour);
+        break;
+    case MINUTE_NUMBER:
+        snprintf(text, size, "%lld%02d%02d", day, d->hour, d->minute);
+        break;
+    case SECOND_NUMBER:
+        snprintf(text, size, "%lld%02d%02d%02d", day, d->hour, d->minute, d->second);
+        break;
+    case YEAR_DAY:
+        snprintf(text, size, "%d%03d", d->year, d->day_of_year);
+        break;
+    case SHORT_DAY:
+        snprintf(text, size, "%06lld", day % 1000000);
+        break;
+    case WEEK_NUMBER:
+        snprintf(text, size, "%d%02d", d->year, d->week);
+        break;
+    case QUARTER_NUMBER:
+        snprintf(text, size, "%d%d", d->year, (d->month + 2) / 3);
+        break;
+    case YEAR:
+        snprintf(text, size, "%d", d->year);
+        break;
+    case DAY_NUMBER:
+        snprintf(text, size, "%lld", day);
+        break;
+    default:
+        snprintf(text, size, stamp == EPOCH_MS ? "%lld000" : "%lld", (long long)time);
+    }
+}
+
+static void print_stamp(enum stamp stamp, int64_t time, char *text, size_t size)
+{
+    struct tft_date d;
+
+    tft_time_to_date(time, &d);
+    switch (stamp) {
+    case ISO:
+        tft_time_print(time, text, size);
+        break;
+    case ISO_DAY:
+        snprintf(text, size, "%04d-%02d-%02d", d.year, d.month, d.day);
+        break;
+    case ISO_MONTH:
+        snprintf(text, size, "%04d-%02d", d.year, d.month);
+        break;
+    case SLASHES:
+        snprintf(text, size, "%04d/%02d/%02d", d.year, d.month, d.day);
+        break;
+    case SLASHES_TIME:
+        snprintf(text, size, "%04d/%02d/%02d %02d:%02d", d.year, d.month, d.day, d.hour, d.minute);
+        break;
+    case SLASHES_MONTH:
+        snprintf(text, size, "%04d/%02d", d.year, d.month);
+        break;
+    case T_Z:
+        snprintf(text, size, "%04d-%02d-%02dT%02d:%02d:%02dZ", d.year, d.month, d.day, d.hour, d.minute, d.second);
+        break;
+    case AMERICAN:
+        snprintf(text, size, "%02d/%02d/%04d", d.month, d.day, d.year);
+        break;
+    case EUROPEAN:
+        snprintf(text, size, "%02d.%02d.%02d", d.day, d.month, d.year % 100);
+        break;
+    case DOTS_TIME:
+        snprintf(text, size, "%02d.%02d.%04d %02d:%02d", d.day, d.month, d.year, d.hour, d.minute);
+        break;
+    default:
+        print_number(stamp, time, &d, text, size);
+    }
+}
+
+/* ---- files ---- */
+
+struct file {
+    char *text;
+    size_t used, size;
+};
+
+static void add(struct file *f, const char *id, const char *time, double y)
+{
+    if (f->used + 200 > f->size) {
+        f->size = 2 * f->size + 4096;
+        f->text = realloc(f->text, f->size);
+        REQUIRE(f->text);
+    }
+    if (!f->used)
+        f->used = (size_t)sprintf(f->text, "unique_id,ds,y\n");
+    f->used += (size_t)sprintf(f->text + f->used, "%s,%s,%g\n", id, time, y);
+}
+
+/* A series of rows from a moment on, without every `skip`-th one where skip is above 0. */
+static void add_series(struct file *f, const char *id, enum stamp stamp, const char *every, int64_t start, int skip)
+{
+    struct tft_period step;
+    char text[64];
+
+    REQUIRE(!tft_period_parse(every, &step));
+    for (int i = 0; i < ROWS; i++)
+        if (!skip || i % skip != skip - 1) {
+            print_stamp(stamp, tft_period_add(&step, start, i), text, sizeof text);
+            add(f, id, text, i % 7);
+        }
+}
+
+/* Reads what is in the file, as `prepare` does; frees it. schema: NULL, or what differs from the preset. */
+static enum halay_status read_file(struct file *f, const char *schema_text, char *every, char *format,
+                                   struct tft_table *table)
+{
+    const char *path = write_text("rows.csv", f->text);
+    const struct tft_schema_source given = { .text = schema_text };
+    const struct tft_table_source tables = { .paths = &path, .path_count = 1 };
+    const struct tft_preset preset = { .encoder = 4, .horizon = 2 };
+    struct tft_schema schema;
+    int found;
+    enum halay_status status = tft_preset_read(&test_log, &given, &tables, &preset, &schema, &found);
+
+    free(f->text);
+    *f = (struct file){ 0 };
+    if (status)
+        return status;
+    const char *text = json_string_value(json_object_get(schema.document, "every"));
+    const char *read_by = json_string_value(json_object_get(json_object_get(schema.document, "time"), "format"));
+    snprintf(every, 32, "%s", text ? text : "");
+    snprintf(format, 32, "%s", read_by ? read_by : "");
+    status = tft_table_read(&test_log, &schema, &path, 1, table);
+    if (!status && (status = tft_row_gaps_check(&test_log, &schema, table, 1)))
+        tft_table_fini(table);
+    tft_schema_fini(&schema);
+    return status;
+}
+
+static int refuses_with(struct file *f, const char *schema_text, const char *error)
+{
+    char every[32], format[32];
+    struct tft_table table;
+    enum halay_status status = read_file(f, schema_text, every, format, &table);
+
+    if (status)
+        return error_says(error);
+    tft_table_fini(&table);
+    return 0;
+}
+
+/* ---- what is read ---- */
+
+/* error: NULL, or what it says instead. */
+static const struct {
+    enum stamp stamp;
+    const char *step; /* of the rows */
+    int month_day;
+    const char *every, *format, *error;
+} cases[] = {
+    { ISO, "1s", 1, "1s", "", NULL },
+    { ISO, "7s", 1, "7s", "", NULL },
+    { ISO, "1min", 1, "1min", "", NULL },
+    { ISO, "15min", 1, "15min", "", NULL },
+    { ISO, "1h", 1, "1h", "", NULL },
+    { ISO, "6h", 1, "6h", "", NULL },
+    { T_Z, "1h", 1, "1h", "", NULL },
+    { ISO_DAY, "1d", 1, "1d", "", NULL },
+    { ISO_DAY, "1B", 2, "1B", "", NULL },
+    { ISO_DAY, "1w", 3, "1w", "", NULL },
+    { ISO_DAY, "4w", 3, "4w", "", NULL },
+    { ISO_DAY, "30d", 3, "30d", "", NULL },
+    { ISO_DAY, "1M", 1, "1M", "", NULL },
+    { ISO_DAY, "1M", 15, "1M", "", NULL },
+    { ISO_DAY, "1M", 31, "1M", "", NULL },
+    { ISO_DAY, "1M", 30, "1M", "", NULL },
+    { ISO_DAY, "3M", 31, "3M", "", NULL },
+    { ISO_DAY, "12M", 1, "12M", "", NULL },
+    { ISO_MONTH, "1M", 1, "1M", "", NULL },
+    { SLASHES, "1d", 1, "1d", "", NULL },
+    { SLASHES_TIME, "1h", 1, "1h", "", NULL },
+    { SLASHES_MONTH, "1M", 1, "1M", "", NULL },
+    { DAY_NUMBER, "1d", 1, "1d", "%Y%m%d", NULL },
+    { DAY_NUMBER, "1B", 2, "1B", "%Y%m%d", NULL },
+    { DAY_NUMBER, "1w", 1, "1w", "%Y%m%d", NULL },
+    { DAY_NUMBER, "1M", 31, "1M", "%Y%m%d", NULL },
+    { MONTH_NUMBER, "1M", 1, "1M", "%Y%m", NULL },
+    { MONTH_NUMBER, "3M", 1, "3M", "%Y%m", NULL },
+    { HOUR_NUMBER, "1h", 1, "1h", "%Y%m%d%H", NULL },
+    { MINUTE_NUMBER, "5min", 1, "5min", "%Y%m%d%H%M", NULL },
+    { SECOND_NUMBER, "10s", 1, "10s", "%Y%m%d%H%M%S", NULL },
+    { YEAR_DAY, "1d", 1, "1d", "%Y%j", NULL },
+    { SHORT_DAY, "1d", 1, "1d", "%y%m%d", NULL },
+    { EPOCH, "1h", 1, "1h", "%s", NULL },
+    { EPOCH, "10s", 1, "10s", "%s", NULL },
+    { EPOCH_MS, "1h", 1, "", "", "look like milliseconds since 1970" },
+    { WEEK_NUMBER, "1w", 3, "", "", "look like weeks of years like 202405" },
+    { QUARTER_NUMBER, "3M", 1, "", "", "look like quarters like 20241" },
+    { YEAR, "12M", 1, "1", "", NULL },
+    { AMERICAN, "1d", 1, "", "",
+      "'01/01/2019' is not a time like 2017-08-01 01:00:00 (set 'format': \"%d/%m/%Y\" if "
+      "the day comes first, \"%m/%d/%Y\" if the month does)" },
+    { AMERICAN, "1d", 20, "", "", "(set 'format', here \"%m/%d/%Y\")" },
+    { EUROPEAN, "1d", 20, "", "", "(set 'format', here \"%d.%m.%y\")" },
+    { DOTS_TIME, "1h", 31, "", "", "(set 'format', here \"%d.%m.%Y %H:%M\")" },
+};
+
+static void stamps(void)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct file f = { 0 };
+        struct tft_table t;
+        char every[32], format[32];
+        int64_t start = tft_time_from_date(2019, 1, cases[i].month_day, 0, 0, 0);
+
+        add_series(&f, "a", cases[i].stamp, cases[i].step, start, 0);
+        add_series(&f, "b", cases[i].stamp, cases[i].step, start, 5);
+        enum halay_status status = read_file(&f, NULL, every, format, &t);
+        if (cases[i].error) {
+            CHECK(status && error_says(cases[i].error), "case %zu: status %d", i, (int)status);
+            continue;
+        }
+        CHECK(!status && !strcmp(every, cases[i].every) && !strcmp(format, cases[i].format),
+              "case %zu: status %d, every '%s', format '%s'", i, (int)status, status ? "" : every, format);
+        if (status)
+            continue;
+        CHECK(t.series_count == 2 && t.series[0].rows == ROWS && t.summary.rows_missing == ROWS / 5 - 1,
+              "case %zu: %zu rows, %zu missing", i, t.series[0].rows, t.summary.rows_missing);
+        tft_table_fini(&t);
+    }
+}
+
+/* Counts stay counts, whatever they begin with, and where the schema says so. */
+static void counts(void)
+{
+    static const int64_t starts[] = { 0, 1, 101, 1950, 19990, 202401, 240101, 20240101, 2024001, 99999999 };
+    char every[32], format[32], text[32];
+    struct tft_table t;
+
+    for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
+        struct file f = { 0 };
+        for (int i = 0; i < ROWS; i++) {
+            snprintf(text, sizeof text, "%lld", (long long)(starts[k] + i));
+            add(&f, "a", text, i);
+        }
+        enum halay_status status = read_file(&f, NULL, every, format, &t);
+        CHECK(!status && !strcmp(every, "1") && !*format, "from %lld: %d", (long long)starts[k], (int)status);
+        if (!status)
+            tft_table_fini(&t);
+    }
+    struct file f = { 0 };
+    add_series(&f, "a", DAY_NUMBER, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    CHECK(refuses_with(&f, "preset: long\ntime: {column: ds, integer: true}\n", "rows would be added to the 400"));
+    add_series(&f, "a", DOTS_TIME, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    CHECK(!read_file(&f, "preset: long\ntime: {column: ds, format: \"%d.%m.%Y %H:%M\"}\n", every, format, &t) &&
+          !strcmp(every, "1d"));
+    tft_table_fini(&t);
+    add_series(&f, "a", DAY_NUMBER, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add(&f, "a", "20190231", 1);
+    CHECK(refuses_with(&f, NULL,
+                       "row 402: column 'ds' has whole numbers that look like dates like 20240131, but this "
+                       "one, 20190231, does not"));
+}
+
+/* ---- rows that are wrong ---- */
+
+/* One row of a series of days has another time. Whatever that is, the step stays, and the row is named. */
+static void wrong_rows(void)
+{
+    static const struct {
+        const char *time, *error;
+    } wrong[] = {
+        { "2204-05-01", "'a' has no row between 2020-02-04 00:00:00 and 2204-05-01 00:00:00, where 67290 steps of 1d" },
+        { "1970-01-01", "'a' has no row between 1970-01-01 00:00:00 and 2019-01-01 00:00:00, where 17896 steps of 1d" },
+        { "0001-01-01", "between 0001-01-01 00:00:00 and 2019-01-01" },
+        { "2019-06-01 00:30:00", "row 402: 2019-06-01 00:30:00 is not a whole number of steps after" },
+        { "2018-12-31 23:00:00", "row 402: 2018-12-31 23:00:00 is not a whole number of steps before" },
+        { "2019-06-01", "row 402: 'a' has a second row for 2019-06-01" },
+        { "2019-06-01 00:00:00+02:00", "row 402, column 'ds': '2019-06-01 00:00:00+02:00' has an offset from UTC" },
+    };
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct file f = { 0 };
+        add_series(&f, "a", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+        add(&f, "a", wrong[i].time, 1);
+        add_series(&f, "b", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+        CHECK(refuses_with(&f, NULL, wrong[i].error), "'%s'", wrong[i].time);
+    }
+    struct file f = { 0 };
+    add_series(&f, "a", T_Z, "1h", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add(&f, "a", "2020-01-01 00:00:00", 1);
+    CHECK(refuses_with(&f, NULL, "row 402, column 'ds': '2020-01-01 00:00:00' has no offset from UTC"));
+    add_series(&f, "a", ISO_DAY, "1B", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add(&f, "a", "2019-01-05", 1);
+    CHECK(refuses_with(&f, NULL, "row 402: 2019-01-05 00:00:00 is not a whole number of steps"));
+}
+
+/* With a zone, times with and without an offset are of one clock. */
+static void one_zone(void)
+{
+    struct file f = { 0 };
+    struct tft_table t;
+    char every[32], format[32];
+
+    add(&f, "a", "2024-01-01 01:00:00", 1);
+    add(&f, "a", "2024-01-01T01:00:00Z", 2);
+    for (int i = 3; i < 20; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "2024-01-01 %02d:00:00+01:00", i);
+        add(&f, "a", text, i);
+    }
+    CHECK(!read_file(&f, "preset: long\nzone: Europe/Berlin\n", every, format, &t) && t.series[0].rows == 19 &&
+          !t.summary.rows_missing && !strcmp(every, "1h"));
+    tft_table_fini(&t);
+}
+
+/* Made-up rows must be the fewer, unless the schema says otherwise. */
+static void made_up(void)
+{
+    struct tft_table t;
+    char every[32], format[32], text[40];
+    struct file f = { 0 };
+
+    for (int round = 0; round < 2; round++) {
+        for (int day = 0; day < 40; day++)
+            for (int i = 0; day % 7 < 5 && i < 13; i++) {
+                tft_time_print(tft_time_from_date(2024, 1, 1, 9, 30, 0) + day * 86400 + i * 1800, text, sizeof text);
+                add(&f, "x", text, i);
+            }
+        if (!round)
+            CHECK(refuses_with(&f, NULL,
+                               "rows would be added to the 390 that there are, and filled; of 'x' 131 rows "
+                               "are missing between 2024-01-05 15:30:00 and 2024-01-08 09:30:00"));
+    }
+    CHECK(!read_file(&f, "preset: long\ngaps: fill\n", every, format, &t) && !strcmp(every, "30min"));
+    tft_table_fini(&t);
+    /* A day's series beside one of weeks: enough rows are there, but of one series most are made up. */
+    test_log.write = record_warning;
+    for (int i = 0; i < 9; i++) {
+        snprintf(text, sizeof text, "d%d", i);
+        add_series(&f, text, ISO_DAY, "1d", tft_time_from_date(2012, 1, 1, 0, 0, 0), 0);
+    }
+    add_series(&f, "w", ISO_DAY, "1w", tft_time_from_date(2012, 1, 1, 0, 0, 0), 0);
+    CHECK(!read_file(&f, NULL, every, format, &t) && !strcmp(every, "1d"));
+    CHECK(strstr(warnings, "1 of 10 series have another step than 1d: 'w' has a row every 7 of them"), "%s", warnings);
+    tft_table_fini(&t);
+    test_log.write = ignore_line;
+}
+
+int main(void)
+{
+    begin_scratch();
+    stamps();
+    counts();
+    wrong_rows();
+    one_zone();
+    made_up();
+    end_scratch();
+    return test_end();
+}
