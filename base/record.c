@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
@@ -196,9 +197,41 @@ static void fill_ring_head(struct halay_ring_head *head, uint64_t capacity, int 
         memcpy(head->boot_id, head->host, sizeof head->boot_id - 1);
 }
 
-/* A new file of that size with all its blocks; -1 after a line that says what went wrong. */
-static int create_file(struct halay_log *log, const char *path, size_t bytes)
+static size_t count_bytes(size_t capacity)
 {
+    return HALAY_RING_HEAD + capacity * sizeof(struct halay_record);
+}
+
+static int is_without_room(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+/* Reserves blocks for as many records as fit, *capacity at most; where these do not, an eighth of what is free, since
+ * the records of other ranks and what programs need go there, too. 0 or an error, then *capacity is what was tried. */
+static int reserve_records(int fd, size_t *capacity)
+{
+    struct statvfs files;
+    int error;
+
+    while (is_without_room(error = posix_fallocate(fd, 0, (off_t)count_bytes(*capacity))) && *capacity > CAPACITY_MIN) {
+        uint64_t eighth = fstatvfs(fd, &files) == 0 ? (uint64_t)files.f_bavail * files.f_frsize / 8 : 0;
+        uint64_t fits = eighth > HALAY_RING_HEAD ? (eighth - HALAY_RING_HEAD) / sizeof(struct halay_record) : 0;
+        *capacity = *capacity / 2 < fits ? *capacity / 2 : (size_t)fits;
+        if (*capacity < CAPACITY_MIN)
+            *capacity = CAPACITY_MIN;
+        if (ftruncate(fd, 0) < 0) /* what was reserved before the error */
+            return errno;
+    }
+    return error;
+}
+
+/* A new file for *capacity records, or as many as there is room for, with all its blocks. -1 after a line that says
+ * what went wrong; *capacity is 0 if there is room for none, which is but a warning. */
+static int create_file(struct halay_log *log, const char *path, size_t *capacity)
+{
+    size_t wanted = *capacity;
+
     if (unlink(path) && errno != ENOENT) {
         halay_error(log, "cannot replace '%s': %s", path, strerror(errno));
         return -1;
@@ -208,10 +241,18 @@ static int create_file(struct halay_log *log, const char *path, size_t bytes)
         halay_error(log, "cannot create '%s': %s", path, strerror(errno));
         return -1;
     }
-    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    int error = reserve_records(fd, capacity);
+    if (!error && *capacity < wanted)
+        halay_warning(log, "no room for the %zu bytes of '%s': it keeps %zu records (HALAY_FLIGHT names another place)",
+                      count_bytes(wanted), path, *capacity);
     if (!error)
         return fd;
-    halay_error(log, "cannot reserve %zu bytes for '%s': %s", bytes, path, strerror(error));
+    if (is_without_room(error)) {
+        halay_warning(log, "no room for '%s': nothing is recorded (HALAY_FLIGHT names another place)", path);
+        *capacity = 0;
+    } else {
+        halay_error(log, "cannot reserve %zu bytes for '%s': %s", count_bytes(*capacity), path, strerror(error));
+    }
     unlink(path);
     close(fd);
     return -1;
@@ -230,10 +271,10 @@ enum halay_status halay_ring_create(struct halay_log *log, const char *path, siz
         capacity = CAPACITY_MIN;
     if (capacity > SIZE_MAX / 2 / sizeof(struct halay_record))
         goto err_free;
-    fill_ring_head(&ring->head, capacity, rank, size);
-    ring->bytes = HALAY_RING_HEAD + capacity * sizeof(struct halay_record);
-    if (path && (fd = create_file(log, path, ring->bytes)) < 0)
+    if (path && (fd = create_file(log, path, &capacity)) < 0)
         goto err_free;
+    fill_ring_head(&ring->head, capacity, rank, size);
+    ring->bytes = count_bytes(capacity);
     void *map = mmap(NULL, ring->bytes, PROT_READ | PROT_WRITE, path ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
     if (map == MAP_FAILED) {
         halay_error(log, "cannot map %zu bytes for '%s': %s", ring->bytes, path ? path : "the timeline",
@@ -254,7 +295,9 @@ err_close:
     }
 err_free:
     free(ring);
-    return HALAY_ERR_SYSTEM;
+    if (!capacity)
+        *out = NULL;
+    return capacity ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
 static int is_head(const struct halay_ring_head *head, size_t file_bytes)

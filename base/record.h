@@ -89,8 +89,9 @@ struct halay_ring;
 
 /*
  * A ring of about `bytes`; at least a few records. path: its file, made anew (one of that name is removed first), all
- * its blocks reserved, so that a full disk shows here and not as a signal later; NULL: memory. rank and size go into
- * the head. HALAY_ERR_SYSTEM (logged), HALAY_ERR_NO_MEMORY.
+ * its blocks reserved, so that a full disk shows here and not as a signal later; NULL: memory. Where the file does not
+ * fit, it keeps fewer records, and where none do, *out is NULL; both are warnings: no job ends for its records. rank
+ * and size go into the head. HALAY_ERR_SYSTEM (logged), HALAY_ERR_NO_MEMORY.
  */
 enum halay_status halay_ring_create(struct halay_log *log, const char *path, size_t bytes, int rank, int size,
                                     struct halay_ring **out);

@@ -177,7 +177,7 @@ static enum halay_status open_flight(struct halay_context *ctx)
     enum halay_status status =
         halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->observers.recorder.flight);
     free(path);
-    if (status != HALAY_OK)
+    if (status != HALAY_OK || !ctx->observers.recorder.flight)
         return status;
     ctx->observers.meters = halay_ring_meters(ctx->observers.recorder.flight);
     memcpy(ctx->observers.meters, &ctx->observers.own, sizeof ctx->observers.own);

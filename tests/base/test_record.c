@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -230,6 +231,40 @@ static void check_damage(void)
     CHECK(halay_ring_create(&quiet, NULL, (size_t)-1, 0, 1, &ring) == HALAY_ERR_SYSTEM);
 }
 
+/* A limit of the process stands for a full file system: the calls fail alike. */
+static struct halay_ring *create_within(size_t bytes)
+{
+    struct halay_ring *ring = NULL;
+    struct rlimit before, limit;
+
+    REQUIRE(!getrlimit(RLIMIT_FSIZE, &before) && signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    limit = (struct rlimit){ bytes, before.rlim_max };
+    REQUIRE(!setrlimit(RLIMIT_FSIZE, &limit));
+    CHECK(halay_ring_create(&quiet, path, 1 << 20, 0, 1, &ring) == HALAY_OK);
+    REQUIRE(!setrlimit(RLIMIT_FSIZE, &before));
+    return ring;
+}
+
+/* No job ends because there is no room for its records. */
+static void check_room(void)
+{
+    struct halay_ring *ring = create_within(HALAY_RING_HEAD + 300 * sizeof(struct halay_record));
+
+    REQUIRE(ring);
+    uint64_t capacity = halay_ring_head(ring)->capacity;
+    CHECK(capacity >= 64 && capacity <= 300, "%d", (int)capacity);
+    for (uint64_t i = 1; i <= 2 * capacity; i++) {
+        struct halay_record r = numbered(i);
+        halay_ring_add(ring, &r);
+    }
+    halay_ring_destroy(ring);
+    REQUIRE(halay_ring_open(NULL, path, &ring) == HALAY_OK);
+    CHECK(halay_ring_head(ring)->capacity == capacity && halay_ring_begun(ring) == 2 * capacity);
+    halay_ring_destroy(ring);
+    CHECK(!create_within(HALAY_RING_HEAD));
+    CHECK(access(path, F_OK) < 0);
+}
+
 /* ---- names ---- */
 
 static void check_names(void)
@@ -312,6 +347,7 @@ int main(void)
     check_held_up(10 + 5 * 64);
     check_killed();
     check_damage();
+    check_room();
     check_names();
     check_parts();
     check_paths();

@@ -132,6 +132,21 @@ check "nobody is there" err_has "no halayrun answers at 'unix:$dir/socket'"
 run 2 --metrics nowhere -np 1 true
 check "no place" err_has "no place to listen at: 'nowhere'"
 
+# --- a small /dev/shm, as in containers -------------------------------------------------------------------------------
+small() { unshare --mount sh -c 'mount -t tmpfs -o size=$0 halay /dev/shm && exec "$@"' "$@" >"$dir/out" 2>"$dir/err"; }
+if small 1m true; then
+    touch "$dir/go"
+    for size in 1m 16k; do
+        small $size "$halayrun" -np 4 "$watched" "$dir/go"
+        check "$size do not matter" test $? = 0 -a ! -s "$dir/err"
+        small $size "$halayrun" -np 4 --metrics 0 "$watched" "$dir/go"
+        check "$size are no reason to lose a watched job" test $? = 0
+        check "$size: it is said, and what to do" test "$(grep -c "no room for .* HALAY_FLIGHT" "$dir/err")" -ge 1
+    done
+else
+    echo "skipped: /dev/shm of another size, which is forbidden here"
+fi
+
 # --- a rank that dies, beside another job ----------------------------------------------------------------------------
 begin two -np 2 --grace 20 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" true
 wait $pid
