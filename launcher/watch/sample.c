@@ -101,21 +101,21 @@ static void take_meters(struct halay_meters *meters, struct rank_sample *s)
     }
 }
 
-/* The newest generation's, and not older than the one before. */
+/* The path of the newest generation's record, not older than the one before; NULL if there is none. */
 static char *find_record(const char *pattern, struct rank_sample *s)
 {
-    char *path = NULL, *next = halay_rank_path(pattern, s->rank, s->generation ? s->generation : 1);
+    char *found = NULL;
 
-    while (next && access(next, R_OK) == 0) {
-        free(path);
-        path = next;
-        s->generation += s->generation == 0;
-        next = halay_rank_path(pattern, s->rank, s->generation + 1);
-        if (next && access(next, R_OK) == 0)
-            s->generation++;
+    for (uint32_t generation = s->generation ? s->generation : 1;; generation++) {
+        char *path = halay_rank_path(pattern, s->rank, generation);
+        if (!path || access(path, R_OK) != 0) {
+            free(path);
+            return found;
+        }
+        free(found);
+        found = path;
+        s->generation = generation;
     }
-    free(next);
-    return path;
 }
 
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
