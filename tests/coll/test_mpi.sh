@@ -28,18 +28,15 @@ for n in 1 2 3 4 5 7 8; do
 done
 all 3 allocations
 HALAY_CHECK=1 all 3 checking
+for sizes in '2 2' '3 1' '2 3'; do
+    mpi_nodes $sizes "$job" quick || exit $?
+done
 if [ $mpi_flavour = openmpi ]; then
-    over='--oversubscribe --bind-to none'
-    for sizes in '2 2' '3 1' '2 3'; do
-        set -- $sizes
-        "$mpirun" $over -np $1 -x HALAY_NODE=a "$job" quick : -np $2 -x HALAY_NODE=b "$job" quick || exit $?
-    done
-    out=$(timeout 120 "$mpirun" $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 4 "$job" members 2>&1)
+    out=$(mpi_outlive 4 "$job" members 2>&1)
     [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "groups without the dead"; exit 1; }
     for how in 'allreduce ring' 'adasum direct' 'reduce binomial' 'reduce-scatter ring' 'broadcast chain' \
         'allgather bruck' 'alltoall pairwise' 'barrier dissemination'; do
-        out=$(timeout 120 "$mpirun" $over --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die \
-            $how 2>&1)
+        out=$(mpi_outlive 3 "$job" die $how 2>&1)
         [ $? -ne 124 ] || { echo "$out"; echo "a death in $how: the others did not end"; exit 1; }
         [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "a death in $how"; exit 1; }
         [ -z "${TEST_BRIEF-}" ] || break

@@ -13,18 +13,14 @@ for n in 2 3; do
     [ "$(echo "$out" | grep -c "of $n: programs passed")" = $n ] || { echo "$out"; echo "not $n ranks"; exit 1; }
 done
 # Two nodes: the address and the key of the engine's connections travel by MPI.
-if [ $mpi_flavour = openmpi ]; then
-    out=$(timeout 120 "$mpirun" --oversubscribe --bind-to none -np 2 -x HALAY_NODE=a "$job" programs $seed : \
-        -np 1 -x HALAY_NODE=b "$job" programs $seed 2>&1) || { echo "$out"; echo "two nodes"; exit 1; }
-    [ "$(echo "$out" | grep -c "of 3: programs passed")" = 3 ] || { echo "$out"; echo "not 3 ranks"; exit 1; }
-fi
+out=$(mpi_nodes 2 1 "$job" programs $seed 2>&1) || { echo "$out"; echo "two nodes"; exit 1; }
+[ "$(echo "$out" | grep -c "of 3: programs passed")" = 3 ] || { echo "$out"; echo "not 3 ranks"; exit 1; }
 HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministic $seed || exit $?
 mpi_run 2 "$job" again $seed || exit $?
 mpi_run 2 "$job" memory || exit $?
 HALAY_PROCESS_SETS=0-1 mpi_run 2 "$job" leave || exit $?
 if [ $mpi_flavour = openmpi ]; then
-    out=$(HALAY_PROCESS_SETS=0-2 timeout 120 "$mpirun" --oversubscribe --bind-to none \
-        --mca orte_abort_on_non_zero_status 0 --enable-recovery -np 3 "$job" die 2>&1)
+    out=$(HALAY_PROCESS_SETS=0-2 mpi_outlive 3 "$job" die 2>&1)
     [ $? -ne 124 ] || { echo "$out"; echo "a death: the others did not end"; exit 1; }
     [ "$(echo "$out" | grep -c 'die passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
 fi

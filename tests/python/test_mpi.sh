@@ -9,7 +9,6 @@ need numpy
 [ -f "$top_builddir/.libs/libhalay-mpi.so" ] || skip "built without MPI"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-mpi_options=
 export HALAY_TRANSPORT=mpi HALAY_MODULE_PATH="$top_builddir/.libs"
 
 # over WHAT STATUS COMMAND...: ends.py WHAT on two ranks that COMMAND starts

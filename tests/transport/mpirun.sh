@@ -4,6 +4,9 @@
 #
 #     mpi_or_skip                    ends the test with 77 and the reason if there is no module or no mpirun
 #     mpi_run RANKS PROGRAM ARG...   with Open MPI or MPICH, whichever the module was built for
+#     mpi_nodes N M PROGRAM ARG...   the same: N ranks of a node 'a' and M of a node 'b'
+#     mpi_outlive RANKS PROGRAM ARG...  Open MPI's, where the death of a rank does not end the others; 124: it takes
+#                                    longer than two minutes
 
 mpi_or_skip() {
     mpi_module=$top_builddir/.libs/libhalay-mpi.so
@@ -31,7 +34,25 @@ mpi_run() {
     ranks=$1
     shift
     case $mpi_flavour in
-    openmpi) "$mpirun" --oversubscribe --bind-to none -np "$ranks" $mpi_options "$@" ;;
-    *) "$mpirun" -np "$ranks" $mpi_options "$@" ;;
+    openmpi) "$mpirun" --oversubscribe --bind-to none -np "$ranks" "$@" ;;
+    *) "$mpirun" -np "$ranks" "$@" ;;
     esac
+}
+
+# One command, since the mpirun of Open MPI 5.0.7 crashes on two that ':' separates.
+mpi_nodes() {
+    a_ranks=$1
+    nodes_ranks=$(($1 + $2))
+    shift 2
+    mpi_run $nodes_ranks env A_RANKS="$a_ranks" sh -c 'HALAY_NODE=a
+        [ ${OMPI_COMM_WORLD_RANK-$PMI_RANK} -lt $A_RANKS ] || HALAY_NODE=b
+        export HALAY_NODE
+        exec "$0" "$@"' "$@"
+}
+
+mpi_outlive() {
+    outlive_ranks=$1
+    shift
+    timeout 120 "$mpirun" --oversubscribe --bind-to none --enable-recovery --mca orte_abort_on_non_zero_status 0 \
+        -np "$outlive_ranks" "$@"
 }
