@@ -72,7 +72,8 @@ enum halay_status halay_store_create_secret(struct halay_log *log, unsigned char
 /* Put one into such a file that another process has drawn. */
 enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned char secret[HALAY_SECRET_BYTES],
                                           int *fd);
-/* Read the secret from an inherited descriptor (position-independent, so that it can be read again). */
+/* Reads the secret from an inherited descriptor (position-independent, so that it can be read again). From then on no
+ * program inherits it that this process starts. */
 enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigned char secret[HALAY_SECRET_BYTES]);
 
 #endif

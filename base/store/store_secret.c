@@ -73,5 +73,6 @@ enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigne
     }
     memcpy(secret, bytes, HALAY_SECRET_BYTES);
     sodium_memzero(bytes, sizeof bytes);
+    fcntl(fd, F_SETFD, FD_CLOEXEC); /* it is open: this cannot fail */
     return HALAY_OK;
 }

@@ -10,6 +10,7 @@
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -662,10 +663,11 @@ static void check_secret(struct halay_log *log)
     fd = memfd_create("secret", MFD_CLOEXEC);
     REQUIRE(fd >= 0 && write(fd, secret, 31) == 31);
     CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_ERR_FORMAT && !read_back[0], "short");
-    REQUIRE(pwrite(fd, secret, 32, 0) == 32);
+    REQUIRE(pwrite(fd, secret, 32, 0) == 32 && fcntl(fd, F_SETFD, 0) == 0); /* inherited, as a rank's is */
     for (int i = 0; i < 2; i++)
         CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_OK && !memcmp(read_back, secret, 32),
               "again and again");
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "no program that the rank starts gets it");
     REQUIRE(write(fd, secret, 32) == 32);
     CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_ERR_FORMAT, "long");
     close(fd);
