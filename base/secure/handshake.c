@@ -9,90 +9,89 @@
 #include <sodium.h>
 #include <sys/socket.h>
 
-enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
-                                      unsigned char secret[HALAY_SECRET_BYTES])
-{
-    crypto_generichash_state state;
-
-    if (sodium_init() < 0 || crypto_generichash_init(&state, NULL, 0, HALAY_SECRET_BYTES)) {
-        halay_error(log, "libsodium cannot be initialised");
-        return HALAY_ERR_SYSTEM;
-    }
-    for (size_t i = 0; i < count; i++) { /* with its length, so that no two lists of parts are one text */
-        unsigned char length[8];
-        for (int b = 0; b < 8; b++)
-            length[b] = (unsigned char)((unsigned long long)parts[i].count >> 8 * b);
-        crypto_generichash_update(&state, length, sizeof length);
-        crypto_generichash_update(&state, parts[i].bytes, parts[i].count);
-    }
-    crypto_generichash_final(&state, secret, HALAY_SECRET_BYTES);
-    sodium_memzero(&state, sizeof state);
-    return HALAY_OK;
-}
-
 static void derive_launcher_key(const unsigned char *secret, unsigned char key[HALAY_SECRET_BYTES])
 {
     store_derive(secret, "launcher", NULL, 0, key);
 }
 
-/* The keys of both directions, and the welcome, from the whole handshake. */
-static void derive_session(const struct store_handshake *h, const unsigned char *key, unsigned char *to_listener,
-                           unsigned char *to_caller, unsigned char welcome[STORE_MAC_BYTES])
+/* The keys of both directions, and the welcome, from the whole handshake and what the two ends have agreed on: the keys
+ * of crypto_kx, to the listener and to the caller. */
+static void derive_session(const struct store_handshake *h, const unsigned char *key, const unsigned char *in_kx,
+                           const unsigned char *out_kx, unsigned char *to_listener, unsigned char *to_caller,
+                           unsigned char welcome[STORE_MAC_BYTES])
 {
     struct store_direction in, out;
 
     store_open_directions(h, key, &in, &out);
-    if (welcome)
-        store_derive(out.key, "welcome-", NULL, 0, welcome);
-    if (to_listener)
-        store_derive(in.key, "stream--", NULL, 0, to_listener);
-    if (to_caller)
-        store_derive(out.key, "stream--", NULL, 0, to_caller);
+    store_derive(out.key, "welcome-", out_kx, crypto_kx_SESSIONKEYBYTES, welcome);
+    store_derive(in.key, "stream--", in_kx, crypto_kx_SESSIONKEYBYTES, to_listener);
+    store_derive(out.key, "stream--", out_kx, crypto_kx_SESSIONKEYBYTES, to_caller);
     sodium_memzero(&in, sizeof in);
     sodium_memzero(&out, sizeof out);
 }
 
 /* ---- the caller -------------------------------------------------------------------------------------------------- */
 
-/* Up to the proof, and the welcome that it gets. */
-static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key, uint32_t purpose,
-                              int64_t deadline_us, struct halay_session *session)
+/* The challenge to this hello. */
+static enum halay_status receive_challenge(int fd, struct store_handshake *h, const unsigned char *key,
+                                           int64_t deadline_us)
 {
-    unsigned char welcome[STORE_MAC_BYTES], right[STORE_MAC_BYTES];
     size_t have = 0;
 
-    store_make_hello(h, key, STORE_VERSION, purpose);
     enum halay_status status = halay_socket_send(fd, h->hello, STORE_HELLO_BYTES, deadline_us);
     if (status == HALAY_OK)
         status = halay_socket_receive(fd, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
     if (status != HALAY_OK)
         return status;
+    if (store_is_refusal(h) && store_version(h->challenge) != HALAY_HANDSHAKE_VERSION)
+        return HALAY_ERR_VERSION; /* whatever secret it has: another version makes other keys of it */
     if (!store_is_challenge(h, key))
         return HALAY_ERR_AUTH;
-    if (store_version(h->challenge) != STORE_VERSION)
-        return HALAY_ERR_VERSION;
+    return store_version(h->challenge) == HALAY_HANDSHAKE_VERSION ? HALAY_OK : HALAY_ERR_VERSION;
+}
+
+/* Up to the proof, and the welcome that it gets. public_key, private_key: this end's. */
+static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key,
+                              const unsigned char *public_key, const unsigned char *private_key, int64_t deadline_us,
+                              struct halay_session *session)
+{
+    unsigned char welcome[STORE_MAC_BYTES], right[STORE_MAC_BYTES], in[crypto_kx_SESSIONKEYBYTES],
+        out[crypto_kx_SESSIONKEYBYTES];
+    size_t have = 0;
+
+    enum halay_status status = receive_challenge(fd, h, key, deadline_us);
+    if (status == HALAY_OK &&
+        crypto_kx_client_session_keys(out, in, public_key, private_key, store_nonce(h->challenge)))
+        status = HALAY_ERR_AUTH;
+    if (status != HALAY_OK)
+        return status;
     store_make_proof(h, key);
-    have = 0;
     status = halay_socket_send(fd, h->proof, STORE_MAC_BYTES, deadline_us);
     if (status == HALAY_OK)
         status = halay_socket_receive(fd, welcome, sizeof welcome, &have, deadline_us);
-    if (status != HALAY_OK)
-        return status;
-    derive_session(h, key, session->sends, session->receives, right);
-    return sodium_memcmp(welcome, right, sizeof right) ? HALAY_ERR_AUTH : HALAY_OK;
+    if (status == HALAY_OK) {
+        derive_session(h, key, in, out, session->sends, session->receives, right);
+        status = sodium_memcmp(welcome, right, sizeof right) ? HALAY_ERR_AUTH : HALAY_OK;
+    }
+    sodium_memzero(in, sizeof in);
+    sodium_memzero(out, sizeof out);
+    return status;
 }
 
 enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_SECRET_BYTES], uint32_t purpose,
                                        int timeout_ms, struct halay_session *session)
 {
-    unsigned char key[HALAY_SECRET_BYTES];
+    unsigned char key[HALAY_SECRET_BYTES], public_key[crypto_kx_PUBLICKEYBYTES], private_key[crypto_kx_SECRETKEYBYTES];
     struct store_handshake h;
 
     if (sodium_init() < 0)
         return HALAY_ERR_SYSTEM;
     derive_launcher_key(secret, key);
-    enum halay_status status = call(fd, &h, key, purpose, halay_deadline_us(timeout_ms), session);
+    crypto_kx_keypair(public_key, private_key);
+    store_make_hello_with(&h, key, HALAY_HANDSHAKE_VERSION, purpose, public_key);
+    enum halay_status status = call(fd, &h, key, public_key, private_key, halay_deadline_us(timeout_ms), session);
     sodium_memzero(key, sizeof key);
+    sodium_memzero(private_key, sizeof private_key);
     return status;
 }
 
@@ -107,29 +106,35 @@ static enum halay_status send_made(int fd, const unsigned char *bytes, size_t co
 static enum halay_status accept_hello(struct halay_answer *a, int fd, const unsigned char *key)
 {
     struct store_handshake *h = &a->handshake;
+    unsigned char public_key[crypto_kx_PUBLICKEYBYTES];
+    int is_other_version = store_version(h->hello) != HALAY_HANDSHAKE_VERSION;
 
     if (!store_is_hello(h, key)) {
-        a->is_other = store_make_refusal(h);
+        a->is_other = store_make_refusal(h, HALAY_HANDSHAKE_VERSION);
         if (a->is_other)
             send_made(fd, h->challenge, STORE_HELLO_BYTES);
-        return HALAY_ERR_AUTH;
+        return a->is_other && is_other_version ? HALAY_ERR_VERSION : HALAY_ERR_AUTH;
     }
     a->is_known = 1;
-    store_make_challenge(h, key, STORE_VERSION);
+    crypto_kx_keypair(public_key, a->key);
+    store_make_challenge_with(h, key, HALAY_HANDSHAKE_VERSION, public_key);
     enum halay_status status = send_made(fd, h->challenge, STORE_HELLO_BYTES);
-    if (status == HALAY_OK && store_version(h->hello) != STORE_VERSION)
-        status = HALAY_ERR_VERSION; /* the caller has been told ours */
-    return status;
+    return status == HALAY_OK && is_other_version ? HALAY_ERR_VERSION : status; /* the caller has been told ours */
 }
 
 static enum halay_status accept_proof(struct halay_answer *a, int fd, const unsigned char *key)
 {
-    unsigned char welcome[STORE_MAC_BYTES];
+    const struct store_handshake *h = &a->handshake;
+    unsigned char welcome[STORE_MAC_BYTES], in[crypto_kx_SESSIONKEYBYTES], out[crypto_kx_SESSIONKEYBYTES];
 
-    if (!store_is_proof(&a->handshake, key))
+    if (!store_is_proof(h, key) ||
+        crypto_kx_server_session_keys(in, out, store_nonce(h->challenge), a->key, store_nonce(h->hello)))
         return HALAY_ERR_AUTH;
     a->is_done = 1;
-    derive_session(&a->handshake, key, NULL, NULL, welcome);
+    derive_session(h, key, in, out, a->session.receives, a->session.sends, welcome);
+    sodium_memzero(a->key, sizeof a->key);
+    sodium_memzero(in, sizeof in);
+    sodium_memzero(out, sizeof out);
     return send_made(fd, welcome, sizeof welcome);
 }
 
@@ -168,13 +173,7 @@ enum halay_status halay_answer_progress(struct halay_answer *a, int fd, const un
     return status;
 }
 
-void halay_answer_take(const struct halay_answer *a, const unsigned char secret[HALAY_SECRET_BYTES],
-                       struct halay_session *session, uint32_t *purpose)
+uint32_t halay_answer_purpose(const struct halay_answer *a)
 {
-    unsigned char key[HALAY_SECRET_BYTES];
-
-    derive_launcher_key(secret, key);
-    derive_session(&a->handshake, key, session->receives, session->sends, NULL);
-    sodium_memzero(key, sizeof key);
-    *purpose = store_rank(a->handshake.hello);
+    return store_rank(a->handshake.hello);
 }

@@ -4,24 +4,20 @@
  * word of the other, and agree on keys for what follows (cipher.h).
  *
  * The messages are those of the store (base/store/store_protocol.h): hello, with the purpose in the rank's place,
- * challenge, proof; then a welcome, 32 bytes that only who holds the secret can have made. Their key is derived from
- * the secret for this alone, so that no store takes what was meant for a launcher. A hello of this protocol with
+ * challenge, proof; then a welcome, 32 bytes that only the holder of the secret can have made. Their key is derived
+ * from the secret for this alone, so that no store takes what was meant for a launcher. A hello of this protocol with
  * another secret is answered by a challenge without a proof of its own (zeros); anything else by closing.
+ *
+ * The nonces of hello and challenge are public keys of X25519, made for this connection and forgotten with it
+ * (libsodium's crypto_kx). The session's keys come from what the two agree on and from the secret: without the secret
+ * nobody can put keys of their own in between, and with the secret alone nobody can read what was recorded before.
  */
 #ifndef HALAY_BASE_HANDSHAKE_H
 #define HALAY_BASE_HANDSHAKE_H
 
 #include "base/store/store_protocol.h"
 
-/* Bytes of a text that a secret is derived from. */
-struct halay_secret_part {
-    const void *bytes;
-    size_t count;
-};
-
-/* Derive a secret from what both ends know: only as secret as the best kept of its parts. */
-enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_secret_part *parts, size_t count,
-                                      unsigned char secret[HALAY_SECRET_BYTES]);
+enum { HALAY_HANDSHAKE_VERSION = 2 };
 
 /* Keys of one connection, one for each direction: what one end sends with, the other receives with. */
 struct halay_session {
@@ -38,7 +34,9 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
 /* The end that has accepted, step by step. Begins with zeros; nothing is owned. */
 struct halay_answer {
     struct store_handshake handshake;
-    size_t have;  /* bytes of the message under way */
+    struct halay_session session;          /* once it is done */
+    unsigned char key[HALAY_SECRET_BYTES]; /* this end's private one, from the hello to the proof */
+    size_t have;                           /* bytes of the message under way */
     int is_known; /* its hello is correct: it holds the secret, or replays the hello of one that does */
     int is_other; /* its hello is one of this protocol, with another secret */
     int is_done;
@@ -48,8 +46,7 @@ struct halay_answer {
  * HALAY_ERR_VERSION, HALAY_ERR_PEER: it is over. */
 enum halay_status halay_answer_progress(struct halay_answer *answer, int fd,
                                         const unsigned char secret[HALAY_SECRET_BYTES]);
-/* Of a finished one: the keys, and the other end's purpose. */
-void halay_answer_take(const struct halay_answer *answer, const unsigned char secret[HALAY_SECRET_BYTES],
-                       struct halay_session *session, uint32_t *purpose);
+/* What the other end of a finished one has called for. */
+uint32_t halay_answer_purpose(const struct halay_answer *answer);
 
 #endif

@@ -52,24 +52,42 @@ static void proof_mac(const struct store_handshake *h, const unsigned char *secr
     keyed_hash(secret, "proof---", h->hello, STORE_HELLO_BYTES, h->challenge, STORE_HELLO_BYTES, mac);
 }
 
-static void write_opening(unsigned char *to, uint32_t version, uint32_t rank)
+static void write_opening(unsigned char *to, uint32_t version, uint32_t rank, const unsigned char *nonce)
 {
     memcpy(to, magic, sizeof magic);
     store_write_u32(to + VERSION_AT, version);
     store_write_u32(to + RANK_AT, rank);
-    randombytes_buf(to + NONCE_AT, STORE_NONCE_BYTES);
+    memcpy(to + NONCE_AT, nonce, STORE_NONCE_BYTES);
+}
+
+void store_make_hello_with(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank,
+                           const unsigned char nonce[STORE_NONCE_BYTES])
+{
+    write_opening(h->hello, version, rank, nonce);
+    hello_mac(h, secret, h->hello + MAC_AT);
+}
+
+void store_make_challenge_with(struct store_handshake *h, const unsigned char *secret, uint32_t version,
+                               const unsigned char nonce[STORE_NONCE_BYTES])
+{
+    write_opening(h->challenge, version, 0, nonce);
+    challenge_mac(h, secret, h->challenge + MAC_AT);
 }
 
 void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank)
 {
-    write_opening(h->hello, version, rank);
-    hello_mac(h, secret, h->hello + MAC_AT);
+    unsigned char nonce[STORE_NONCE_BYTES];
+
+    randombytes_buf(nonce, sizeof nonce);
+    store_make_hello_with(h, secret, version, rank, nonce);
 }
 
 void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version)
 {
-    write_opening(h->challenge, version, 0);
-    challenge_mac(h, secret, h->challenge + MAC_AT);
+    unsigned char nonce[STORE_NONCE_BYTES];
+
+    randombytes_buf(nonce, sizeof nonce);
+    store_make_challenge_with(h, secret, version, nonce);
 }
 
 void store_make_proof(struct store_handshake *h, const unsigned char *secret)
@@ -77,12 +95,17 @@ void store_make_proof(struct store_handshake *h, const unsigned char *secret)
     proof_mac(h, secret, h->proof);
 }
 
-int store_make_refusal(struct store_handshake *h)
+int store_make_refusal(struct store_handshake *h, uint32_t version)
 {
     memset(h->challenge, 0, sizeof h->challenge);
     memcpy(h->challenge, magic, sizeof magic);
-    store_write_u32(h->challenge + VERSION_AT, STORE_VERSION);
+    store_write_u32(h->challenge + VERSION_AT, version);
     return !memcmp(h->hello, magic, sizeof magic);
+}
+
+int store_is_refusal(const struct store_handshake *h)
+{
+    return !memcmp(h->challenge, magic, sizeof magic) && sodium_is_zero(h->challenge + NONCE_AT, STORE_NONCE_BYTES);
 }
 
 int store_is_hello(const struct store_handshake *h, const unsigned char *secret)
@@ -121,6 +144,11 @@ uint32_t store_version(const unsigned char *hello_or_challenge)
 uint32_t store_rank(const unsigned char *hello)
 {
     return store_read_u32(hello + RANK_AT);
+}
+
+const unsigned char *store_nonce(const unsigned char *hello_or_challenge)
+{
+    return hello_or_challenge + NONCE_AT;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */

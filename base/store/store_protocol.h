@@ -70,8 +70,14 @@ struct store_handshake {
 void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank);
 void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version);
 void store_make_proof(struct store_handshake *h, const unsigned char *secret);
-/* Make an invalid challenge for a caller that speaks this protocol with another secret; 0: it does not speak it. */
-int store_make_refusal(struct store_handshake *h);
+/* The same with a nonce of the caller's: bytes that no handshake has had before, like a public key just made. */
+void store_make_hello_with(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank,
+                           const unsigned char nonce[STORE_NONCE_BYTES]);
+void store_make_challenge_with(struct store_handshake *h, const unsigned char *secret, uint32_t version,
+                               const unsigned char nonce[STORE_NONCE_BYTES]);
+/* Makes an invalid challenge for a caller that speaks this protocol with another secret; 0: it does not speak it. */
+int store_make_refusal(struct store_handshake *h, uint32_t version);
+int store_is_refusal(const struct store_handshake *h); /* the challenge is such a one; anybody can have made it */
 
 /* Nonzero if its sender holds the secret (and, but for the hello, answered this very handshake). In constant time. */
 int store_is_hello(const struct store_handshake *h, const unsigned char *secret);
@@ -80,6 +86,7 @@ int store_is_proof(const struct store_handshake *h, const unsigned char *secret)
 
 uint32_t store_version(const unsigned char *hello_or_challenge);
 uint32_t store_rank(const unsigned char *hello);
+const unsigned char *store_nonce(const unsigned char *hello_or_challenge); /* borrowed; STORE_NONCE_BYTES */
 
 /* What protects messages after the handshake, one direction each. */
 struct store_direction {

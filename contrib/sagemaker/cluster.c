@@ -3,7 +3,7 @@
  * Cluster: the hosts and this host's name are the allocation's; order and secret are made here.
  */
 #include "contrib/sagemaker/cluster.h"
-#include "base/secure/handshake.h"
+#include "base/secure/secret.h"
 #include "contrib/sagemaker/hyperparameters.h"
 #include "contrib/sagemaker/opt_ml.h"
 #include "launcher/common/exit_codes.h"

@@ -6,7 +6,7 @@
  */
 #include "launcher/remote/join.h"
 #include "base/config.h"
-#include "base/secure/handshake.h"
+#include "base/secure/secret.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"

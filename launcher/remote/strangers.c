@@ -152,7 +152,8 @@ static int take_proven(struct strangers *s, struct tunnel *tunnel, uint32_t *pur
         if (s->at[i].answer.is_done || s->fds[i].revents)
             heard = hear_stranger(s, i);
         if (heard == PROVEN) {
-            halay_answer_take(&s->at[i].answer, s->secret, &tunnel->session, purpose);
+            tunnel->session = s->at[i].answer.session;
+            *purpose = halay_answer_purpose(&s->at[i].answer);
             tunnel->fd = remove_stranger(s, i);
             return 1;
         }
