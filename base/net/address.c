@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Zero if it is of no use to others. */
-static int take_address(const struct sockaddr *from, int port, struct halay_address *to)
+int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to)
 {
     *to = (struct halay_address){ .family = from->sa_family, .port = (uint16_t)port };
     if (from->sa_family == AF_INET) {
@@ -40,17 +39,24 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
         for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_MAX; i = i->ifa_next)
             if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback &&
                 (!interface || !strcmp(interface, i->ifa_name)))
-                n += take_address(i->ifa_addr, port, &addresses[n]);
+                n += halay_address_take(i->ifa_addr, port, &addresses[n]);
     freeifaddrs(all);
     *count = n;
     return HALAY_OK;
+}
+
+int halay_address_is_loopback(const struct halay_address *address)
+{
+    if (address->family == AF_INET)
+        return address->bytes[0] == IN_LOOPBACKNET;
+    return address->family == AF_INET6 && IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)(const void *)address->bytes);
 }
 
 int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count)
 {
     struct halay_address wanted;
 
-    if (!take_address(address, 0, &wanted))
+    if (!halay_address_take(address, 0, &wanted))
         return 0;
     for (int i = 0; i < count; i++)
         if (list[i].family == wanted.family && !memcmp(list[i].bytes, wanted.bytes, sizeof wanted.bytes))

@@ -26,6 +26,9 @@ struct halay_address {
  * are on are left out. interface: only of the one of this name; NULL: of all. *count: how many. */
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
                                       struct halay_address *addresses, int *count);
+/* From what the system has. Zero if it is of no use to others. */
+int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to);
+int halay_address_is_loopback(const struct halay_address *address); /* it reaches no other host */
 /* Is it one of the list's, whatever the ports? */
 int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count);
 /* The interface that has the address which this socket is bound to, as "eth0"; "" if it isn't known. */

@@ -137,3 +137,14 @@ enum halay_status halay_listen(struct halay_log *log, const struct halay_network
     *out = fd;
     return HALAY_OK;
 }
+
+enum halay_status halay_listen_at(struct halay_log *log, const struct halay_address *address, int *out)
+{
+    const struct halay_network network = { NULL, { address->port, address->port } };
+    int fd = open_among(*address, network.ports);
+
+    if (fd < 0)
+        return fail_listen(log, &network);
+    *out = fd;
+    return HALAY_OK;
+}

@@ -18,4 +18,7 @@ struct halay_network {
 enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int *fd,
                                struct halay_address *addresses, int *count);
 
+/* Listen at this address of this host only, at its port: *fd as above. HALAY_ERR_CONFIG, HALAY_ERR_SYSTEM, logged. */
+enum halay_status halay_listen_at(struct halay_log *log, const struct halay_address *address, int *fd);
+
 #endif

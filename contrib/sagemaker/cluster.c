@@ -3,12 +3,12 @@
  * Cluster: the hosts and this host's name are the allocation's; order and secret are made here.
  */
 #include "contrib/sagemaker/cluster.h"
-#include "base/secure/secret.h"
 #include "contrib/sagemaker/hyperparameters.h"
 #include "contrib/sagemaker/opt_ml.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/join.h"
+#include "launcher/remote/join_secret.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static char *list_names(const struct sagemaker_cluster *c, size_t *size)
 
 static int derive_secret(const struct options *options, struct sagemaker_cluster *c)
 {
-    static const char what[] = "halayrun --sagemaker 1";
+    static const char what[] = "halayrun --sagemaker 2";
     size_t names_size = 0;
     char *job = sagemaker_describe_job(), *names = list_names(c, &names_size);
     int code = job && names ? 0 : say_no_memory();
@@ -119,7 +119,9 @@ static int derive_secret(const struct options *options, struct sagemaker_cluster
         const struct halay_secret_part parts[3] = { { what, sizeof what },
                                                     { job, strlen(job) },
                                                     { names, names_size } };
-        code = join_derive_secret(c->log, parts, *c->secret_file ? c->secret_file : NULL, c->secret, &c->is_secret);
+        const struct join_secret_file file = { .path = *c->secret_file ? c->secret_file : NULL,
+                                               .is_platforms = !options->secret_file };
+        code = join_secret_derive(c->log, parts, &file, c->secret, &c->is_secret);
     }
     free(names);
     free(job);

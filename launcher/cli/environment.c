@@ -17,6 +17,7 @@ static const char *const kept_here[] = {
     "DBUS_*",
     "DISPLAY",
     "HALAY_OPT_ML",
+    "HALAY_SECRET",
     "HOME",
     "HOSTNAME",
     "LOGNAME",

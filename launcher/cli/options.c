@@ -94,6 +94,8 @@ static int export_variable(const struct halay_option *o, const char *text, void 
         snprintf(why, size, "'%s' is no variable; write NAME or NAME=VALUE", text);
     else if (outer_job_is_of_rank(name))
         snprintf(why, size, "%s differs from rank to rank and is set by halayrun", name);
+    else if (!strcmp(name, "HALAY_SECRET"))
+        snprintf(why, size, "%s is for halayrun alone, which reads it in its own environment", name);
     else if (!value)
         snprintf(why, size, "%s is not in the environment; write %s=VALUE", name, name);
     else if (add_assignment(options, name, length, value, o->name))
@@ -225,6 +227,8 @@ static const struct halay_option table[] = {
     { "--join-port", "--master-port, --master_port, --sagemaker-port", "N",
       "where node 0 listens, unless --join says it (default 7778)", PORT(join_port) },
     { "--secret-file", NULL, "FILE", "what only these nodes can read, for the secret between them", TEXT(secret_file) },
+    { "--insecure", NULL, NULL, "let nodes join without a secret: all who reach them can run programs on them",
+      FLAG(insecure) },
     { .name = "Elastic jobs" },
     { "--min-np", NULL, "N", "go on when ranks are lost, with N at least", RANKS(least_ranks) },
     { "--max-np", NULL, "N", "let ranks join as long as there are no more than N", RANKS(most_ranks) },

@@ -55,6 +55,7 @@ struct options {
     const struct tunnel_pair *tunnels;
     const char *ssh_keys;                       /* borrowed from given: write them there; NULL if not given */
     const char *secret_file;                    /* borrowed from given; NULL if not given */
+    int insecure;                               /* no secret */
     int is_agent;                               /* started by a halayrun on another host: agent.h */
     int oversubscribe;                          /* more ranks than slots */
     const char *hosts, *hostfile;               /* borrowed from given; NULL if not asked for */

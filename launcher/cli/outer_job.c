@@ -42,6 +42,7 @@ void outer_job_forget(void)
             unsetenv(variable->name);
     for (size_t i = 0; i < TORCH_VARIABLES; i++)
         unsetenv(torch_variables[i].name);
+    unsetenv("HALAY_SECRET"); /* halayrun's own: no rank needs it */
 }
 
 int outer_job_is_of_rank(const char *name)

@@ -6,10 +6,10 @@
  */
 #include "launcher/remote/join.h"
 #include "base/config.h"
-#include "base/secure/secret.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/join_secret.h"
 #include "launcher/where/choose_hosts.h"
 #include "launcher/where/elastic_options.h"
 #include "launcher/where/layout.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SECRET_LEAST = 16, SECRET_MAX = 1 << 16, HOST_MAX = 256, COMMAND_MAX = TALK_TEXT_MAX / 2 };
+enum { HOST_MAX = 256, COMMAND_MAX = TALK_TEXT_MAX / 2 };
 
 /* ---- what SageMaker's start uses, too ---------------------------------------------------------------------------- */
 
@@ -43,50 +43,6 @@ int join_start_ms(const struct options *options)
             !halay_parse_double(options->assignments[i].value, 0, 24 * 60 * 60, &seconds))
             ms = (int)(seconds * 1000);
     return ms;
-}
-
-static int read_secret_file(const char *path, char *bytes, size_t *count)
-{
-    FILE *file = fopen(path, "re");
-
-    *count = file ? fread(bytes, 1, SECRET_MAX, file) : 0;
-    int has_failed = !file || ferror(file);
-    if (has_failed)
-        say("secret file '%s': %s", path, strerror(errno));
-    else if (*count < SECRET_LEAST)
-        say("secret file '%s' has %zu bytes; it takes %d at least that nobody can guess, for example: head -c 32 "
-            "/dev/urandom",
-            path, *count, SECRET_LEAST);
-    if (file)
-        fclose(file);
-    return has_failed || *count < SECRET_LEAST ? EXIT_FAILURE : 0;
-}
-
-int join_derive_secret(struct halay_log *log, const struct halay_secret_part parts[3], const char *file,
-                       unsigned char secret[HALAY_SECRET_BYTES], int *is_secret)
-{
-    const char *word = halay_environment_get("HALAY_SECRET");
-    char *bytes = calloc(1, SECRET_MAX);
-    size_t count = 0;
-    int code = bytes ? 0 : say_no_memory();
-
-    word = word ? word : "";
-    if (!code && *word && strlen(word) < SECRET_LEAST) {
-        say("HALAY_SECRET has %zu characters; it takes %d at least that nobody can guess", strlen(word), SECRET_LEAST);
-        code = EXIT_USAGE;
-    }
-    if (!code && file)
-        code = read_secret_file(file, bytes, &count);
-    const struct halay_secret_part all[] = { parts[0], parts[1], parts[2], { bytes, count }, { word, strlen(word) } };
-    if (!code && halay_derive_secret(log, all, sizeof all / sizeof *all, secret) != HALAY_OK)
-        code = EXIT_FAILURE;
-    *is_secret = count || *word;
-    if (!code && unsetenv("HALAY_SECRET") < 0) /* the ranks have no use for it */
-        code = say_no_memory();
-    if (bytes)
-        explicit_bzero(bytes, SECRET_MAX);
-    free(bytes);
-    return code;
 }
 
 /* ---- the options ------------------------------------------------------------------------------------------------- */
@@ -171,15 +127,23 @@ static int print_follower(const struct join *join)
 
 static int find_secret(struct halay_log *log, const struct options *options, struct join *join)
 {
-    static const char what[] = "halayrun --join 1";
+    static const char what[] = "halayrun --join 2";
     const struct halay_secret_part parts[3] = { { what, sizeof what }, { "", 0 }, { "", 0 } };
-    int is_secret = 0;
+    const char *word = halay_environment_get("HALAY_SECRET");
+    struct join_secret_file file = { .path = options->secret_file };
+    int is_secret = 0, code = 0;
 
-    int code = join_derive_secret(log, parts, options->secret_file, join->secret, &is_secret);
-    if (!code && !is_secret)
-        say("WARNING: neither --secret-file nor HALAY_SECRET: anyone who can reach these nodes can run programs on "
-            "them");
-    return code;
+    if (options->insecure && (file.path || (word && *word))) {
+        say("--insecure: there is a secret, %s: leave out one of them", file.path ? "--secret-file" : "HALAY_SECRET");
+        return EXIT_USAGE;
+    }
+    if (options->insecure)
+        say("WARNING: --insecure: anyone who can reach these nodes can run programs on them");
+    else if (!file.path && !(word && *word)) {
+        code = join_secret_find_own(join->own_secret);
+        file.path = join->own_secret;
+    }
+    return code ? code : join_secret_derive(log, parts, &file, join->secret, &is_secret);
 }
 
 int join_run(struct halay_log *log, struct options *options,
@@ -210,7 +174,9 @@ int join_run(struct halay_log *log, struct options *options,
         snprintf(name, sizeof name, "a node without a name");
     write_command(options->command, command);
     int is_leader = leads(log, options, host);
-    code = is_leader < 0 ? -is_leader : find_secret(log, options, &join);
+    code = is_leader < 0 ? -is_leader : 0;
+    if (!code && !options->dry_run && join.nodes != 1) /* there are others */
+        code = find_secret(log, options, &join);
     if (!code && !is_leader && options->dry_run)
         code = print_follower(&join);
     else if (!code && is_leader)

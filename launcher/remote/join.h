@@ -15,6 +15,7 @@
 #include "base/store/store.h"
 #include "launcher/cli/options.h"
 #include "launcher/remote/join_talk.h"
+#include <limits.h>
 
 enum { JOIN_PORT = 7778, JOIN_START_MS = 15 * 60 * 1000 }; /* unless the user says another port, another time */
 
@@ -24,7 +25,7 @@ struct join {
     const char *leader;    /* borrowed: name or address of node 0 */
     const char *name;      /* borrowed: of this host */
     const char *command;   /* borrowed: the program and its words, as text; "": not given */
-    const char *interface; /* borrowed: where node 0 listens; NULL: everywhere */
+    const char *interface; /* borrowed: where node 0 listens; NULL: at its address, if that is one */
     int port;
     int nodes;     /* of the job; 0: this follower was not told */
     int node;      /* this one's number; -1: in order of arrival */
@@ -32,6 +33,7 @@ struct join {
     int is_chosen; /* the user has said how many; else node 0's choice counts */
     int start_ms;  /* how long to wait for each other */
     unsigned char secret[HALAY_SECRET_BYTES];
+    char own_secret[PATH_MAX]; /* the user's own file, which it is from (join_secret.h); "": it is not */
 };
 
 struct join_result {
@@ -56,11 +58,5 @@ int join_run(struct halay_log *log, struct options *options,
 const char *join_variable(const struct options *options, const char *name);
 /* --start-timeout if it was given: its default would be too short here. */
 int join_start_ms(const struct options *options);
-
-/* Derive the secret between the nodes from what is common to them (parts, or NULL) and from --secret-file and
- * HALAY_SECRET, whichever there are: *is_secret says whether there was one. file: in place of --secret-file; NULL: as
- * the option says. 0, or an exit code (reported). */
-int join_derive_secret(struct halay_log *log, const struct halay_secret_part parts[3], const char *file,
-                       unsigned char secret[HALAY_SECRET_BYTES], int *is_secret);
 
 #endif

@@ -20,6 +20,7 @@
 #include "launcher/remote/agent.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/join.h"
+#include "launcher/remote/join_secret.h"
 #include "launcher/remote/relay.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -252,8 +253,11 @@ void join_follow(const struct join *join, struct join_result *result)
     snprintf(hello.version, sizeof hello.version, "%s", halay_version());
     snprintf(hello.name, sizeof hello.name, "%s", join->name);
     snprintf(hello.command, sizeof hello.command, "%s", join->command);
-    if (tunnel_open(join->leader, join->port, join->secret, TUNNEL_TALK, halay_deadline_us(join->start_ms), &tunnel,
-                    why, sizeof why)) {
+    enum halay_status status = tunnel_open(join->leader, join->port, join->secret, TUNNEL_TALK,
+                                           halay_deadline_us(join->start_ms), &tunnel, why, sizeof why);
+    if (status == HALAY_ERR_AUTH)
+        join_secret_explain(join->own_secret);
+    if (status != HALAY_OK) {
         snprintf(result->text, sizeof result->text, "%s\n%s\n", join->name, why);
         return;
     }

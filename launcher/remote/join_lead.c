@@ -13,8 +13,10 @@
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/join.h"
+#include "launcher/remote/join_secret.h"
 #include "launcher/remote/strangers.h"
 #include "launcher/where/hosts.h"
+#include "launcher/where/layout.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -184,9 +186,12 @@ static void say_refused(struct lead *lead)
 {
     struct strangers *s = lead->strangers;
 
-    if (s->refused && strcmp(lead->refused_from, s->refused_from))
+    if (s->refused && strcmp(lead->refused_from, s->refused_from)) {
         say("a caller from %s is refused: it has another %s", s->refused_from,
             s->refused == HALAY_ERR_VERSION ? "version of halay" : "secret (--secret-file, HALAY_SECRET)");
+        if (s->refused == HALAY_ERR_AUTH)
+            join_secret_explain(lead->join->own_secret);
+    }
     memcpy(lead->refused_from, s->refused_from, sizeof lead->refused_from);
 }
 
@@ -445,14 +450,22 @@ static int lead_init(struct lead *lead)
     return 0;
 }
 
+/* On the address that the others were given, if it is known which that is. */
 static int open_port(struct lead *lead)
 {
     const struct join *join = lead->join;
     struct halay_network network = { join->interface, { join->port, join->port } };
-    struct halay_address addresses[HALAY_ADDRESSES_MAX];
+    struct halay_address addresses[HALAY_ADDRESSES_MAX], only;
+    enum halay_status status;
     int count;
 
-    if (halay_listen(join->log, &network, &lead->listener, addresses, &count) != HALAY_OK)
+    if (!join->interface && layout_only_address(join->log, join->leader, &only)) {
+        only.port = (uint16_t)join->port;
+        status = halay_listen_at(join->log, &only, &lead->listener);
+    } else {
+        status = halay_listen(join->log, &network, &lead->listener, addresses, &count);
+    }
+    if (status != HALAY_OK)
         return fail(lead, "cannot listen on port %d", join->port);
     strangers_init(lead->strangers, lead->listener, join->secret);
     return 0;

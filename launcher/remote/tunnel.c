@@ -75,8 +75,8 @@ static enum halay_status try_to_open(const char *host, int port, const unsigned 
     return status;
 }
 
-int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], uint32_t purpose,
-                int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size)
+enum halay_status tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
+                              uint32_t purpose, int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size)
 {
     int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_FIRST_MS);
     char reason[256];
@@ -84,13 +84,13 @@ int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SEC
     for (int refusals = 0;;) {
         enum halay_status status = try_to_open(host, port, secret, purpose, tunnel, reason, sizeof reason);
         if (status == HALAY_OK)
-            return 0;
+            return HALAY_OK;
         refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
         int seconds = (int)((halay_now_us() - began_us) / 1000000);
         if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
             snprintf(why, size, "host '%s' cannot be reached after %d s: %s", host, seconds, reason);
             say("%s", why);
-            return 1;
+            return status;
         }
         if (halay_deadline_passed(say_us)) {
             say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", host, seconds,

@@ -28,10 +28,11 @@ struct tunnel_pair {
 };
 
 /* Retries until the host answers and both ends have proved the secret: names may resolve late, and hosts start at
- * different speeds. Gives up after three answers with another secret or version. 0: tunnel->fd is the caller's. 1: no
- * tunnel by the deadline, which one attempt of 10 s and a name lookup may exceed; why has the reason (reported). */
-int tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES], uint32_t purpose,
-                int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size);
+ * different speeds. Gives up after three answers with another secret (HALAY_ERR_AUTH) or version. HALAY_OK: tunnel->fd
+ * is the caller's. Else there is no tunnel by the deadline, which one attempt of 10 s and a name lookup may exceed; why
+ * has the reason (reported). */
+enum halay_status tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
+                              uint32_t purpose, int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size);
 
 /* Stand in for ssh (ssh.h): carry the streams of the agent at the other end until it ends. Errors go to standard error.
  * Returns the agent's exit code, or 255. */

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launcher/watch/token.h"
+#include "base/secure/secret.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 int watch_token_read(const char *path, char token[WATCH_TOKEN_MAX])
 {
-    FILE *file;
+    char why[512];
+    size_t count = 0;
 
     *token = 0;
     if (!path)
         return 0;
-    file = fopen(path, "re");
-    if (!file) {
-        say("cannot open '%s': %s", path, strerror(errno));
+    if (halay_private_file_read(path, token, WATCH_TOKEN_MAX - 1, &count, why, sizeof why) != HALAY_OK) {
+        say("option --metrics-token-file: %s", why);
         return EXIT_USAGE;
     }
-    if (!fgets(token, WATCH_TOKEN_MAX, file))
-        *token = 0;
-    fclose(file);
+    token[count] = 0;
     token[strcspn(token, " \t\r\n")] = 0;
     if (*token)
         return 0;

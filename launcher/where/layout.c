@@ -7,6 +7,7 @@
 #include "base/net/address.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,35 @@ int layout_is_here(struct halay_log *log, const char *name)
         here = halay_address_is_among(at->ai_addr, own, count);
     freeaddrinfo(found);
     return here;
+}
+
+/* Loopback by its number or as localhost is meant; but many systems give their own name an address of loopback. */
+static int is_meant(const char *name, const struct halay_address *address)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+
+    return !halay_address_is_loopback(address) || !strcmp(name, "localhost") ||
+           inet_pton(address->family, name, number) == 1;
+}
+
+int layout_only_address(struct halay_log *log, const char *name, struct halay_address *only)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+    struct halay_address own[HALAY_ADDRESSES_MAX], address;
+    struct addrinfo *found;
+    int count, matches = 0;
+
+    if (halay_own_addresses(log, NULL, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
+        return 0;
+    for (const struct addrinfo *at = found; at; at = at->ai_next) {
+        if (!halay_address_take(at->ai_addr, 0, &address) || !is_meant(name, &address) ||
+            (!halay_address_is_loopback(&address) && !halay_address_is_among(at->ai_addr, own, count)))
+            continue;
+        *only = address;
+        matches++;
+    }
+    freeaddrinfo(found);
+    return matches == 1 || (matches && halay_address_is_loopback(only));
 }
 
 int layout_read_hosts(const struct options *options, struct host_list *hosts)

@@ -6,6 +6,7 @@
 #define HALAY_LAUNCHER_LAYOUT_H
 
 #include "base/log.h"
+#include "base/net/address.h"
 #include "launcher/cli/options.h"
 #include "launcher/where/hosts.h"
 
@@ -33,6 +34,9 @@ void layout_fini(struct layout *layout); /* zeroed or made */
 
 /* Is a host of that name this one? May look the name up. */
 int layout_is_here(struct halay_log *log, const char *name);
+/* The address of this host that the name stands for. Zero if it is none of this host's or several, of which others may
+ * know another one. May look the name up. */
+int layout_only_address(struct halay_log *log, const char *name, struct halay_address *only);
 const struct place *layout_place(const struct layout *layout, int rank);
 /* Counted over all places that are here, in case this host was given by several names. */
 int layout_local_rank(const struct layout *layout, int rank);

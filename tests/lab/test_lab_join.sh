@@ -8,7 +8,10 @@
 make_lab 3
 for h in 1 2 3; do sh "$lab_script" sshd $lab $h stop; done
 probe=$build/tests/launcher/probe
-export HALAY_SECRET="sixteen characters or more"
+# All hosts have one home folder, and so a secret.
+export HOME=$scratch/home
+unset XDG_CONFIG_HOME
+mkdir -p "$HOME"
 
 # start HOST ARGS...: its process is $pid_HOST.
 start() {

@@ -7,7 +7,12 @@
 
 # A port of this test's own, outside of the range from which the system gives ports away.
 port=$((15000 + $$ % 15000)) meet=127.0.0.1:$((15000 + $$ % 15000))
-export HALAY_SECRET="sixteen characters or more"
+secret="sixteen characters or more"
+# The nodes' secret is that of this home, unless a test says otherwise.
+export HOME=$dir/home
+unset XDG_CONFIG_HOME
+mkdir "$HOME"
+own=$HOME/.config/halay/secret
 
 # node NAME ARGS...: halayrun there; its process is $pid_NAME, its output in $dir/out.NAME and err.NAME.
 node() {
@@ -29,6 +34,11 @@ ends() {
 }
 says() { check "node $1 says '$2': $(tail -4 "$dir/err.$1")" grep -qF -e "$2" "$dir/err.$1"; }
 hears() { wait_for grep -qF -e "$2" "$dir/err.$1"; }
+# The addresses at which the port is listened on, by the kernel's table.
+listens() {
+    cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+        sed -nE "s/.* ([0-9A-F]+):$(printf %04X $port) 0+:0000 0A .*/\1/p"
+}
 case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
 case $probe in /*) ;; *) probe=$PWD/$probe ;; esac
 
@@ -47,6 +57,8 @@ ends c 0
 printf '[%s]\n' '0] 0/5 0/2 0/3 a' '1] 1/5 1/2 0/3 a' '2] 2/5 0/2 1/3 b' '3] 3/5 1/2 1/3 b' '4] 4/5 0/1 2/3 c' |
     sed 's/]$//' >"$dir/want"
 check "ranks in order of arrival, each in its node's folder" eval 'sort "$dir/out.a" | diff - "$dir/want"'
+check "a secret is there, for this user alone" test "$(stat -c %a:%s "$own")" = 600:65
+check "and nothing else" test "$(ls "${own%/*}")" = secret
 check "node 0 has all output" test ! -s "$dir/out.b" -a ! -s "$dir/out.c"
 says b "this is node 1 of 3: '127.0.0.1', node 0, has the output of its ranks"
 check "they are told how many are here" grep -q 'still waiting for 1' "$dir/err.b"
@@ -60,8 +72,8 @@ ends b 0
 ends c 0
 says b 'this is node 2 of 3'
 # What is a node's own, and what is node 0's.
-MINE=b GIVEN=b HALAY_SPIN_US=1 node b --nproc-per-node 1 another program
-MINE=a GIVEN=a node a --nnodes 2 --node-rank 0 --nproc-per-node 1 -x GIVEN --spin-us 7 sh -c \
+HALAY_SECRET=$secret MINE=b GIVEN=b HALAY_SPIN_US=1 node b --nproc-per-node 1 another program
+HALAY_SECRET=$secret MINE=a GIVEN=a node a --nnodes 2 --node-rank 0 --nproc-per-node 1 -x GIVEN --spin-us 7 sh -c \
     'echo $MINE $GIVEN $HALAY_SPIN_US ${HALAY_SECRET-none}; test -n "$MASTER_PORT" && echo $MASTER_ADDR:$MASTER_PORT'
 ends a 0
 ends b 0
@@ -70,9 +82,8 @@ check "one master" test "$(grep : "$dir/out.a" | cut -c5- | sort -u | wc -l)" = 
 says a "was started for another command, 'another program': that of node 0 counts"
 # torchrun's words.
 node b --nnodes 2 --node_rank 1 --nproc_per_node 1 "$probe" meet
-(unset HALAY_SECRET
-    "$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 \
-        --secret-file <(echo "another secret") true >"$dir/out" 2>"$dir/err")
+"$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 \
+    --secret-file <(echo "another secret") true >"$dir/out" 2>"$dir/err"
 check "a secret that is too short" err_has "it takes 16 at least"
 "$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 "$probe" meet \
     >"$dir/out" 2>"$dir/err" </dev/null
@@ -141,6 +152,7 @@ ends b 127
 # --- who may not come ------------------------------------------------------------------------------------------------
 node a --nnodes 3 --node-rank 0 --nproc-per-node 1 --start-timeout 60 "$probe" meet
 check "it waits" hears a '1 of 3 nodes is here; still waiting for 2'
+check "on the address of --join, and no other: $(listens)" test "$(listens)" = 0100007F
 HALAY_SECRET="another one of them" node b --start-timeout 60
 ends b 1
 says b 'has another secret: another job, or another --secret-file, HALAY_SECRET'
@@ -180,9 +192,77 @@ node a --nnodes 2 --node-rank 0 true
 check "it waits" hears a 'still waiting for 1'
 kill -INT $pid_a
 ends a 130
-(unset HALAY_SECRET
-    "$halayrun" --join $meet --nnodes 2 --node-rank 0 --start-timeout 0.1 true >"$dir/out" 2>"$dir/err")
-check "that there is no secret is said" err_has 'WARNING: neither --secret-file nor HALAY_SECRET'
+
+# --- the secret ------------------------------------------------------------------------------------------------------
+# Two homes have two secrets: both ends say so, and which file to copy.
+mkdir "$dir/other"
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --start-timeout 60 "$probe" meet
+check "it waits" hears a 'still waiting for 1'
+HOME=$dir/other node b
+ends b 1
+says b 'has another secret'
+says b "the secret here is in '$dir/other/.config/halay/secret'"
+check "node 0 says so, too" hears a "the secret here is in '$own'"
+says b "copy node 0's to the others"
+cp "$own" "$dir/other/.config/halay/secret"
+HOME=$dir/other node b
+ends a 0
+ends b 0
+check "copied, it lets them meet" test "$(grep -c 'met 2' "$dir/out.a")" = 2
+# Nodes that make one at once: a single one comes out, whole.
+rm "$own"
+for n in 1 2 3 4 5 6; do
+    "$halayrun" --join $meet --nnodes 2 --node-rank 1 --start-timeout 0 true >/dev/null 2>&1 &
+done
+wait
+check "one secret, and no drafts" test "$(ls "${own%/*}")/$(stat -c %a:%s "$own")" = secret/600:65
+refused() { # COMMAND...: what changes the environment of a node, so that it refuses
+    local code
+    "$@" "$halayrun" --join $meet --nnodes 2 --node-rank 0 --start-timeout 0.1 true >"$dir/out" 2>"$dir/err"
+    code=$?
+    check "exit code $code is not 2" test $code = 2
+    check "nobody is waited for" eval '! err_has "still waiting"'
+}
+refused env -u HOME
+check "no home" err_has 'there is no home folder (HOME) to keep one in: give all nodes the same --secret-file FILE'
+: >"$dir/file"
+refused env HOME="$dir/file"
+check "a home that is none" err_has "'$dir/file/.config/halay/secret' cannot be made: Not a directory; give all nodes"
+chmod 644 "$own"
+refused env
+check "others can read it" err_has "other users can read or change '$own' (mode 0644): chmod 600 it"
+rm "$own"
+mkdir -p "$dir/xdg"
+run 1 --join $meet --nnodes 2 --node-rank 1 --start-timeout 0 true
+XDG_CONFIG_HOME=$dir/xdg run 1 --join $meet --nnodes 2 --node-rank 1 --start-timeout 0 true
+check "one for XDG_CONFIG_HOME, another for HOME" test -s "$dir/xdg/halay/secret" -a -s "$own"
+head -c 32 /dev/urandom >"$dir/key"
+for mode in 640 604 666; do
+    chmod $mode "$dir/key"
+    run 2 --join $meet --nnodes 2 --node-rank 0 --secret-file "$dir/key" true
+    check "a file for others, too" err_has "other users can read or change '$dir/key' (mode 0$mode): chmod 600 it"
+done
+chmod 400 "$dir/key"
+node b --secret-file "$dir/key"
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --start-timeout 60 --secret-file "$dir/key" "$probe" meet
+ends a 0
+ends b 0
+check "one of our own lets them meet" test "$(grep -c 'met 2' "$dir/out.a")" = 2
+home=$HOME
+unset HOME
+node b --insecure
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --start-timeout 60 --insecure "$probe" meet
+export HOME=$home
+ends a 0
+ends b 0
+for n in a b; do says $n 'WARNING: --insecure: anyone who can reach these nodes can run programs on them'; done
+run 2 --insecure --secret-file "$dir/key" --join $meet --nnodes 2 --node-rank 0 true
+check "either" err_has '--insecure: there is a secret, --secret-file'
+# It is for halayrun alone.
+HALAY_SECRET=$secret run 0 -np 2 sh -c 'echo "${HALAY_SECRET-none}"'
+check "no rank has it" test "$(grep -c none "$dir/out")" = 2
+HALAY_SECRET=$secret run 2 -x HALAY_SECRET -np 1 true
+check "on no account" err_has 'option -x: HALAY_SECRET is for halayrun alone'
 
 # --- the command line ------------------------------------------------------------------------------------------------
 run 2 --nnodes 2 true
@@ -210,5 +290,5 @@ run 0 --join $meet --dry-run
 check "a follower" out_has "this node joins the job of '127.0.0.1', port $port"
 HALAY_SECRET=short run 2 --join $meet --nnodes 2 true
 check "a short secret" err_has 'HALAY_SECRET has 5 characters; it takes 16 at least'
-run 0 --dry-run --verbose -np 1 true
+HALAY_SECRET=$secret run 0 --dry-run --verbose -np 1 true
 check "a secret is not shown" eval 'out_has "HALAY_SECRET=(not shown)" && ! out_has sixteen'

@@ -321,12 +321,15 @@ on 2
 ends 0
 for n in 1 2; do check "host $n says that there is no secret" grep -q "WARNING: no --secret-file" "$dir/err$n"; done
 echo "sixteen bytes of a secret" >"$dir/key"
+chmod 600 "$dir/key"
 on 2 --secret-file "$dir/key"
 on 1 --secret-file "$dir/key" "$probe" meet
 ends 0
 check "with one nothing is to be said" eval '! grep -q WARNING "$dir/err1" "$dir/err2"'
 # The same from a channel; who has only the description is refused.
-for n in 1 2; do mkdir -p "$dir/$n/input/data/secret" && cp "$dir/key" "$dir/$n/input/data/secret/any.name"; done
+for n in 1 2; do # the platform's files may be readable by all
+    mkdir -p "$dir/$n/input/data/secret" && install -m 644 "$dir/key" "$dir/$n/input/data/secret/any.name"
+done
 on 2
 on 1 "$probe" meet
 ends 0

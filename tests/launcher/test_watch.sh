@@ -152,6 +152,11 @@ begin two -np 2 --grace 20 --metrics "unix:$dir/other" --metrics-token-file "$di
 wait $pid
 check "no token, no job" test $? = 2
 echo s3cret >"$dir/token"
+chmod 644 "$dir/token"
+begin two -np 2 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" true
+wait $pid
+check "one for all to read, no job" test $? = 2
+chmod 600 "$dir/token"
 begin two -np 2 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" sleep 60
 other=$pid
 begin one -np 2 --grace 20 --metrics "unix:$dir/socket" --events "$dir/events" sh -c \

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Join, the secret: the user's own file is written under another name and linked into place, so that no node sees half
+ * of it, and the first of several wins.
+ */
+#include "launcher/remote/join_secret.h"
+#include "base/config.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/say.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SECRET_LEAST = 16, SECRET_KEY = 32, SECRET_MAX = 1 << 16, OWN_BYTES = 32 };
+
+/* ---- from what there is ------------------------------------------------------------------------------------------ */
+
+/* One that may be readable by all. */
+static enum halay_status read_platforms_file(const char *path, char *bytes, size_t *count, char *why, size_t size)
+{
+    FILE *file = fopen(path, "re");
+
+    *count = file ? fread(bytes, 1, SECRET_MAX, file) : 0;
+    int has_failed = !file || ferror(file);
+    if (has_failed)
+        snprintf(why, size, "'%s': %s", path, strerror(errno));
+    if (file)
+        fclose(file);
+    return has_failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+}
+
+static int read_secret_file(const struct join_secret_file *file, char *bytes, size_t *count)
+{
+    char why[PATH_MAX + 256];
+    enum halay_status status;
+
+    if (file->is_platforms)
+        status = read_platforms_file(file->path, bytes, count, why, sizeof why);
+    else
+        status = halay_private_file_read(file->path, bytes, SECRET_MAX, count, why, sizeof why);
+    if (status != HALAY_OK) {
+        say("secret file: %s", why);
+        return status == HALAY_ERR_AUTH ? EXIT_USAGE : EXIT_FAILURE;
+    }
+    if (*count >= SECRET_LEAST)
+        return 0;
+    say("secret file '%s' has %zu bytes; it takes %d at least that nobody can guess, for example: head -c 32 "
+        "/dev/urandom",
+        file->path, *count, SECRET_LEAST);
+    return EXIT_FAILURE;
+}
+
+/* What may be words becomes a key in their place. 0, or an exit code (reported). */
+static int stretch(struct halay_log *log, char *bytes, size_t *count)
+{
+    unsigned char key[HALAY_SECRET_BYTES];
+
+    if (halay_stretch_text(log, bytes, *count, key) != HALAY_OK)
+        return EXIT_FAILURE;
+    memcpy(bytes, key, sizeof key);
+    *count = sizeof key;
+    explicit_bzero(key, sizeof key);
+    return 0;
+}
+
+/* HALAY_SECRET, as a key; it leaves the environment. */
+static int take_word(struct halay_log *log, char key[HALAY_SECRET_BYTES], size_t *count)
+{
+    const char *word = halay_environment_get("HALAY_SECRET");
+    unsigned char stretched[HALAY_SECRET_BYTES];
+
+    *count = 0;
+    if (!word || !*word)
+        return 0;
+    if (strlen(word) < SECRET_LEAST) {
+        say("HALAY_SECRET has %zu characters; it takes %d at least that nobody can guess", strlen(word), SECRET_LEAST);
+        return EXIT_USAGE;
+    }
+    if (halay_stretch_text(log, word, strlen(word), stretched) != HALAY_OK)
+        return EXIT_FAILURE;
+    memcpy(key, stretched, sizeof stretched);
+    *count = sizeof stretched;
+    explicit_bzero(stretched, sizeof stretched);
+    return unsetenv("HALAY_SECRET") < 0 ? say_no_memory() : 0; /* the ranks have no use for it */
+}
+
+int join_secret_derive(struct halay_log *log, const struct halay_secret_part parts[3],
+                       const struct join_secret_file *file, unsigned char secret[HALAY_SECRET_BYTES], int *is_secret)
+{
+    char *bytes = calloc(1, SECRET_MAX), word[HALAY_SECRET_BYTES];
+    size_t count = 0, word_count = 0;
+    int code = bytes ? take_word(log, word, &word_count) : say_no_memory();
+
+    if (!code && file->path)
+        code = read_secret_file(file, bytes, &count);
+    if (!code && count && count < SECRET_KEY)
+        code = stretch(log, bytes, &count);
+    const struct halay_secret_part all[] = { parts[0], parts[1], parts[2], { bytes, count }, { word, word_count } };
+    if (!code && halay_derive_secret(log, all, sizeof all / sizeof *all, secret) != HALAY_OK)
+        code = EXIT_FAILURE;
+    *is_secret = count || word_count;
+    if (bytes)
+        explicit_bzero(bytes, SECRET_MAX);
+    explicit_bzero(word, sizeof word);
+    free(bytes);
+    return code;
+}
+
+/* ---- the user's own file ----------------------------------------------------------------------------------------- */
+
+static const char remedy[] =
+    "give all nodes the same --secret-file FILE, or HALAY_SECRET in the environment; or --insecure, if all who can "
+    "reach these nodes may run programs on them";
+
+static int find_own_path(char path[PATH_MAX])
+{
+    const char *config = halay_environment_get("XDG_CONFIG_HOME"), *home = halay_environment_get("HOME");
+    int n = PATH_MAX;
+
+    if (config && *config == '/')
+        n = snprintf(path, PATH_MAX, "%s/halay/secret", config);
+    else if (home && *home == '/')
+        n = snprintf(path, PATH_MAX, "%s/.config/halay/secret", home);
+    return n < PATH_MAX - 16; /* there is room for a draft's name */
+}
+
+/* The folder of a path, and that folder's. They may be there, and need not be: opening the file will tell. */
+static void make_folders(const char *path)
+{
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = 0;
+    char *last = strrchr(folder, '/');
+    *last = 0;
+    if (*folder)
+        mkdir(folder, S_IRWXU);
+    *last = '/';
+    mkdir(folder, S_IRWXU);
+}
+
+static int write_random(int fd)
+{
+    unsigned char drawn[OWN_BYTES];
+    char text[2 * OWN_BYTES + 2];
+
+    if (halay_store_draw_secret(NULL, drawn) != HALAY_OK) {
+        errno = EIO;
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof drawn; i++) /* as text, which can be copied by hand */
+        snprintf(text + 2 * i, 3, "%02x", drawn[i]);
+    text[2 * OWN_BYTES] = '\n';
+    int ok = write(fd, text, 2 * OWN_BYTES + 1) == 2 * OWN_BYTES + 1 && fsync(fd) == 0;
+    explicit_bzero(drawn, sizeof drawn);
+    explicit_bzero(text, sizeof text);
+    return ok;
+}
+
+/* 0 (errno): it could not be made, and is not there. */
+static int make_own(const char *path)
+{
+    char draft[PATH_MAX];
+
+    make_folders(path);
+    snprintf(draft, sizeof draft, "%.*s.XXXXXX", (int)sizeof draft - 8, path);
+    int fd = mkostemp(draft, O_CLOEXEC); /* with mode 0600 */
+    if (fd < 0)
+        return 0;
+    int ok = write_random(fd) && (link(draft, path) == 0 || errno == EEXIST), error = errno;
+    close(fd);
+    unlink(draft);
+    errno = error;
+    return ok;
+}
+
+int join_secret_find_own(char path[PATH_MAX])
+{
+    if (!find_own_path(path)) {
+        say("--join needs a secret between the nodes, and there is no home folder (HOME) to keep one in: %s", remedy);
+        return EXIT_USAGE;
+    }
+    if (access(path, F_OK) == 0 || make_own(path))
+        return 0;
+    say("--join needs a secret between the nodes, and '%s' cannot be made: %s; %s", path, strerror(errno), remedy);
+    return EXIT_USAGE;
+}
+
+void join_secret_explain(const char *own_file)
+{
+    if (*own_file)
+        say("the secret here is in '%s'; where nodes do not share the home folder each has one of its own: copy node "
+            "0's to the others, or give all nodes the same --secret-file or HALAY_SECRET",
+            own_file);
+}
