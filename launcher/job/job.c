@@ -215,7 +215,8 @@ void job_end_others(struct job *job)
     char names[128];
 
     job_elastic_stop(job);
-
+    for (size_t i = 0; i < job->link_count; i++)
+        link_keep(&job->links[i]);
     if (!job->running)
         return;
     name_running(job, names, sizeof names);
@@ -795,16 +796,19 @@ static int tell_restarts(int restarts, int most)
                : 0;
 }
 
-/* The last line of the events: what it came to, what it took, who failed first, and what the failures cost. */
+/* The last line of the events: what it came to, what it took, who failed first, and what the failures cost. has_failed:
+ * by itself, not because it was told to stop. */
 static int tell_end(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us, int64_t failed_us,
-                    int restarts, int code)
+                    int restarts, int has_failed, int code)
 {
     double seconds = (double)(halay_now_us() - begun_us) / 1e6, failed = (double)failed_us / 1e6;
 
     job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i, s:f, s:O?}", "exit_code", code, "seconds", seconds,
                     "rank_seconds", seconds * setting->options->ranks, "restarts", restarts, "failed_rank_seconds",
                     failed * setting->options->ranks, "first_failure", job_watch_first_failure(watch));
-    job_watch_destroy(watch);
+    if (has_failed)
+        job_watch_say_records(setting, watch);
+    job_watch_destroy(watch, has_failed);
     return code;
 }
 
@@ -826,7 +830,7 @@ int job_run(const struct job_setting *setting)
             code = run_once(setting, watch, restarts, &may_restart);
         failed_us += may_restart ? halay_now_us() - start_us : 0;
         if (!may_restart || restarts == most)
-            return tell_end(setting, watch, begun_us, failed_us, restarts, code);
+            return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
         begin_again(setting);
         say("restart %d of %d: all ranks are started again", restarts + 1, most);
     }

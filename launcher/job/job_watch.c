@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/http/http.h"
+#include "base/record.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
@@ -267,15 +268,15 @@ static int open_events(struct job_watch *w, const char *path)
     return EXIT_FAILURE;
 }
 
-/* The ranks' folder is where a pattern without a slash at its beginning begins. */
-static void find_pattern(struct job_watch *w)
+/* The ranks' folder is where a pattern without a slash at its beginning begins. "" if nothing is recorded. */
+static void find_pattern(const struct job_setting *setting, char *text, size_t size)
 {
-    const char *pattern = halay_environment_get("HALAY_FLIGHT"), *folder = w->setting->options->folder;
+    const char *pattern = halay_environment_get("HALAY_FLIGHT"), *folder = setting->options->folder;
 
-    if (!pattern || !w->setting->options->metrics)
-        return;
-    snprintf(w->pattern, sizeof w->pattern, "%s%s%s", *pattern != '/' && folder ? folder : "",
-             *pattern != '/' && folder ? "/" : "", pattern);
+    *text = 0;
+    if (pattern && *pattern)
+        snprintf(text, size, "%s%s%s", *pattern != '/' && folder ? folder : "", *pattern != '/' && folder ? "/" : "",
+                 pattern);
 }
 
 int job_watch_create(const struct job_setting *setting, struct job_watch **out)
@@ -298,7 +299,8 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
     w->taken_us = calloc((size_t)w->size, sizeof *w->taken_us);
     for (int r = 0; w->ranks && r < w->size; r++)
         w->ranks[r] = (struct rank_view){ .host = this_host, .end = RANK_IS_NOT_STARTED };
-    find_pattern(w);
+    if (options->metrics)
+        find_pattern(setting, w->pattern, sizeof w->pattern);
     if (!w->ranks || !w->taken_us)
         code = say_no_memory();
     if (!code && options->events)
@@ -306,13 +308,51 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
     if (!code && options->metrics)
         code = open_server(w);
     if (code)
-        job_watch_destroy(w);
+        job_watch_destroy(w, 0);
     else
         *out = w;
     return code;
 }
 
-void job_watch_destroy(struct job_watch *w)
+/* Names the files as the shell does, "/dev/shm/flight-*.dat": the rank is where two of them differ. */
+static void say_records(const char *host, const char *pattern)
+{
+    char *files = halay_rank_path(pattern, 0, 0), *others = halay_rank_path(pattern, 1, 0), there[300] = "";
+    size_t before = 0;
+
+    if (host != this_host)
+        snprintf(there, sizeof there, ", on host '%s'", host);
+    while (files && others && files[before] == others[before])
+        before++;
+    if (files && others)
+        say("what its ranks did last%s: halay-perf flight show %.*s*%s", there, (int)before, files, files + before + 1);
+    free(files);
+    free(others);
+}
+
+void job_watch_say_records(const struct job_setting *setting, const struct job_watch *w)
+{
+    const struct options *options = setting->options;
+    int size = options->most_ranks > options->ranks ? options->most_ranks : options->ranks, here = 0;
+    char pattern[PATH_MAX];
+
+    find_pattern(setting, pattern, sizeof pattern);
+    for (int r = 0; *pattern && r < size && !here; r++) {
+        char *path = halay_rank_path(pattern, r, 0);
+        here = path && access(path, F_OK) == 0;
+        free(path);
+    }
+    if (here)
+        say_records(this_host, pattern);
+    for (size_t i = 0; w && i < w->host_count; i++)
+        for (int r = 0; r < w->size; r++)
+            if (w->ranks[r].host == w->hosts[i].host && w->ranks[r].sample.generation) {
+                say_records(w->hosts[i].host, pattern);
+                break;
+            }
+}
+
+void job_watch_destroy(struct job_watch *w, int keeps)
 {
     if (!w)
         return;
@@ -320,7 +360,7 @@ void job_watch_destroy(struct job_watch *w)
     json_decref(w->first_failure);
     if (w->events_fd >= 0)
         close(w->events_fd);
-    for (int r = 0; w->setting->options->removes_record && w->ranks && r < w->size; r++) {
+    for (int r = 0; w->setting->options->removes_record && !keeps && w->ranks && r < w->size; r++) {
         rank_sample_take(w->pattern, r, 0, &w->ranks[r].sample);
         rank_sample_remove(w->pattern, &w->ranks[r].sample);
     }

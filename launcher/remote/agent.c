@@ -62,6 +62,7 @@ struct agent {
     int64_t heard_us, sent_us;
     int64_t sampled_us;          /* when samples were sent last */
     struct rank_sample *samples; /* owned: (plan.size), where they are wanted */
+    int was_told;                /* a signal has told the ranks to end */
     int has_lost;                /* nobody is left to report to */
 };
 
@@ -83,6 +84,60 @@ static void send_out(struct agent *agent)
 {
     if (!buffer_write(&agent->out, STDOUT_FILENO))
         agent->has_lost = 1;
+}
+
+static int is_alone(const struct agent *agent)
+{
+    return agent->has_lost || halay_now_us() - agent->heard_us > (int64_t)SILENCE_MS * 1000;
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static pid_t pid_of(const struct agent *agent, int rank)
+{
+    int i = rank - agent->plan.first;
+
+    return i >= 0 && i < agent->plan.count ? agent->pids[i] : 0;
+}
+
+/* Of this host's ranks, and in an elastic job of whatever ranks its processes have become. */
+static void send_samples(struct agent *agent)
+{
+    struct host_sample host;
+
+    if (!agent->samples || halay_now_us() - agent->sampled_us < (int64_t)ALIVE_MS * 1000 || agent->out.count >= OUT_MAX)
+        return;
+    agent->sampled_us = halay_now_us();
+    for (int r = 0; r < agent->plan.size; r++) {
+        struct rank_sample *sample = &agent->samples[r];
+        rank_sample_take(agent->plan.record, r, pid_of(agent, r), sample);
+        if (sample->state != SAMPLE_NONE || sample->pid)
+            agent_send(agent, FRAME_SAMPLE, r, sample, sizeof *sample);
+    }
+    host_sample_take(&host);
+    agent_send(agent, FRAME_HOST, 0, &host, sizeof host);
+}
+
+/* The job has failed: what its ranks did last stays, and halayrun learns what there is. */
+static void keep_records(struct agent *agent)
+{
+    agent->plan.keeps_record = 1;
+    agent->sampled_us = 0;
+    send_samples(agent);
+}
+
+/* In an elastic job other processes of this host may live on. */
+static void end_samples(struct agent *agent)
+{
+    int keeps = agent->plan.keeps_record || is_alone(agent);
+
+    for (int r = 0; agent->samples && r < agent->plan.size; r++) {
+        rank_sample_take(agent->plan.record, r, 0, &agent->samples[r]);
+        if (!keeps && agent->samples[r].cpu_s < 0)
+            rank_sample_remove(agent->plan.record, &agent->samples[r]);
+    }
+    free(agent->samples);
+    free(agent->pids);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
@@ -132,6 +187,8 @@ static void agent_reap(struct agent *agent)
         agent->running--;
         for (int which = 0; which < 2; which++) /* its output comes before its end, if there is room for it */
             pass_stream(agent, i, which);
+        if (status && !agent->was_told)
+            keep_records(agent);
         snprintf(text, sizeof text, "%d", status);
         agent_send_text(agent, FRAME_ENDED, agent->plan.first + i, text);
     }
@@ -150,51 +207,19 @@ static void feed_rank0(struct agent *agent)
     }
 }
 
-/* ---- samples ----------------------------------------------------------------------------------------------------- */
-
-static pid_t pid_of(const struct agent *agent, int rank)
-{
-    int i = rank - agent->plan.first;
-
-    return i >= 0 && i < agent->plan.count ? agent->pids[i] : 0;
-}
-
-/* Of this host's ranks, and in an elastic job of whatever ranks its processes have become. */
-static void send_samples(struct agent *agent)
-{
-    struct host_sample host;
-
-    if (!agent->samples || halay_now_us() - agent->sampled_us < (int64_t)ALIVE_MS * 1000 || agent->out.count >= OUT_MAX)
-        return;
-    agent->sampled_us = halay_now_us();
-    for (int r = 0; r < agent->plan.size; r++) {
-        struct rank_sample *sample = &agent->samples[r];
-        rank_sample_take(agent->plan.record, r, pid_of(agent, r), sample);
-        if (sample->state != SAMPLE_NONE || sample->pid)
-            agent_send(agent, FRAME_SAMPLE, r, sample, sizeof *sample);
-    }
-    host_sample_take(&host);
-    agent_send(agent, FRAME_HOST, 0, &host, sizeof host);
-}
-
-static void end_samples(struct agent *agent)
-{
-    for (int r = 0; agent->samples && r < agent->plan.size; r++) {
-        rank_sample_take(agent->plan.record, r, 0, &agent->samples[r]);
-        if (!agent->plan.keeps_record)
-            rank_sample_remove(agent->plan.record, &agent->samples[r]);
-    }
-    free(agent->samples);
-    free(agent->pids);
-}
-
 /* ---- what it is told --------------------------------------------------------------------------------------------- */
+
+static int ends_ranks(int signal)
+{
+    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
+}
 
 static void agent_signal_ranks(struct agent *agent, const struct frame *frame)
 {
     char text[16];
 
     if (!frame->count) {
+        agent->was_told |= ends_ranks((int)frame->number);
         local_ranks_signal(&agent->local_ranks, (int)frame->number);
         return;
     }
@@ -219,6 +244,9 @@ static void obey_frame(struct agent *agent, const struct frame *frame)
         else if (agent->input >= 0 && !buffer_append(&agent->typed, frame->bytes, frame->count))
             agent->has_lost = 1;
         feed_rank0(agent);
+        break;
+    case FRAME_KEEP:
+        keep_records(agent);
         break;
     case FRAME_CLOSE:
         close_stream(agent, (int)frame->number - agent->plan.first, frame->count && *frame->bytes == '1');
@@ -281,16 +309,12 @@ static void agent_take_signals(struct agent *agent)
     while (read(agent->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (info.ssi_signo == SIGCHLD) {
             agent_reap(agent);
-        } else if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP) {
+        } else if (ends_ranks((int)info.ssi_signo)) {
+            agent->was_told = 1;
             /* This host is shutting down, or somebody there wants to end the job. */
             say("%s: passed on to the ranks of this host", signal_name((int)info.ssi_signo));
             local_ranks_signal(&agent->local_ranks, (int)info.ssi_signo);
         }
-}
-
-static int is_alone(const struct agent *agent)
-{
-    return agent->has_lost || halay_now_us() - agent->heard_us > (int64_t)SILENCE_MS * 1000;
 }
 
 static void agent_turn(struct agent *agent)

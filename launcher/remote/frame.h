@@ -27,6 +27,7 @@
  *   master   agent     port              address, text: what rank 0's host has found (master.h); before its ranks start
  *   sample   agent     rank              struct rank_sample (watch/sample.h), once a second where that is wanted
  *   host     agent     0                 struct host_sample, likewise
+ *   keep     halayrun  0                 none; the job has failed: the ranks' records stay
  */
 #ifndef HALAY_LAUNCHER_FRAME_H
 #define HALAY_LAUNCHER_FRAME_H
@@ -61,6 +62,7 @@ enum frame_kind {
     FRAME_MASTER,
     FRAME_SAMPLE,
     FRAME_HOST,
+    FRAME_KEEP,
     FRAME_KINDS
 };
 

@@ -193,6 +193,12 @@ void link_kill(struct host_link *link)
         close_fd(&link->in);
 }
 
+void link_keep(struct host_link *link)
+{
+    if (!link_send(link, FRAME_KEEP, 0, NULL, 0))
+        close_fd(&link->in);
+}
+
 void link_input(struct host_link *link, const char *bytes, size_t count)
 {
     if (!link_send(link, FRAME_INPUT, 0, bytes, count))

@@ -141,7 +141,7 @@ if small 1m true; then
         check "$size do not matter" test $? = 0 -a ! -s "$dir/err"
         small $size "$halayrun" -np 4 --metrics 0 "$watched" "$dir/go"
         check "$size are no reason to lose a watched job" test $? = 0
-        check "$size: it is said, and what to do" test "$(grep -c "no room for .* HALAY_FLIGHT" "$dir/err")" -ge 1
+        check "$size: it is said, and what to do" test "$(grep -c "no room for .*HALAY_FLIGHT" "$dir/err")" -ge 1
     done
 else
     echo "skipped: /dev/shm of another size, which is forbidden here"
@@ -188,6 +188,44 @@ assert events[5]["first_failure"] is None and events[5]["failed_rank_seconds"] =
 assert events[-2]["why"] == "killed by SIGKILL" and events[-1]["first_failure"] == events[-2], events
 assert events[-2]["rank"] == 1 and events[-3]["exit_code"] == 137, events
 assert all(a["time"] <= b["time"] for a, b in zip(events, events[1:]))' "$dir/events"
+
+# --- what ranks did last, when one has failed -------------------------------------------------------------------------
+# reads ON-HOST: the command that halayrun names works and finds what rank 1 has not done; then the files go.
+reads() {
+    local files
+    files=$(sed -n "s/^halayrun: what its ranks did last$1: halay-perf flight show \(.*\)/\1/p" "$dir/err.one")
+    "$top_builddir/perf/halay-perf" flight show $files >"$dir/out" # 1: the ranks differ
+    rm -f $files
+    out_has "first difference: tensor 'late', submission 2: submitted by rank 0"
+}
+# fails RANK ARGS...: a watched job whose rank 1 does not come, until a rank is killed.
+fails() {
+    local rank=$1
+    shift
+    rm -f "$dir/go"
+    begin one -np 2 "$@" --metrics "unix:$dir/socket" "$watched" "$dir/go"
+    check "rank 0 waits" wait_for says 'r[0]["state"] == "waiting" and r[1]["gauges"].get("step") == 3'
+    kill -9 "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["ranks"][int(sys.argv[1])]["pid"])' "$rank" \
+        <"$dir/said")"
+    wait $pid
+    check "it has failed" test $? = 137
+}
+fails 1
+check "the records are kept, and it is said how to read them" reads ""
+for rank in 0 1; do
+    fails $rank --ssh "$fake" -H "$(hostname):1,one:1"
+    check "and those of another host, if rank $rank fails" reads ", on host 'one'"
+done
+check "no other ones" test "$(records)" = "$before"
+begin one -np 2 --metrics "unix:$dir/socket" --ssh "$fake" -H "$(hostname):1,one:1" "$watched" "$dir/go"
+check "rank 0 waits" wait_for says 'r[0]["state"] == "waiting" and r[1]["gauges"].get("step") == 3'
+kill $pid
+wait $pid
+check "none if halayrun was told to stop" test $? = 143 -a "$(records)" = "$before"
+begin one -np 2 --flight "$dir/own" sh -c 'test $HALAY_RANK = 1 || exec "$0" "$1"; : >"$2"; exit 3' "$watched" \
+    "$dir/go" "$dir/own.1"
+wait $pid
+check "nor metrics are needed for that" grep -qF "halay-perf flight show $dir/own.*" "$dir/err.one"
 
 # --- what failures cost ---------------------------------------------------------------------------------------------
 run 3 -np 2 --max-restarts 1 --events "$dir/failures" sh -c 'exit 3'
