@@ -86,10 +86,10 @@ void halay_socket_interface(int fd, char name[IF_NAMESIZE])
     *name = 0;
     if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0 || getifaddrs(&all) < 0)
         return;
-    (void)take_address((const struct sockaddr *)&bound, 0, &wanted);
+    (void)halay_address_take((const struct sockaddr *)&bound, 0, &wanted);
     unmap(&wanted);
     for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next)
-        if (i->ifa_addr && take_address(i->ifa_addr, 0, &has) && has.family == wanted.family &&
+        if (i->ifa_addr && halay_address_take(i->ifa_addr, 0, &has) && has.family == wanted.family &&
             !memcmp(has.bytes, wanted.bytes, sizeof has.bytes))
             snprintf(name, IF_NAMESIZE, "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name); /* "eth0:1" is eth0 */
     freeifaddrs(all);
