@@ -386,7 +386,8 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
     x->handle = message;
     parts->peers[peer].waiting += !x->is_optional;
     /* Nothing more goes to a lost peer: MPI may take it for an error of this rank. */
-    if (parts->t.lost[peer] || is_blocked(parts, message, NULL) || !message_hand_out(parts, message))
+    if (parts->t.lost[peer] || (is_send && parts->peers[peer].is_unconnected) || is_blocked(parts, message, NULL) ||
+        !message_hand_out(parts, message))
         waiting_append(parts, message);
 }
 
@@ -509,8 +510,9 @@ enum halay_status halay_parts_pump(struct halay_parts *parts)
 
     while (*at && parts->status == HALAY_OK) {
         struct halay_message *message = *at, *next = message->next;
-        int is_open = !parts->t.lost[message->x->peer] && message->in_flight < HALAY_PARTS_WINDOW &&
-                      !is_blocked(parts, message, message);
+        int peer = message->x->peer;
+        int is_open = !parts->t.lost[peer] && !(message->is_send && parts->peers[peer].is_unconnected) &&
+                      message->in_flight < HALAY_PARTS_WINDOW && !is_blocked(parts, message, message);
         if (is_open && message_hand_out(parts, message))
             *at = next; /* the message may be in reserve by now */
         else

@@ -85,11 +85,12 @@ enum halay_parts_presence { HALAY_PARTS_HERE, HALAY_PARTS_LOST, HALAY_PARTS_LEFT
 
 struct halay_parts_peer {
     enum halay_parts_presence presence;
-    int64_t absent_us; /* since when it isn't here */
-    const char *why;   /* it was lost; static storage */
-    size_t waiting;    /* transfers with it that are posted and not optional */
-    uint64_t sent;     /* parts given to the library, so far */
-    uint64_t received; /* parts that arrived, dropped ones included */
+    int64_t absent_us;  /* since when it isn't here */
+    const char *why;    /* it was lost; static storage */
+    int is_unconnected; /* sends to it wait; the back end's */
+    size_t waiting;     /* transfers with it that are posted and not optional */
+    uint64_t sent;      /* parts given to the library, so far */
+    uint64_t received;  /* parts that arrived, dropped ones included */
 };
 
 /* A transport over a message library: the first member of each such transport. */

@@ -20,6 +20,9 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef HALAY_UCX_STALL_US
+#include <ucp/api/ucp.h>
+#endif
 
 /* Read by the address sanitizer: what UCX leaves allocated is its own, and the leak checker crashes on its threads. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
@@ -460,6 +463,78 @@ static int run_conformance(struct rig *rig, void *arg)
     return conformance_failed() || test_failed;
 }
 
+#ifdef RANKS_ARE_FORKED
+
+/* Pairs that live shortly: one message each way while the connection is still made, one side a little later, and the
+ * end. A connection that is lost shows as a wait that ends in vain. */
+static int run_pairs(struct rig *rig, void *arg)
+{
+    const int *rounds = arg;
+    unsigned state = 1;
+
+    for (int round = 0; round < *rounds && !test_failed; round++) {
+        struct halay_transport *t = opened(rig);
+        unsigned char out[256] = { 0 }, in[256];
+        struct halay_transfer x[2] = { 0 };
+        int peer = !t->rank;
+        state = state * 1103515245 + 12345;
+        t->ops->recv(t, peer, 1, in, sizeof in, &x[0]);
+        t->ops->send(t, peer, 1, out, sizeof out, &x[1]);
+        CHECK(rig_wait(t, x, 2) == HALAY_OK, "round %d: %s", round, rig->last_line);
+        int64_t until = halay_now_us() + (state >> 16) % 2000;
+        while ((unsigned)t->rank == (state >> 8 & 1) && halay_now_us() < until)
+            sched_yield();
+        meet(t, 2);
+        t->ops->close(t);
+    }
+    return test_failed;
+}
+
+#endif
+
+#ifdef HALAY_UCX_STALL_US
+
+/* Endpoints that have been opened here. */
+static int opened_endpoints;
+
+ucs_status_t __real_ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep);
+ucs_status_t __wrap_ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep);
+ucs_status_t __wrap_ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep)
+{
+    opened_endpoints++;
+    return __real_ucp_ep_create(worker, params, ep);
+}
+
+/* A rank opens its endpoints to higher ranks at once, those to lower ones when they have called. What it wants to send
+ * before waits, whatever it is. */
+static int run_connect(struct rig *rig, void *arg)
+{
+    int each = rig->config.ucx_endpoints;
+    struct halay_transport *t = opened(rig);
+    struct halay_transfer x[2] = { 0 };
+    unsigned char token = 0;
+
+    (void)arg;
+    CHECK(opened_endpoints == each * (t->size - 1 - t->rank), "%d at the start", opened_endpoints);
+    meet(t, 1);
+    CHECK(opened_endpoints == each * (t->size - 1), "%d once all have met", opened_endpoints);
+    /* A wait in vain is described, once. */
+    t->ops->recv(t, !t->rank, 7, &token, 1, &x[0]);
+    for (int64_t end = halay_deadline_us(5000); !strstr(rig->last_line, "posted 0x7") && !halay_deadline_passed(end);)
+        CHECK(t->ops->progress(t) == HALAY_OK);
+    CHECK(strstr(rig->last_line, "waiting 1, credit"), "'%s'", rig->last_line);
+    CHECK(strstr(rig->last_line, ", connected; posted 0x7; granted none; early "), "'%s'", rig->last_line);
+    CHECK(strstr(rig->last_line, "; held none; UCX: lane[0]: "), "'%s'", rig->last_line);
+    t->ops->cancel(t, &x[0]);
+    *rig->last_line = 0;
+    meet(t, 8);
+    t->ops->close(t);
+    CHECK(!*rig->last_line, "'%s'", rig->last_line);
+    return test_failed;
+}
+
+#endif
+
 static void kill_self(void *arg)
 {
     (void)arg;
@@ -497,6 +572,12 @@ int main(void)
         if (sizes[i] <= 4)
             CHECK(!rig_fork(api, sizes[i], -1, 100, run_cases, NULL), "%d ranks", sizes[i]);
     }
+    int rounds = 100;
+    CHECK(!rig_fork(api, 2, -1, 100, run_pairs, &rounds));
+#ifdef HALAY_UCX_STALL_US
+    CHECK(!rig_fork(api, 2, -1, 60, run_connect, NULL));
+    CHECK(!rig_fork(api, 4, -1, 60, run_connect, NULL));
+#endif
     CHECK(!rig_fork(api, 2, 1, 60, run_death, NULL));
     CHECK(!rig_fork(api, 5, 4, 60, run_death, NULL));
     /* UCX delivers headers first, as it does where the network can write into place. */

@@ -166,7 +166,18 @@ static void control_give(struct halay_ucx_control *control)
     control->frames->spare = control;
 }
 
-/* Send it with the next push. */
+static void control_append(struct halay_ucx_control **first, struct halay_ucx_control **last,
+                           struct halay_ucx_control *control)
+{
+    control->next = NULL;
+    if (*first)
+        (*last)->next = control;
+    else
+        *first = control;
+    *last = control;
+}
+
+/* Send it with the next push, or once the peer is connected. */
 static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_ucx_kind kind, uint32_t tag)
 {
     struct halay_ucx_control *control = control_take(frames);
@@ -177,12 +188,10 @@ static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_uc
 
     control->peer = peer;
     control->header = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .tag = tag, .kind = kind };
-    control->next = NULL;
-    if (frames->controls)
-        frames->controls_end->next = control;
+    if (frames->parts.peers[peer].is_unconnected)
+        control_append(&frames->peers[peer].controls, &frames->peers[peer].controls_end, control);
     else
-        frames->controls = control;
-    frames->controls_end = control;
+        control_append(&frames->controls, &frames->controls_end, control);
 }
 
 static void on_control_sent(void *request, ucs_status_t status, void *arg)
@@ -192,31 +201,68 @@ static void on_control_sent(void *request, ucs_status_t status, void *arg)
     ucp_request_free(request);
 }
 
-static void control_send(struct halay_ucx_control *control)
+static void control_send_on(struct halay_ucx_control *control, ucp_ep_h ep)
 {
     struct halay_ucx_frames *frames = control->frames;
-    struct halay_ucx_peer *peer = &frames->peers[control->peer];
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = on_control_sent,
         .user_data = control,
     };
 
-    if (control->header.kind == HALAY_UCX_CREDIT)
-        peer->credit_is_due = 0;
-    control->header.returned = credit_to_return(peer);
-    ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_of(frames, control->peer, control->header.tag), FRAME_ID,
-                                               &control->header, sizeof control->header, NULL, 0, &param);
+    ucs_status_ptr_t request = ucp_am_send_nbx(ep, FRAME_ID, &control->header, sizeof control->header, NULL, 0, &param);
     if (UCS_PTR_IS_ERR(request))
         halay_parts_peer_lost(&frames->parts, control->peer, ucs_status_string(UCS_PTR_STATUS(request)));
     if (!request || UCS_PTR_IS_ERR(request))
         control_give(control);
 }
 
+static void control_send(struct halay_ucx_control *control)
+{
+    struct halay_ucx_frames *frames = control->frames;
+    struct halay_ucx_peer *peer = &frames->peers[control->peer];
+
+    if (control->header.kind == HALAY_UCX_CREDIT)
+        peer->credit_is_due = 0;
+    control->header.returned = credit_to_return(peer);
+    control_send_on(control, endpoint_of(frames, control->peer, control->header.tag));
+}
+
+enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank)
+{
+    for (int i = 0; i < frames->endpoints; i++) {
+        struct halay_ucx_control *control = control_take(frames);
+        if (!control) {
+            fail_no_memory(frames, sizeof *control);
+            return HALAY_ERR_NO_MEMORY;
+        }
+        control->peer = rank;
+        control->header = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
+                                                     .tag = (uint32_t)i,
+                                                     .kind = HALAY_UCX_HELLO,
+                                                     .returned = (uint32_t)frames->endpoints };
+        control_send_on(control, frames->peers[rank].eps[i]);
+    }
+    return HALAY_OK;
+}
+
+void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank)
+{
+    struct halay_ucx_peer *peer = &frames->peers[rank];
+
+    frames->parts.peers[rank].is_unconnected = 0;
+    while (peer->controls) {
+        struct halay_ucx_control *control = peer->controls;
+        peer->controls = control->next;
+        control_append(&frames->controls, &frames->controls_end, control);
+    }
+}
+
 /* --- sends */
 
 static void finish(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_status result, size_t arrived)
 {
+    frames->moves++;
     part->request = NULL;
     part->result = result;
     part->arrived = arrived;
@@ -492,10 +538,27 @@ static void take_grant(struct halay_ucx_frames *frames, const struct halay_ucx_h
         queue_put(&frames->due, part, DUE);
 }
 
+/* Our endpoints are opened when all of that rank's are known to UCX here: it pairs them in the order in which each side
+ * opens them. */
+static void take_hello(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
+{
+    struct halay_ucx_peer *peer = &frames->peers[header->sender];
+
+    peer->endpoints = (int)header->returned;
+    peer->hellos |= 1u << header->tag;
+    if (peer->is_called || peer->hellos != (1u << peer->endpoints) - 1)
+        return;
+    peer->is_called = 1;
+    frames->called++;
+}
+
 static int is_sound(const struct halay_ucx_frames *frames, const struct halay_ucx_header *h, size_t length)
 {
+    if (h->kind == HALAY_UCX_HELLO && (h->sender >= frames->parts.t.rank || h->tag >= HALAY_UCX_ENDPOINTS_MAX ||
+                                       !h->returned || h->returned > HALAY_UCX_ENDPOINTS_MAX))
+        return 0;
     return h->sender >= 0 && h->sender < frames->parts.t.size && h->sender != frames->parts.t.rank &&
-           h->kind <= HALAY_UCX_GOODBYE && length <= frames->parts.part_bytes;
+           h->kind <= HALAY_UCX_HELLO && length <= frames->parts.part_bytes;
 }
 
 static ucs_status_t on_frame(void *arg, const void *header, size_t header_length, void *data, size_t length,
@@ -515,7 +578,9 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         halay_parts_fail(&frames->parts, HALAY_ERR_FORMAT);
         return UCS_OK;
     }
-    frames->peers[h.sender].credit += h.returned;
+    frames->moves++;
+    if (h.kind != HALAY_UCX_HELLO)
+        frames->peers[h.sender].credit += h.returned;
     switch ((enum halay_ucx_kind)h.kind) {
     case HALAY_UCX_DATA:
     case HALAY_UCX_FREE:
@@ -531,6 +596,9 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
     case HALAY_UCX_GOODBYE:
         halay_parts_peer_left(&frames->parts, h.sender);
         break;
+    case HALAY_UCX_HELLO:
+        take_hello(frames, &h);
+        break;
     case HALAY_UCX_CREDIT:
         break;
     }
@@ -538,6 +606,11 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
 }
 
 /* --- driving */
+
+int halay_ucx_frames_have_work(const struct halay_ucx_frames *frames)
+{
+    return frames->finished.first || frames->due.first || frames->to_fetch.first || frames->controls || frames->called;
+}
 
 void halay_ucx_frames_end(struct halay_ucx_frames *frames)
 {
@@ -597,6 +670,8 @@ enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const s
     }
     for (int r = 0; r < boot->size; r++)
         frames->peers[r] = (struct halay_ucx_peer){ .frames = frames, .rank = r, .credit = frames->budget };
+    for (int r = 0; r < boot->rank; r++)
+        frames->parts.peers[r].is_unconnected = 1;
     return HALAY_OK;
 }
 

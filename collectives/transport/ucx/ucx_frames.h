@@ -24,6 +24,8 @@
  *       |<--- GRANT ----------------|                         when that is posted
  *       |---- GRANTED, data ------->|                         placed; dropped if it was taken back meanwhile
  *       |---- FREE ---------------->|  optional messages (transfer.is_optional): cost nothing, are few
+ *       |---- HELLO --------------->|  the first on each endpoint of a lower rank; its tag is the endpoint's index,
+ *       |                           |  its credit the number of endpoints
  *       |---- GOODBYE ------------->|  it leaves
  *
  * Nothing is held up by that under other tags: a REQUEST can always be sent.
@@ -51,7 +53,8 @@ enum halay_ucx_kind {
     HALAY_UCX_GRANT,
     HALAY_UCX_GRANTED,
     HALAY_UCX_CREDIT,
-    HALAY_UCX_GOODBYE
+    HALAY_UCX_GOODBYE,
+    HALAY_UCX_HELLO
 };
 
 struct halay_ucx_header {
@@ -71,13 +74,17 @@ struct halay_ucx_peer {
     int rank;
     ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned by the transport: as many as frames->endpoints; NULL: not open */
     int is_broken;
-    size_t credit;                  /* what may still be sent to it ahead */
-    size_t owed;                    /* what is to be given back to it */
-    int credit_is_due;              /* a CREDIT for it waits to be sent */
-    struct halay_ucx_queue posted;  /* receives that nothing has come for */
-    struct halay_ucx_queue granted; /* receives whose data were asked for */
-    struct halay_ucx_queue early;   /* what came before its receive */
-    struct halay_ucx_queue held;    /* sends that wait for a GRANT */
+    int endpoints;                                     /* a lower rank's: how many it has, once a HELLO has come */
+    unsigned hellos;                                   /* bits: for which of them one has */
+    int is_called;                                     /* for all: ours are to be opened */
+    struct halay_ucx_control *controls, *controls_end; /* frames to be sent once it is connected, oldest first */
+    size_t credit;                                     /* what may still be sent to it ahead */
+    size_t owed;                                       /* what is to be given back to it */
+    int credit_is_due;                                 /* a CREDIT for it waits to be sent */
+    struct halay_ucx_queue posted;                     /* receives that nothing has come for */
+    struct halay_ucx_queue granted;                    /* receives whose data were asked for */
+    struct halay_ucx_queue early;                      /* what came before its receive */
+    struct halay_ucx_queue held;                       /* sends that wait for a GRANT */
 };
 
 struct halay_ucx_control; /* a frame without data */
@@ -86,7 +93,9 @@ struct halay_ucx_frames {
     struct halay_parts parts; /* first */
     ucp_worker_h worker;      /* borrowed from start on */
     int is_stopped;
-    int endpoints; /* a peer */
+    int endpoints;  /* a peer */
+    int called;     /* peers that are called and not opened yet */
+    uint64_t moves; /* frames that have come and parts that have ended, so far */
     size_t budget;
     struct halay_ucx_peer *peers;                      /* owned: size of them */
     struct halay_ucx_queue finished;                   /* parts to be ended */
@@ -109,6 +118,13 @@ void halay_ucx_frames_fini(struct halay_ucx_frames *frames);
 enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker);
 void halay_ucx_frames_stop(struct halay_ucx_frames *frames);
 
+/* Greet a higher rank on each of its endpoints, which are open. HALAY_ERR_SYSTEM, logged. */
+enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank);
+/* The endpoints of a rank that called are open: what waited for that is sent from now on. */
+void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank);
+
+/* Nonzero if there is something for end or push, or a peer to be opened. */
+int halay_ucx_frames_have_work(const struct halay_ucx_frames *frames);
 /* After progress of the worker: end the parts that are finished; send what is due. Nonzero from push: something was
  * sent or may be finished. */
 void halay_ucx_frames_end(struct halay_ucx_frames *frames);

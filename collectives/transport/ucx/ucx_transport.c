@@ -7,6 +7,10 @@
  * same one, so their order stays; the lanes of a collective have tags that follow each other, so its fragments take all
  * in turn. Ranks need not agree on the number: the sender chooses.
  *
+ * Of two ranks the lower one connects: it opens its endpoints and says HELLO on each; the higher one opens its own when
+ * these have come, and UCX gives it those that it made for them. What it wants to send before waits. If both connected
+ * at the same time, UCX would have to sort that out for each pair of ranks, at every start.
+ *
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
  * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
  * peers does.
@@ -24,6 +28,7 @@
 #include "collectives/transport/ucx/ucx_transport.h"
 #include "base/clock.h"
 #include "collectives/transport/ucx/ucx_frames.h"
+#include "collectives/transport/ucx/ucx_stall.h"
 #include "collectives/transport/ucx/ucx_worker.h"
 #include <errno.h>
 #include <poll.h>
@@ -42,6 +47,7 @@
 enum {
     PUSH_MS = 1000,        /* to push out what was sent before a close */
     PUSH_FAILED_MS = 200,  /* after a failure: for the goodbyes */
+    CALLED_MS = 200,       /* before that: for a lower rank's HELLO */
     LISTEN_MS = 200,       /* for the others' goodbyes */
     CLOSE_MS = 1000,       /* for endpoints to close by force, which waits for nobody */
     PROGRESS_MAX = 64,     /* events taken in one progress */
@@ -51,6 +57,9 @@ enum {
 struct ucx_transport {
     struct halay_ucx_frames frames; /* first */
     struct halay_ucx_worker worker;
+    struct halay_ucx_stall stall;
+    unsigned char *addresses; /* owned: of each rank, stride bytes */
+    size_t stride;
     struct halay_ucx_header goodbye; /* the same for every rank */
     int wake_fd;                     /* owned: eventfd; -1: none */
     _Atomic int armed;               /* see the top of the file */
@@ -71,23 +80,24 @@ static struct ucx_transport *self_of(struct halay_transport *t)
 static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     struct halay_ucx_peer *peer = arg;
+    struct halay_parts *parts = &peer->frames->parts;
+    int is_unreachable = status == UCS_ERR_UNREACHABLE || status == UCS_ERR_ENDPOINT_TIMEOUT;
 
     (void)ep;
     peer->is_broken = 1;
-    if (!peer->frames->parts.peers[peer->rank].received &&
-        peer->frames->parts.peers[peer->rank].presence == HALAY_PARTS_HERE)
-        halay_host_warning(peer->frames->parts.host, "nothing has come from rank %d over UCX (%s): " OTHER_NETWORK,
-                           peer->rank, ucs_status_string(status));
-    halay_parts_peer_lost(&peer->frames->parts, peer->rank, ucs_status_string(status));
+    if (is_unreachable && !parts->peers[peer->rank].received && parts->peers[peer->rank].presence == HALAY_PARTS_HERE)
+        halay_host_warning(parts->host, "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, peer->rank,
+                           ucs_status_string(status));
+    halay_parts_peer_lost(parts, peer->rank, ucs_status_string(status));
 }
 
-static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int index, const unsigned char *address)
+static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int index)
 {
     struct halay_ucx_peer *peer = &self->frames.peers[rank];
     const ucp_ep_params_t params = {
         .field_mask =
             UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-        .address = (const ucp_address_t *)address,
+        .address = (const ucp_address_t *)(self->addresses + (size_t)rank * self->stride),
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = { .cb = on_endpoint_error, .arg = peer },
     };
@@ -101,6 +111,32 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
     return HALAY_ERR_SYSTEM;
 }
 
+/* Ours, and one for each of a lower rank's, so that none of UCX's is without an owner. */
+static enum halay_status endpoints_open(struct ucx_transport *self, int rank)
+{
+    int theirs = self->frames.peers[rank].endpoints, ours = self->frames.endpoints;
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < (theirs > ours ? theirs : ours) && status == HALAY_OK; i++)
+        status = endpoint_open(self, rank, i);
+    return status;
+}
+
+/* Connect back with lower ranks that have called. */
+static void open_called(struct ucx_transport *self)
+{
+    for (int r = 0; r < self->frames.parts.t.rank && self->frames.called; r++) {
+        struct halay_ucx_peer *peer = &self->frames.peers[r];
+        if (!peer->is_called || peer->eps[0])
+            continue;
+        self->frames.called--;
+        if (endpoints_open(self, r) == HALAY_OK)
+            halay_ucx_frames_connected(&self->frames, r);
+        else
+            halay_parts_peer_lost(&self->frames.parts, r, "no endpoint");
+    }
+}
+
 /* --- slots */
 
 /* Nonzero if there was anything. */
@@ -111,6 +147,7 @@ static int look(struct ucx_transport *self)
     while (i < PROGRESS_MAX && ucp_worker_progress(self->worker.worker))
         i++;
     halay_ucx_frames_end(&self->frames);
+    open_called(self);
     return i;
 }
 
@@ -122,6 +159,7 @@ static enum halay_status ucx_progress(struct halay_transport *t)
     if (status != HALAY_OK || t->size == 1)
         return status;
     (void)look(self);
+    halay_ucx_stall_look(&self->stall, &self->frames);
     status = halay_parts_pump(&self->frames.parts);
     /* What was just handed out may have met what was there already. */
     for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && self->frames.parts.status == HALAY_OK;
@@ -154,7 +192,7 @@ static void ucx_sleep(struct halay_transport *t, uint32_t token, long timeout_us
 
     (void)token;
     /* Anything but UCS_OK: something is there already ("busy"), or progress will say what is wrong. */
-    if (!self->frames.finished.first && (t->size == 1 || ucp_worker_arm(self->worker.worker) == UCS_OK))
+    if (!halay_ucx_frames_have_work(&self->frames) && (t->size == 1 || ucp_worker_arm(self->worker.worker) == UCS_OK))
         (void)ppoll(fds, t->size == 1 ? 1 : 2, &timeout, NULL); /* whatever ends it: the caller looks */
     atomic_store(&self->armed, 0);
     if (read(self->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
@@ -181,7 +219,7 @@ static int ucx_fd_arm(struct halay_transport *t)
 {
     struct ucx_transport *self = self_of(t);
 
-    return !self->frames.finished.first && !look(self) && !self->frames.finished.first &&
+    return !halay_ucx_frames_have_work(&self->frames) && !look(self) && !halay_ucx_frames_have_work(&self->frames) &&
            ucp_worker_arm(self->worker.worker) == UCS_OK;
 }
 
@@ -234,6 +272,33 @@ static int is_whole(const struct ucx_transport *self)
     return self->frames.parts.status == HALAY_OK && self->frames.parts.t.failed_peer < 0;
 }
 
+/* A lower rank that may still call; without its HELLO there is no way to tell it anything. */
+static int is_awaited(const struct ucx_transport *self)
+{
+    for (int r = 0; r < self->frames.parts.t.rank; r++)
+        if (!self->frames.peers[r].eps[0] && self->frames.parts.peers[r].presence == HALAY_PARTS_HERE)
+            return 1;
+    return 0;
+}
+
+static void await_calls(struct ucx_transport *self)
+{
+    int64_t deadline = halay_deadline_us(CALLED_MS);
+    int rank = -1;
+
+    while (is_awaited(self) && !halay_deadline_passed(deadline) &&
+           self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
+        drain(self);
+}
+
+/* UCX can't destroy a worker with a half-open connection that none of its endpoints belongs to. */
+static void open_rest(struct ucx_transport *self)
+{
+    for (int r = 0; r < self->frames.parts.t.rank; r++)
+        if (!self->frames.peers[r].eps[0])
+            (void)endpoints_open(self, r);
+}
+
 static void say_goodbye(struct ucx_transport *self, size_t *pending)
 {
     ucp_request_param_t param = counted(pending);
@@ -282,6 +347,10 @@ static void transport_fini(struct ucx_transport *self)
     size_t pushing = 0, closing = 0;
 
     if (self->frames.peers && self->worker.worker) {
+        if (self->addresses && is_whole(self))
+            await_calls(self);
+        if (self->addresses)
+            open_rest(self);
         say_goodbye(self, &pushing);
         if (is_whole(self))
             listen_for_goodbyes(self);
@@ -290,6 +359,7 @@ static void transport_fini(struct ucx_transport *self)
     }
     halay_ucx_worker_fini(&self->worker);
     halay_ucx_frames_fini(&self->frames);
+    free(self->addresses);
     if (self->wake_fd >= 0)
         close(self->wake_fd);
     free(self);
@@ -338,22 +408,21 @@ static enum halay_status transport_init(struct ucx_transport *self, const struct
     return status == HALAY_OK ? halay_ucx_frames_start(&self->frames, self->worker.worker) : status;
 }
 
-static enum halay_status connect_all(struct ucx_transport *self, const unsigned char *addresses, size_t stride)
+static enum halay_status call_higher(struct ucx_transport *self)
 {
-    for (int r = 0; r < self->frames.parts.t.size; r++)
-        for (int i = 0; i < self->frames.endpoints && r != self->frames.parts.t.rank; i++) {
-            enum halay_status status = endpoint_open(self, r, i, addresses + (size_t)r * stride);
-            if (status != HALAY_OK)
-                return status;
-        }
-    return HALAY_OK;
+    enum halay_status status = HALAY_OK;
+
+    for (int r = self->frames.parts.t.rank + 1; r < self->frames.parts.t.size && status == HALAY_OK; r++) {
+        status = endpoints_open(self, r);
+        if (status == HALAY_OK)
+            status = halay_ucx_frames_greet(&self->frames, r);
+    }
+    return status;
 }
 
 enum halay_status halay_ucx_transport_create(const struct halay_host *host, struct halay_boot *boot,
                                              struct halay_transport **out)
 {
-    unsigned char *addresses = NULL;
-    size_t stride = 0;
     struct ucx_transport *self = calloc(1, sizeof *self);
     if (!self) {
         halay_host_error(host, "out of memory: transport 'ucx'");
@@ -363,12 +432,11 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
     self->wake_fd = -1;
     enum halay_status lacks = transport_init(self, host, boot);
     enum halay_status status =
-        halay_ucx_exchange(host, boot, lacks == HALAY_OK ? &self->worker : NULL, &stride, &addresses);
+        halay_ucx_exchange(host, boot, lacks == HALAY_OK ? &self->worker : NULL, &self->stride, &self->addresses);
     if (lacks != HALAY_OK)
         status = lacks;
     if (status == HALAY_OK)
-        status = connect_all(self, addresses, stride);
-    free(addresses);
+        status = call_higher(self);
     if (status != HALAY_OK) {
         transport_fini(self);
         return status;

@@ -24,7 +24,6 @@
  */
 #include "collectives/transport/ucx/ucx_worker.h"
 #include "collectives/transport/ucx/ucx_network.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +46,7 @@ enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t st
     return HALAY_ERR_SYSTEM;
 }
 
-/* What one of UCX's print functions says; owned by the caller. NULL: out of memory. */
-static char *text_of(void (*print)(const void *what, FILE *stream), const void *what)
+char *halay_ucx_text(void (*print)(const void *what, FILE *stream), const void *what)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -87,7 +85,7 @@ static int is_open(const struct halay_host *host, const ucp_config_t *config, co
 {
     if (host->environment_get(setting->variable))
         return 0;
-    char *text = setting->as_default ? text_of(print_config, config) : NULL;
+    char *text = setting->as_default ? halay_ucx_text(print_config, config) : NULL;
     int is_default = !setting->as_default || (text && has_line(text, setting->as_default));
     free(text);
     return is_default;
@@ -193,7 +191,7 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
     setting_apply(host, config, &tls, tls.wanted);
     (void)ucp_config_modify(config, "MAX_EAGER_RAILS", "1"); /* a UCX without it has no rails */
     status = context_init(host, size, config, &first);
-    char *listing = status == HALAY_OK ? text_of(print_context, first) : NULL;
+    char *listing = status == HALAY_OK ? halay_ucx_text(print_context, first) : NULL;
     if (listing)
         count_devices(listing, &tcp, &others);
     if (tcp) {
