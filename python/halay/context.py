@@ -254,7 +254,7 @@ class Context:
         lib.halay_fini(pointer)
         self._orphans.clear()
         if self._watcher:
-            self._watcher.call_back()
+            self._watcher.finish(CLOSE_SECONDS)
 
     def __enter__(self) -> "Context":
         return self

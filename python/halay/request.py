@@ -122,8 +122,8 @@ class Request:
 
     def add_done_callback(self, callback: Callable[["Request"], object]) -> None:
         """
-        Call callback(request) when it has ended: at once if it has, or else on a thread of the context's, which calls
-        one after the other. Exceptions that it raises are printed.
+        Call callback(request) when it has ended: at once if it has, or else on a thread of the context's. It may wait
+        for other requests: theirs are called on other threads meanwhile. Exceptions that it raises are printed.
         """
         if self.poll():  # which also tells the engine that nobody waits
             callback(self)

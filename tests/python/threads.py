@@ -96,6 +96,54 @@ def check_callbacks(ctx):
     assert were_called == (True, True), were_called
 
 
+def check_waiting_callbacks(ctx):
+    """Callbacks that wait for requests whose own callbacks end them; and one that ends its thread, as it seems."""
+    count, ended = 5, threading.Semaphore(0)
+    hook, sys.excepthook = sys.excepthook, lambda kind, *_: ended.release() if kind is SystemExit else hook(kind, *_)
+
+    def nest(request):
+        inner = threading.Event()
+        ctx.allreduce_async(numpy.ones(1), name=request.name + " again").add_done_callback(lambda _: inner.set())
+        if inner.wait(60):
+            ended.release()
+
+    requests = [ctx.allreduce_async(numpy.ones(1), name=f"nested {at}") for at in range(count)]
+    for request in requests:
+        threading.Thread(target=request.add_done_callback, args=[nest]).start()
+    assert all(ended.acquire(timeout=60) for _ in requests), "a callback that waits kept another from being called"
+    request = ctx.allreduce_async(numpy.ones(1), name="leaves")
+    try:
+        request.add_done_callback(lambda _: sys.exit(3))
+    except SystemExit:  # it had ended
+        ended.release()
+    assert ended.acquire(timeout=60), "SystemExit was lost"
+    sys.excepthook = hook
+    again = threading.Event()
+    ctx.allreduce_async(numpy.ones(1), name="after SystemExit").add_done_callback(lambda _: again.set())
+    assert again.wait(60), "SystemExit ended the callbacks"
+
+
+def check_close(ctx):
+    """It ends, whatever a callback waits for; what is left is called."""
+    context, left, holds, told = halay.Context(), threading.Event(), threading.Event(), threading.Event()
+
+    def hold(_):
+        holds.set()
+        left.wait()  # until the other's callback comes, which close() calls
+
+    if ctx.rank == 0:
+        context.allreduce_async(numpy.ones(1), name="held").add_done_callback(hold)
+    ctx.barrier("submitted")  # so that it has not ended before
+    if ctx.rank:
+        context.allreduce_async(numpy.ones(1), name="held").add_done_callback(lambda _: holds.set())
+    assert holds.wait(60)
+    alone = context.allreduce_async(numpy.ones(1), name=f"alone {ctx.rank}")
+    alone.add_done_callback(lambda _: (left.set(), told.set()))
+    ctx.barrier("held")
+    context.close()
+    assert told.wait(60)
+
+
 def check_many(ctx):
     data = [numpy.ones(4) for _ in range(20)]
     tensors = [ctx.register(halay.Collective.ALLREDUCE, one, one, name=f"many {at}") for at, one in enumerate(data)]
@@ -117,4 +165,7 @@ with halay.Context() as first, halay.Context() as second:
         thread.join()
     assert not failures, failures
     check_callbacks(first)
+    check_waiting_callbacks(second)
+    if first.size > 1:
+        check_close(first)
     check_many(second)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from checks import raises
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook, quantization_hooks
 
 import halay.distributed  # noqa: F401 registers the backend
 from halay.distributed._group import PYTHON_BACKENDS, DeviceGroup
@@ -388,7 +389,7 @@ def check_errors(m):
     same(mine, torch.full((2,), float(m.size)), "after errors")
 
 
-def train(group, hook=None, steps=4):
+def train(group, hook=None, steps=4, state=None):
     """The losses and the parameters of a small training, with gradients exchanged in a group."""
     torch.manual_seed(dist.get_rank())
     data = [(torch.randn(8, 16), torch.randn(8, 4)) for _ in range(steps)]
@@ -397,7 +398,7 @@ def train(group, hook=None, steps=4):
     model = torch.nn.Sequential(*layers)
     model = torch.nn.parallel.DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.002)
     if hook is not None:
-        model.register_comm_hook(group, hook)
+        model.register_comm_hook(group if state is None else state, hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses = []
     for features, target in data:
@@ -437,6 +438,63 @@ def check_compression(m):
             mean = 2.0 if dtype == torch.float32 else 2 + 2**-31
             same(net.weight.grad, torch.full((1, 1), mean, dtype=dtype), "a bucket")
     raises(ValueError, lambda: halay.distributed.compress_hook("fp8"), "'bf16', 'f16'")
+
+
+def check_hooks(m):
+    """Torch's hooks whose callbacks call collectives and wait for them; those of several buckets at a time."""
+    power = (powerSGD_hook.powerSGD_hook, powerSGD_hook.batched_powerSGD_hook)
+    quantization = (quantization_hooks.quantization_pertensor_hook, quantization_hooks.quantization_perchannel_hook)
+    expected = train(m.group)
+    # Those of quantization ask for CUDA, whatever the device of the data; torch 1.13's batched one gives no batch.
+    kept = torch.Tensor.cuda, torch.nn.Module.cuda, powerSGD_hook._orthogonalize
+    torch.Tensor.cuda = torch.nn.Module.cuda = lambda it, *_: it
+    powerSGD_hook._orthogonalize = lambda given, *more, **named: kept[2](
+        given if given.dim() == 3 else given.unsqueeze(0), *more, **named)
+    try:
+        for hook in power + quantization:
+            state = m.group or dist.group.WORLD
+            if hook in power:
+                state = powerSGD_hook.PowerSGDState(m.group, 2, start_powerSGD_iter=2, min_compression_rate=0.01)
+            got = train(m.group, hook, state=state)
+            for mine, plain in zip(got[4:], expected[4:]):
+                root = mine.clone()
+                dist.broadcast(root, m.ranks[0], group=m.group)
+                assert torch.equal(mine, root), (hook, mine, root)
+                assert torch.allclose(mine, plain, atol=0.3), (hook, mine, plain)
+    finally:
+        torch.Tensor.cuda, torch.nn.Module.cuda, powerSGD_hook._orthogonalize = kept
+
+
+def check_nested(m):
+    """Callbacks that wait for other futures: here and there at once, elsewhere when others are in flight again."""
+    def nested(at):
+        def callback(future):
+            more = torch.full((2,), float(at))
+            return dist.all_reduce(more, group=m.group, async_op=True).get_future().wait()[0] + future.value()[0]
+
+        return callback
+
+    def doubled(future):
+        twice = future.value() * 2
+        dist.all_reduce(twice, group=m.group)
+        return twice
+
+    works = [dist.all_reduce(torch.full((2,), 100.0 * at), group=m.group, async_op=True) for at in range(5)]
+    futures = {}
+    for at in range(5):
+        futures[at] = works[at].get_future().then(nested(at)).then(doubled)
+        if m.rank % 2:
+            works[at].wait()  # so that the callback of the next one comes at once
+    for at in range(5):
+        same(futures[at].wait(), torch.full((2,), 202.0 * at * m.size**2), f"nested {at}")
+
+    def leave(_):
+        raise SystemExit(3)
+
+    left = dist.all_reduce(torch.ones(2), group=m.group, async_op=True).get_future().then(leave)
+    raises(RuntimeError, left.wait, "SystemExit(3)")
+    done = dist.all_reduce(torch.ones(2), group=m.group, async_op=True).get_future()
+    same(done.wait()[0], torch.full((2,), float(m.size)), "after SystemExit")
 
 
 def check_subgroups(size):
@@ -487,6 +545,7 @@ CHECKS = [
     check_points,
     check_pipeline,
     check_errors,
+    check_nested,
 ]
 
 
@@ -500,6 +559,7 @@ def main():
         check(world)
     check_ddp(world)
     check_compression(world)
+    check_hooks(world)
     check_subgroups(size)
     dist.destroy_process_group()
     check_one_of_several(dist.PrefixStore("several", store), rank, size)

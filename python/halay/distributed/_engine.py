@@ -8,7 +8,8 @@ ends the context.
 
 Names. Torch asks the members of a group to call the same collectives in the same order. So a collective's name is its
 number in its group: ranks that call different things are told so, with both sides, where other backends wait or mix up
-the data. Numbers come again after SLOTS, so that the engine knows the names already.
+the data. Numbers come again after SLOTS, so that the engine knows the names already. What the callback of a future
+calls is numbered within that future (_work.Lineage), as it comes at another time on each rank.
 """
 
 import ctypes
@@ -24,7 +25,7 @@ from ..context import ProcessSet
 from ..errors import HalayError, UnsupportedError
 from ..request import Finish, Request, note_sender
 from ._start import start
-from ._work import DistBackendError, milliseconds
+from ._work import DistBackendError, current_lineage, milliseconds
 
 SLOTS = 64
 TAGS = 1 << 32  # of a group; above them in the engine's tag is the group's number
@@ -110,6 +111,17 @@ def engine_for(opts: Any) -> Tuple[Engine, List[int], Any]:
     return own, list(range(opts.group_size)), None
 
 
+class _Slot:
+    """A name of a group's, in flight once at a time, in the order in which it was taken."""
+
+    __slots__ = ("name", "taken", "served", "request")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.taken = self.served = 0  # how often
+        self.request: Optional[Request] = None  # the last one
+
+
 class Channel:
     """Where a group submits: its context, its process set, its names."""
 
@@ -121,9 +133,8 @@ class Channel:
         self.engine.use()
         self.label = str(opts.group_id or "0")
         self.sequence = 0
-        self._slots: List[Optional[Request]] = [None] * SLOTS
-        self._names = [f"{self.label}/{slot}".encode()[-255:] for slot in range(SLOTS)]
-        self._lock = threading.Lock()
+        self._slots: Dict[str, _Slot] = {}
+        self._changed = threading.Condition()  # guards sequence, _slots, and their taken and served
         self._closed = False
 
     def submit(
@@ -175,16 +186,36 @@ class Channel:
         info.timeout_ms = self.timeout_ms
         return self._submit(info, data, note_sender if collective == Collective.RECEIVE else None)
 
-    def _submit_in_turn(self, info: TensorInfo, keep: Any) -> Request:
-        with self._lock:
-            slot = self.sequence % SLOTS
+    def _take_slot(self) -> _Slot:
+        lineage = current_lineage()
+        if lineage is None:
+            name = f"{self.label}/{self.sequence % SLOTS}"
             self.sequence += 1
-            before = self._slots[slot]
-            if before is not None and not before.poll():
-                _wait_for(before)
-            info.name = self._names[slot]
-            request = self._slots[slot] = self._submit(info, keep)
-        return request
+        else:
+            name = f"{self.label}/{lineage.next_submission()}"
+        if name not in self._slots:
+            self._slots[name] = _Slot(name)
+        return self._slots[name]
+
+    def _submit_in_turn(self, info: TensorInfo, keep: Any) -> Request:
+        with self._changed:
+            slot = self._take_slot()
+            place = slot.taken
+            slot.taken += 1
+            while slot.served != place:
+                self._changed.wait()
+        try:
+            # Without the lock: what this waits for may need what another thread submits.
+            if slot.request is not None and not slot.request.poll():
+                _wait_for(slot.request)
+            info.name = slot.name.encode()[-255:]
+            slot.request = request = self._submit(info, keep)
+            request.name = slot.name
+            return request
+        finally:
+            with self._changed:
+                slot.served += 1
+                self._changed.notify_all()
 
     def _submit(self, info: TensorInfo, keep: Any, finish: Optional[Finish] = None) -> Request:
         ctx = self.engine.context
@@ -222,7 +253,7 @@ class Channel:
         """The group is done with."""
         if not self._closed:
             self._closed = True
-            self._slots = [None] * SLOTS
+            self._slots = {}
             self.engine.release()
 
     def __del__(self) -> None:  # torch before 2.5 does not shut groups down, it forgets them

@@ -114,10 +114,17 @@ class Collectives:
             raise ValueError(f"halay: root {opts.rootRank} is none of the group's {self._size} ranks")
         return int(opts.rootRank)
 
-    def _work(self, request: Request, outputs: Any, what: str, finish: Optional[Callable[[], Any]] = None) -> Any:
+    def _work(
+        self,
+        request: Request,
+        outputs: Any,
+        what: str,
+        finish: Optional[Callable[[], Any]] = None,
+        value: Optional[Callable[[], Any]] = None,
+    ) -> Any:
         """The Work for a request. Called by the collectives directly: the frame above them is their caller."""
-        work = Work(request, outputs, what, finish)
-        return work if _called_from_python() else _c10d._create_work_from_future(work.get_future())
+        work = Work(request, outputs, what, finish, value=value)
+        return work if _called_from_python() else work.as_work_of_torch()
 
     # ---- reductions ----
 
@@ -127,7 +134,7 @@ class Collectives:
             return self._allreduce_sparse(tensors, opts)
         _check(tensors)
         if kind == _XOR:
-            return self._allreduce_gathered(tensors, opts, torch.bitwise_xor)
+            return self._work(*self._allreduce_gathered(tensors, opts, torch.bitwise_xor))
         data = tensor.contiguous()
         request = self._channel.submit(
             Collective.ALLREDUCE, data, data, (data.numel(),), _timeout(opts), reduction=_reduction(kind)
@@ -147,7 +154,7 @@ class Collectives:
                 result = combine(result, row)
             _store(tensor, result)
 
-        return self._work(request, tensors, "all_reduce", finish)
+        return request, tensors, "all_reduce", finish
 
     def _allreduce_sparse(self, tensors: _Tensors, opts: Any) -> Any:
         """Two all-gathers, of the indices and of the values, and the sum here; entries may differ between the ranks."""
@@ -176,7 +183,8 @@ class Collectives:
         _check(tensors)
         kind = _kind(opts)
         if kind == _XOR:
-            return self._together([self._allreduce_gathered([t], opts, torch.bitwise_xor) for t in tensors], tensors)
+            works = [Work(*self._allreduce_gathered([t], opts, torch.bitwise_xor)) for t in tensors]
+            return self._together(works, tensors)
         data = [tensor.contiguous() for tensor in tensors]
         request = self._channel.submit_group(data, _timeout(opts), reduction=_reduction(kind))
 
@@ -279,7 +287,14 @@ class Collectives:
         return request, [output], "all_gather_into_tensor", finish
 
     def allgather(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any = None) -> Any:
-        return self._work(*self._all_gather_list(outputs, inputs, opts))
+        """The value of its future is one tensor, as of NCCL, which some hooks of DDP rely on: a row for each rank."""
+
+        def value() -> Any:
+            alike = all(part.shape == outputs[0][0].shape for part in outputs[0])
+            return [torch.stack(outputs[0])] if alike else outputs
+
+        request, _, what, finish = self._all_gather_list(outputs, inputs, opts)
+        return self._work(request, outputs, what, finish, value)
 
     def _all_gather_list(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any) -> Any:
         """The tensors may differ in size between ranks."""
@@ -400,7 +415,7 @@ class Collectives:
 
     def _message(self, request: Request, tensors: _Tensors, what: str, finish: Any = None) -> Any:
         work = Work(request, tensors, what, finish, self._channel.ranks)
-        return work if _called_from_python() else _c10d._create_work_from_future(work.get_future())
+        return work if _called_from_python() else work.as_work_of_torch()
 
     def barrier(self, opts: Any = None) -> Any:
         return self._work(self._channel.submit(Collective.BARRIER, None, None, (), _timeout(opts)), [], "barrier")
@@ -414,7 +429,7 @@ class Collectives:
 
     def _together(self, works: List[Any], outputs: Any, finish: Optional[Callable[[], Any]] = None) -> Any:
         work = Together(works, outputs, finish)
-        return work if _called_from_python() else _c10d._create_work_from_future(work.get_future())
+        return work if _called_from_python() else work.as_work_of_torch()
 
     def getBackendName(self) -> str:
         return "halay"

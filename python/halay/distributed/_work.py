@@ -2,9 +2,11 @@
 """
 One submission as torch.distributed sees it: a Work, and the future that belongs to it.
 
-A program that waits drives halay's engine itself. A future has nobody who waits: the context's thread completes it.
+A program that waits drives halay's engine itself. A future has nobody who waits: a thread of the context's completes
+it, and calls its callbacks. They may wait for futures of their own.
 """
 
+import itertools
 import threading
 from datetime import timedelta
 from typing import Any, Callable, List, Optional, Sequence
@@ -17,6 +19,7 @@ from ..errors import TimeoutError as HalayTimeoutError
 from ..request import Request
 
 _WorkOfTorch: Any = torch._C._distributed_c10d.Work
+_FutureOfTorch: Any = torch.futures.Future
 DistBackendError = getattr(dist, "DistBackendError", RuntimeError)  # since torch 2.0
 
 
@@ -41,12 +44,84 @@ def _ends_after_all(request: Request) -> bool:
     return request.poll() and not isinstance(request.error(), CanceledError)
 
 
+class Lineage:
+    """
+    Names for what the callbacks of a future submit. When they run, and on which thread, differs between ranks; the
+    future that they belong to does not. NAME.0 is the first callback of NAME's future, NAME.0:2 its third submission.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._callbacks, self._submissions = itertools.count(), itertools.count()
+
+    def next_callback(self) -> "Lineage":
+        return Lineage(f"{self.name}.{next(self._callbacks)}")
+
+    def next_submission(self) -> str:
+        return f"{self.name}:{next(self._submissions)}"
+
+
+class _Current(threading.local):
+    lineage: Optional[Lineage] = None
+
+
+_current = _Current()
+
+
+def current_lineage() -> Optional[Lineage]:
+    """That of the callback which this thread runs; None outside of one."""
+    return _current.lineage
+
+
+class Outcome(_FutureOfTorch):
+    """A future for Python, whose callbacks submit under names of their own."""
+
+    def __init__(self, lineage: Optional[Lineage]) -> None:
+        super().__init__()
+        self._lineage = lineage
+
+    def settle(self, make: Callable[[], Any], lineage: Optional[Lineage] = None) -> None:
+        """It has the value that make() returns, or the exception that it raises."""
+        before, _current.lineage = _current.lineage, lineage
+        try:
+            value, failure = make(), None
+        except Exception as raised:
+            failure = raised
+        except BaseException as raised:  # of a thread that nobody can interrupt or end so
+            failure = RuntimeError(f"a callback has raised {raised!r}")
+            failure.__cause__ = raised
+        finally:
+            _current.lineage = before
+        if failure is not None:
+            self.set_exception(failure)
+        else:
+            self.set_result(value)
+
+    def then(self, callback: Callable[[Any], Any]) -> "Outcome":
+        lineage = self._lineage and self._lineage.next_callback()
+        made = Outcome(lineage)
+        super().add_done_callback(lambda _: made.settle(lambda: callback(self), lineage))
+        return made
+
+    def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
+        lineage = self._lineage and self._lineage.next_callback()
+
+        def call(_: Any) -> None:
+            before, _current.lineage = _current.lineage, lineage
+            try:
+                callback(self)
+            finally:
+                _current.lineage = before
+
+        super().add_done_callback(call)
+
+
 class Work(_WorkOfTorch):
     """
     What the collectives return.
 
     finish: what is left to do with the data when they are there, on the thread that sees it first. ranks: of a receive,
-    the group's members, as ranks of the context.
+    the group's members, as ranks of the context. value: what a future of Python's has instead of outputs.
     """
 
     def __init__(
@@ -56,12 +131,15 @@ class Work(_WorkOfTorch):
         what: str,
         finish: Optional[Callable[[], Any]] = None,
         ranks: Sequence[int] = (),
+        value: Optional[Callable[[], Any]] = None,
     ) -> None:
         super().__init__()
         self._request: Optional[Request] = request
+        self._value = value
         self._outputs, self._what, self._finish, self._ranks = outputs, what, finish, ranks
         self._source = -1
         self._error: Optional[Exception] = None
+        self._name = request.name
         self._future: Any = None
         self._promise: Any = None
         self._lock = threading.Lock()
@@ -135,28 +213,39 @@ class Work(_WorkOfTorch):
 
     _source_rank = source_rank
 
+    def _ended(self) -> Any:
+        """A future of this work itself."""
+        promise = torch.futures.Future()
+        with self._lock:
+            request = self._request
+            if request is not None:
+                self._promise = promise
+        if request is None:
+            promise.set_result(self)
+        else:
+            request.add_done_callback(lambda _: self._end())
+        return promise
+
+    def _results(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._outputs
+
+    def _results_for_python(self) -> Any:
+        results = self._results()
+        return results if self._value is None else self._value()
+
     def get_future(self) -> Any:
-        """A future of the output tensors. C++ code that waits for it gets errors as errors."""
+        """A future of the output tensors."""
         if self._future is None:
-            promise = torch.futures.Future()
-            # An exception that is *set* is a value to C++. One that a callback raises is an error there, too.
-            self._future = promise.then(_unwrap)
-            with self._lock:
-                request = self._request
-                if request is not None:
-                    self._promise = promise
-            if request is None:
-                promise.set_result(self)
-            else:
-                request.add_done_callback(lambda _: self._end())
+            self._future = made = Outcome(Lineage(self._name) if self._name else None)
+            self._ended().add_done_callback(lambda _: made.settle(self._results_for_python))
         return self._future
 
-
-def _unwrap(future: Any) -> Any:
-    work = future.value()
-    if work._error is not None:
-        raise work._error
-    return work._outputs
+    def as_work_of_torch(self) -> Any:
+        """For C++, which then gets errors as errors: an exception that is *set* is a value there, one that a callback
+        raises is not."""
+        return torch._C._distributed_c10d._create_work_from_future(self._ended().then(lambda _: self._results()))
 
 
 class Together(_WorkOfTorch):
@@ -196,9 +285,20 @@ class Together(_WorkOfTorch):
     def result(self) -> List[torch.Tensor]:
         return self._outputs
 
-    def get_future(self) -> Any:
-        def all_have_ended(futures: Any) -> Any:
-            self.wait()  # raises what went wrong
-            return self._outputs
+    def _ended(self) -> Any:
+        return torch.futures.collect_all([work._ended() for work in self._works])
 
-        return torch.futures.collect_all([work.get_future() for work in self._works]).then(all_have_ended)
+    def _results(self) -> Any:
+        self.wait()  # raises what went wrong
+        return self._outputs
+
+    def get_future(self) -> Any:
+        """A future of the output tensors."""
+        name = self._works[0]._name if self._works else None
+        made = Outcome(Lineage(name) if name else None)
+        self._ended().add_done_callback(lambda _: made.settle(self._results))
+        return made
+
+    def as_work_of_torch(self) -> Any:
+        """As that of Work."""
+        return torch._C._distributed_c10d._create_work_from_future(self._ended().then(lambda _: self._results()))
