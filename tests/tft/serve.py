@@ -109,6 +109,11 @@ def same_numbers(server):
     expect(first.get("explanations") == WHY, "explanations are not predict's")
     expect([list(row)[5:] for row in first.get("forecasts", [])] == len(ROWS["run"]) * [["p90", "p10"]],
            "other quantiles than those that were asked for")
+    heat = [float(row.split(",")[3]) for row in PAST.split("\n") if row.startswith("a,")]
+    past = {"id": ["a"] * 30, "t": list(range(370, 400)), "load": [60.0] + 29 * [None], "heat": heat[-30:]}
+    code, text = server.post({"instances": [{**JSON["instances"][0], "columns": past}]})
+    expect(code == 200 and json.loads(text)["predictions"][0]["warning"].startswith("1 of 1 forecasts rest on filled"),
+           f"a forecast from filled values is not named: {text}")
     code, text = server.post(ALL, "text/csv", "?quantiles=0.5")
     expect(code == 200 and text.startswith("entity,origin,time,horizon,target,p50\n"), "quantiles of CSV")
 

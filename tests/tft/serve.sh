@@ -45,6 +45,9 @@ for name in run newer; do
             --future "$scratch/future.csv" --explain "$scratch/$name.why.jsonl" -o "$scratch/$name.$format"
     done
 done
+check "predict with the future in the file" "$tft" predict --checkpoint "$scratch/run" "$scratch/all.csv" \
+    -o "$scratch/all.out.csv"
+check "rows without a target are the future" cmp "$scratch/run.csv" "$scratch/all.out.csv"
 # (A sanitizer keeps what was freed, so that memory would grow: it keeps nothing here.)
 if ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=0:thread_local_quarantine_size_kb=0" \
     "$python" "$top_srcdir/tests/tft/serve.py" "$tft" "$scratch" "$is_exact" >"$scratch/asked" 2>&1; then

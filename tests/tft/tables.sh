@@ -300,6 +300,20 @@ preset "every 5, window 48 + 12; train < 1600, valid < 1800, test <= 1995"
 check "train on the preset" train --data "$scratch/long.htd" --out "$scratch/long" --max-steps 2
 check "evaluate on the preset" "$tft" evaluate --checkpoint "$scratch/long" --data "$scratch/long.htd"
 check "predict on the preset" "$tft" predict --checkpoint "$scratch/long" "$scratch/long.csv" -o "$scratch/end.csv"
+# Rows at the end without a target are the first that are forecast, however many there are.
+for more in 1 12 60; do
+    awk -v n=$more '{ print } END { for (i = 1; i <= n; i++) print 1995 + 5 * i ",,s1,x\n" 1995 + 5 * i ",,s2,x" }' \
+        "$scratch/long.csv" >"$scratch/future.csv"
+    check "predict $more empty rows" "$tft" predict --checkpoint "$scratch/long" "$scratch/future.csv" \
+        -o "$scratch/first.csv"
+    check "$more empty rows are the future" cmp "$scratch/end.csv" "$scratch/first.csv"
+done
+# What rests on filled values only is named: a split's windows in a long gap.
+awk -F, '!($1 > 1400 && $1 < 1900 && $3 == "s2")' "$scratch/long.csv" >"$scratch/hole.csv"
+check "predict over a hole" "$tft" predict --checkpoint "$scratch/long" --split valid "$scratch/hole.csv" \
+    -o "$scratch/hole.out.csv"
+grep -q "warning: .* forecasts rest on filled values only: .*('s2' first)" "$scratch/said" ||
+    wrong "forecasts from filled values are not named: $(cat "$scratch/said")"
 preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
 series "%B" 0 200
 preset "every 1M, window 36 + 12; train < 2027-05-31 00:00:00, valid < 2029-01-31 00:00:00, test <= 2030-08-31 00:00:00"

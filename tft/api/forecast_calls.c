@@ -46,6 +46,28 @@ static void warn_left_out(struct halay_log *log, const struct tft_data *d, const
         halay_warning(log, "'%s' is not forecast: a value with 'fill: drop' is missing near its end", e->id);
 }
 
+/* Forecasts from nothing but filled values are no news of the series. */
+static enum halay_status warn_filled(struct work *w)
+{
+    struct tft_inference *s = &w->model->inference;
+    const struct tft_data *d = &s->data;
+    size_t filled = 0, entity = 0;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < w->windows.count && !status; i++) {
+        struct tft_window window = tft_windows_get(&w->windows, i);
+        status = tft_data_check(d, window.origin - window.length, window.length);
+        if (!status && tft_window_is_filled(d, &window) && !filled++)
+            entity = window.entity;
+    }
+    if (!status && filled && s->rank == 0)
+        halay_warning(s->log,
+                      "%zu of %zu forecasts rest on filled values only: the rows that they look back over have no "
+                      "measured target ('%s' first)",
+                      filled, w->windows.count, d->entities[entity].id);
+    return status;
+}
+
 static enum halay_status choose_windows(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
@@ -62,7 +84,7 @@ static enum halay_status choose_windows(struct work *w)
         halay_error(s->log, "there is nothing to forecast: no entity has a window");
         status = HALAY_ERR_FORMAT;
     }
-    return status;
+    return status ? status : warn_filled(w);
 }
 
 /* ---- what the program gets ---- */

@@ -6,6 +6,7 @@
 #include "tft/api/model_calls.h"
 #include "tft/data/future.h"
 #include "tft/data/join.h"
+#include "tft/data/row_gaps.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,20 +70,49 @@ static enum halay_status check_all_there(struct halay_log *log, const struct tft
     return HALAY_ERR_FORMAT;
 }
 
+/* Does a missing target have a value of its own, so that rows without one are not the future? */
+static int has_constant(const struct tft_schema *schema)
+{
+    for (size_t o = 0; o < schema->target_count; o++)
+        if (schema->inputs[schema->targets[o]].fill == TFT_FILL_CONSTANT)
+            return 1;
+    return 0;
+}
+
+/* The future that goes with a table: what is given, or the table's own rows behind the last measured target, which
+ * then have the known inputs. *future: NULL if nothing is needed. */
+static enum halay_status find_future(struct halay_log *log, const struct tft_model_rows *rows,
+                                     const struct tft_schema *schema, const struct tft_table *table,
+                                     const struct halay_tft_table **future)
+{
+    *future = rows->future;
+    if (rows->future || !rows->is_at_end || !find_open(schema))
+        return HALAY_OK;
+    if (!table->summary.rows_trimmed)
+        return check_known(log, schema);
+    *future = rows->table;
+    return HALAY_OK;
+}
+
 /* The table, up to the last row that is forecast. */
 static enum halay_status read_table(struct halay_tft_model *m, const struct tft_model_rows *rows,
                                     const struct tft_schema *schema, const struct tft_table_source *source,
                                     struct tft_table *table)
 {
     struct halay_log *log = m->inference.log;
-    enum halay_status status = rows->is_at_end && !rows->future ? check_known(log, schema) : HALAY_OK;
+    const struct halay_tft_table *future = NULL;
+    enum halay_status status = tft_table_read_from(log, schema, source, NULL, table);
 
+    if (!status && !rows->is_whole)
+        status = tft_row_gaps_check(log, schema, table, 0);
+    if (!status && !rows->is_whole && table->summary.entities_empty)
+        halay_warning(log, "%zu entities have no measured target and are not forecast", table->summary.entities_empty);
     if (!status)
-        status = tft_table_read_from(log, schema, source, NULL, table);
+        status = find_future(log, rows, schema, table, &future);
     if (!status && rows->is_at_end)
         status = tft_table_extend(log, schema->horizon, table);
-    if (!status && rows->future)
-        status = take_future(m->tft, rows->future, schema, table);
+    if (!status && future)
+        status = take_future(m->tft, future, schema, table);
     return status;
 }
 
@@ -99,8 +129,9 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
 
     if (rows->is_at_end)
         schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */
-    if (rows->future && rows->future == rows->table)
-        schema.trim = 1; /* what lies behind the last measured target is the future */
+    /* What lies behind the last measured target is the future, unless that is given apart. */
+    if (rows->is_at_end && !schema.trim && (rows->future ? rows->future == rows->table : !has_constant(&schema)))
+        schema.trim = TFT_TRIM_END;
     if (!status)
         status = read_table(m, rows, &schema, &source, &table);
     const size_t series = table.series_count + table.summary.entities_empty;

@@ -58,7 +58,7 @@ static enum halay_status fail(struct work *w, struct asked *a, enum halay_status
     return tft_session_copy(w->model->tft, text, &a->query->error);
 }
 
-static enum halay_status check_windows(const struct work *w, const struct tft_data *d)
+static enum halay_status check_windows(const struct work *w, const struct tft_data *d, size_t *filled)
 {
     const struct tft_inference *s = &w->model->inference;
     struct tft_windows windows = { 0 };
@@ -66,8 +66,11 @@ static enum halay_status check_windows(const struct work *w, const struct tft_da
 
     for (size_t e = 0; e < d->entity_count && !status; e++) {
         const size_t rows = d->entities[e].rows - d->schema.horizon;
-        if (tft_windows_before(&windows, e) != tft_windows_before(&windows, e + 1))
+        if (tft_windows_before(&windows, e) != tft_windows_before(&windows, e + 1)) {
+            const struct tft_window window = tft_windows_get(&windows, tft_windows_before(&windows, e));
+            *filled += (size_t)tft_window_is_filled(d, &window);
             continue;
+        }
         if (rows < d->schema.min_encoder)
             halay_error(s->log, "'%s' has %zu rows, the model looks back over at least %zu", d->entities[e].id, rows,
                         d->schema.min_encoder);
@@ -88,7 +91,7 @@ static enum halay_status read_query(struct work *w, struct asked *a)
     enum halay_status status = tft_model_read_data(w->model, &rows, &a->data);
 
     if (!status)
-        status = check_windows(w, &a->data);
+        status = check_windows(w, &a->data, &a->query->filled);
     if (status)
         return fail(w, a, status);
     a->query->windows = a->data.entity_count;

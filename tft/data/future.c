@@ -138,7 +138,8 @@ enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema
     struct future f = { .log = log, .schema = &open, .name = tft_table_source_name(source), .rows = rows };
     size_t kept = 0;
 
-    open.trim = open.has_span = 0;
+    open.trim = TFT_TRIM_NONE;
+    open.has_span = 0;
     enum halay_status status = tft_table_read_future(log, &open, source, &f.table);
     if (status)
         return status;

@@ -427,7 +427,7 @@ static enum halay_status read_rows(const struct tft_where *w, const json_t *docu
         status = tft_read_word(w, document, "gaps", TFT_WORDS("few", "fill"), &gaps);
     s->fills_gaps = gaps;
     s->duplicates = (enum tft_duplicates)duplicates;
-    s->trim = active;
+    s->trim = (enum tft_trim)active;
     return status;
 }
 

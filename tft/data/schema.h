@@ -44,6 +44,8 @@ enum tft_blending { TFT_BLEND_NONE, TFT_BLEND_SEASON };
 enum tft_transform { TFT_TRANSFORM_NONE, TFT_TRANSFORM_LOG, TFT_TRANSFORM_LOG1P };
 enum tft_duplicates { TFT_DUPLICATES_MEAN, TFT_DUPLICATES_FIRST, TFT_DUPLICATES_LAST, TFT_DUPLICATES_ERROR };
 enum tft_resampling { TFT_RESAMPLE_NONE, TFT_RESAMPLE_MEAN, TFT_RESAMPLE_SUM, TFT_RESAMPLE_LAST };
+/* Does an entity begin with its first measured target, and end with its last? */
+enum tft_trim { TFT_TRIM_NONE, TFT_TRIM_BOTH, TFT_TRIM_END };
 enum tft_split { TFT_TRAIN, TFT_VALID, TFT_TEST, TFT_SPLIT_COUNT };
 
 /* A choice of both. */
@@ -126,7 +128,7 @@ struct tft_schema {
     size_t season_count;
     size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
     enum tft_resampling resampling;
-    int trim; /* an entity begins and ends with its first and last measured target */
+    enum tft_trim trim;
     int has_span;
     int64_t span[2]; /* first and last moment, both included */
     enum tft_duplicates duplicates;

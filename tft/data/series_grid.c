@@ -188,7 +188,7 @@ static enum halay_status set_size(struct grid *g)
     if (s->trim && e->first > e->last)
         return HALAY_OK;
     if (s->trim) {
-        first = first > e->first ? first : e->first;
+        first = s->trim == TFT_TRIM_END || first > e->first ? first : e->first;
         last = last < e->last ? last : e->last;
     }
     if (s->resampling)

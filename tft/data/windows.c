@@ -238,6 +238,15 @@ static size_t measured(const struct tft_data *d, size_t row)
     return n;
 }
 
+int tft_window_is_filled(const struct tft_data *data, const struct tft_window *window)
+{
+    size_t row = window->origin - window->length;
+
+    while (row < window->origin && !measured(data, row))
+        row++;
+    return row == window->origin;
+}
+
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window)
 {
     size_t n = 0;

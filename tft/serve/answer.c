@@ -20,14 +20,36 @@ static void write_list(FILE *to, const char *lines)
     fputc(']', to);
 }
 
+/* "2 of 3 forecasts rest on filled values only ..."; "" if none does. No text of the request's is in it. */
+static void warn_filled(const struct halay_tft_query *queries, size_t count, char *text, size_t size)
+{
+    size_t filled = 0, all = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        filled += queries[i].filled;
+        all += queries[i].windows;
+    }
+    *text = 0;
+    if (filled)
+        snprintf(text, size,
+                 "%zu of %zu forecasts rest on filled values only: the rows that they look back over have no measured "
+                 "target",
+                 filled, all);
+}
+
 static void write_prediction(FILE *to, const struct halay_tft_query *query)
 {
+    char warning[200];
+
     fputs("{\"forecasts\":", to);
     write_list(to, query->forecasts);
     if (query->explanations) {
         fputs(",\"explanations\":", to);
         write_list(to, query->explanations);
     }
+    warn_filled(query, 1, warning, sizeof warning);
+    if (*warning)
+        fprintf(to, ",\"warning\":\"%s\"", warning);
     fputc('}', to);
 }
 
@@ -62,8 +84,9 @@ static void write_body(FILE *to, enum serve_form form, const struct halay_tft_qu
 int serve_answer(struct halay_http_exchange *exchange, enum serve_form form, const struct halay_tft_query *queries,
                  size_t count, const char *step)
 {
-    const char *const headers[] = { "X-Model-Step", step, NULL };
-    char *body = NULL;
+    char warning[200], *body = NULL;
+    warn_filled(queries, count, warning, sizeof warning);
+    const char *const headers[] = { "X-Model-Step", step, *warning ? "X-Warning" : NULL, warning, NULL };
     size_t size = 0;
     FILE *to = open_memstream(&body, &size);
 
