@@ -4,6 +4,9 @@
  * whole, and ends when libmicrohttpd has sent the answer (end_exchange). The answer is queued by the thread that runs
  * libmicrohttpd alone: a later one is left in the exchange, and its connection, which was suspended, goes on.
  *
+ * libmicrohttpd's own limit of time begins anew with each byte. So each connection has a moment at which its request
+ * must be whole, which turns look at, or a thread that does nothing else.
+ *
  *     reading -> handling -> answered          the handler answers
  *                        \-> waiting -> answered    another thread does, later
  */
@@ -13,13 +16,16 @@
 #include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { FIRST_ROOM = 4096, REASON_TEXT = 1024, TURN_MS_MAX = 60000 };
 
@@ -32,6 +38,18 @@ struct halay_http_server {
     _Atomic size_t exchanges;  /* relaxed: a number */
     _Atomic size_t body_bytes; /* of all exchanges; relaxed: a number */
     pthread_mutex_t lock;      /* guards phase and response of exchanges; no call of libmicrohttpd that waits within */
+    struct peer *peers;        /* guarded by lock, as what they hold and due_us */
+    int64_t due_us;            /* no peer's is earlier */
+    pthread_t thread;          /* looks at peers */
+    int has_thread, end_fd;    /* owned; written to end the thread */
+};
+
+/* A connection; owned by libmicrohttpd's notes about it. */
+struct peer {
+    struct halay_http_server *server; /* borrowed */
+    int fd;                           /* borrowed */
+    int64_t due_us;                   /* when its request must be whole; INT64_MAX: it is */
+    struct peer *next, **link;
 };
 
 enum phase { READING, HANDLING, WAITING, ANSWERED };
@@ -40,7 +58,6 @@ struct halay_http_exchange {
     struct halay_http_server *server; /* borrowed */
     struct MHD_Connection *connection;
     const struct halay_http_route *route;
-    int64_t begun_us;
     char *body; /* owned */
     size_t size, room;
     int is_too_long;               /* the rest of the body is read and dropped */
@@ -76,12 +93,14 @@ void halay_http_answer(struct halay_http_exchange *exchange, const struct halay_
     struct MHD_Response *response = make_response(server, answer);
 
     pthread_mutex_lock(&server->lock);
+    struct MHD_Connection *suspended = exchange->phase == WAITING ? exchange->connection : NULL;
     exchange->response = response;
     exchange->status = (unsigned int)answer->status;
-    if (exchange->phase == WAITING)
-        MHD_resume_connection(exchange->connection);
     exchange->phase = ANSWERED;
     pthread_mutex_unlock(&server->lock);
+    /* The server's thread may free the exchange while this call is under way. */
+    if (suspended)
+        MHD_resume_connection(suspended);
 }
 
 /* {"error": {"reason": TEXT}}, to be freed; NULL without memory. */
@@ -225,13 +244,11 @@ static int grow(struct halay_http_exchange *exchange, size_t more)
     return 1;
 }
 
-/* A part of the body. 0: it takes too long, or goes on although it is refused, and the connection ends. */
+/* A part of the body. 0: it goes on although it is refused, and the connection ends. */
 static int take(struct halay_http_exchange *exchange, const char *bytes, size_t count)
 {
     const struct halay_http_config *config = &exchange->server->config;
 
-    if (halay_now_us() - exchange->begun_us > (int64_t)config->request_s * 1000000)
-        return 0;
     if (exchange->is_too_long || exchange->is_crowded) {
         exchange->size += count;
         return exchange->size <= 2 * config->body_bytes;
@@ -245,6 +262,95 @@ static int take(struct halay_http_exchange *exchange, const char *bytes, size_t 
     exchange->size += count;
     return 1;
 }
+
+/* ---- time ---- */
+
+static struct peer *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+/* The connection's next request must be whole after so many seconds. */
+static void set_due_locked(struct peer *peer, int seconds)
+{
+    if (!peer || !peer->server->config.request_s)
+        return;
+    peer->due_us = halay_now_us() + (int64_t)seconds * 1000000;
+    if (peer->due_us < peer->server->due_us)
+        peer->server->due_us = peer->due_us;
+}
+
+static void add_peer(struct halay_http_server *server, int fd, void **own)
+{
+    struct peer *peer = *own = malloc(sizeof *peer);
+
+    if (!peer) {
+        shutdown(fd, SHUT_RDWR);
+        return;
+    }
+    pthread_mutex_lock(&server->lock);
+    *peer =
+        (struct peer){ .server = server, .fd = fd, .due_us = INT64_MAX, .next = server->peers, .link = &server->peers };
+    if (peer->next)
+        peer->next->link = &peer->next;
+    server->peers = peer;
+    set_due_locked(peer, server->config.request_s);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* libmicrohttpd's, of each connection's begin, and of its end before its socket is closed. */
+static void note_connection(void *arg, struct MHD_Connection *connection, void **own,
+                            enum MHD_ConnectionNotificationCode code)
+{
+    struct halay_http_server *server = arg;
+    struct peer *peer = *own;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        add_peer(server, MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, own);
+    } else if (peer) {
+        pthread_mutex_lock(&server->lock);
+        *peer->link = peer->next;
+        if (peer->next)
+            peer->next->link = peer->link;
+        pthread_mutex_unlock(&server->lock);
+        *own = NULL;
+        free(peer);
+    }
+}
+
+/* End connections whose requests have taken too long: libmicrohttpd sees their ends as the clients'. */
+static void end_late(struct halay_http_server *server)
+{
+    const int64_t now = halay_now_us();
+
+    pthread_mutex_lock(&server->lock);
+    const int is_late = now >= server->due_us;
+    if (is_late)
+        server->due_us = INT64_MAX;
+    for (struct peer *peer = is_late ? server->peers : NULL; peer; peer = peer->next) {
+        if (peer->due_us <= now) {
+            shutdown(peer->fd, SHUT_RDWR);
+            peer->due_us = INT64_MAX;
+        }
+        if (peer->due_us < server->due_us)
+            server->due_us = peer->due_us;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* Milliseconds until a request is late, -1: there is none. */
+static int late_ms(struct halay_http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    const int64_t due = server->due_us;
+    pthread_mutex_unlock(&server->lock);
+    const int64_t ms = (due - halay_now_us()) / 1000 + 1;
+    return due == INT64_MAX ? -1 : ms < 0 ? 0 : ms < TURN_MS_MAX ? (int)ms : TURN_MS_MAX;
+}
+
+/* ---- exchanges ---- */
 
 static enum MHD_Result queue_answer(struct halay_http_exchange *exchange)
 {
@@ -264,7 +370,11 @@ static enum MHD_Result handle(struct halay_http_exchange *exchange)
     struct halay_http_server *server = exchange->server;
     enum MHD_Result result = MHD_YES;
 
+    struct peer *peer = peer_of(exchange->connection);
+
     pthread_mutex_lock(&server->lock);
+    if (peer)
+        peer->due_us = INT64_MAX;
     const int is_new = exchange->phase == READING;
     if (is_new)
         exchange->phase = HANDLING;
@@ -296,7 +406,6 @@ static struct halay_http_exchange *begin(struct halay_http_server *server, struc
         return NULL;
     exchange->server = server;
     exchange->connection = connection;
-    exchange->begun_us = halay_now_us();
     atomic_fetch_add_explicit(&server->exchanges, 1, memory_order_relaxed);
     return exchange;
 }
@@ -329,11 +438,13 @@ static void end_exchange(void *arg, struct MHD_Connection *connection, void **ow
     struct halay_http_server *server = arg;
     struct halay_http_exchange *exchange = *own;
 
-    (void)connection;
     (void)reason;
     if (!exchange)
         return;
     *own = NULL;
+    pthread_mutex_lock(&server->lock);
+    set_due_locked(peer_of(connection), server->config.idle_s + server->config.request_s);
+    pthread_mutex_unlock(&server->lock);
     if (exchange->response)
         MHD_destroy_response(exchange->response);
     atomic_fetch_sub_explicit(&server->body_bytes, exchange->room, memory_order_relaxed);
@@ -352,31 +463,83 @@ __attribute__((format(printf, 2, 0))) static void log_line(void *arg, const char
     halay_debug(server->log, "http: %s", line);
 }
 
+/* ---- life ---- */
+
 static enum halay_status start_daemon(struct halay_http_server *server)
 {
     const struct halay_http_config *config = &server->config;
     unsigned int flags = MHD_USE_EPOLL | MHD_USE_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    sigset_t all, before;
+    /* One address leaves a quarter to the others. */
+    const unsigned int connections = (unsigned int)config->connections, of_address = connections - connections / 4;
 
     if (config->has_thread)
         flags |= MHD_USE_INTERNAL_POLLING_THREAD;
-    /* Signals are the program's: its own threads take them. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     server->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, hear, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, server, MHD_OPTION_LISTEN_SOCKET,
-        server->place.fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)config->connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned int)config->idle_s, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+        server->place.fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_address,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)config->idle_s, MHD_OPTION_NOTIFY_CONNECTION, note_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
     if (server->daemon)
         return HALAY_OK;
     halay_error(server->log, "no http server at '%s': %s", server->place.text, strerror(errno));
     return HALAY_ERR_SYSTEM;
 }
 
+static void *watch_peers(void *arg)
+{
+    struct halay_http_server *server = arg;
+    struct pollfd end = { .fd = server->end_fd, .events = POLLIN };
+
+    while (!end.revents) {
+        const int ms = late_ms(server), longest = server->config.request_s * 1000; /* no later one is due before */
+        poll(&end, 1, ms < 0 || ms > longest ? longest : ms);
+        end_late(server);
+    }
+    return NULL;
+}
+
+static enum halay_status start_watch(struct halay_http_server *server)
+{
+    server->end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int error = server->end_fd < 0 ? errno : pthread_create(&server->thread, NULL, watch_peers, server);
+    server->has_thread = !error;
+    if (!error)
+        return HALAY_OK;
+    halay_error(server->log, "no thread for the http server at '%s': %s", server->place.text, strerror(error));
+    return HALAY_ERR_SYSTEM;
+}
+
+static enum halay_status start(struct halay_http_server *server)
+{
+    const int watches = server->config.has_thread && server->config.request_s;
+    sigset_t all, before;
+
+    /* Signals are the program's: its own threads take them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    enum halay_status status = start_daemon(server);
+    if (!status && watches)
+        status = start_watch(server);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static void end_thread(struct halay_http_server *server)
+{
+    if (!server->has_thread)
+        return;
+    eventfd_write(server->end_fd, 1); /* cannot fail: it is 0 */
+    pthread_join(server->thread, NULL);
+    server->has_thread = 0;
+}
+
 static void destroy(struct halay_http_server *server)
 {
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
     halay_http_place_fini(&server->place);
+    if (server->end_fd >= 0)
+        close(server->end_fd);
     pthread_mutex_destroy(&server->lock);
     free((char *)(uintptr_t)server->config.token);
     free(server);
@@ -394,12 +557,13 @@ enum halay_status halay_http_open(struct halay_log *log, const struct halay_http
     server->config = *config;
     server->config.where = NULL; /* place has it */
     server->config.token = config->token ? strdup(config->token) : NULL;
-    server->place.fd = -1;
+    server->place.fd = server->end_fd = -1;
+    server->due_us = INT64_MAX;
     pthread_mutex_init(&server->lock, NULL);
     status = config->token && !server->config.token ? HALAY_ERR_NO_MEMORY
                                                     : halay_http_place_open(log, config->where, &server->place);
     if (!status)
-        status = start_daemon(server);
+        status = start(server);
     if (status) {
         destroy(server);
         return status;
@@ -423,16 +587,17 @@ int halay_http_fd(const struct halay_http_server *server)
 int halay_http_timeout_ms(struct halay_http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG ms;
+    const int is_limited = MHD_get_timeout(server->daemon, &ms) == MHD_YES, late = late_ms(server);
+    const int own = !is_limited ? -1 : ms < TURN_MS_MAX ? (int)ms : TURN_MS_MAX;
 
-    if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
-        return -1;
-    return ms < TURN_MS_MAX ? (int)ms : TURN_MS_MAX;
+    return late < 0 || (own >= 0 && own < late) ? own : late;
 }
 
 void halay_http_turn(struct halay_http_server *server)
 {
     if (MHD_run(server->daemon) != MHD_YES)
         halay_debug(server->log, "http: a turn failed");
+    end_late(server);
 }
 
 void halay_http_quiesce(struct halay_http_server *server)
@@ -455,7 +620,7 @@ void halay_http_close(struct halay_http_server *server)
         return;
     if (!atomic_load_explicit(&server->is_quiescing, memory_order_relaxed))
         halay_http_quiesce(server);
-    MHD_stop_daemon(server->daemon);
+    end_thread(server);
     destroy(server);
 }
 

@@ -36,11 +36,12 @@ struct halay_http_config {
     const char *token; /* every request must say "Authorization: Bearer TOKEN"; NULL: none is asked for */
     const struct halay_http_route *routes; /* borrowed as long as the server lives */
     size_t route_count;
-    size_t connections;    /* at once; later ones wait until the system refuses them */
+    size_t connections;    /* at once, three quarters of them from one address; more are closed, or wait */
     size_t body_bytes;     /* of one request; longer ones are refused with 413 */
     size_t all_body_bytes; /* of all requests under way; what comes on top is refused with 503 */
-    int idle_s;            /* a connection that says nothing for so long is closed */
-    int request_s;         /* and one whose request's body takes longer than this to arrive */
+    int idle_s;            /* a connection that says nothing for so long is closed; 0: no limit, as of request_s */
+    int request_s;         /* and one whose request is not whole so long after the connection began, or that and idle_s
+                              after the request before it ended */
     int has_thread;
     void *arg; /* the handlers' */
 };

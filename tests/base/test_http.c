@@ -7,10 +7,13 @@
 #include "base/http/http.h"
 #include "tests/test.h"
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -309,6 +312,136 @@ static void tokens_are_asked_for(void)
     halay_http_close(server);
 }
 
+/* Written by the server's thread, read by the test's. */
+static _Atomic size_t suspended;
+/* The server that MHD_resume_connection waits for, to lose its exchange before that returns; NULL: none. */
+static struct halay_http_server *_Atomic loses;
+
+/* Calls what libmicrohttpd defines by a name that is defined here, too. */
+static void call_real(const char *name, void *connection)
+{
+    void (*real)(void *);
+
+    *(void **)&real = dlsym(RTLD_NEXT, name);
+    REQUIRE(real);
+    real(connection);
+}
+
+void MHD_suspend_connection(void *connection);
+void MHD_resume_connection(void *connection);
+
+void MHD_suspend_connection(void *connection)
+{
+    call_real("MHD_suspend_connection", connection);
+    suspended++;
+}
+
+/* What may happen right after a connection is resumed is made to happen. */
+void MHD_resume_connection(void *connection)
+{
+    struct halay_http_server *server = loses;
+    int64_t deadline = halay_deadline_us(WAIT_MS);
+
+    call_real("MHD_resume_connection", connection);
+    while (server && halay_http_exchanges(server) && !halay_deadline_passed(deadline))
+        sched_yield();
+}
+
+/* The exchange is the server's as soon as its connection is resumed, and freed at once if the client has left. The
+ * address sanitizer sees a touch of it after that; without one, the answer holds nothing that the server waits for. */
+static void clients_leave_before_answers(void)
+{
+    struct halay_http_config config = config_of("127.0.0.1:0");
+    const struct linger reset = { .l_onoff = 1 };
+    struct halay_http_server *server;
+
+    config.idle_s = 0; /* without limit: the connection ends by its client alone */
+    REQUIRE(!halay_http_open(NULL, &config, &server));
+    for (int i = 0; i < 3; i++) {
+        const size_t before = suspended;
+        int fd = dial(server);
+
+        REQUIRE(fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset));
+        say(fd, "POST /keep HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nword");
+        struct halay_http_exchange *exchange = kept();
+        while (suspended == before)
+            sched_yield();
+        close(fd);
+        loses = server;
+        halay_http_answer(exchange, &(struct halay_http_answer){ .status = 200 });
+        loses = NULL;
+        CHECK(!halay_http_exchanges(server));
+    }
+    halay_http_close(server);
+}
+
+/* Heads that never end: of the first request of a connection, and of a later one. */
+static void dripping_heads_are_cut_off(void)
+{
+    struct halay_http_config config = config_of("127.0.0.1:0");
+
+    for (config.has_thread = 0; config.has_thread < 2; config.has_thread++) {
+        struct halay_http_server *server;
+        struct pollfd events[3];
+        int fds[2], open = 2;
+        int64_t deadline = halay_deadline_us(WAIT_MS);
+
+        REQUIRE(!halay_http_open(NULL, &config, &server));
+        for (int i = 0; i < 2; i++) {
+            fds[i] = dial(server);
+            REQUIRE(fds[i] >= 0);
+            say(fds[i],
+                i ? "GET /hello HTTP/1.1\r\nHost: h\r\n\r\nGET /hello HTTP/1.1\r\nX: " : "GET /hello HTTP/1.1\r\nX: ");
+            events[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+        }
+        while (open && !halay_deadline_passed(deadline)) {
+            char bytes[400];
+
+            if (!config.has_thread)
+                halay_http_turn(server);
+            poll(events, 2, 50);
+            for (int i = 0; i < 2; i++) {
+                if (events[i].fd >= 0 && events[i].revents && recv(fds[i], bytes, sizeof bytes, 0) <= 0) {
+                    events[i].fd = -1;
+                    open--;
+                }
+                say(fds[i], "x");
+            }
+        }
+        CHECK(!open, "%d", config.has_thread);
+        close(fds[0]);
+        close(fds[1]);
+        halay_http_close(server);
+    }
+}
+
+/* However many connections one address opens, another's is answered. */
+static void addresses_leave_room(void)
+{
+    enum { MANY = 20 };
+    struct halay_http_config config = config_of("127.0.0.1:0");
+    const struct sockaddr_in other = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1) };
+    struct sockaddr_in port = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct halay_http_server *server;
+    char text[ANSWER_MAX];
+    int fds[MANY], fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    config.idle_s = config.request_s = 0; /* without limit */
+    REQUIRE(!halay_http_open(NULL, &config, &server));
+    for (int i = 0; i < MANY; i++)
+        fds[i] = dial(server);
+    port.sin_port = htons((uint16_t)atoi(strrchr(halay_http_where(server), ':') + 1));
+    REQUIRE(fd >= 0 && !bind(fd, (const struct sockaddr *)&other, sizeof other));
+    REQUIRE(!connect(fd, (struct sockaddr *)&port, sizeof port));
+    say(fd, "GET /hello HTTP/1.1\r\n" END);
+    hear(fd, NULL, text);
+    CHECK(is_answer(text, "200", "for nobody"), "%s", text);
+    close(fd);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    halay_http_close(server);
+}
+
 static void note(void *arg, enum halay_log_level level, const char *line)
 {
     if (level == HALAY_LOG_ERROR)
@@ -382,6 +515,9 @@ int main(void)
     halay_http_close(server);
     crowds_are_refused();
     answers_come_later();
+    clients_leave_before_answers();
+    dripping_heads_are_cut_off();
+    addresses_leave_room();
     tokens_are_asked_for();
     places(&log, said);
     halay_log_fini(&log);
