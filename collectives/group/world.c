@@ -15,6 +15,7 @@
  */
 #include "collectives/group/world.h"
 #include "base/fork.h"
+#include "base/machine/descriptors.h"
 #include "base/machine/mpi_variant.h"
 #include "base/memory.h"
 #include "collectives/choose/tuning.h"
@@ -165,6 +166,7 @@ static enum halay_status host_create(struct halay_world *world)
         .has_died = host_has_died,
         .environment_get = halay_environment_get,
         .peer_left = host_peer_left,
+        .descriptors_allow = halay_descriptors_allow,
         .arg = world,
     };
     return HALAY_OK;

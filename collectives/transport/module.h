@@ -48,6 +48,8 @@ struct halay_host {
     const char *(*environment_get)(const char *name);
     /* A transport tells that a peer has said goodbye: the end of its process is no failure from now on. */
     void (*peer_left)(const struct halay_host *host, int rank);
+    /* halay_descriptors_allow. Any thread. */
+    enum halay_status (*descriptors_allow)(struct halay_log *log, size_t more, const char *what);
     /* The networks of this host by which ranks of other hosts are reached, as "eth0,eth1"; NULL: there are none, or it
      * isn't known. Set before transport_create; all ranks of a host have the same. */
     const char *interfaces;

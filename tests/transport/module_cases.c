@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #ifdef HALAY_UCX_STALL_US
 #include <ucp/api/ucp.h>
@@ -490,6 +491,31 @@ static int run_pairs(struct rig *rig, void *arg)
     return test_failed;
 }
 
+/* The last rank may open few descriptors: either it raises its limit, or no rank gets the transport, and its log has
+ * the limit. */
+static int run_limited(struct rig *rig, void *arg)
+{
+    const int *most = arg;
+    int is_last = rig->boot->rank == rig->boot->size - 1, next = dup(STDERR_FILENO);
+    struct rlimit limit = { .rlim_cur = (rlim_t)(next + 25), .rlim_max = (rlim_t)(next + *most) };
+    struct halay_transport *t = NULL;
+
+    REQUIRE(next >= 0 && !close(next) && (!is_last || !setrlimit(RLIMIT_NOFILE, &limit)));
+    enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &t);
+    if (*most > 100) {
+        REQUIRE(CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig->last_line));
+        meet(t, 1);
+        t->ops->close(t);
+        return test_failed;
+    }
+    CHECK(status == HALAY_ERR_UNSUPPORTED && !t, "%s", halay_status_string(status));
+    if (is_last)
+        CHECK(strstr(rig->last_line, "are needed for connections with 2 ranks over UCX"), "'%s'", rig->last_line);
+    else
+        CHECK(strstr(rig->last_line, "rank 2 can't"), "'%s'", rig->last_line);
+    return test_failed;
+}
+
 #endif
 
 #ifdef HALAY_UCX_STALL_US
@@ -572,8 +598,10 @@ int main(void)
         if (sizes[i] <= 4)
             CHECK(!rig_fork(api, sizes[i], -1, 100, run_cases, NULL), "%d ranks", sizes[i]);
     }
-    int rounds = 100;
+    int rounds = 60;
     CHECK(!rig_fork(api, 2, -1, 100, run_pairs, &rounds));
+    for (int most = 30; most <= 300; most *= 10)
+        CHECK(!rig_fork(api, 3, -1, 60, run_limited, &most));
 #ifdef HALAY_UCX_STALL_US
     CHECK(!rig_fork(api, 2, -1, 60, run_connect, NULL));
     CHECK(!rig_fork(api, 4, -1, 60, run_connect, NULL));

@@ -4,6 +4,7 @@
  */
 #include "tests/transport/rig.h"
 #include "base/clock.h"
+#include "base/machine/descriptors.h"
 #include "base/memory.h"
 #include "tests/test.h"
 #include "tests/transport/shared_boot.h"
@@ -105,6 +106,7 @@ static void rig_init(struct rig *rig, const struct halay_module_api *api)
                                      .has_died = has_died,
                                      .environment_get = halay_environment_get,
                                      .peer_left = peer_left,
+                                     .descriptors_allow = halay_descriptors_allow,
                                      .arg = rig };
     rig->api = api;
 }

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +29,9 @@ struct job {
     int size, killed; /* the rank that ends by SIGKILL, or -1 */
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
-    int family; /* rank 0's other addresses are hidden; 0: none */
+    int is_refused;  /* the start fails: rank 0 has too few descriptors */
+    int descriptors; /* so many may rank 0 open beside those that are, at most; 0: as it may */
+    int family;      /* rank 0's other addresses are hidden; 0: none */
 };
 
 /* ---- a bootstrap with a secret, and a moment at which the port is known and open ---- */
@@ -115,9 +118,30 @@ static const struct halay_boot_ops test_ops = { .name = "test", .allgather = tes
 
 /* ---- ranks ---- */
 
+static char last_line[512];
+
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
 {
-    (void)arg, (void)level, (void)line;
+    (void)arg, (void)level;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+/* The next descriptor and so many after it are the last; a few may be opened before more are asked for. */
+static void limit_descriptors(int most)
+{
+    int next = dup(STDERR_FILENO);
+    struct rlimit limit = { .rlim_cur = (rlim_t)(next + 8), .rlim_max = (rlim_t)(next + most) };
+
+    REQUIRE(next >= 0 && !close(next) && !setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+/* Rank 0 has too few: all know it at once, and by whom. */
+static void check_too_few(enum halay_status status, int rank)
+{
+    CHECK(status == HALAY_ERR_SYSTEM, "rank %d: %s", rank, halay_status_string(status));
+    CHECK(strstr(last_line,
+                 rank ? "has opened no port for the other ranks" : "are needed for connections of rank 0 with 4 ranks"),
+          "rank %d: '%s'", rank, last_line);
 }
 
 static int run_rank(const struct job *job, struct shared_board *board, int rank)
@@ -136,9 +160,13 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     if (!CHECK(halay_peers_create(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK))
         return 1;
     halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
+    if (job->descriptors && rank == 0)
+        limit_descriptors(job->descriptors);
     enum halay_status status =
         halay_tcp_open(&log, NULL, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
-    if (job->other_secret) {
+    if (job->is_refused) {
+        check_too_few(status, rank);
+    } else if (job->other_secret) {
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
         struct sockaddr_storage to;
@@ -430,5 +458,7 @@ int main(void)
     run(&(struct job){ .run = job_leave, .size = 2, .killed = -1, .is_quiet = 1 });
     run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .has_strangers = 1 });
     run(&(struct job){ .size = 2, .killed = -1, .is_quiet = 1, .other_secret = 1 });
+    run(&(struct job){ .size = 5, .killed = -1, .is_quiet = 1, .is_refused = 1, .descriptors = 12 });
+    run(&(struct job){ .run = job_star, .size = 5, .killed = -1, .descriptors = 200 });
     return test_end();
 }

@@ -183,6 +183,10 @@ static enum halay_status explain(const struct search *s, const char *host, int i
                     s->version, HALAY_TCP_VERSION);
         return HALAY_ERR_VERSION;
     }
+    if (!s->count) {
+        halay_error(s->log, "rank 0 on '%s' has opened no port for the other ranks: its log says why", host);
+        return HALAY_ERR_SYSTEM;
+    }
     halay_error(s->log, "cannot reach rank 0 on '%s' at any of its addresses (%s): %s", host, tried,
                 is_late || !s->error ? "no answer" : strerror(s->error));
     return is_late ? HALAY_ERR_TIMEOUT : HALAY_ERR_SYSTEM;

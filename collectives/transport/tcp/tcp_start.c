@@ -7,14 +7,16 @@
  */
 #include "collectives/transport/tcp/tcp_start.h"
 #include "base/clock.h"
+#include "base/machine/descriptors.h"
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ASK_EVERY_S = 1 };
+enum { ASK_EVERY_S = 1, SPARE_DESCRIPTORS = 16 };
 
 static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot,
                                   struct halay_tcp_invitation *invitation, int timeout_ms)
@@ -64,11 +66,17 @@ static enum halay_status set_up(struct halay_log *log, int fd)
     return HALAY_OK;
 }
 
-static enum halay_status open_port(struct halay_log *log, const struct halay_network *network,
+/* Rank 0: room for a connection with each other rank, and a port. */
+static enum halay_status open_port(struct halay_log *log, const struct halay_network *network, int size,
                                    struct halay_tcp_invitation *invitation, int *listener)
 {
+    char what[64];
     int count;
 
+    snprintf(what, sizeof what, "connections of rank 0 with %d ranks", size - 1);
+    enum halay_status status = halay_descriptors_allow(log, (size_t)(size - 1) + SPARE_DESCRIPTORS, what);
+    if (status != HALAY_OK)
+        return status;
     store_draw(invitation->salt, sizeof invitation->salt);
     return halay_listen(log, network, listener, invitation->addresses, &count);
 }
@@ -83,7 +91,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_netw
 
     enum halay_status status = store_init(log);
     if (status == HALAY_OK && boot->rank == 0)
-        status = open_port(log, network, &invitation, &listener);
+        status = open_port(log, network, boot->size, &invitation, &listener);
     /* Without a port the others are offered none, and fail at once. */
     enum halay_status exchanged = exchange(log, boot, &invitation, timeout_ms);
     if (status == HALAY_OK)

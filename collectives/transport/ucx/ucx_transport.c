@@ -430,11 +430,10 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
     }
 
     self->wake_fd = -1;
-    enum halay_status lacks = transport_init(self, host, boot);
+    /* What this rank lacks is logged; the exchange has the same outcome for all. */
+    int is_able = transport_init(self, host, boot) == HALAY_OK;
     enum halay_status status =
-        halay_ucx_exchange(host, boot, lacks == HALAY_OK ? &self->worker : NULL, &self->stride, &self->addresses);
-    if (lacks != HALAY_OK)
-        status = lacks;
+        halay_ucx_exchange(host, boot, is_able ? &self->worker : NULL, &self->stride, &self->addresses);
     if (status == HALAY_OK)
         status = call_higher(self);
     if (status != HALAY_OK) {

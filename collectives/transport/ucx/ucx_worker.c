@@ -150,9 +150,19 @@ static enum halay_status apply_devices(const struct halay_host *host, ucp_config
     return HALAY_ERR_CONFIG;
 }
 
+/* A connection with each peer for each endpoint is a descriptor, over TCP alone. */
+static enum halay_status allow_connections(const struct halay_host *host, int size)
+{
+    enum { OWN = 32 }; /* UCX's own, and what else the start opens */
+    char what[64];
+
+    snprintf(what, sizeof what, "connections with %d ranks over UCX", size - 1);
+    return host->descriptors_allow(host->log, (size_t)(size - 1) * (size_t)host->config->ucx_endpoints + OWN, what);
+}
+
 /* What depends on the networks that there are. */
-static enum halay_status apply_network(const struct halay_host *host, ucp_config_t *config, const char *listing,
-                                       int has_others)
+static enum halay_status apply_network(const struct halay_host *host, int size, ucp_config_t *config,
+                                       const char *listing, int has_others)
 {
     const int *range = host->config->ports;
     char text[32];
@@ -161,9 +171,11 @@ static enum halay_status apply_network(const struct halay_host *host, ucp_config
     snprintf(text, sizeof text, "%d-%d", range[0], range[1]);
     if (range[0])
         setting_apply(host, config, &ports, text);
-    if (!has_others)
-        setting_apply(host, config, &rendezvous, rendezvous.wanted);
-    return apply_devices(host, config, listing);
+    enum halay_status status = apply_devices(host, config, listing);
+    if (has_others || status != HALAY_OK)
+        return status;
+    setting_apply(host, config, &rendezvous, rendezvous.wanted);
+    return allow_connections(host, size);
 }
 
 static enum halay_status context_init(const struct halay_host *host, int size, const ucp_config_t *config,
@@ -197,7 +209,7 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
     if (tcp) {
         ucp_cleanup(first);
         first = NULL;
-        status = apply_network(host, config, listing, others);
+        status = apply_network(host, size, config, listing, others);
         if (status == HALAY_OK)
             status = context_init(host, size, config, &first);
     }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Descriptors: what is open is counted in /proc; without it, only what is needed counts.
+ */
+#include "base/machine/descriptors.h"
+#include <dirent.h>
+#include <sys/resource.h>
+
+/* One too many, that of the look itself, beside "." and "..". */
+static size_t count_open(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+
+    if (!folder)
+        return 0;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count > 3 ? count - 3 : 0;
+}
+
+enum halay_status halay_descriptors_allow(struct halay_log *log, size_t more, const char *what)
+{
+    size_t open = count_open(), wanted = open + more;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+        return HALAY_OK;
+    rlim_t soft = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_max >= wanted && setrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        halay_info(log, "limit of descriptors raised from %llu to %llu (ulimit -n)", (unsigned long long)soft,
+                   (unsigned long long)limit.rlim_max);
+        return HALAY_OK;
+    }
+    halay_error(log,
+                "too few descriptors: %zu more are needed for %s, %zu are open, and the limit is %llu; raise it "
+                "(ulimit -Hn)",
+                more, what, open, (unsigned long long)limit.rlim_max);
+    return HALAY_ERR_SYSTEM;
+}
