@@ -18,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A store under a flood of strangers may close a connection before it has read the hello: try again before a refusal is
- * taken for a wrong secret. */
-enum { ATTEMPTS = 4, FIRST_PAUSE_MS = 10 };
+/* A store that is overloaded may close a connection before this side has proved itself: try again until the time is up,
+ * with pauses that grow. */
+enum { FIRST_PAUSE_MS = 10, PAUSE_MAX_MS = 500 };
 
 struct halay_store_client {
     struct halay_log *log; /* borrowed */
@@ -222,7 +222,7 @@ static enum halay_status connect_store(struct halay_store_client *client, const 
     return status;
 }
 
-/* HALAY_ERR_PEER: closed halfway, which is how a server answers a client that it does not trust. */
+/* HALAY_ERR_PEER: closed halfway. */
 static enum halay_status shake_hands(struct halay_store_client *client, struct store_handshake *h,
                                      const unsigned char *secret, int64_t deadline_us)
 {
@@ -234,6 +234,11 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
         status = halay_socket_receive(client->fd, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
     if (status != HALAY_OK)
         return status;
+    if (store_is_refusal(h)) {
+        halay_error(client->log, "store: '%s' refuses this process: it does not hold that job's secret",
+                    client->address);
+        return HALAY_ERR_AUTH;
+    }
     if (!store_is_challenge(h, secret)) {
         halay_error(client->log, "store: '%s' does not hold this job's secret: it is not the store of this job",
                     client->address);
@@ -253,11 +258,18 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     return status;
 }
 
+/* HALAY_ERR_PEER: the server closed the connection, as this side's proof was late. */
 static enum halay_status take_welcome(struct halay_store_client *client, int64_t deadline_us, unsigned *reconnects)
 {
     struct store_message welcome;
 
-    enum halay_status status = receive_message(client, deadline_us, &welcome);
+    client->have = 0;
+    enum halay_status status =
+        halay_socket_receive(client->fd, client->buffer, STORE_HEAD_BYTES, &client->have, deadline_us);
+    if (status == HALAY_ERR_PEER)
+        return status;
+    if (status == HALAY_OK)
+        status = receive_message(client, deadline_us, &welcome);
     if (status == HALAY_ERR_TIMEOUT)
         halay_error(client->log, "store: '%s' does not answer", client->address);
     if (status != HALAY_OK)
@@ -276,9 +288,9 @@ static void pause_ms(int ms)
     nanosleep(&t, NULL);
 }
 
-/* HALAY_ERR_PEER: the server closed the connection before it had proved itself. */
+/* HALAY_ERR_PEER: the server closed the connection before it had welcomed this process. */
 static enum halay_status try_open(struct halay_store_client *client, const struct addrinfo *to,
-                                  const unsigned char *secret, int64_t deadline_us)
+                                  const unsigned char *secret, int64_t deadline_us, unsigned *reconnects)
 {
     struct store_handshake h;
 
@@ -293,25 +305,28 @@ static enum halay_status try_open(struct halay_store_client *client, const struc
     if (status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_SYSTEM)
         halay_error(client->log, "store: '%s' %s", client->address,
                     status == HALAY_ERR_TIMEOUT ? "does not answer" : "cannot be waited for");
-    return status;
+    return status == HALAY_OK ? take_welcome(client, deadline_us, reconnects) : status;
 }
 
 static enum halay_status open_client(struct halay_store_client *client, const struct addrinfo *to,
                                      const unsigned char *secret, int64_t deadline_us, unsigned *reconnects)
 {
-    enum halay_status status = HALAY_ERR_PEER;
+    enum halay_status status;
+    int pause = FIRST_PAUSE_MS, closed = 0;
 
-    for (int i = 0, pause = FIRST_PAUSE_MS; i < ATTEMPTS && status == HALAY_ERR_PEER; i++, pause *= 4) {
-        if (i > 0)
-            pause_ms(pause);
-        status = try_open(client, to, secret, deadline_us);
+    while ((status = try_open(client, to, secret, deadline_us, reconnects)) == HALAY_ERR_PEER &&
+           !halay_deadline_passed(deadline_us)) {
+        int left_ms = halay_deadline_left_ms(deadline_us);
+        pause_ms(left_ms >= 0 && left_ms < pause ? left_ms : pause);
+        pause = pause < PAUSE_MAX_MS / 2 ? 2 * pause : PAUSE_MAX_MS;
+        closed++;
     }
-    if (status == HALAY_ERR_PEER) {
-        halay_error(client->log, "store: '%s' refuses this process: it does not hold that job's secret",
-                    client->address);
-        return HALAY_ERR_AUTH;
-    }
-    return status == HALAY_OK ? take_welcome(client, deadline_us, reconnects) : status;
+    if (status != HALAY_ERR_PEER && (status != HALAY_ERR_TIMEOUT || !closed))
+        return status;
+    halay_error(client->log,
+                "store: '%s' has closed this process's connections: it is overloaded, or it is not a store",
+                client->address);
+    return HALAY_ERR_TIMEOUT;
 }
 
 enum halay_status halay_store_client_open(struct halay_log *log, const char *address,

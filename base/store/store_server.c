@@ -8,10 +8,11 @@
  *     HELLO (80) -> challenge -> PROOF (32) -> welcome -> HEAD (4) -> BODY (announced, bounded) -> answer -> HEAD ...
  *
  * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the
- * timer is set for the oldest, since all have the same time), and there are at most STRANGERS of them: when one more
- * comes the oldest goes that has not said a right hello, and if all have, the oldest. Members: nothing is read of a
- * request while an answer is unsent, so that what a connection can make the server hold is one message each way. A get
- * whose key is absent parks the connection: it costs nothing until a set names its key.
+ * timer is set for the oldest, since all have the same time), and there are at most STRANGERS of them: for one more the
+ * oldest goes that has not sent a right hello. If all have, they are ranks that wait for a processor, and no other
+ * connection is accepted until one of them is a member or its time is up. Members: nothing is read of a request while
+ * an answer is unsent, so that what a connection can make the server hold is one message each way. A get whose key is
+ * absent parks the connection: it hangs on its key, and costs nothing until a set names that.
  *
  * Freeing is put off to the end of progress (a later event of the same batch may still point to the connection).
  * Cleanup: destroy accepts any half-built state.
@@ -33,7 +34,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { STRANGERS = 256, PROOF_MS = 5000, EVENTS = 64, ACCEPTS = 64, TURNS = 64 };
+enum { STRANGERS = 256, PROOF_MS = 5000, EVENTS = 64, ACCEPTS = 64, TURNS = 64, PARKINGS = 4096 };
 static const size_t table_bytes = (size_t)256 << 20;
 
 enum phase { HELLO, PROOF, HEAD, BODY, DEAD };
@@ -52,6 +53,7 @@ struct connection {
     size_t body_room;    /* allocated */
     size_t have;         /* bytes of this phase read so far */
     int is_parked;       /* a get waits for its key to be set: */
+    struct connection *next_parked, *previous_parked; /* in its list of server->parked */
     uint32_t parked_number;
     size_t parked_bytes;
     unsigned char parked_key[HALAY_STORE_KEY_MAX];
@@ -69,8 +71,10 @@ struct halay_store_server {
     unsigned char secret[HALAY_SECRET_BYTES];
     int listener, timer, epoll;
     int is_listening; /* the listener is in the epoll set (not while descriptors have run out) */
+    int is_crowded;   /* nor while there are STRANGERS that have sent a right hello */
     char address[96];
     struct list strangers, members, dead;
+    struct connection *parked[PARKINGS]; /* lists of those that wait for a key, by its hash */
     struct store_table table;
     const char *watched_prefix; /* borrowed; NULL: nobody wants to be told */
     void (*was_set)(void *arg, const char *key, const void *value, size_t bytes);
@@ -112,11 +116,45 @@ static void connection_free(struct connection *c)
     free(c);
 }
 
+static struct connection **parking_of(struct halay_store_server *server, const unsigned char *key, size_t key_bytes)
+{
+    return &server->parked[store_hash(key, key_bytes) % PARKINGS];
+}
+
+static void park(struct halay_store_server *server, struct connection *c, const struct store_message *get)
+{
+    struct connection **list = parking_of(server, get->key, get->key_bytes);
+
+    c->is_parked = 1;
+    c->parked_number = get->number;
+    c->parked_bytes = get->key_bytes;
+    memcpy(c->parked_key, get->key, get->key_bytes);
+    c->previous_parked = NULL;
+    c->next_parked = *list;
+    if (*list)
+        (*list)->previous_parked = c;
+    *list = c;
+}
+
+static void unpark(struct halay_store_server *server, struct connection *c)
+{
+    if (!c->is_parked)
+        return;
+    c->is_parked = 0;
+    if (c->previous_parked)
+        c->previous_parked->next_parked = c->next_parked;
+    else
+        *parking_of(server, c->parked_key, c->parked_bytes) = c->next_parked;
+    if (c->next_parked)
+        c->next_parked->previous_parked = c->previous_parked;
+}
+
 /* Close it now, free it at the end of progress. */
 static void drop_connection(struct halay_store_server *server, struct connection *c)
 {
     if (c->phase == DEAD)
         return;
+    unpark(server, c);
     list_remove(is_member(c) ? &server->members : &server->strangers, c);
     /* Closing alone would leave it in the set while a process that was just forked still holds the descriptor. */
     epoll_ctl(server->epoll, EPOLL_CTL_DEL, c->fd, NULL);
@@ -132,7 +170,7 @@ static int epoll_add(struct halay_store_server *server, int *fd)
     return epoll_ctl(server->epoll, EPOLL_CTL_ADD, *fd, &event) == 0;
 }
 
-/* Out of descriptors with no connection to drop: watch the port again when one of ours has been closed. */
+/* Out of descriptors, or of places, with no connection to drop: bury watches the port again. */
 static void stop_listening(struct halay_store_server *server)
 {
     if (epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->listener, NULL) == 0)
@@ -141,8 +179,12 @@ static void stop_listening(struct halay_store_server *server)
 
 static void bury(struct halay_store_server *server)
 {
-    if (server->dead.first && !server->is_listening)
+    int has_room = server->dead.first || (server->is_crowded && server->strangers.count < STRANGERS);
+
+    if (has_room && !server->is_listening) {
+        server->is_crowded = 0;
         server->is_listening = epoll_add(server, &server->listener);
+    }
     while (server->dead.first) {
         struct connection *c = server->dead.first;
         list_remove(&server->dead, c);
@@ -210,10 +252,10 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
 {
     const struct store_entry *entry = store_table_get(&server->table, key, key_bytes);
 
-    for (struct connection *c = server->members.first, *next; c; c = next) {
-        next = c->next;
-        if (c->is_parked && c->parked_bytes == key_bytes && !memcmp(c->parked_key, key, key_bytes)) {
-            c->is_parked = 0;
+    for (struct connection *c = *parking_of(server, key, key_bytes), *next; c; c = next) {
+        next = c->next_parked;
+        if (c->parked_bytes == key_bytes && !memcmp(c->parked_key, key, key_bytes)) {
+            unpark(server, c);
             send_answer(server, c, STORE_VALUE, c->parked_number, entry->value, entry->value_bytes);
         }
     }
@@ -250,10 +292,7 @@ static void do_get(struct halay_store_server *server, struct connection *c, cons
         send_answer(server, c, STORE_VALUE, m->number, entry->value, entry->value_bytes);
         return;
     }
-    c->is_parked = 1;
-    c->parked_number = m->number;
-    c->parked_bytes = m->key_bytes;
-    memcpy(c->parked_key, m->key, m->key_bytes);
+    park(server, c, m);
 }
 
 static void misbehaves(struct halay_store_server *server, struct connection *c, const char *what)
@@ -273,7 +312,7 @@ static void take_body(struct halay_store_server *server, struct connection *c)
         misbehaves(server, c, "a malformed message");
     } else {
         c->phase = HEAD;
-        c->is_parked = 0; /* a newer request takes the place of a parked one */
+        unpark(server, c); /* a newer request takes the place of a parked one */
         if (m.kind == STORE_SET)
             do_set(server, c, &m);
         else
@@ -322,6 +361,10 @@ static void drop_stranger(struct halay_store_server *server, struct connection *
 static void take_hello(struct halay_store_server *server, struct connection *c)
 {
     if (!store_is_hello(&c->handshake, server->secret)) {
+        /* A program of another job is told, so that it need not take this for a server that is overloaded. */
+        if (store_make_refusal(&c->handshake, STORE_VERSION) &&
+            send(c->fd, c->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) < 0)
+            halay_debug(server->log, "store: cannot answer a stranger: %s", strerror(errno));
         drop_stranger(server, c, "no hello that is signed with this job's secret");
         return;
     }
@@ -467,13 +510,22 @@ static void drop_late_strangers(struct halay_store_server *server)
         drop_stranger(server, server->strangers.first, "silent for too long");
 }
 
-/* Which one to drop for a newer one, so that a flood does not push out a rank that is about to send its proof. */
-static struct connection *oldest_stranger(const struct halay_store_server *server)
+/* Drop one for a newer one: the oldest that has not sent a right hello, not one that is about to send its proof. Zero:
+ * there is no other. */
+static int make_room(struct halay_store_server *server, const char *why)
 {
-    for (struct connection *c = server->strangers.first; c; c = c->next)
+    size_t before = server->strangers.count;
+
+    for (struct connection *c = server->strangers.first, *next; c; c = next) {
+        next = c->next;
         if (c->phase == HELLO)
-            return c;
-    return server->strangers.first;
+            read_piece(server, c); /* it may have come meanwhile */
+        if (c->phase == HELLO)
+            drop_stranger(server, c, why);
+        if (server->strangers.count < before)
+            return 1;
+    }
+    return 0;
 }
 
 static void welcome_stranger(struct halay_store_server *server, int fd)
@@ -490,8 +542,6 @@ static void welcome_stranger(struct halay_store_server *server, int fd)
     c->fd = fd;
     c->watched = EPOLLIN;
     c->deadline_us = halay_deadline_us(PROOF_MS);
-    if (server->strangers.count == STRANGERS)
-        drop_stranger(server, oldest_stranger(server), "too many at once");
     list_add(&server->strangers, c);
     read_piece(server, c); /* most often its hello has come already */
 }
@@ -500,15 +550,19 @@ static void welcome_stranger(struct halay_store_server *server, int fd)
 static void accept_clients(struct halay_store_server *server)
 {
     for (int i = 0; i < ACCEPTS; i++) {
+        if (server->strangers.count >= STRANGERS && !make_room(server, "too many at once")) {
+            server->is_crowded = 1;
+            stop_listening(server);
+            return;
+        }
         int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             welcome_stranger(server, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            if (!server->strangers.first) {
+            if (!make_room(server, "out of descriptors")) {
                 stop_listening(server);
                 return;
             }
-            drop_stranger(server, oldest_stranger(server), "out of descriptors");
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return; /* EAGAIN: that was all; anything else is this connection's trouble */
         }

@@ -27,13 +27,18 @@ void store_table_fini(struct store_table *table)
 }
 
 /* FNV-1a. */
-static size_t bucket_of(const unsigned char *key, size_t key_bytes)
+size_t store_hash(const unsigned char *key, size_t key_bytes)
 {
     uint32_t hash = 2166136261u;
 
     for (size_t i = 0; i < key_bytes; i++)
         hash = (hash ^ key[i]) * 16777619u;
-    return hash % BUCKETS;
+    return hash;
+}
+
+static size_t bucket_of(const unsigned char *key, size_t key_bytes)
+{
+    return store_hash(key, key_bytes) % BUCKETS;
 }
 
 static struct store_entry *find_entry(const struct store_table *table, const unsigned char *key, size_t key_bytes)

@@ -21,6 +21,9 @@ struct store_table {
     size_t bytes, most_bytes; /* keys and values held, and how much that may be */
 };
 
+/* Of a key, for lists of keys. */
+size_t store_hash(const unsigned char *key, size_t key_bytes);
+
 void store_table_init(struct store_table *table, size_t most_bytes);
 void store_table_fini(struct store_table *table);
 

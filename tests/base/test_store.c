@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -129,6 +130,17 @@ static int raw_receive(int fd, void *bytes, size_t count)
     return recv(fd, bytes, count, MSG_WAITALL) == (ssize_t)count;
 }
 
+/* How many bytes come until the connection is closed. */
+static size_t count_until_closed(int fd)
+{
+    char byte;
+    size_t count = 0;
+
+    while (recv(fd, &byte, 1, 0) == 1)
+        count++;
+    return count;
+}
+
 /* Nothing more comes, and the connection is closed. */
 static int is_closed(int fd)
 {
@@ -155,16 +167,26 @@ static int raw_greet(struct raw *raw, const char *where, uint32_t version, uint3
     return raw_receive(raw->fd, raw->h.challenge, STORE_HELLO_BYTES) && store_is_challenge(&raw->h, secret);
 }
 
-static int raw_prove(struct raw *raw)
+static void raw_send_proof(struct raw *raw)
+{
+    store_make_proof(&raw->h, secret);
+    raw_send(raw->fd, raw->h.proof, STORE_MAC_BYTES);
+    store_open_directions(&raw->h, secret, &raw->out, &raw->in);
+}
+
+static int raw_is_welcome(struct raw *raw)
 {
     unsigned char welcome[STORE_HEAD_BYTES + STORE_BODY_MIN + 4 + STORE_MAC_BYTES];
     struct store_message message;
 
-    store_make_proof(&raw->h, secret);
-    raw_send(raw->fd, raw->h.proof, STORE_MAC_BYTES);
-    store_open_directions(&raw->h, secret, &raw->out, &raw->in);
     return raw_receive(raw->fd, welcome, sizeof welcome) && store_unseal(&raw->in, welcome, &message) == HALAY_OK &&
            message.kind == STORE_WELCOME;
+}
+
+static int raw_prove(struct raw *raw)
+{
+    raw_send_proof(raw);
+    return raw_is_welcome(raw);
 }
 
 static int raw_open(struct raw *raw, const char *where, uint32_t version, uint32_t rank)
@@ -385,7 +407,9 @@ static void check_garbage(const struct service *s, struct halay_log *log)
         REQUIRE(fd >= 0);
         raw_send(fd, bytes, 1 + (size_t)round * 83);
         shutdown(fd, SHUT_WR);
-        CHECK(is_closed(fd), "round %d: answered", round);
+        size_t answered = count_until_closed(fd);
+        CHECK(!answered || (round % 2 && answered == STORE_HELLO_BYTES), "round %d: answered %zu bytes", round,
+              answered);
         close(fd);
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -415,7 +439,7 @@ static void check_replay(const struct service *s, struct halay_log *log)
 
     fd = raw_connect(address(s));
     raw_send(fd, honest.h.challenge, STORE_HELLO_BYTES);
-    CHECK(is_closed(fd), "a reflected challenge");
+    CHECK(count_until_closed(fd) <= STORE_HELLO_BYTES, "a reflected challenge"); /* a refusal at most */
     close(fd);
     close(honest.fd);
     check_served(s, log, "replay");
@@ -519,6 +543,146 @@ static void check_flood_before_proof(const struct service *s)
     for (int i = 0; i < FLOOD; i++)
         close(strangers[i]);
     close(honest.fd);
+}
+
+/* More ranks than there are places have said a right hello and wait for a processor: all get in. */
+static void check_crowd(const struct service *s, struct halay_log *log)
+{
+    enum { PLACES = 256, RANKS = 300 };
+    static struct raw ranks[RANKS];
+    int greeted = 0, proved = 0;
+
+    for (int i = 0; i < RANKS; i++) {
+        ranks[i].fd = raw_connect(address(s));
+        REQUIRE(ranks[i].fd >= 0);
+        store_make_hello(&ranks[i].h, secret, STORE_VERSION, (uint32_t)i);
+        raw_send(ranks[i].fd, ranks[i].h.hello, STORE_HELLO_BYTES);
+    }
+    for (int i = 0; i < PLACES; i++)
+        greeted += raw_receive(ranks[i].fd, ranks[i].h.challenge, STORE_HELLO_BYTES);
+    for (int i = 0; i < PLACES; i++)
+        raw_send_proof(&ranks[i]);
+    for (int i = PLACES; i < RANKS; i++) {
+        greeted += raw_receive(ranks[i].fd, ranks[i].h.challenge, STORE_HELLO_BYTES);
+        raw_send_proof(&ranks[i]);
+    }
+    for (int i = 0; i < RANKS; i++)
+        proved += store_is_challenge(&ranks[i].h, secret) && raw_is_welcome(&ranks[i]);
+    CHECK(greeted == RANKS && proved == RANKS, "%d of %d ranks greeted, %d let in", greeted, RANKS, proved);
+    for (int i = 0; i < RANKS; i++)
+        close(ranks[i].fd);
+    check_served(s, log, "a crowd of ranks");
+}
+
+/* A server that closes so many connections: before it has answered, and after; then it is a store. */
+struct busy {
+    struct service service;
+    int listener, closes;
+};
+
+static void *close_some(void *arg)
+{
+    struct busy *b = arg;
+    struct store_handshake h;
+
+    for (int i = 0, fd; i < b->closes && (fd = accept(b->listener, NULL, NULL)) >= 0; i++) {
+        if (i % 3 && raw_receive(fd, h.hello, STORE_HELLO_BYTES) && i % 3 == 2) {
+            store_make_challenge(&h, secret, STORE_VERSION);
+            raw_send(fd, h.challenge, STORE_HELLO_BYTES);
+            raw_receive(fd, h.proof, STORE_MAC_BYTES);
+        }
+        close(fd);
+    }
+    return NULL;
+}
+
+static void *close_some_and_serve(void *arg)
+{
+    struct busy *b = arg;
+
+    close_some(b);
+    fcntl(b->listener, F_SETFL, O_NONBLOCK);
+    REQUIRE(halay_store_server_adopt(&b->service.log, b->listener, secret, &b->service.server) == HALAY_OK);
+    return serve(&b->service);
+}
+
+static void busy_start(struct busy *b, void *(*run)(void *), char *where, size_t size)
+{
+    struct sockaddr_in bound = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof bound;
+
+    halay_log_init(&b->service.log, HALAY_LOG_ERROR);
+    b->service.log.write = keep_line;
+    b->service.stop = eventfd(0, EFD_CLOEXEC);
+    b->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(!bind(b->listener, (struct sockaddr *)&bound, length) && !listen(b->listener, 16));
+    REQUIRE(!getsockname(b->listener, (struct sockaddr *)&bound, &length));
+    snprintf(where, size, "127.0.0.1:%d", ntohs(bound.sin_port));
+    REQUIRE(!pthread_create(&b->service.thread, NULL, run, b));
+}
+
+static void check_busy(struct halay_log *log)
+{
+    struct busy later = { .closes = 7 }, never = { .closes = INT_MAX };
+    struct halay_store_client *client;
+    unsigned reconnects;
+    char where[32];
+
+    busy_start(&later, close_some_and_serve, where, sizeof where);
+    enum halay_status status = halay_store_client_open(log, where, secret, 3, PATIENCE_MS, &client, &reconnects);
+    CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), log->last_error);
+    if (status == HALAY_OK) {
+        CHECK(halay_store_set(client, "key", "x", 1) == HALAY_OK);
+        halay_store_client_close(client);
+    } else {
+        shutdown(later.listener, SHUT_RDWR); /* nothing will connect any more: the harness breaks */
+    }
+    service_stop(&later.service);
+
+    busy_start(&never, close_some, where, sizeof where);
+    status = halay_store_client_open(log, where, secret, 3, 1000, &client, &reconnects);
+    CHECK(status == HALAY_ERR_TIMEOUT && strstr(log->last_error, "it is overloaded"), "%s: %s",
+          halay_status_string(status), log->last_error);
+    REQUIRE(!shutdown(never.listener, SHUT_RDWR) && !pthread_join(never.service.thread, NULL));
+    close(never.listener);
+    close(never.service.stop);
+    halay_log_fini(&never.service.log);
+}
+
+/* Gets that wait for many keys, several for each; some go or ask for another key before a set names theirs. */
+static void check_parked(const struct service *s)
+{
+    enum { KEYS = 12, EACH = 5, ALL = KEYS * EACH };
+    static struct raw raws[ALL];
+    unsigned char wire[256], value[STORE_HEAD_BYTES + STORE_BODY_MIN + 5 + STORE_MAC_BYTES];
+    unsigned char done[STORE_HEAD_BYTES + STORE_BODY_MIN + STORE_MAC_BYTES];
+    struct store_message m;
+    struct raw setter;
+    char key[16];
+
+    REQUIRE(raw_open(&setter, address(s), STORE_VERSION, 9));
+    for (int i = 0; i < ALL; i++) {
+        REQUIRE(raw_open(&raws[i], address(s), STORE_VERSION, 9));
+        for (int again = 0; again <= (i % EACH == 1); again++) { /* the second of each key asks twice */
+            int length = snprintf(key, sizeof key, "parked %d", again || i % EACH != 1 ? i % KEYS : KEYS);
+            raw_send(raws[i].fd, wire, raw_seal(&raws[i], STORE_GET, key, (size_t)length, wire));
+        }
+        if (i % EACH == 2) /* the third goes */
+            close(raws[i].fd);
+    }
+    for (int k = 0; k < KEYS; k++) {
+        int length = snprintf(key, sizeof key, "parked %d", k);
+        raw_send(setter.fd, wire, raw_seal(&setter, STORE_SET, key, (size_t)length, wire));
+        CHECK(raw_receive(setter.fd, done, sizeof done));
+        for (int i = k; i < ALL; i += KEYS)
+            CHECK(i % EACH == 2 || (raw_receive(raws[i].fd, value, sizeof value) &&
+                                    store_unseal(&raws[i].in, value, &m) == HALAY_OK && m.value_bytes == 5),
+                  "key %d, client %d", k, i);
+    }
+    for (int i = 0; i < ALL; i++)
+        if (i % EACH != 2)
+            close(raws[i].fd);
+    close(setter.fd);
 }
 
 static void check_flood(const struct service *s, struct halay_log *log)
@@ -715,6 +879,9 @@ int main(void)
     close(silent);
     close(half);
     close(unproved);
+    check_parked(&s);
+    check_crowd(&s, &log);
+    check_busy(&log);
     check_flood(&s, &log);
     check_flood_before_proof(&s);
     check_descriptors(&s, &log);
