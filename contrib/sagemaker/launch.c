@@ -23,20 +23,22 @@ enum { STOP_GRACE_MS = 80000 };
 
 struct launch {
     struct sagemaker_cluster cluster;
-    struct options *options;                                                  /* borrowed */
+    struct options *options;                   /* borrowed */
+    char code[PATH_MAX], folder[2 * PATH_MAX]; /* where the user's program lies, "": not known; where ranks begin */
     int (*run)(struct halay_log *log, struct options *options, int cause_fd); /* launch.h */
 };
 
 /* ---- the failure file -------------------------------------------------------------------------------------------- */
 
-/* cause: as run writes it. If the first rank that failed ran on this host and ended by itself, the file that it has
- * written is better than ours. If it was killed, that file is another rank's, which only knows that it lost a peer. */
+/* cause: as run writes it (begin_cause in job.c). If the first rank that failed ran on this host and ended by itself,
+ * the file that it has written is better than ours. If it was killed, that file is another rank's, which only knows
+ * that it lost a peer. */
 static void keep_failure(const struct sagemaker_cluster *c, int code, const char *cause)
 {
     const char *lines = strchr(cause, '\n');
     char text[TALK_TEXT_MAX];
-    size_t host = lines ? (size_t)(lines - cause) : 0;
-    int was_killed = strstr(cause, "was killed by") != NULL; /* in job.c's words */
+    size_t host = strcspn(cause, "\t\n");
+    int was_killed = cause[host] == '\t';
     int is_here = !host || (strlen(c->allocation.this_host) == host && !strncmp(cause, c->allocation.this_host, host));
 
     if (lines && lines[1])
@@ -86,7 +88,28 @@ static struct join describe_part(const struct launch *l, size_t place)
     return join;
 }
 
-static int take_part(const struct launch *l, size_t place)
+/* Ranks begin where the user's program lies, on each host. Where output goes, the first host's halayrun stays where it
+ * was started: files on its command line are relative to that. 0, or an exit code. */
+static int begin_in_code(struct launch *l, int leads)
+{
+    struct options *options = l->options;
+
+    if (!*l->code)
+        return 0;
+    if (!leads && chdir(l->code) < 0) {
+        say("cannot go to folder '%s': %s", l->code, strerror(errno));
+        return EXIT_FAILURE;
+    }
+    if (!leads || (options->folder && *options->folder == '/'))
+        return 0;
+    options->has_own_folders = !options->folder;
+    snprintf(l->folder, sizeof l->folder, "%s%s%s", l->code, options->folder ? "/" : "",
+             options->folder ? options->folder : "");
+    options->folder = l->folder;
+    return 0;
+}
+
+static int take_part(struct launch *l, size_t place)
 {
     struct join join = describe_part(l, place);
     struct join_result result = { 0 };
@@ -97,7 +120,10 @@ static int take_part(const struct launch *l, size_t place)
     }
     if (!is_given(l->options, "--stop-grace"))
         l->options->stop_grace_ms = STOP_GRACE_MS;
-    if (place)
+    result.code = begin_in_code(l, place == 0);
+    if (result.code)
+        fail_to_begin(&l->cluster);
+    else if (place)
         join_follow(&join, &result);
     else
         join_lead(&join, l->options, l->run, &result);
@@ -157,23 +183,17 @@ static int take_opt_ml(const struct options *options)
 }
 
 /* If the command line names no program. 0, or an exit code. */
-static int find_program(struct options *options, struct words *command)
+static int find_program(struct launch *l, struct words *command)
 {
-    char folder[PATH_MAX] = "";
-
-    if (*options->command)
+    if (*l->options->command)
         return 0;
-    if (sagemaker_find_program(command, folder, sizeof folder) != HALAY_OK)
+    if (sagemaker_find_program(command, l->code, sizeof l->code) != HALAY_OK)
         return 1;
-    options->command = command->at;
-    if (*folder && chdir(folder) < 0) {
-        say("cannot go to folder '%s': %s", folder, strerror(errno));
-        return 1;
-    }
+    l->options->command = command->at;
     return 0;
 }
 
-static int play(const struct launch *l)
+static int play(struct launch *l)
 {
     const struct sagemaker_cluster *c = &l->cluster;
     size_t place = 0;
@@ -192,7 +212,7 @@ static int run_job(struct launch *l)
     struct words command = { 0 };
 
     sagemaker_cluster_warn(c);
-    int code = find_program(l->options, &command);
+    int code = find_program(l, &command);
     if (code)
         fail_to_begin(c);
     else

@@ -70,6 +70,7 @@ struct options {
     int removes_record;                         /* halayrun chose HALAY_FLIGHT, for the metrics */
     const char *output_folder;                  /* borrowed from given; NULL if not asked for */
     const char *folder;                         /* likewise: where ranks begin */
+    int has_own_folders;                        /* the other hosts have theirs: folder is for this one */
     const char *config_file;                    /* likewise */
     struct given *given;                        /* owned; the command line's first, in order, then the file's */
     size_t given_count;

@@ -173,14 +173,15 @@ static void tell_failure(struct job *job, int r)
                     rank->link ? rank->link->host : "localhost", "why", why);
 }
 
-/* What is reported until end_cause is the first cause; it is copied to cause_fd. */
-static void begin_cause(struct job *job, const struct host_link *link)
+/* What is reported until end_cause is the first cause; it is copied to cause_fd, after a line with the host ("": this
+ * one) and, if a rank was killed, a tab and that word. */
+static void begin_cause(struct job *job, const struct host_link *link, int was_killed)
 {
     int fd = job->setting->cause_fd;
 
     if (!fd || lseek(fd, 0, SEEK_CUR) > 0)
         return;
-    dprintf(fd, "%s\n", link ? link->host : "");
+    dprintf(fd, "%s%s\n", link ? link->host : "", was_killed ? "\tkilled" : "");
     job->output.copy_fd = fd;
 }
 
@@ -195,7 +196,7 @@ static void say_failure(struct job *job, int r)
     struct output *out = &job->output;
     char process[300];
 
-    begin_cause(job, rank->link);
+    begin_cause(job, rank->link, WIFSIGNALED(rank->status));
     tell_failure(job, r);
     name_process(job, r, process, sizeof process);
     if (WIFSIGNALED(rank->status))
@@ -390,7 +391,7 @@ static void host_lost(struct job *job, struct host_link *link)
         snprintf(names, sizeof names, "rank %d", link->first);
     else
         snprintf(names, sizeof names, "ranks %d to %d", link->first, link->first + link->count - 1);
-    begin_cause(job, link);
+    begin_cause(job, link, 0);
     job_watch_event(job->watch, not_started ? "host_not_started" : "host_lost", "{s:s, s:i, s:i, s:s}", "host",
                     link->host, "first_rank", link->first, "ranks", link->count, "why", why);
     output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, not_started ? "cannot be started" : "is lost",

@@ -185,7 +185,7 @@ int job_send_plan(struct job *job, struct host_link *link)
                               .command = options->command };
 
     snprintf(record, sizeof record, "%s", job_watch_record(job->watch, &plan.keeps_record));
-    if (options->folder) {
+    if (options->folder && !options->has_own_folders) {
         snprintf(folder, sizeof folder, "%s", options->folder);
     } else if (options->joined) {
         *folder = 0; /* each node's own */

@@ -5,6 +5,7 @@
 # stands for /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 entry=$top_builddir/contrib/sagemaker/sm-entry
+case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
 # Addresses that no other process has, so that whoever runs this test, too, is no stranger here; the port is the one
 # that is used unless another is said, outside of the range from which the system gives ports away.
 host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))
@@ -65,6 +66,22 @@ printf '[0] %s\n' '<-k>' '<7>' '<--epochs>' '<3>' '<--learning-rate>' '<0.001>' 
     '<--name>' '<hello world; x>' '<--none>' '<>' '<--on>' '<True>' '<--opts>' '<a=1>' "$dir/1/code" | sort >"$dir/want"
 check "its words and folder" eval 'sort "$dir/out1" | diff - "$dir/want"'
 
+# Each host's ranks begin in its own code, and files on the command line are where halayrun was started.
+both '{"sagemaker_program": "mine.sh"}'
+mkdir -p "$dir/2/code" "$dir/start"
+printf '#!/bin/sh\npwd\n' | tee "$dir/1/code/mine.sh" >"$dir/2/code/mine.sh"
+on 2
+(cd "$dir/start" && HALAY_OPT_ML=$dir/1 exec "$halayrun" --sagemaker --sagemaker-port $port --output-filename out \
+    --events events) >"$dir/out1" 2>"$dir/err1" </dev/null &
+pid1=$!
+ends 0
+printf '[%s\n' "0] $dir/1/code" "1] $dir/2/code" >"$dir/want"
+check "folders" eval 'sort "$dir/out1" | diff - "$dir/want"'
+check "files" test -s "$dir/start/out/rank.1/stdout" -a -s "$dir/start/events" -a ! -e "$dir/1/code/out"
+mkdir "$dir/1/code/sub"
+HALAY_OPT_ML=$dir/1 run 0 --sagemaker --dry-run --wdir sub
+check "--wdir is relative to the code" out_has "-C $dir/1/code/sub "
+
 # As S3 hands it out, for all to read and nobody to run.
 host 1 $host1 '{"sagemaker_program": "trainer"}' "\"$host1\""
 mkdir -p "$dir/1/input/data/code"
@@ -109,7 +126,7 @@ fails '  | no such file'
 both "$two"
 echo "my own words" >"$dir/2/output/failure"
 on 2
-on 1 sh -c 'test $HALAY_RANK != 2 || exit 9; exec sleep 1000'
+on 1 sh -c 'test $HALAY_RANK != 2 || { echo "its worker was killed by a timeout" >&2; exit 9; }; exec sleep 1000'
 ends 9
 check "what the failing rank's host has written stays" grep -qx 'my own words' "$dir/2/output/failure"
 check "the other knows" grep -q 'ended with exit code 9' "$dir/1/output/failure"
