@@ -12,6 +12,7 @@
 #include "launcher/cli/outer_job.h"
 #include "launcher/cli/settings.h"
 #include "launcher/common/command_line.h"
+#include "launcher/common/descriptors.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
@@ -37,7 +38,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* ---- the ranks' environment -------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static void print_place(const struct options *options, const struct place *place
     struct words words = { 0 };
 
     printf("# %d rank%s on host '%s', in ", place->count, place->count == 1 ? "" : "s", place->host);
-    if (options->folder)
+    if (options->folder && !options->has_own_folders)
         printf("folder '%s'", options->folder);
     else
         printf(options->joined ? "its own folder" : "the same folder");
@@ -225,18 +225,6 @@ static int open_standard_streams(void)
     return 1;
 }
 
-/* Two streams and a connection for each rank, three descriptors for each host, and halayrun's own. */
-static void allow_descriptors(int ranks, size_t hosts)
-{
-    struct rlimit limit;
-    rlim_t wanted = (rlim_t)ranks * 3 + (rlim_t)hosts * 3 + 512;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
-        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit); /* if it is not enough, starting a rank reports it */
-    }
-}
-
 /* Make options->folder absolute. 0, or an exit code. */
 static int find_folder(struct options *options, char *folder, size_t size)
 {
@@ -312,7 +300,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     if (!code && options->dry_run) {
         print_dry_run(options, &layout, &map);
     } else if (!code) {
-        allow_descriptors(options->most_ranks > options->ranks ? options->most_ranks : options->ranks,
+        descriptors_allow((size_t)(options->most_ranks > options->ranks ? options->most_ranks : options->ranks),
                           layout.count + (size_t)options->most_ranks);
         setting.peer_start_ms = config.start_timeout_ms;
         setting.network = (struct halay_network){ config.network_interface, { config.ports[0], config.ports[1] } };

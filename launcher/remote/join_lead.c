@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/net/listen.h"
 #include "halay_types.h"
+#include "launcher/common/descriptors.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
@@ -437,6 +438,7 @@ static int lead_init(struct lead *lead)
     const struct join *join = lead->join;
     size_t nodes = (size_t)join->nodes;
 
+    descriptors_allow(0, nodes);
     lead->at = calloc(nodes, sizeof *lead->at);
     lead->pairs = calloc(nodes, sizeof *lead->pairs);
     lead->strangers = calloc(1, sizeof *lead->strangers);
@@ -508,7 +510,7 @@ static void read_cause(const struct lead *lead, int fd, char *text, size_t size)
     cause[n > 0 ? n : 0] = 0;
     if (!*cause && *lead->why)
         snprintf(cause, sizeof cause, "\n%.2000s\n", lead->why);
-    snprintf(text, size, "%s%s", *cause == '\n' ? lead->join->name : "", cause);
+    snprintf(text, size, "%s%s", *cause == '\n' || *cause == '\t' ? lead->join->name : "", cause);
 }
 
 static void lead_fini(struct lead *lead)

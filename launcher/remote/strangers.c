@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 2000, FIRST = STRANGERS_FIRST, ACCEPTS = 64 };
+enum { PATIENCE_MS = 2000, PAUSE_MS = 100, FIRST = STRANGERS_FIRST, ACCEPTS = 64 };
 enum { FD_LISTENER, FD_WATCHED }; /* the first two of fds */
 
 enum heard { UNPROVEN, PROVEN, REFUSED };
@@ -139,8 +139,10 @@ static void accept_strangers(struct strangers *s)
             add_stranger(s, fd);
         else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) && s->count > FIRST)
             evict_one(s);
-        else if (errno != ECONNABORTED && errno != EINTR)
+        else if (errno != ECONNABORTED && errno != EINTR) {
+            s->is_paused = errno != EAGAIN && errno != EWOULDBLOCK;
             return;
+        }
     }
 }
 
@@ -169,6 +171,10 @@ int strangers_next(struct strangers *s, int timeout_ms, struct tunnel *tunnel, u
 {
     int left_ms = s->count > FIRST ? halay_deadline_left_ms(s->at[FIRST].deadline_us) : timeout_ms;
 
+    if (s->is_paused && left_ms > PAUSE_MS)
+        left_ms = PAUSE_MS;
+    s->fds[FD_LISTENER].events = s->is_paused ? 0 : POLLIN;
+    s->is_paused = 0;
     if (poll(s->fds, (nfds_t)s->count, left_ms < timeout_ms ? left_ms : timeout_ms) < 0)
         return 0;
     int has_callers = s->fds[FD_LISTENER].revents;

@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096 };
+enum { LINE_MAX_BYTES = 4096, ASK_MS = 50 }; /* ASK_MS: on kernels without pidfd_open */
 #define TEXT_MAX ((size_t)4 << 20)
 
 /* ---- what it prints ---------------------------------------------------------------------------------------------- */
@@ -227,13 +228,16 @@ int discover_wait(struct discover *d, struct host_list *hosts, char *why, size_t
         snprintf(why, size, "host discovery script '%s': %s", d->script, strerror(errno));
         return 0;
     }
+    /* Neither the end of its output, which it may have closed, nor that of what it has left behind is its end. */
     pid_t pid = d->pid;
-    while (d->out >= 0) {
-        struct pollfd fd = { .fd = d->out, .events = POLLIN };
-        (void)poll(&fd, 1, halay_deadline_left_ms(d->due_us));
+    int ended = (int)syscall(SYS_pidfd_open, pid, 0);
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        struct pollfd fds[] = { { .fd = d->out, .events = POLLIN }, { .fd = ended, .events = POLLIN } };
+        int left_ms = halay_deadline_left_ms(d->due_us);
+        (void)poll(fds, 2, ended < 0 && left_ms > ASK_MS ? ASK_MS : left_ms);
         discover_progress(d);
     }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    if (ended >= 0)
+        close(ended);
     return discover_reaped(d, pid, status, hosts, why, size) == DISCOVER_HOSTS;
 }

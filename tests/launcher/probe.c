@@ -7,11 +7,13 @@
  *   leave FILE      the same, but end with 0
  *   secret          ends with 1 if the job's secret is in any process's command line or environment
  *   descriptors     prints the open descriptors above 2 except the secret's
+ *   strangers       ends with 1 if a port is watched although there are no descriptors for its callers, or not later
  *   squat ADDRESS PORT COUNT FILE   accepts connections on COUNT ports of that address, from PORT on, and stays silent;
  *                                   FILE is created when it is ready
  */
 #include "base/config.h"
 #include "base/store/store.h"
+#include "launcher/remote/strangers.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -188,6 +191,47 @@ __attribute__((noreturn)) static void squat(const char *address, int port, int c
         pause();
 }
 
+static int call_own(int listener)
+{
+    struct sockaddr_in at;
+    socklen_t length = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (getsockname(listener, (struct sockaddr *)&at, &length) < 0 || fd < 0 ||
+        connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
+        die("cannot call");
+    return fd;
+}
+
+/* A caller waits for whom there is no descriptor: its port must not wake the loop again and again. */
+static int starve(void)
+{
+    static const unsigned char secret[HALAY_SECRET_BYTES];
+    static struct strangers strangers;
+    const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct rlimit before, none;
+    struct tunnel tunnel;
+    uint32_t purpose;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (listener < 0 || bind(listener, (const struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 4) < 0 ||
+        getrlimit(RLIMIT_NOFILE, &before) < 0)
+        die("cannot listen");
+    strangers_init(&strangers, listener, secret);
+    int caller = call_own(listener), next = dup(caller);
+    none = (struct rlimit){ (rlim_t)next, before.rlim_max };
+    close(next);
+    int ok = setrlimit(RLIMIT_NOFILE, &none) == 0 && !strangers_next(&strangers, 10000, &tunnel, &purpose);
+    ok &= strangers.count == STRANGERS_FIRST && strangers.is_paused;
+    ok &= !strangers_next(&strangers, 10, &tunnel, &purpose) && !strangers.fds[0].revents; /* a pause */
+    ok &= setrlimit(RLIMIT_NOFILE, &before) == 0 && !strangers_next(&strangers, 10000, &tunnel, &purpose);
+    ok &= strangers.count == STRANGERS_FIRST + 1;
+    strangers_fini(&strangers);
+    close(caller);
+    close(listener);
+    return !ok;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -202,6 +246,8 @@ int main(int argc, char **argv)
         return look_for_secret();
     if (!strcmp(what, "descriptors"))
         return list_descriptors();
+    if (!strcmp(what, "strangers"))
+        return starve();
     if (!strcmp(what, "squat") && argc > 5)
         squat(argv[2], atoi(argv[3]), atoi(argv[4]), argv[5]);
     die("no such action");

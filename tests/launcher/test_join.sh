@@ -14,15 +14,18 @@ unset XDG_CONFIG_HOME
 mkdir "$HOME"
 own=$HOME/.config/halay/secret
 
-# node NAME ARGS...: halayrun there; its process is $pid_NAME, its output in $dir/out.NAME and err.NAME.
+# node NAME ARGS...: halayrun there; its process is $pid_NAME, its output in $dir/out.NAME and err.NAME. few: how many
+# descriptors it may have.
 node() {
     local name=$1
     shift
     mkdir -p "$dir/$name"
     : >"$dir/out.$name" # now: who waits for a line there must not find the last one's
     : >"$dir/err.$name"
-    (cd "$dir/$name" && exec env --default-signal=INT "$halayrun" --join $meet "$@") \
-        >"$dir/out.$name" 2>"$dir/err.$name" </dev/null &
+    (
+        test -z "${few-}" || ulimit -Sn "$few"
+        cd "$dir/$name" && exec env --default-signal=INT "$halayrun" --join $meet "$@"
+    ) >"$dir/out.$name" 2>"$dir/err.$name" </dev/null &
     eval pid_$name=$!
 }
 # ends NAME CODE
@@ -63,9 +66,11 @@ check "node 0 has all output" test ! -s "$dir/out.b" -a ! -s "$dir/out.c"
 says b "this is node 1 of 3: '127.0.0.1', node 0, has the output of its ranks"
 check "they are told how many are here" grep -q 'still waiting for 1' "$dir/err.b"
 
+check "callers for whom there are no descriptors do not keep it busy" "$probe" strangers
+
 node b --node-rank 2
 node c --node-rank 1
-node a --nnodes 3 --node-rank 0 -np 4 "$probe" meet
+few=9 node a --nnodes 3 --node-rank 0 -np 4 "$probe" meet
 ends a 0
 check "all four meet" test "$(grep -c 'met 4' "$dir/out.a")" = 4
 ends b 0
