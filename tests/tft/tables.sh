@@ -93,6 +93,7 @@ near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" \
 [ -z "$(number "$scratch/scores.json" mae)" ] || wrong "an error in no unit"
 check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
 grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
+grep -q 'WIS and CRPS are approximated by 3 quantiles' "$scratch/page.html" || wrong "the page does not say of how many"
 # A single evaluation is a ring in the middle of its chart, where a line would show nothing.
 cp -r "$run" "$scratch/once"
 sed 1q "$run/metrics.jsonl" >"$scratch/once/metrics.jsonl"
@@ -117,6 +118,8 @@ heat() { number "$scratch/other.json" targets heat "$@"; }
 [ "$(number "$scratch/other.json" targets heat mase)" != "$(number "$scratch/scores.json" targets heat mase)" ] ||
     wrong "mase has another scale"
 check "evaluate, a table" "$tft" evaluate --checkpoint "$run" --data "$scratch/other.htd"
+grep -q '^crps of 3 quantiles  *[0-9]' "$scratch/said" && grep -q '^wis of 3 quantiles  *[0-9]' "$scratch/said" ||
+    wrong "CRPS and WIS of how many quantiles: $(cat "$scratch/said")"
 grep -q '^last 2 steps repeated ' "$scratch/said" || wrong "no naive forecast of 2 steps: $(cat "$scratch/said")"
 grep -q '^value of 200 steps before ' "$scratch/said" || wrong "no naive forecast of 200 steps: $(cat "$scratch/said")"
 sed 's/season: 24/season: 200/' "$scratch/schema.yaml" >"$scratch/other.yaml"

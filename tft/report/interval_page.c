@@ -169,10 +169,9 @@ void tft_interval_page_write(FILE *f, const json_t *scores)
         return;
     fprintf(f,
             "<h2>Intervals</h2><p>The interval from the lowest to the highest quantile promises to hold %.3g %% of the "
-            "values.</p><div class=\"wide\" tabindex=\"0\"><table><tr><th>forecast</th><th>holds</th><th>mean "
-            "width</th><th>interval "
-            "score</th><th>WIS</th><th>CRPS</th></tr>\n",
-            100 * nominal);
+            "values. WIS and CRPS are approximated by %zu quantiles.</p><div class=\"wide\" tabindex=\"0\"><table><tr>"
+            "<th>forecast</th><th>holds</th><th>mean width</th><th>interval score</th><th>WIS</th><th>CRPS</th></tr>\n",
+            100 * nominal, json_object_size(json_object_get(scores, "q_risk")));
     write_row(f, before ? "calibrated" : "Temporal Fusion Transformer", scores, coverage);
     if (before)
         write_row(f, "as the model says", before, coverage);

@@ -83,16 +83,29 @@ static void print_range(FILE *to, const char *over, const json_t *list, const ch
         fprintf(to, "   by %s %.3g to %.3g", over, low, high);
 }
 
+/* A score's name. Two are sums over quantiles: an approximation, which depends on how many there are. */
+static void name_score(const json_t *r, const char *key, char *name, size_t size)
+{
+    size_t count = json_object_size(json_object_get(r, "q_risk"));
+
+    if (!strcmp(key, "wis") || !strcmp(key, "crps"))
+        snprintf(name, size, "%s of %zu quantile%s", key, count, count == 1 ? "" : "s");
+    else
+        snprintf(name, size, "%s", key);
+}
+
 static void print_score(FILE *to, const json_t *r, const char *key, const json_t *value)
 {
+    char name[64];
     const json_t *before = json_object_get(r, "uncalibrated");
     const char *why = strcmp(key, "mase") ? NULL : json_string_value(json_object_get(r, "no_mase"));
 
+    name_score(r, key, name, sizeof name);
     if (!json_is_number(value)) {
-        fprintf(to, "%-28s %8s%s%s\n", key, "-", why ? "   " : "", why ? why : "");
+        fprintf(to, "%-28s %8s%s%s\n", name, "-", why ? "   " : "", why ? why : "");
         return;
     }
-    fprintf(to, "%-28s %8.4g", key, json_number_value(value));
+    fprintf(to, "%-28s %8.4g", name, json_number_value(value));
     if (!strncmp(key, "coverage", 8)) {
         print_range(to, "horizon", json_object_get(r, "by_horizon"), key);
         print_range(to, "entity", json_object_get(r, "by_entity"), key);
