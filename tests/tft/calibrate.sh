@@ -68,6 +68,13 @@ grep -q '^ "uncalibrated"' "$scratch/back" || wrong "backtest does not use the c
 check "train longer" train --out "$run" --calibrate none --resume --max-steps 80
 refused 1 "run/calibration.json' was made with other parameters" evaluate --calibrate rolling
 check "calibrate" "$tft" calibrate --checkpoint "$run" --data "$data"
+# An older file has no factors for flat forecasts, of which there are none here.
+check "evaluate the longer run" evaluate --calibrate conformal --json "$scratch/longer"
+sed -z 's/,\n *null//g' "$run/calibration.json" >"$scratch/older"
+! cmp -s "$run/calibration.json" "$scratch/older" || wrong "no factors of flat forecasts are in the file"
+cp "$scratch/older" "$run/calibration.json"
+check "evaluate by an older calibration" evaluate --calibrate conformal --json "$scratch/by_older"
+check "scores by an older calibration" cmp "$scratch/longer" "$scratch/by_older"
 sed '/"by_horizon"/,/[0-9]/s/-*[0-9][0-9.]*/"x"/' "$run/calibration.json" >"$scratch/less"
 cp "$scratch/less" "$run/calibration.json"
 refused 1 "run/calibration.json' is damaged" evaluate --calibrate rolling

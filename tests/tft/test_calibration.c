@@ -23,9 +23,10 @@ static void bands(void)
     static const double seven[] = { 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98 }, lopsided[] = { 0.1, 0.5, 0.95 };
     struct tft_band b[TFT_BANDS_MAX];
 
-    CHECK(tft_bands_of(seven, 7, b) == 3 && b[0].low == 0 && b[0].high == 6 && b[2].low == 2 && b[2].high == 4);
+    CHECK(tft_bands_of(seven, 7, b) == 6 && b[0].low == 0 && b[0].high == 6 && b[2].low == 2 && b[2].high == 4);
+    CHECK(!b[2].is_flat && b[3].is_flat && b[3].low == 0 && b[3].high == 6 && b[5].level == b[2].level);
     CHECK(fabs(b[0].level - 0.96) < 1e-12 && fabs(b[1].level - 0.8) < 1e-12);
-    CHECK(tft_bands_of(lopsided, 3, b) == 2 && b[0].has_low && !b[0].has_high && b[0].high == 1 &&
+    CHECK(tft_bands_of(lopsided, 3, b) == 4 && b[0].has_low && !b[0].has_high && b[0].high == 1 &&
           fabs(b[0].level - 0.9) < 1e-12);
     CHECK(!b[1].has_low && b[1].has_high && b[1].low == 1 && fabs(b[1].level - 0.95) < 1e-12);
     CHECK(tft_bands_of((const double[]){ 0.5 }, 1, b) == 0);
@@ -51,7 +52,7 @@ static double held(double low, double high, double *factor)
     unsigned state = 7;
     size_t inside = 0, n = 20000;
 
-    REQUIRE(tft_bands_of(three, 3, band) == 1);
+    REQUIRE(tft_bands_of(three, 3, band) == 2);
     for (size_t i = 0; i < 2000; i++) {
         double scale = 1 + 9 * chance(&state), p[] = { low * scale, 0.5 * scale, high * scale };
         scores[i] = tft_band_score(band, p, scale * chance(&state));
@@ -89,7 +90,7 @@ static void order(void)
     unsigned state = 3;
 
     for (int round = 0; round < 1000; round++) {
-        double p[7], f[3], before[7];
+        double p[7], f[6], before[7];
         for (size_t q = 0; q < 7; q++)
             p[q] = chance(&state);
         for (size_t i = 0; i < n; i++)
@@ -101,7 +102,41 @@ static void order(void)
         for (size_t q = 1; q < 7; q++)
             CHECK(p[q] >= p[q - 1], "round %d: %g after %g", round, p[q], p[q - 1]);
     }
-    CHECK(isnan(tft_band_score(&b[0], (const double[]){ 1, 1, 1, 1, 1, 1, 1 }, 2)), "a band without width");
+}
+
+/* A series that is mostly 0: where the forecast is flat, what is not 0 counts, and widens such forecasts alone; where
+ * it is next to flat, likewise. The others' factor is theirs. */
+static void intermittent(void)
+{
+    struct tft_band band[TFT_BANDS_MAX];
+    double scores[2][2000], factors[2];
+    size_t count[2] = { 0, 0 }, inside[2] = { 0, 0 }, n = 20000;
+    unsigned state = 9;
+
+    REQUIRE(tft_bands_of(three, 3, band) == 2);
+    for (size_t i = 0; i < 2000 + n; i++) {
+        int is_flat = i % 2, is_zero = is_flat && chance(&state) < .5;
+        double width = is_flat ? 1e-4 * (double)(i % 3) : 1, p[] = { -width / 2, 0, width / 2 };
+        double y = is_zero ? 0 : 8 * chance(&state) - 4;
+        if (i == 2000)
+            for (size_t b = 0; b < 2; b++)
+                factors[b] = tft_conformal_factor(scores[b], count[b], band[b].level);
+        for (size_t b = 0; b < 2 && i < 2000; b++) {
+            double score = tft_band_score(&band[b], p, y);
+            CHECK(isnan(score) == (b != (size_t)is_flat));
+            if (!isnan(score))
+                scores[b][count[b]++] = score;
+        }
+        if (i >= 2000) {
+            tft_bands_widen(band, 2, factors, 1, p, 3);
+            inside[is_flat] += y >= p[0] && y <= p[2];
+        }
+    }
+    for (size_t kind = 0; kind < 2; kind++)
+        CHECK(fabs(2 * (double)inside[kind] / (double)n - .8) < .03, "kind %zu: %zu of %zu, factor %g", kind,
+              inside[kind], n / 2, factors[kind]);
+    CHECK(tft_band_score(&band[1], (const double[]){ 1, 1, 1 }, 3) == 2 &&
+          isnan(tft_band_score(&band[0], (const double[]){ 1, 1, 1 }, 3)));
 }
 
 /* ---- rolling ---- */
@@ -142,7 +177,7 @@ static void make_calibrator(const struct tft_data *d, int is_rolling, struct tft
     struct tft_calibration stored;
 
     REQUIRE(!tft_calibration_init(&test_log, &quantiles, d, &stored));
-    stored.by_horizon[1] = 1; /* of the second step; the first has none */
+    stored.by_horizon[2] = 1; /* of the second step; the first has none */
     REQUIRE(!tft_calibrator_init(&test_log, d, is_rolling, &stored, c));
 }
 
@@ -218,6 +253,7 @@ int main(void)
     factors();
     known_quantiles();
     order();
+    intermittent();
     rolling();
     end_scratch();
     return test_end();

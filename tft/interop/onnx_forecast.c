@@ -154,7 +154,7 @@ static size_t blend(struct target *t, size_t p)
 /* A band's factor as it is used, where 0 leaves the band as it is. */
 static double usable(const struct tft_band *band, double factor)
 {
-    return isnan(factor) ? 0 : fmax(factor, band->has_low && band->has_high ? -0.5 : -1);
+    return isnan(factor) ? 0 : fmax(factor, tft_band_least(band));
 }
 
 /* Factors of the samples: (B or 1, D, bands). */
@@ -185,21 +185,30 @@ static size_t factors_of(struct target *t, const struct onnx_calibration *c)
     return factors;
 }
 
+/* How far the ends of a band of this width move, by its factor or by that of the flat ones. */
+static size_t move_of(struct target *t, size_t width, size_t factor, size_t of_flat)
+{
+    size_t has_width = ONNX_OP(t->g, "Greater", width, onnx_double(t->g, TFT_FLAT_WIDTH));
+
+    return ONNX_OP(t->g, "Where", has_width, ONNX_OP(t->g, "Mul", width, factor), of_flat);
+}
+
 /* As tft_bands_widen does it. */
 static size_t calibrate(struct target *t, const struct onnx_calibration *c, size_t p)
 {
     size_t Q = c->factors.quantile_count, before[TFT_BANDS_MAX + 1], q[TFT_BANDS_MAX + 1], sorted[2];
     const size_t of[] = { p, onnx_integers(t->g, (const int64_t[]){ (int64_t)Q }, (const size_t[]){ 1 }, 1) };
-    size_t factors = factors_of(t, c);
+    size_t factors = factors_of(t, c), bands = c->factors.band_count / 2; /* the second half is for flat forecasts */
 
     onnx_set_integer(t->g, "largest", 0);
     onnx_node(t->g, "TopK", of, 2, sorted, 2);
     for (size_t i = 0; i < Q; i++)
         q[i] = before[i] = onnx_slice(t->g, sorted[0], -1, i, i + 1);
-    for (size_t b = 0; b < c->factors.band_count; b++) {
+    for (size_t b = 0; b < bands; b++) {
         const struct tft_band *band = &c->factors.bands[b];
-        size_t move = ONNX_OP(t->g, "Sub", before[band->high], before[band->low]);
-        move = ONNX_OP(t->g, "Mul", move, onnx_slice(t->g, factors, -1, b, b + 1));
+        size_t width = ONNX_OP(t->g, "Sub", before[band->high], before[band->low]);
+        size_t move = move_of(t, width, onnx_slice(t->g, factors, -1, b, b + 1),
+                              onnx_slice(t->g, factors, -1, bands + b, bands + b + 1));
         if (band->has_low)
             q[band->low] = ONNX_OP(t->g, "Sub", before[band->low], move);
         if (band->has_high)

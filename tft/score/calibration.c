@@ -44,18 +44,19 @@ enum halay_status tft_calibration_save(struct halay_log *log, const char *folder
 
 /* ---- load ---- */
 
-/* Factors of (horizon, bands); HALAY_ERR_FORMAT if the list has another shape. */
+/* Factors of (horizon, bands); HALAY_ERR_FORMAT if the list has another shape. Older files have none of the flat bands,
+ * the second half. */
 static enum halay_status take_factors(const struct tft_calibration *c, const json_t *list, double *factors)
 {
     int fits = json_array_size(list) == c->horizon;
 
     for (size_t h = 0; fits && h < c->horizon; h++) {
         const json_t *bands = json_array_get(list, h);
-        fits = json_array_size(bands) == c->band_count;
+        fits = json_array_size(bands) == c->band_count || 2 * json_array_size(bands) == c->band_count;
         for (size_t b = 0; fits && b < c->band_count; b++) {
             const json_t *factor = json_array_get(bands, b);
-            fits = json_is_number(factor) || json_is_null(factor);
-            factors[h * c->band_count + b] = json_is_null(factor) ? NAN : json_number_value(factor);
+            fits = !factor || json_is_number(factor) || json_is_null(factor);
+            factors[h * c->band_count + b] = json_is_number(factor) ? json_number_value(factor) : NAN;
         }
     }
     return fits ? HALAY_OK : HALAY_ERR_FORMAT;

@@ -8,7 +8,8 @@
  *     {"format": 1, "parameters": CRC-32 of those it was made with, "step": theirs, "quantiles": [...],
  *      "windows": how many, "targets": {NAME: {"by_horizon": FACTORS, "by_entity": {ID: FACTORS}}}}
  *
- * FACTORS is a list for each horizon of a factor for each band; null where there were too few values. An entity without
+ * FACTORS is a list for each horizon of a factor for each band, those for flat forecasts last; null where there were
+ * too few values. An entity without
  * any is left out.
  */
 #ifndef HALAY_TFT_CALIBRATION_H

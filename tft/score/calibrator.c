@@ -102,15 +102,18 @@ static double recent_factor(const struct tft_calibrator *c, const struct tft_win
     return tft_conformal_factor(scores, n, level);
 }
 
-/* The factors of a step's bands. */
+/* The factors of a step's bands that apply to its forecast, p (quantiles) in order; NAN of the others. */
 static void choose_factors(struct tft_calibrator *c, const struct tft_window *w, size_t target, size_t h,
-                           double *factors)
+                           const double *p, double *factors)
 {
     const struct tft_calibration *stored = &c->calibration;
 
     for (size_t b = 0; b < stored->band_count; b++) {
         enum tft_calibrated_by by = TFT_BY_RECENT;
         size_t at = (target * stored->horizon + h) * stored->band_count + b;
+        factors[b] = NAN;
+        if (!tft_band_applies(&stored->bands[b], p))
+            continue;
         factors[b] = c->is_rolling ? recent_factor(c, w, at, stored->bands[b].level) : NAN;
         if (isnan(factors[b]))
             factors[b] = tft_calibration_factor(stored, w->entity, target, h, b, &by);
@@ -126,9 +129,10 @@ enum halay_status tft_calibrator_apply(struct tft_calibrator *c, const struct tf
     memcpy(c->before, p, stored->horizon * O * Q * sizeof *p);
     for (size_t i = 0; i < stored->horizon * O; i++) {
         double factors[TFT_BANDS_MAX], wide[TFT_SCORE_QUANTILES_MAX];
-        choose_factors(c, w, i % O, i / O, factors);
         for (size_t q = 0; q < Q; q++)
             wide[q] = p[i * Q + q];
+        tft_quantiles_sort(wide, Q);
+        choose_factors(c, w, i % O, i / O, wide, factors);
         tft_bands_widen(stored->bands, stored->band_count, factors, stored->median, wide, Q);
         for (size_t q = 0; q < Q; q++)
             p[i * Q + q] = (float)wide[q];

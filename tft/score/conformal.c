@@ -17,22 +17,31 @@ size_t tft_bands_of(const double *quantiles, size_t count, struct tft_band bands
     for (size_t q = 0; q < count; q++) {
         int partner = tft_interval_partner(quantiles, count, q);
         if (partner > (int)q)
-            bands[n++] = (struct tft_band){ q, (size_t)partner, 1, 1, quantiles[partner] - quantiles[q] };
+            bands[n++] = (struct tft_band){ q, (size_t)partner, 1, 1, 0, quantiles[partner] - quantiles[q] };
         else if (partner == TFT_NO_PARTNER && q < median)
-            bands[n++] = (struct tft_band){ q, median, 1, 0, 1 - quantiles[q] };
+            bands[n++] = (struct tft_band){ q, median, 1, 0, 0, 1 - quantiles[q] };
         else if (partner == TFT_NO_PARTNER && q > median)
-            bands[n++] = (struct tft_band){ median, q, 0, 1, quantiles[q] };
+            bands[n++] = (struct tft_band){ median, q, 0, 1, 0, quantiles[q] };
     }
-    return n;
+    for (size_t b = 0; b < n; b++) {
+        bands[n + b] = bands[b];
+        bands[n + b].is_flat = 1;
+    }
+    return 2 * n;
+}
+
+int tft_band_applies(const struct tft_band *band, const double *p)
+{
+    return (p[band->high] - p[band->low] <= TFT_FLAT_WIDTH) == band->is_flat;
 }
 
 double tft_band_score(const struct tft_band *band, const double *p, double y)
 {
-    double width = p[band->high] - p[band->low];
+    double width = band->is_flat ? 1 : p[band->high] - p[band->low];
     double below = band->has_low ? p[band->low] - y : -INFINITY, above = band->has_high ? y - p[band->high] : -INFINITY;
     double score = fmax(below, above) / width;
 
-    return width > 0 && isfinite(score) ? score : NAN;
+    return tft_band_applies(band, p) && isfinite(score) ? score : NAN;
 }
 
 static int compare(const void *a, const void *b)
@@ -61,6 +70,13 @@ void tft_quantiles_sort(double *p, size_t count)
         }
 }
 
+double tft_band_least(const struct tft_band *band)
+{
+    if (band->is_flat)
+        return 0;
+    return band->has_low && band->has_high ? -0.5 : -1;
+}
+
 void tft_bands_widen(const struct tft_band *bands, size_t band_count, const double *factors, size_t median, double *p,
                      size_t count)
 {
@@ -70,9 +86,9 @@ void tft_bands_widen(const struct tft_band *bands, size_t band_count, const doub
     memcpy(before, p, count * sizeof *p);
     for (size_t b = 0; b < band_count; b++) {
         const struct tft_band *band = &bands[b];
-        double least = band->has_low && band->has_high ? -0.5 : -1; /* the ends meet */
-        double move = fmax(factors[b], least) * (before[band->high] - before[band->low]);
-        if (isnan(factors[b]))
+        double width = band->is_flat ? 1 : before[band->high] - before[band->low];
+        double move = fmax(factors[b], tft_band_least(band)) * width;
+        if (isnan(factors[b]) || !tft_band_applies(band, before))
             continue;
         if (band->has_low)
             p[band->low] = before[band->low] - move;
