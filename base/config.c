@@ -500,6 +500,9 @@ static const struct {
 } other_launchers[] = {
     { "halayrun", "HALAY_SIZE", "HALAY_RANK", NULL }, /* first: it sets torchrun's, too */
     { "torchrun or the like", "WORLD_SIZE", "RANK", "MASTER_ADDR" },
+    { "a TrainJob or PyTorchJob", "PET_NNODES", "PET_NODE_RANK", NULL },
+    { "a TrainJob or PyTorchJob", "PET_NNODES", "PET_RDZV_ENDPOINT", NULL },
+    { "Azure ML or the like", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR" },
     { "horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", NULL },
     { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL },
     { "jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", NULL },
@@ -507,6 +510,16 @@ static const struct {
     { "a PMI launcher", NULL, "PMI_RANK", NULL },
     { "a PMIx launcher", NULL, "PMIX_RANK", NULL },
     { "PALS's mpiexec", NULL, "PALS_RANKID", NULL },
+    { "pbsdsh", NULL, "PBS_NODENUM", NULL }, /* a job's script has 0 */
+};
+
+/* Platforms that start a process on each host of a list in JSON: its keys, all of which count; "": the whole text. */
+static const struct {
+    const char *launcher, *name, *keys[4];
+} listing_launchers[] = {
+    { "a TFJob or Vertex AI", "TF_CONFIG", { "chief", "master", "worker" } },
+    { "Vertex AI", "CLUSTER_SPEC", { "workerpool0", "workerpool1", "workerpool2", "workerpool3" } },
+    { "SageMaker", "SM_HOSTS", { "" } },
 };
 
 /* Of how many processes a launcher's variables say that this is one; 0: they are not all there. */
@@ -518,9 +531,49 @@ static long other_size(size_t launcher)
 
     if (!rank || (more && !getenv(more)))
         return 0;
+    if (size && strchr(size, ':')) /* PET_NNODES may be a range */
+        size = strchr(size, ':') + 1;
     if (counted)
         return size && halay_parse_long(size, 1, INT_MAX, &value) == HALAY_OK ? value : 0;
     return halay_parse_long(rank, 0, INT_MAX - 1, &value) == HALAY_OK ? value + 1 : 0;
+}
+
+/* How many texts the JSON array after "key": has. The text is not checked: what it is for reads all of it. */
+static int count_listed(const char *text, const char *key)
+{
+    static const char blanks[] = " \t\r\n";
+    const char *at = text;
+    char name[32];
+    int quotes = 0;
+
+    snprintf(name, sizeof name, "\"%s\"", key);
+    while (*key && (at = strstr(at, name))) {
+        at += strlen(name);
+        at += strspn(at, blanks);
+        if (*at == ':' && at++)
+            break; /* no value of that name */
+    }
+    if (!at || *(at += strspn(at, blanks)) != '[')
+        return 0;
+    for (; *at && *at != ']'; at++)
+        quotes += *at == '"';
+    return quotes / 2;
+}
+
+static void find_listing_job(struct halay_config *config)
+{
+    for (size_t i = 0; i < sizeof listing_launchers / sizeof *listing_launchers && !config->other_job.size; i++) {
+        const char *text = getenv(listing_launchers[i].name);
+        int hosts = 0;
+        for (size_t k = 0; text && k < 4 && listing_launchers[i].keys[k]; k++)
+            hosts += count_listed(text, listing_launchers[i].keys[k]);
+        if (hosts < 2)
+            continue;
+        config->other_job.size = hosts;
+        config->other_job.launcher = listing_launchers[i].launcher;
+        snprintf(config->other_job.variables, sizeof config->other_job.variables, "%s with %d hosts",
+                 listing_launchers[i].name, hosts);
+    }
 }
 
 /* An MPI launcher that counts one process overrides the step's count, which is that of the launcher's own helpers. */
@@ -543,6 +596,13 @@ static void find_other_job(struct halay_config *config)
                                          getenv(names[n]));
         return;
     }
+    find_listing_job(config);
+}
+
+void halay_config_find_launchers(struct halay_config *config)
+{
+    find_mpi_launcher(config);
+    find_other_job(config);
 }
 
 static void warn_unknown(struct halay_log *log, const char *name)
@@ -598,8 +658,7 @@ enum halay_status halay_config_load_rest(struct halay_log *log, const char *cons
         first = load_stall_disable(log, settings, &loaded);
     if (first == HALAY_OK)
         first = check_rank(log, &loaded);
-    find_mpi_launcher(&loaded);
-    find_other_job(&loaded);
+    halay_config_find_launchers(&loaded);
     if (first == HALAY_OK)
         note_strangers(log);
     *config = loaded;

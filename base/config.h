@@ -91,6 +91,9 @@ enum halay_status halay_config_load_rest(struct halay_log *log, const char *cons
                                          struct halay_config *config);
 void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
 
+/* Fill in what launched this process, and nothing else. */
+void halay_config_find_launchers(struct halay_config *config);
+
 /* Write the table: a line a variable with its value here, default and help. For doctor and documentation. */
 void halay_config_print(const struct halay_config *config, FILE *out);
 

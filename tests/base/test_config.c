@@ -286,50 +286,85 @@ static void check_mpi(void)
 
 /* Variables of a job of several, and those that only look like it: a batch script, an allocation's shell, a job of
  * one. */
+static const struct {
+    const char *variables[6], *launcher, *said;
+    int size;
+} other_jobs[] = {
+    { { "WORLD_SIZE=4", "RANK=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" },
+      "torchrun or the like",
+      "WORLD_SIZE=4, RANK=2, MASTER_ADDR=10.0.0.1",
+      4 },
+    { { "WORLD_SIZE=1", "RANK=0", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" }, NULL, NULL, 0 },
+    { { "WORLD_SIZE=4", "RANK=2" }, NULL, NULL, 0 },
+    { { "WORLD_SIZE=big", "RANK=2", "MASTER_ADDR=a" }, NULL, NULL, 0 },
+    { { "HOROVOD_SIZE=2", "HOROVOD_RANK=1" }, "horovodrun", "HOROVOD_SIZE=2, HOROVOD_RANK=1", 2 },
+    { { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=3" }, "srun", "SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=3", 4 },
+    { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "SLURM_NTASKS=4" }, NULL, NULL, 0 },
+    { { "SLURM_NTASKS=4", "SLURM_PROCID=0" }, NULL, NULL, 0 },
+    { { "SLURM_NTASKS=4" }, NULL, NULL, 0 },
+    { { "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1", "PMI_SIZE=1", "PMI_RANK=0" }, NULL, NULL, 0 },
+    { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "WORLD_SIZE=8", "RANK=7", "MASTER_ADDR=b" },
+      "torchrun or the like",
+      "WORLD_SIZE=8, RANK=7, MASTER_ADDR=b",
+      8 },
+    { { "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_RANK=0" }, "jsrun", "JSM_NAMESPACE_SIZE=6, JSM_NAMESPACE_RANK=0", 6 },
+    { { "FLUX_JOB_SIZE=3", "FLUX_TASK_RANK=0" }, "flux", "FLUX_JOB_SIZE=3, FLUX_TASK_RANK=0", 3 },
+    { { "HALAY_SIZE=2", "HALAY_RANK=1" }, "halayrun", "HALAY_SIZE=2, HALAY_RANK=1", 2 },
+    { { "HALAY_SIZE=1", "HALAY_RANK=0" }, NULL, NULL, 0 },
+    { { "PMI_RANK=1" }, "a PMI launcher", "PMI_RANK=1", 2 },
+    { { "PMIX_RANK=2" }, "a PMIx launcher", "PMIX_RANK=2", 3 },
+    { { "PMIX_RANK=0" }, NULL, NULL, 0 },
+    { { "PALS_RANKID=5" }, "PALS's mpiexec", "PALS_RANKID=5", 6 },
+    { { "PBS_NODENUM=1" }, "pbsdsh", "PBS_NODENUM=1", 2 },
+    { { "PBS_NODENUM=0" }, NULL, NULL, 0 },
+    { { "PET_NNODES=2", "PET_NODE_RANK=0", "PET_NPROC_PER_NODE=auto" },
+      "a TrainJob or PyTorchJob",
+      "PET_NNODES=2, PET_NODE_RANK=0",
+      2 },
+    { { "PET_NNODES=1:4", "PET_RDZV_ENDPOINT=a:1" },
+      "a TrainJob or PyTorchJob",
+      "PET_NNODES=1:4, PET_RDZV_ENDPOINT=a:1",
+      4 },
+    { { "PET_NNODES=1", "PET_NODE_RANK=0" }, NULL, NULL, 0 },
+    { { "PET_NNODES=2" }, NULL, NULL, 0 },
+    { { "WORLD_SIZE=8", "NODE_RANK=1", "MASTER_ADDR=b" },
+      "Azure ML or the like",
+      "WORLD_SIZE=8, NODE_RANK=1, MASTER_ADDR=b",
+      8 },
+    { { "TF_CONFIG={\"cluster\": {\"chief\": [\"a:1\"], \"worker\" : [ \"b:1\", \"c:1\"]}, \"task\": {\"type\": "
+        "\"worker\"}}" },
+      "a TFJob or Vertex AI",
+      "TF_CONFIG with 3 hosts",
+      3 },
+    { { "TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"x\": [\"\", \"\"]}}" },
+      NULL,
+      NULL,
+      0 },
+    { { "TF_CONFIG={\"cluster\": {\"worker" }, NULL, NULL, 0 },
+    { { "TF_CONFIG={\"task\": {\"type\": \"worker\"" }, NULL, NULL, 0 },
+    { { "TF_CONFIG=" }, NULL, NULL, 0 },
+    { { "CLUSTER_SPEC={\"cluster\":{\"workerpool0\":[\"a:1\"],\"workerpool1\":[\"b:1\"]}}" },
+      "Vertex AI",
+      "CLUSTER_SPEC with 2 hosts",
+      2 },
+    { { "SM_HOSTS=[\"algo-1\",\"algo-2\"]" }, "SageMaker", "SM_HOSTS with 2 hosts", 2 },
+    { { "SM_HOSTS=[\"algo-1\"]" }, NULL, NULL, 0 },
+    { { "SM_HOSTS=" }, NULL, NULL, 0 },
+    { { "JOB_COMPLETION_INDEX=3" }, NULL, NULL, 0 }, /* an array: each is a job of its own */
+    { { "SLURM_ARRAY_TASK_ID=3" }, NULL, NULL, 0 },
+};
+
 static void check_other_jobs(void)
 {
-    static const struct {
-        const char *variables[6], *launcher, *said;
-        int size;
-    } cases[] = {
-        { { "WORLD_SIZE=4", "RANK=2", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" },
-          "torchrun or the like",
-          "WORLD_SIZE=4, RANK=2, MASTER_ADDR=10.0.0.1",
-          4 },
-        { { "WORLD_SIZE=1", "RANK=0", "LOCAL_RANK=0", "MASTER_ADDR=10.0.0.1" }, NULL, NULL, 0 },
-        { { "WORLD_SIZE=4", "RANK=2" }, NULL, NULL, 0 },
-        { { "WORLD_SIZE=big", "RANK=2", "MASTER_ADDR=a" }, NULL, NULL, 0 },
-        { { "HOROVOD_SIZE=2", "HOROVOD_RANK=1" }, "horovodrun", "HOROVOD_SIZE=2, HOROVOD_RANK=1", 2 },
-        { { "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=3" }, "srun", "SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=3", 4 },
-        { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "SLURM_NTASKS=4" }, NULL, NULL, 0 },
-        { { "SLURM_NTASKS=4", "SLURM_PROCID=0" }, NULL, NULL, 0 },
-        { { "SLURM_NTASKS=4" }, NULL, NULL, 0 },
-        { { "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1", "PMI_SIZE=1", "PMI_RANK=0" }, NULL, NULL, 0 },
-        { { "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0", "WORLD_SIZE=8", "RANK=7", "MASTER_ADDR=b" },
-          "torchrun or the like",
-          "WORLD_SIZE=8, RANK=7, MASTER_ADDR=b",
-          8 },
-        { { "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_RANK=0" },
-          "jsrun",
-          "JSM_NAMESPACE_SIZE=6, JSM_NAMESPACE_RANK=0",
-          6 },
-        { { "FLUX_JOB_SIZE=3", "FLUX_TASK_RANK=0" }, "flux", "FLUX_JOB_SIZE=3, FLUX_TASK_RANK=0", 3 },
-        { { "HALAY_SIZE=2", "HALAY_RANK=1" }, "halayrun", "HALAY_SIZE=2, HALAY_RANK=1", 2 },
-        { { "HALAY_SIZE=1", "HALAY_RANK=0" }, NULL, NULL, 0 },
-        { { "PMI_RANK=1" }, "a PMI launcher", "PMI_RANK=1", 2 },
-        { { "PMIX_RANK=2" }, "a PMIx launcher", "PMIX_RANK=2", 3 },
-        { { "PMIX_RANK=0" }, NULL, NULL, 0 },
-        { { "PALS_RANKID=5" }, "PALS's mpiexec", "PALS_RANKID=5", 6 },
-    };
     struct halay_config config;
     struct lines lines;
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        REQUIRE(load(cases[i].variables, &config, &lines) == HALAY_OK);
-        CHECK(config.other_job.size == cases[i].size, "%s: %d", cases[i].variables[0], config.other_job.size);
-        if (cases[i].launcher && config.other_job.size)
-            CHECK(!strcmp(config.other_job.launcher, cases[i].launcher) &&
-                      !strcmp(config.other_job.variables, cases[i].said),
+    for (size_t i = 0; i < sizeof other_jobs / sizeof *other_jobs; i++) {
+        REQUIRE(load(other_jobs[i].variables, &config, &lines) == HALAY_OK);
+        CHECK(config.other_job.size == other_jobs[i].size, "%s: %d", other_jobs[i].variables[0], config.other_job.size);
+        if (other_jobs[i].launcher && config.other_job.size)
+            CHECK(!strcmp(config.other_job.launcher, other_jobs[i].launcher) &&
+                      !strcmp(config.other_job.variables, other_jobs[i].said),
                   "%s: '%s'", config.other_job.launcher, config.other_job.variables);
         halay_config_fini(&config);
     }
