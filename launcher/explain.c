@@ -5,6 +5,7 @@
 #include "launcher/explain.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/started.h"
 
 enum { HOSTS_SHOWN = 16 };
 
@@ -68,11 +69,32 @@ static void print_allocation(const struct options *options, const struct allocat
             "of the MPI's launcher\n");
 }
 
+static void print_node_job(const struct node_job *job, FILE *out)
+{
+    char line[STARTED_HOST_MAX + 64];
+
+    started_write_line(job, line, sizeof line);
+    fprintf(out,
+            "recognised: %s\n  %s\nwhat follows:\n  halayrun runs on each of the %d nodes, and with a secret "
+            "(--secret-file, "
+            "HALAY_SECRET) they start one job: %s\nwhat overrides it:\n  --nnodes 1 for a job on each node, -H or "
+            "--hostfile\n",
+            job->launcher, job->variables, job->nodes, line);
+}
+
 int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)
 {
     struct allocation a;
+    struct node_job job;
     char why[1024];
 
+    int code = started_find(surroundings, &job);
+    if (code)
+        return code;
+    if (job.nodes) {
+        print_node_job(&job, out);
+        return 0;
+    }
     if (recognise(surroundings, &a, why, sizeof why) != HALAY_OK) {
         say("%s", why);
         return EXIT_USAGE;

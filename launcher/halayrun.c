@@ -25,6 +25,7 @@
 #include "launcher/remote/frame.h"
 #include "launcher/remote/join.h"
 #include "launcher/remote/ssh.h"
+#include "launcher/remote/started.h"
 #include "launcher/watch/status.h"
 #include "launcher/watch/token.h"
 #include "launcher/where/binding.h"
@@ -52,10 +53,6 @@ static int set_environment(struct halay_log *log, const struct options *options,
         }
     if (halay_config_load(log, config) != HALAY_OK)
         return 2;
-    if (config->mpi_launcher_size > 0)
-        say("warning: running inside an MPI launcher's job of %d ranks; each of them starts %d ranks of its own. "
-            "Under mpirun start the program itself, without halayrun",
-            config->mpi_launcher_size, options->ranks);
     return 0;
 }
 
@@ -327,6 +324,16 @@ static int tell_status(const struct options *options)
     return code;
 }
 
+static int start(struct halay_log *log, const struct surroundings *here, struct options *options)
+{
+    char meet[STARTED_HOST_MAX];
+    int code = started_join(here, options, meet);
+
+    if (!code && options->join)
+        return join_run(log, options, run);
+    return code ? code : run(log, options, 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct surroundings here = surroundings_here();
@@ -355,10 +362,8 @@ int main(int argc, char **argv)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))
         code = sagemaker_run(&log, &here, &options, run);
-    else if (options.join)
-        code = join_run(&log, &options, run);
     else
-        code = run(&log, &options, 0);
+        code = start(&log, &here, &options);
     options_fini(&options);
     halay_log_fini(&log);
     if ((fflush(stdout) || ferror(stdout)) && !code) {

@@ -190,6 +190,13 @@ int join_secret_find_own(char path[PATH_MAX])
     return EXIT_USAGE;
 }
 
+int join_secret_has_own(void)
+{
+    char path[PATH_MAX];
+
+    return find_own_path(path) && access(path, F_OK) == 0;
+}
+
 void join_secret_explain(const char *own_file)
 {
     if (*own_file)

@@ -28,6 +28,8 @@ int join_secret_derive(struct halay_log *log, const struct halay_secret_part par
  * whole or not at all, whichever nodes do so at once. 0, or an exit code (reported). */
 int join_secret_find_own(char path[PATH_MAX]);
 
+int join_secret_has_own(void); /* it is there already */
+
 /* Says what to do about nodes of different secrets, if this one's is its own file. */
 void join_secret_explain(const char *own_file);
 

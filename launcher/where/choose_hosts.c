@@ -96,7 +96,8 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
     *chosen = (struct chosen_hosts){ .hosts = &chosen->named };
     int code = options->discovery_script ? elastic_discover(options, &chosen->named)
                                          : layout_read_hosts(options, &chosen->named);
-    const int is_named = options->hosts || options->hostfile || options->discovery_script || options->joined;
+    const int is_named = options->hosts || options->hostfile || options->discovery_script || options->joined ||
+                         options->nodes == 1; /* this one */
     if (options->joined)
         chosen->hosts = options->joined;
     if (!code)
@@ -114,8 +115,6 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
         halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
-    if (a->kind == ALLOCATION_TORCHRUN)
-        say("warning: %s run already; each of them starts %d more", allocation_name(a->kind), options->ranks);
     if (!options->ssh && a->remote_shell && are_among(chosen->hosts, &a->hosts))
         options->ssh = a->remote_shell;
     if (options->verbose && chosen->hosts == &a->hosts)

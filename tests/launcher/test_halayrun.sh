@@ -179,8 +179,6 @@ run 0 -np 1 -x A=1 -x B='two words' -x HALAY_TRANSPORT=mpi --transport shm --fus
     sh -c 'echo "$A,$B,$HALAY_TRANSPORT,$HALAY_FUSION_THRESHOLD,$HALAY_LOG,$HALAY_DETERMINISTIC",\
 "$HALAY_START_TIMEOUT,$HALAY_ALLREDUCE_ALGORITHM,$HALAY_STALL_CHECK_TIME"'
 check "options become variables, flags before -x" out_has '[0] 1,two words,shm,2097152,debug,run,0.5,ring,0'
-OMPI_COMM_WORLD_SIZE=4 run 0 -np 1 true
-check "inside mpirun" err_has 'warning: running inside an MPI launcher'
 HALAY_TRANSPORT=smh run 2 -np 2 echo started
 check "bad environment: nothing is started" test ! -s "$dir/out"
 check "and said once" test "$(grep -c "HALAY_TRANSPORT: 'smh' is none of" "$dir/err")" = 1
@@ -407,7 +405,7 @@ check "one with a value" err_has 'option --cycle-time-ms wants a value'
 # --- by an MPI's launcher --------------------------------------------------------------------------------------------
 # What this test was started in is not to be recognised.
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_JOB_NODELIST SLURM_NODELIST PBS_NODEFILE LSB_DJOB_HOSTFILE LSB_MCPU_HOSTS \
-    TF_CONFIG
+    TF_CONFIG CLUSTER_SPEC JOB_COMPLETION_INDEX K_MPI_JOB_ROLE
 here=$(pwd -P)
 run 0 --mpi --mpi-flavour mpich -np 2 --bind none -x A="b c" --transport shm --dry-run true 'd e'
 check "mpich's line" out_has \
@@ -508,8 +506,6 @@ TF_CONFIG='{' run 2 -np 1 true
 check "a start of its own wants to know of it" err_has 'TF_CONFIG, line 1, column'
 TF_CONFIG='{' run 0 -H localhost:1 echo alone
 check "but where -H says it" out_has '[0] alone'
-RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=10.0.0.1 run 0 -np 1 true
-check "torchrun around it" err_has 'warning: ranks of torchrun run already; each of them starts 1 more'
 
 # --- GPUs ------------------------------------------------------------------------------------------------------------
 gpus=$(ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)

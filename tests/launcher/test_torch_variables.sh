@@ -18,7 +18,7 @@ check "rank 1" has_line "[1] 1/2 1/2 0/1 0"
 check "one master for both" test "$(grep -cE '^\[.\] at 127\.0\.0\.1:[0-9]+$' "$dir/out") $(grep at "$dir/out" |
     cut -d' ' -f2- | sort -u | wc -l)" = "2 1"
 RANK=3 WORLD_SIZE=4 LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 MASTER_ADDR=10.0.0.9 MASTER_PORT=1 GROUP_RANK=2 ROLE_RANK=1 \
-    TORCHELASTIC_RUN_ID=x TORCHELASTIC_USE_AGENT_STORE=True run 0 -np 1 sh -c "$tell
+    TORCHELASTIC_RUN_ID=x TORCHELASTIC_USE_AGENT_STORE=True run 0 --nnodes 1 -np 1 sh -c "$tell
     echo \"\$MASTER_ADDR,\$ROLE_RANK\$TORCHELASTIC_RUN_ID\$TORCHELASTIC_USE_AGENT_STORE\"; test \$MASTER_PORT != 1"
 check "nothing of an outer torchrun" has_line "[0] 0/1 0/1 0/1 0"
 check "none of it" has_line "[0] 127.0.0.1,"

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Started: by the variables of Kubeflow's PyTorchJob and TrainJob (torchrun's own PET_*, and RANK without LOCAL_RANK),
+ * and of TFJob and Vertex AI (TF_CONFIG, CLUSTER_SPEC). Ranks that run already are known by the library's table.
+ */
+#include "launcher/remote/started.h"
+#include "base/config.h"
+#include "launcher/common/command_line.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/rank_list.h"
+#include "launcher/common/say.h"
+#include "launcher/remote/join_secret.h"
+#include "launcher/where/hosts.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *variable(const struct surroundings *from, const char *name)
+{
+    const char *value = from->variable(from->arg, name);
+
+    return value && *value ? value : NULL;
+}
+
+static void add_variable(struct node_job *job, const char *name, const char *value)
+{
+    size_t used = strlen(job->variables);
+
+    snprintf(job->variables + used, sizeof job->variables - used, "%s%s=%.60s", used ? ", " : "", name, value);
+}
+
+/* 0, or an exit code (reported). */
+static int take_number(const struct surroundings *from, const char *name, long least, long most, int *number)
+{
+    const char *text = variable(from, name);
+    long value;
+
+    if (!text)
+        return 0;
+    if (halay_parse_long(text, least, most, &value) != HALAY_OK) {
+        say("%s: '%.60s' is not a whole number from %ld to %ld", name, text, least, most);
+        return EXIT_USAGE;
+    }
+    *number = (int)value;
+    return 0;
+}
+
+/* ---- where they meet --------------------------------------------------------------------------------------------- */
+
+/* Node 0 may know itself as localhost, which is not what the others call it. */
+static void set_meet(struct node_job *job, const char *host, const char *port)
+{
+    char own[STARTED_HOST_MAX] = "";
+    int is_loopback = !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
+
+    if (is_loopback && job->node == 0 && gethostname(own, sizeof own - 1) == 0 && *own)
+        host = own;
+    snprintf(job->meet, sizeof job->meet, strchr(host, ':') ? "[%s]%s%s" : "%s%s%s", host, port ? ":" : "",
+             port ? port : "");
+}
+
+static void find_meet(const struct surroundings *from, const char *const names[2], struct node_job *job)
+{
+    const char *host = variable(from, names[0]), *port = variable(from, names[1]);
+
+    if (!host)
+        return;
+    set_meet(job, host, port);
+    add_variable(job, names[0], host);
+}
+
+/* ---- torchrun's words -------------------------------------------------------------------------------------------- */
+
+/* "2", or "1:4". 0, or an exit code (reported). */
+static int take_nodes(const char *text, struct node_job *job)
+{
+    const char *colon = strchr(text, ':');
+    long least, most;
+    char first[16];
+
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(text, ":"), text);
+    if (halay_parse_long(first, 1, RANKS_MAX, &least) != HALAY_OK ||
+        halay_parse_long(colon ? colon + 1 : text, least, RANKS_MAX, &most) != HALAY_OK) {
+        say("PET_NNODES: '%.60s' is no number of nodes", text);
+        return EXIT_USAGE;
+    }
+    job->nodes = (int)most;
+    job->is_elastic = least != most;
+    return 0;
+}
+
+static int find_pet(const struct surroundings *from, struct node_job *job)
+{
+    static const char *const pet_master[] = { "PET_MASTER_ADDR", "PET_MASTER_PORT" };
+    static const char *const master[] = { "MASTER_ADDR", "MASTER_PORT" };
+    const char *nodes = variable(from, "PET_NNODES"), *endpoint = variable(from, "PET_RDZV_ENDPOINT"),
+               *ranks = variable(from, "PET_NPROC_PER_NODE");
+
+    job->launcher = "a PyTorchJob or TrainJob";
+    int code = take_nodes(nodes, job);
+    add_variable(job, "PET_NNODES", nodes);
+    if (!code)
+        code = take_number(from, "PET_NODE_RANK", 0, job->nodes - 1, &job->node);
+    if (code)
+        return code;
+    if (job->node >= 0)
+        add_variable(job, "PET_NODE_RANK", variable(from, "PET_NODE_RANK"));
+    if (ranks && strspn(ranks, "0123456789") == strlen(ranks))
+        code = take_number(from, "PET_NPROC_PER_NODE", 1, RANKS_MAX, &job->per_node);
+    if (endpoint && strlen(endpoint) < sizeof job->meet) {
+        snprintf(job->meet, sizeof job->meet, "%s", endpoint);
+        add_variable(job, "PET_RDZV_ENDPOINT", endpoint);
+    }
+    if (!*job->meet)
+        find_meet(from, pet_master, job);
+    if (!*job->meet)
+        find_meet(from, master, job);
+    return code;
+}
+
+/* RANK is the node's if nothing says which of the node's ranks this is. */
+static int find_torch(const struct surroundings *from, struct node_job *job)
+{
+    static const char *const master[] = { "MASTER_ADDR", "MASTER_PORT" };
+
+    job->launcher = "a PyTorchJob or the like";
+    int code = take_number(from, "WORLD_SIZE", 1, RANKS_MAX, &job->nodes);
+    if (!code)
+        code = take_number(from, "RANK", 0, job->nodes - 1, &job->node);
+    if (code)
+        return code;
+    add_variable(job, "WORLD_SIZE", variable(from, "WORLD_SIZE"));
+    add_variable(job, "RANK", variable(from, "RANK"));
+    find_meet(from, master, job);
+    return 0;
+}
+
+/* ---- lists of hosts in JSON -------------------------------------------------------------------------------------- */
+
+/* The pools' hosts in order. Those of other pools run no rank. */
+static int take_cluster(const char *name, const char *const *pools, const json_t *config, struct node_job *job)
+{
+    const json_t *cluster = json_object_get(config, "cluster"), *task = json_object_get(config, "task"),
+                 *number = json_object_get(task, "index");
+    const char *type = json_string_value(json_object_get(task, "type")), *first = NULL;
+    long index = json_is_integer(number) ? (long)json_integer_value(number) : -1;
+
+    if (json_is_string(number) && halay_parse_long(json_string_value(number), 0, RANKS_MAX, &index) != HALAY_OK)
+        index = -1;
+    for (; *pools; pools++) {
+        const json_t *list = json_object_get(cluster, *pools);
+        if (!first)
+            first = json_string_value(json_array_get(list, 0));
+        if (type && !strcmp(type, *pools) && index >= 0 && (size_t)index < json_array_size(list))
+            job->node = job->nodes + (int)index;
+        job->nodes += (int)json_array_size(list);
+    }
+    if (job->nodes < 2 || !task)
+        return 0;
+    if (job->node < 0) {
+        say("%s: task '%s' is not on a host that runs ranks: start halayrun on the others only", name,
+            type ? type : "");
+        return EXIT_USAGE;
+    }
+    snprintf(job->variables, sizeof job->variables, "%s: %s %ld of %d hosts", name, type, index, job->nodes);
+    snprintf(job->meet, sizeof job->meet, "%s", first ? first : "");
+    return 0;
+}
+
+static int find_cluster(const struct surroundings *from, const char *name, const char *launcher,
+                        const char *const *pools, struct node_job *job)
+{
+    const char *text = variable(from, name);
+    json_error_t error;
+    int code = 0;
+
+    if (!text)
+        return 0;
+    json_t *config = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (!config) {
+        say("%s, line %d, column %d: not JSON: %s", name, error.line, error.column, error.text);
+        return EXIT_USAGE;
+    }
+    job->launcher = launcher;
+    if (json_object_get(config, "task")) /* without it, a list of hosts for one halayrun */
+        code = take_cluster(name, pools, config, job);
+    json_decref(config);
+    return code;
+}
+
+int started_find(const struct surroundings *from, struct node_job *job)
+{
+    static const char *const tf_pools[] = { "chief", "master", "worker", NULL };
+    static const char *const vertex_pools[] = { "workerpool0", "workerpool1", "workerpool2", "workerpool3", NULL };
+    int code = 0;
+
+    *job = (struct node_job){ .node = -1 };
+    if (variable(from, "LOCAL_RANK"))
+        return 0; /* of ranks, not of nodes */
+    if (variable(from, "PET_NNODES"))
+        code = find_pet(from, job);
+    else if (variable(from, "RANK") && variable(from, "WORLD_SIZE") && variable(from, "MASTER_ADDR"))
+        code = find_torch(from, job);
+    else if (variable(from, "TF_CONFIG"))
+        code = find_cluster(from, "TF_CONFIG", "a TFJob or Vertex AI", tf_pools, job);
+    else
+        code = find_cluster(from, "CLUSTER_SPEC", "Vertex AI", vertex_pools, job);
+    if (job->nodes < 2)
+        job->nodes = 0;
+    return code;
+}
+
+/* ---- what follows ------------------------------------------------------------------------------------------------ */
+
+void started_write_line(const struct node_job *job, char *line, size_t size)
+{
+    int n = snprintf(line, size, "--nnodes %d", job->nodes);
+
+    if (job->node >= 0)
+        n += snprintf(line + n, size - (size_t)n, " --node-rank %d", job->node);
+    snprintf(line + n, size - (size_t)n, " --join %s", *job->meet ? job->meet : "HOST");
+}
+
+static int has_secret(const struct options *options)
+{
+    const char *word = halay_environment_get("HALAY_SECRET");
+
+    return options->secret_file || options->insecure || (word && *word) || join_secret_has_own();
+}
+
+static int refuse_nodes(const struct options *options, const struct node_job *job)
+{
+    char line[STARTED_HOST_MAX + 64];
+
+    started_write_line(job, line, sizeof line);
+    const char *lacks = job->is_elastic ? "the number of nodes is a range, which --join does not know"
+                        : *job->meet    ? "they need a secret, in HALAY_SECRET or a file that all have"
+                                        : "where they meet is not known";
+    say("%s has started halayrun on %d nodes (%s), and each would train a model of its own. To start one job: %s; "
+        "then: halayrun %s%s PROGRAM. For a job on each node: --nnodes 1",
+        job->launcher, job->nodes, job->variables, lacks, line, options->secret_file ? "" : " --secret-file FILE");
+    return EXIT_USAGE;
+}
+
+static int join_nodes(struct options *options, const struct node_job *job, char meet[STARTED_HOST_MAX])
+{
+    char line[STARTED_HOST_MAX + 64];
+
+    if (job->is_elastic || !*job->meet || !has_secret(options))
+        return refuse_nodes(options, job);
+    snprintf(meet, STARTED_HOST_MAX, "%s", job->meet);
+    options->join = meet;
+    options->nodes = job->nodes;
+    options->node_rank = job->node;
+    if (!options->per_host && !options->ranks)
+        options->per_host = job->per_node;
+    started_write_line(job, line, sizeof line);
+    say("part of the job of %s (%s): %s", job->launcher, job->variables, line);
+    return 0;
+}
+
+static int refuse_ranks(const char *launcher, int size, const char *variables)
+{
+    say("%s has started halayrun itself %d times (%s), and each would start all ranks: start it once; or start the "
+        "program itself, if it can meet by this launcher. For a job of each one's own: --nnodes 1",
+        launcher, size, variables);
+    return EXIT_USAGE;
+}
+
+/* An index says that there are others, not whether they belong together: jobs of one pod each have it, too. */
+static void note_index(const char *index)
+{
+    say("pod %s of an Indexed Job (JOB_COMPLETION_INDEX): this is a job of its own; to make the pods one: halayrun "
+        "--nnodes N --node-rank %s --join HOST-OF-POD-0 --secret-file FILE PROGRAM",
+        index, index);
+}
+
+int started_join(const struct surroundings *from, struct options *options, char meet[STARTED_HOST_MAX])
+{
+    struct halay_config config = { 0 };
+    struct node_job job;
+    const char *role = variable(from, "K_MPI_JOB_ROLE"), *index = variable(from, "JOB_COMPLETION_INDEX");
+
+    if (options->hosts || options->hostfile || options->discovery_script || options->join || options->nodes ||
+        variable(from, "HALAY_RANK"))
+        return 0;
+    halay_config_find_launchers(&config);
+    if (config.mpi_launcher_size > 1)
+        return refuse_ranks("an MPI launcher", config.mpi_launcher_size, "OMPI_COMM_WORLD_SIZE, PMI_SIZE or the like");
+    int code = started_find(from, &job);
+    int is_list = config.other_job.size && !strchr(config.other_job.variables, '='); /* of hosts */
+    if (is_list && (options->ssh || options->mpi))
+        return 0; /* from this host to the others */
+    if (code || job.nodes)
+        return code ? code : join_nodes(options, &job, meet);
+    if (config.other_job.size > 1 && !is_list)
+        return refuse_ranks(config.other_job.launcher, config.other_job.size, config.other_job.variables);
+    if (role && !strcmp(role, "worker")) {
+        say("this is a worker's pod of an MPIJob (K_MPI_JOB_ROLE): start halayrun in the launcher's pod. For a job of "
+            "this pod's own: --nnodes 1");
+        return EXIT_USAGE;
+    }
+    if (index)
+        note_index(index);
+    return 0;
+}
