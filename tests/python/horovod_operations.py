@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """halay.torch's collectives against plain PyTorch: each rank computes what all ranks give, so what must come out."""
+import threading
 import warnings
 
 import torch
@@ -100,9 +101,39 @@ def gradients():
     equal(x.grad[:, 0], torch.arange(1.0, SIZE + 1))
 
 
+def objects():
+    """Of other types on each rank, and what cannot be pickled or differs: the same on every rank."""
+    kinds = [None, {"epoch": 3}, [1, 2], 7.5, "text", b"bytes", torch.ones(2), (), {1}]
+    for at in range(len(kinds)):
+        mine = kinds[(at + RANK) % len(kinds)]
+        assert repr(hvd.broadcast_object(mine, 0)) == repr(kinds[at])
+        assert repr(hvd.allgather_object(mine)) == repr([kinds[(at + rank) % len(kinds)] for rank in range(SIZE)])
+    with_lock = {"lock": threading.Lock()} if RANK == SIZE - 1 else 5
+    for call in (lambda: hvd.broadcast_object(with_lock, SIZE - 1), lambda: hvd.allgather_object(with_lock)):
+        raises(TypeError, call, f"rank {SIZE - 1} cannot be pickled", "lock")
+    if SIZE == 1:
+        return
+    one = RANK == 0
+    for params, what in (
+        ({"a" if one else "b": torch.ones(2)}, "'a' of float32 [2], rank 1 has 'b'"),
+        ({"a": torch.ones(2), **({} if one else {"b": torch.ones(2)})}, "rank 0 has none, rank 1 has 'b'"),
+        ({"a": torch.ones(2 if one else 3)}, "float32 [2], rank 1 has 'a' of float32 [3]"),
+        ({"a": torch.ones(2, dtype=torch.float32 if one else torch.float64)}, "'a' of float64"),
+        ({"a": torch.ones(2) if one else 7}, "rank 1 has none"),
+        ({"a": torch.ones(2) if one else torch.ones(2).to_sparse()}, "sparse_coo"),
+        ([torch.ones(2)] * (1 if one else 2), "rank 1 has one of float32"),
+    ):
+        raises(ValueError, lambda: hvd.broadcast_parameters(params, 0), "differ", what)
+    net = torch.nn.Linear(2, 2)
+    groups = [{"params": [net.weight]}, {"params": [net.bias]}] if one else net.parameters()
+    raises(ValueError, lambda: hvd.broadcast_optimizer_state(torch.optim.SGD(groups, lr=0.1), 0), "rank 1 has 2 param")
+    raises(ValueError, lambda: hvd.broadcast_parameters({"x": torch.ones(2).to_sparse()}, 0), "not supported")
+
+
 def objects_and_sets():
     assert hvd.broadcast_object({"from": RANK}, SIZE - 1) == {"from": SIZE - 1}
     assert hvd.allgather_object("x" * RANK) == ["x" * rank for rank in range(SIZE)]
+    objects()
     raises(ValueError, lambda: hvd.add_process_set(range(SIZE)), "duplicate process set")
     if SIZE == 1:
         return

@@ -151,6 +151,148 @@ def zeros():
     assert Own.calls == 5
 
 
+def vector(model):
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+def alike(model):
+    """All ranks have the same weights, to the bit, and finite ones."""
+    got = vector(model)
+    assert got.isfinite().all() and (hvd.allgather(got[None]) == got).all(), got
+
+
+def two_phases(op, change, set_to_none, only=None):
+    """A training in whose middle the set of parameters with gradients changes, on the ranks of only if given: the
+    ranks stay equal, and all layers move."""
+    model = network()
+    for p in model[0].parameters():
+        p.requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([{"params": model[0].parameters()}, {"params": model[2].parameters()}], lr=0.1),
+        model.named_parameters(), op=op)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    before = None
+    for step in range(6):
+        if step == 3:
+            before = vector(model)
+        if step == 3 and (only is None or RANK in only):
+            change(model, optimizer)
+        optimizer.zero_grad(set_to_none)
+        loss_of(model, batches(6)[step, RANK]).backward()
+        optimizer.step()
+    alike(model)
+    later = vector(model)
+    assert len(later) > len(before) or not torch.isclose(later, before).all(), (before, later)
+    return later, before
+
+
+def unfreeze(model, _):
+    model[0].requires_grad_(True)
+
+
+def replace(model, optimizer):
+    """One layer's parameters by new ones, in the optimizer, too."""
+    for name, group in (("weight", 0), ("bias", 1)):
+        new = torch.nn.Parameter(getattr(model[2], name).detach().clone())
+        setattr(model[2], name, new)
+        optimizer.param_groups[1]["params"][group] = new
+
+
+def append(model, optimizer):
+    torch.manual_seed(11)
+    model.append(torch.nn.Linear(2, 3).double())
+    optimizer.add_param_group({"params": list(model[3].parameters())})
+
+
+def late():
+    """Parameters whose gradients begin or end after the optimizer was made."""
+    for op in (hvd.Average, hvd.Sum, hvd.Adasum):
+        for set_to_none in (True, False):
+            later, before = two_phases(op, unfreeze, set_to_none)
+            assert not torch.isclose(later[:56], before[:56]).all()
+            two_phases(op, replace, set_to_none)
+            two_phases(op, append, set_to_none)
+            two_phases(op, lambda model, _: model[2].requires_grad_(False) and unfreeze(model, _), set_to_none)
+    wanted = two_phases(hvd.Average, unfreeze, None)[0]
+    assert torch.equal(wanted, two_phases(hvd.Average, unfreeze, None)[0])
+    if SIZE == 1:
+        return
+    later, before = two_phases(hvd.Average, unfreeze, None, only=[SIZE - 1])
+    assert not torch.isclose(later[:56], before[:56]).all(), "what one rank gave is lost"
+    two_phases(hvd.Average, lambda model, _: model[2].requires_grad_(False) and unfreeze(model, _), None, only=[0])
+    raises(ValueError, lambda: two_phases(hvd.Average, append, None, only=[0]), "parameter 0 in group 2", "has none")
+    raises(ValueError, lambda: two_phases(hvd.Adasum, unfreeze, None, only=[0]), "parameters that require gradients")
+    hvd.barrier()
+
+
+def joined():
+    """A rank without data joins before its first step; then all go on, with a layer that was thawed without it."""
+    model = network()
+    model[0].requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    for has_data in (RANK != SIZE - 1, True):
+        for step in range(3 if has_data else 0):
+            model[0].requires_grad_(step > 0)
+            optimizer.zero_grad()
+            loss_of(model, batches(3)[step, RANK]).backward()
+            optimizer.step()
+        hvd.join()
+        hvd.broadcast_parameters(model.state_dict(), 0)
+    alike(model)
+
+
+def names():
+    """Optimizers over parameters of the same names, all in flight; and more of them, when some have gone."""
+    def wrap(net):
+        return hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), lr=0.1), net.named_parameters())
+
+    for turn in range(3):
+        torch.manual_seed(1)
+        nets = [torch.nn.Linear(4, 1) for _ in range(3)]
+        optimizers = [wrap(net) for net in nets]
+        for step in range(3):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            if step % SIZE == RANK:
+                hvd.allreduce(torch.ones(1), name="late") if SIZE == 1 else None
+            sum((at + 1) * net(torch.full((2, 4), 1.0 + RANK)).mean() for at, net in enumerate(nets)).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+        for at, net in enumerate(nets):
+            alike(net)
+            wanted = torch.full((1, 4), (at + 1) * sum(range(1, SIZE + 1)) / SIZE)
+            assert torch.allclose(net.weight.grad, wanted), (at, net.weight.grad, wanted)
+        if RANK % 2 == turn % 2:
+            del optimizers, nets  # the others are kept a while
+
+
+def sparse_sometimes():
+    """A sparse gradient that a rank lacks in a step, or has dense, or has for the first time."""
+    for first in (0, 1, 2):
+        words, head = torch.nn.Embedding(10, 4, sparse=True), torch.nn.Linear(4, 1)
+        table = torch.nn.Parameter(torch.zeros(10, 4))
+        params = [("words", words.weight), ("table", table), *head.named_parameters("head")]
+        hvd.broadcast_parameters(dict(params), 0)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in params], lr=1.0), params)
+        wanted = [words.weight.detach().clone(), table.detach().clone()]
+        for step in range(5):
+            optimizer.zero_grad(set_to_none=True)
+            uses = [step >= first and (step + rank) % 2 == 0 for rank in range(SIZE)]
+            x = words(torch.tensor([step])) if uses[RANK] else torch.ones(1, 4)
+            # A table that is looked up here and multiplied with there: sparse on some ranks, dense on others.
+            is_looked_up = (step + RANK) % 2 == 0 and step >= first
+            y = torch.nn.functional.embedding(torch.tensor([step]), table, sparse=True) if is_looked_up else table
+            (x.sum() + y.sum() + 0 * head(torch.ones(4)).sum()).backward()
+            optimizer.step()
+            wanted[0][step] -= sum(uses) / SIZE
+            for rank in range(SIZE):
+                looks = (step + rank) % 2 == 0 and step >= first
+                wanted[1] -= (torch.arange(10) == step)[:, None] / SIZE if looks else 1 / SIZE
+        for got, want in zip((words.weight, table), wanted):
+            assert torch.allclose(got, want, atol=1e-5), (first, got, want)
+
+
 def sparse():
     for as_dense in (False, True):
         embedding = torch.nn.Embedding(5, 2, sparse=True)
@@ -239,6 +381,7 @@ def misuse():
         optimizer.step()
 
 
-for test in (weights, narrow, uneven, layouts, zeros, sparse, state, adasum, misuse):
+for test in (weights, narrow, uneven, layouts, zeros, late, joined, names, sparse_sometimes, sparse,
+             state, adasum, misuse):
     test()
 hvd.shutdown()

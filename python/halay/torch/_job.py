@@ -38,6 +38,8 @@ class _State:
     def __init__(self) -> None:
         self.ctx: Optional[Context] = None
         self.generation = 0  # which context of this process it is: memory is one's
+        self.formation = 0  # how often the ranks have become others, too
+        self.optimizers: Counter = Counter()  # by the names of their parameters
         self.has_begun = False  # elastic
         self.unnamed: Counter = Counter()
         self.sets: Dict[int, Tuple[Tuple[int, ...], Optional[EngineSet], Any]] = {}
@@ -80,6 +82,8 @@ def _forget() -> None:
     _state.sets.clear()
     _state.next_set = 1
     _state.unnamed.clear()
+    _state.optimizers.clear()
+    _state.formation += 1
 
 
 def is_initialized() -> bool:
@@ -89,6 +93,21 @@ def is_initialized() -> bool:
 
 def generation() -> int:
     return _state.generation
+
+
+def formation() -> int:
+    """Changes with the ranks: what they have agreed on is of one."""
+    return _state.formation
+
+
+def optimizers(key: str) -> int:
+    """How many optimizers there have been whose parameters have these names."""
+    return int(_state.optimizers[key])
+
+
+def count_optimizers(key: str, count: int) -> None:
+    """The same on all ranks."""
+    _state.optimizers[key] = count
 
 
 def size() -> int:

@@ -6,12 +6,13 @@ the parameters of an optimizer are dealt into buckets, and each gradient is a vi
 """
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 
 from halay.torch import _job, ops
 from halay.torch.compression import BF16Compressor, FP16Compressor, NoneCompressor
+from halay.torch.plan import Place
 from halay.torch.process_sets import ProcessSet
 
 # Where exchange begins while backward goes on: smaller buckets begin earlier, larger ones move faster. 16 MB is where
@@ -38,11 +39,14 @@ class Exchange(NamedTuple):
 class Member:
     """A parameter in a bucket."""
 
-    __slots__ = ("param", "name", "left", "view", "bucket")
+    __slots__ = ("param", "name", "place", "node", "left", "view", "bucket", "sparse")
 
-    def __init__(self, param: torch.nn.Parameter, name: str) -> None:
+    def __init__(self, param: torch.nn.Parameter, name: str, place: Place) -> None:
         self.param = param
         self.name = name
+        self.place = place
+        self.node: Any = None  # of autograd, which adds to the gradient; None as long as the parameter is frozen
+        self.sparse = 0  # dimensions that have indices in what travels; 0: it travels dense
         self.left = 0  # backward passes until its gradient is ready
         self.view: Optional[torch.Tensor] = None
         self.bucket: Optional["Bucket"] = None
@@ -70,6 +74,8 @@ class Bucket:
         for member in self.members:
             member.bucket = self
         self.exchange = exchange
+        self.formation = -1  # of the job whose ranks have agreed on this bucket
+        self.suffix = ""  # tells its names from those of another optimizer
         self.missing = len(self.members)
         self._waits: List[Callable[[], None]] = []
         self._dense: List[Member] = []
@@ -92,6 +98,14 @@ class Bucket:
         for member in self.members:
             member.left = passes
 
+    def sparse_grads(self) -> Dict[Place, int]:
+        """The members that have sparse gradients now but travel dense, and the dimensions of those that have indices.
+        """
+        if self.exchange.sparse_as_dense or self.is_in_place():
+            return {}
+        return {m.place: m.param.grad.sparse_dim() for m in self.members
+                if not m.sparse and m.param.grad is not None and m.param.grad.is_sparse}
+
     def start(self) -> None:
         """Exchange the gradients that there are; a missing one counts as 0."""
         if self.is_in_place():
@@ -99,9 +113,8 @@ class Bucket:
             return
         dense = []
         for member in self.members:
-            grad = member.param.grad
-            if grad is not None and grad.is_sparse and not self.exchange.sparse_as_dense:
-                self._start_sparse(member, grad)
+            if member.sparse:
+                self._start_sparse(member, member.param.grad)
             elif not _stays_as_it_is(self.exchange.compression, member.param.dtype):
                 self._start_compressed(member)
             else:
@@ -119,6 +132,10 @@ class Bucket:
                 return False
         return True
 
+    def forget_layout(self) -> None:
+        """A member's parameter is another one."""
+        self._dense = []
+
     def zero(self) -> None:
         """All gradients are 0. They are in place, and not under way."""
         self._flat.zero_()
@@ -135,9 +152,15 @@ class Bucket:
         if error:
             raise error
 
-    def _start_sparse(self, member: Member, grad: torch.Tensor) -> None:
+    def _start_sparse(self, member: Member, grad: Optional[torch.Tensor]) -> None:
         exchange, param = self.exchange, member.param
-        handle = ops.sparse_allreduce_async(grad, member.name, exchange.op, exchange.process_set)
+        if grad is None:
+            rows = torch.empty((0, *param.shape[member.sparse:]), dtype=param.dtype, device=param.device)
+            grad = torch.sparse_coo_tensor(torch.empty((member.sparse, 0), dtype=torch.int64, device=param.device),
+                                           rows, param.shape)
+        elif not grad.is_sparse or grad.sparse_dim() != member.sparse:
+            grad = (grad.to_dense() if grad.is_sparse else grad).to_sparse(member.sparse)
+        handle = ops.sparse_allreduce_async(grad, member.name + self.suffix, exchange.op, exchange.process_set)
 
         def wait() -> None:
             param.grad = handle()
@@ -147,7 +170,7 @@ class Bucket:
         exchange, param = self.exchange, member.param
         grad = torch.zeros_like(param) if param.grad is None else param.grad
         small, ctx = exchange.compression.compress(grad.to_dense() if grad.is_sparse else grad)
-        handle = ops.allreduce_async(small.contiguous(), name=member.name, op=exchange.op,
+        handle = ops.allreduce_async(small.contiguous(), name=member.name + self.suffix, op=exchange.op,
                                      prescale_factor=exchange.prescale, postscale_factor=exchange.postscale,
                                      process_set=exchange.process_set)
 
@@ -191,7 +214,7 @@ class Bucket:
                 if member.param.grad is not member.view:
                     elsewhere.append(member)
         name = dense[0].name if len(dense) == 1 else "%s+%d" % (dense[0].name, len(dense) - 1)
-        handle = ops.start_flat(self._flat, name, exchange.op, exchange.prescale, exchange.postscale,
+        handle = ops.start_flat(self._flat, name + self.suffix, exchange.op, exchange.prescale, exchange.postscale,
                                 _WIRES[exchange.compression], exchange.process_set)
 
         def wait() -> None:

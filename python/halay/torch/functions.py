@@ -6,13 +6,14 @@ the ranks are to each other, which are processes of one job that have proved to 
 """
 from __future__ import annotations
 
+import hashlib
 import pickle
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from halay.torch import _job
-from halay.torch.ops import allgather, broadcast_, broadcast_async_, synchronize
+from halay.torch import _job, ops
+from halay.torch.ops import allgather, allreduce_, broadcast_, broadcast_async_, synchronize
 from halay.torch.process_sets import ProcessSet, global_process_set
 
 try:
@@ -23,18 +24,34 @@ except ImportError:
 Parameters = Union[Dict[str, torch.Tensor], Iterable[torch.Tensor], Iterable[Tuple[str, torch.Tensor]]]
 
 
+# The first byte of what travels.
+_OBJECT, _FAILURE = 0, 1
+
+
 def _to_bytes(obj: Any) -> torch.Tensor:
-    return torch.frombuffer(bytearray(_pickler.dumps(obj)), dtype=torch.uint8)
+    """The object pickled, or why it cannot be: the other ranks wait for one or the other."""
+    made = bytearray([_OBJECT])
+    try:
+        made += _pickler.dumps(obj)
+    except Exception as failure:
+        made = bytearray([_FAILURE]) + f"{type(failure).__name__}: {failure}".encode()
+    return torch.frombuffer(made, dtype=torch.uint8)
 
 
 def _from_bytes(data: torch.Tensor) -> Any:
-    return pickle.loads(bytes(data.tolist()) if data.numel() < 64 else memoryview(data.numpy()))
+    return pickle.loads(bytes(data[1:].tolist()) if data.numel() < 64 else memoryview(data.numpy())[1:])
+
+
+def _check_bytes(data: torch.Tensor, rank: int) -> None:
+    if int(data[0]) == _FAILURE:
+        raise TypeError(f"the object of rank {rank} cannot be pickled: {bytes(data[1:].tolist()).decode()}")
 
 
 def broadcast_parameters(params: Parameters, root_rank: int) -> None:
     """Give every rank the root's values, in place.
 
     params: a state_dict(), named_parameters(), parameters() or a list of tensors. What is no tensor is left alone.
+    ValueError, on every rank: names, shapes or types differ between ranks.
     """
     if isinstance(params, dict):
         pairs: List[Any] = sorted(params.items())
@@ -42,12 +59,12 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
         pairs = [p if isinstance(p, tuple) else (None, p) for p in params]
     else:
         raise ValueError('invalid params of type: %s' % type(params))
-    handles = []
-    for name, tensor in pairs:
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        target = tensor.data if tensor.is_contiguous() else tensor.data.contiguous()
-        handles.append((tensor, target, broadcast_async_(target, root_rank, name)))
+    pairs = [(name, tensor) for name, tensor in pairs if isinstance(tensor, torch.Tensor)]
+    agree("broadcast_parameters", "parameters", [describe_tensor(name, tensor) for name, tensor in pairs])
+    targets = [tensor.data if tensor.is_contiguous() else tensor.data.contiguous() for _, tensor in pairs]
+    ops.check(*targets)
+    handles = [(tensor, target, broadcast_async_(target, root_rank, name))
+               for (name, tensor), target in zip(pairs, targets)]
     for tensor, target, handle in handles:
         synchronize(handle)
         if target.data_ptr() != tensor.data_ptr():
@@ -56,8 +73,9 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
-    """The root's object, on every rank (of the set); the root gets obj itself back. See the module about pickling."""
-    name = name or type(obj).__name__
+    """The root's object, on every rank (of the set); the root gets obj itself back. See the module about pickling.
+    TypeError, on every rank: it cannot be pickled."""
+    name = name or "broadcast_object"
     is_root = _job.rank() == root_rank
     data = _to_bytes(obj) if is_root else torch.empty(0, dtype=torch.uint8)
     length = torch.tensor([data.numel()], dtype=torch.int64)
@@ -65,16 +83,61 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     if not is_root:
         data = torch.empty(int(length), dtype=torch.uint8)
     broadcast_(data, root_rank, name + ".bytes", process_set)
+    _check_bytes(data, root_rank)
     return obj if is_root else _from_bytes(data)
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """The objects of all ranks, in order of rank. See the module about pickling."""
-    name = name or type(obj).__name__
+    """The objects of all ranks, in order of rank. See the module about pickling. TypeError, on every rank: one of them
+    cannot be pickled."""
+    name = name or "allgather_object"
     data = _to_bytes(obj)
     lengths = allgather(torch.tensor([data.numel()], dtype=torch.int64), name + ".length", process_set).tolist()
     parts = allgather(data, name + ".bytes", process_set).split(lengths)
+    for rank, part in zip(process_set.ranks or (), parts):
+        _check_bytes(part, rank)
     return [_from_bytes(part) for part in parts]
+
+
+def describe_tensor(name: Optional[str], tensor: torch.Tensor) -> str:
+    """What ranks have to agree about."""
+    kind = str(tensor.dtype).replace("torch.", "")
+    layout = "" if tensor.layout == torch.strided else " " + str(tensor.layout).replace("torch.", "")
+    return f"'{name}' of {kind} {list(tensor.shape)}{layout}" if name else f"one of {kind} {list(tensor.shape)}{layout}"
+
+
+def tell(obj: Any, name: str, process_set: ProcessSet = global_process_set) -> Dict[int, Any]:
+    """The objects of the ranks that have not joined, by rank. An all-gather would end with an error if one has joined;
+    so it is a sum, of which each rank gives a row of its own."""
+    data, size = _to_bytes(obj), process_set.size() or 1
+    length = torch.tensor([data.numel()], dtype=torch.int64)
+    allreduce_(length, op=ops.Max, name=name + ".length", process_set=process_set)
+    rows = torch.zeros((size, int(length)), dtype=torch.uint8)
+    lengths = torch.zeros(size, dtype=torch.int64)
+    own = process_set.rank() or 0
+    rows[own, :data.numel()], lengths[own] = data, data.numel()
+    allreduce_(lengths, op=ops.Sum, name=name + ".lengths", process_set=process_set)
+    allreduce_(rows, op=ops.Sum, name=name + ".rows", process_set=process_set)
+    return {rank: _from_bytes(row[:count]) for rank, row, count in zip(process_set.ranks or (), rows, lengths.tolist())
+            if count}
+
+
+def _differ(what: str, rank: int, mine: Sequence[str], other: int, theirs: Sequence[str]) -> str:
+    place = next((i for i, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), min(len(mine), len(theirs)))
+    has = [f"rank {who} has {of[place] if place < len(of) else 'none'}" for who, of in ((rank, mine), (other, theirs))]
+    return f"the ranks' {what} differ: of number {place}, {has[0]}, {has[1]}"
+
+
+def agree(name: str, what: str, mine: Sequence[str], process_set: ProcessSet = global_process_set) -> None:
+    """Return if all ranks call it with the same; ValueError on each of them otherwise."""
+    digest = torch.frombuffer(bytearray(hashlib.sha256("\n".join(mine).encode()).digest()), dtype=torch.uint8)
+    both = allreduce_(torch.stack([digest, 255 - digest]), op=ops.Max, name=name + ".digest", process_set=process_set)
+    if torch.equal(both[0], 255 - both[1]):  # the largest is the smallest
+        return
+    everyone = tell(list(mine), name + ".differ", process_set)
+    first = min(everyone)
+    other = next(rank for rank, theirs in everyone.items() if theirs != everyone[first])
+    raise ValueError(_differ(what, first, everyone[first], other, everyone[other]))
 
 
 class _Shape(NamedTuple):
@@ -85,7 +148,7 @@ class _Shape(NamedTuple):
 
 
 def _is_dense(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and not value.is_sparse
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided
 
 
 def _describe(state: Dict[Any, Dict[str, Any]]) -> Dict[Any, Dict[str, Any]]:
@@ -119,6 +182,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
     sparse = {id(p) for m in (model.modules() if model else ())
               if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and m.sparse for p in m.parameters()}
     own = optimizer.state_dict()
+    agree("broadcast_optimizer_state", "groups of parameters",
+          [f"{len(group['params'])} parameters" for group in own["param_groups"]])
     options, wanted = broadcast_object(
         ([{k: v for k, v in group.items() if k != "params"} for group in own["param_groups"]], _describe(own["state"])),
         root_rank, "optimizer")

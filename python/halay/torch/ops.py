@@ -77,7 +77,7 @@ def _choose_op(op: Optional[int], average: Optional[bool]) -> int:
     return Average
 
 
-def _check(*tensors: torch.Tensor) -> None:
+def check(*tensors: torch.Tensor) -> None:
     for tensor in tensors:
         if tensor.dtype not in _job.TYPES or tensor.is_sparse:
             raise ValueError('Tensor type %s is not supported.' % tensor.type())
@@ -119,7 +119,7 @@ def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[tor
 
 def _start_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], op: int, prescale: float,
                      postscale: float, process_set: ProcessSet) -> Handle:
-    _check(tensor)
+    check(tensor)
     how = _reduction(op, prescale, postscale, [tensor], process_set, "allreduce")
     source = _on_host(tensor)
     target = source if output is tensor else output if output.device.type == "cpu" else torch.empty_like(source)
@@ -188,7 +188,7 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
 
 def _start_group(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], name: Optional[str], op: int,
                  prescale: float, postscale: float, process_set: ProcessSet) -> Handle:
-    _check(*tensors)
+    check(*tensors)
     how = _reduction(op, prescale, postscale, tensors, process_set, "grouped_allreduce")
     sources = [_on_host(t) for t in tensors]
     targets = [s if o is t else o if o.device.type == "cpu" else torch.empty_like(s)
@@ -280,7 +280,7 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Begin to gather the rows of all ranks, one rank's behind the other's. Ranks may give different numbers of rows;
     the other dimensions are equal."""
-    _check(tensor)
+    check(tensor)
     request, finish = _start_allgather(tensor, name, process_set)
     return Handle([request], finish)
 
@@ -316,7 +316,7 @@ def _many(name: Optional[str], kind: str, count: int, process_set: ProcessSet) -
 def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """Begin to gather several tensors."""
-    _check(*tensors)
+    check(*tensors)
     names = _many(name, "grouped_allgather", len(tensors), process_set)
     started = [_start_allgather(t, n, process_set) for t, n in zip(tensors, names)]
     return Handle([request for request, _ in started], lambda: [finish() for _, finish in started])
@@ -344,7 +344,7 @@ def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = Non
 
 def _start_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: Optional[str],
                      process_set: ProcessSet) -> Handle:
-    _check(tensor)
+    check(tensor)
     if process_set.ranks is not None and root_rank not in process_set.ranks:
         raise ValueError("broadcast received invalid root rank %d for provided process set" % root_rank)
     data = _on_host(output)
@@ -416,7 +416,7 @@ def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: Optional[s
                    process_set: ProcessSet = global_process_set) -> Handle:
     """Begin to send rows to every rank: splits says how many to each (32-bit integers), by default as many to each.
     synchronize() gives the rows that came, in order of rank, and how many came from each."""
-    _check(tensor)
+    check(tensor)
     request = _job.submit("alltoall", name, process_set, _on_host(tensor), splits=_splits(tensor, splits, process_set))
     to_device = _on_device(tensor)
     like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
@@ -468,7 +468,7 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
                         postscale_factor: float = 1.0) -> Handle:
     """Begin to reduce a tensor (Average or Sum) and to deal out its rows: the first ranks get one more where the number
     does not come out even."""
-    _check(tensor)
+    check(tensor)
     request, finish = _start_reducescatter(tensor, name, op, process_set, prescale_factor, postscale_factor)
     return Handle([request], finish)
 
@@ -502,7 +502,7 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:
     """Begin to reduce and deal out several tensors."""
-    _check(*tensors)
+    check(*tensors)
     names = _many(name, "grouped_reducescatter", len(tensors), process_set)
     started = [_start_reducescatter(t, n, op, process_set, prescale_factor, postscale_factor)
                for t, n in zip(tensors, names)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
+from operator import is_not
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -11,7 +12,9 @@ import torch
 from halay.torch import _job, ops
 from halay.torch.buckets import Bucket, Exchange, Member, deal
 from halay.torch.compression import Compression, Compressor
+from halay.torch.functions import agree, tell
 from halay.torch.ops import Adasum, Average
+from halay.torch.plan import Place, Plan, Report, combine, describe, digest
 from halay.torch.process_sets import ProcessSet, global_process_set
 
 Groups = Union[int, List[List[torch.Tensor]], None]
@@ -90,19 +93,47 @@ class _Hooked:
 
     def _watch(self, names: Dict[torch.Tensor, str], passes: int) -> None:
         self._parameter_names = names
+        self._key = digest(names.values())
         self.backward_passes_per_step = passes
-        self._members = []
-        self._accumulators = []
-        for group in self.param_groups:
-            for p in group['params']:
-                if p.requires_grad:
-                    member = Member(p, names[p])
-                    member.left = passes
-                    self._members.append(member)
-                    # The node that adds to p.grad; it must be kept, or its hook goes with it.
-                    node = p.expand_as(p).grad_fn.next_functions[0][0]
-                    node.register_hook(self._hook(member))
-                    self._accumulators.append(node)
+        self._params: List[torch.Tensor] = []
+        self._members: List[Member] = []
+        self._frozen: List[Member] = []  # of them
+        self._by_place: Dict[Place, Member] = {}
+        self._outside: List[Tuple[Place, torch.Tensor]] = []  # parameters that are no members
+        self._look_again([place for place, p in self._places() if p.requires_grad])
+
+    def _places(self) -> List[Tuple[Place, torch.Tensor]]:
+        return [((i, j), p) for i, group in enumerate(self.param_groups) for j, p in enumerate(group['params'])]
+
+    def _look_again(self, added: Iterable[Place] = ()) -> None:
+        """Take note of the parameters that the groups have now. added: those that become members."""
+        places, new = self._places(), set(added)
+        self._params = [p for _, p in places]
+        for place, p in places:
+            member = self._by_place.get(place)
+            if member is None and place in new:
+                name = self._parameter_names.get(p, 'parameter.%d.%d' % place)
+                member = self._by_place[place] = Member(p, name, place)
+                member.left = self.backward_passes_per_step
+                self._members.append(member)
+            elif member is not None and member.param is not p:
+                member.param, member.node, member.view = p, None, None
+                if member.bucket is not None:
+                    member.bucket.forget_layout()
+            if member is not None and member.node is None and p.requires_grad:
+                # The node that adds to p.grad; it must be kept, or its hook goes with it.
+                member.node = p.expand_as(p).grad_fn.next_functions[0][0]
+                member.node.register_hook(self._hook(member))
+        self._outside = [(place, p) for place, p in places if place not in self._by_place]
+        self._frozen = [member for member in self._members if member.node is None]
+
+    def _late(self) -> List[Place]:
+        """Parameters that are no members, and have or will have gradients: they were frozen, or have come later."""
+        params = [p for group in self.param_groups for p in group['params']]
+        if len(params) != len(self._params) or any(map(is_not, params, self._params)) or \
+                any(member.param.requires_grad for member in self._frozen):
+            self._look_again()
+        return [place for place, p in self._outside if p.requires_grad or p.grad is not None]
 
     @staticmethod
     def _hook(member: Member) -> Callable[..., None]:
@@ -114,7 +145,8 @@ class _Hooked:
                 missing = bucket.missing = bucket.missing - 1
                 if missing == 0:
                     assert not member.param.grad.requires_grad
-                    bucket.start()
+                    if bucket.formation == _job.formation():
+                        bucket.start()
             elif left < 0:
                 raise AssertionError(_TOO_MANY_PASSES)
         return hook
@@ -137,15 +169,61 @@ class _DistributedOptimizer(_Hooked):
         self._synchronized = False
         self._should_synchronize = True
         self._buckets: List[Bucket] = []
+        self._exchange, self._groups = exchange, groups
         self._parameter_names = names
-        self._members = []
+        self._members: List[Member] = []
+        self._plan = Plan([], {}, 0)
+        self._formation = -1
         self.backward_passes_per_step = passes
-        if not exchange.process_set.included() or not (_job.size() > 1 or _job.is_elastic()):
-            return
-        self._watch(names, passes)
-        if self._members:
-            self._buckets = deal(self._members, exchange) if groups is None else \
-                _deal_groups(self._members, groups, exchange)
+        self._is_active = bool(exchange.process_set.included()) and (_job.size() > 1 or _job.is_elastic())
+        if self._is_active:
+            self._watch(names, passes)
+            self._arrange(Plan([[member.place for member in self._members]], {}, 0))
+
+    def _arrange(self, plan: Plan) -> None:
+        """Buckets as the plan has them. Those that there are stay, if they are in it."""
+        had = self._plan.batches
+        if plan.batches[:len(had)] != had:
+            self._buckets, had = [], []
+        for batch in plan.batches[len(had):]:
+            self._look_again(batch)
+            members = [self._by_place[place] for place in batch]
+            first = not self._buckets and self._groups is not None
+            if members:
+                self._buckets += _deal_groups(members, self._groups, self._exchange) if first else \
+                    deal(members, self._exchange)
+        for bucket in self._buckets:
+            bucket.suffix = "@%d" % plan.number if plan.number else ""
+        for member in self._members:
+            member.sparse = plan.sparse.get(member.place, 0)
+        self._plan = plan
+
+    def _report(self, late: List[Place], sparse: Dict[Place, int]) -> Report:
+        is_new, shapes = self._formation != _job.formation(), {place: describe(p) for place, p in self._places()}
+        return Report(None if is_new else self._plan, [m.place for m in self._members if is_new and m.place in shapes],
+                      _job.optimizers(self._key), late, sparse, shapes)
+
+    def _agree(self) -> Optional[Plan]:
+        """All ranks go on with one plan; returns that of the next step. The plan of the first step in a job, and each
+        change, is made of the reports of all."""
+        if not self._is_active:
+            return None
+        late, sparse = self._late(), {}
+        for bucket in self._buckets:
+            sparse.update(bucket.sparse_grads())
+        has_news = bool(late or sparse) or self._formation != _job.formation()
+        name, process_set = "optimizer." + self._key, self.process_set
+        if not int(ops.allreduce_(torch.tensor([has_news], dtype=torch.int32), op=ops.Max, name=name + ".news",
+                                  process_set=process_set)):
+            return None
+        now, then = combine(tell(self._report(late, sparse), name + ".plan", process_set))
+        self._arrange(now)
+        if self._formation != _job.formation():
+            self._formation = _job.formation()
+            _job.count_optimizers(self._key, max(now.number + 1, _job.optimizers(self._key)))
+        for bucket in self._buckets:
+            bucket.formation = self._formation
+        return then
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self._synchronized = False
@@ -157,9 +235,13 @@ class _DistributedOptimizer(_Hooked):
     def synchronize(self) -> None:
         """Wait until every gradient is reduced; what backward has not computed counts as 0. Use skip_synchronize()
         around the step that follows."""
-        error = None
+        error, plan = None, None
+        try:
+            plan = self._agree()
+        except ops.HorovodInternalError as e:
+            error = e
         for bucket in self._buckets:
-            if not bucket.has_started:
+            if error is None and not bucket.has_started:
                 bucket.start()
         for bucket in self._buckets:
             try:
@@ -167,6 +249,8 @@ class _DistributedOptimizer(_Hooked):
             except ops.HorovodInternalError as e:
                 error = error or e
             bucket.reset(self.backward_passes_per_step)
+        if plan is not None:
+            self._arrange(plan)
         self._synchronized = True
         if error:
             raise error
@@ -237,7 +321,10 @@ class _DistributedAdasumOptimizer(_Hooked):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._look_again(self._late())
         params = [member.param for member in self._members]
+        agree("optimizer." + self._key, "parameters that require gradients",
+              [f"{member.place}: {describe(member.param)}" for member in self._members])
         for p in params:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
