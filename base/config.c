@@ -103,6 +103,8 @@ static const struct row table[] = {
       .type = SECONDS, FIELD(start_timeout_ms), .least = 0, .most = DAY },
     { ROW("HALAY_PEER_TIMEOUT", NULL, "30", "seconds without an answer after which a peer counts as lost; 0: never"),
       .type = SECONDS, FIELD(peer_timeout_ms), .least = 0, .most = DAY },
+    { ROW("HALAY_HOST_SILENCE", NULL, "10", "seconds without any answer after which another host counts as lost"),
+      .type = SECONDS, FIELD(host_silence_ms), .least = 1, .most = DAY },
     { ROW("HALAY_CHECK", NULL, "0", "1: ranks compare what they call before each collective; rank 0's holds for all"),
       .type = INT, FIELD(check), .least = 0, .most = 1 },
     { ROW("HALAY_STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", "60",

@@ -12,13 +12,14 @@
  * What must agree: for each name, all ranks submit the same operation, type, shape, reduction, root and scale factors,
  * once each. When they don't, the requests end with HALAY_ERR_MISMATCH on every rank, their text names the tensor, the
  * ranks and both values, no data are touched, and the engine lives on. When a rank dies, requests in flight and later
- * ones end with HALAY_ERR_PEER within 5 seconds, and their text names the rank.
+ * ones end with HALAY_ERR_PEER within 5 seconds, and their text names the rank; when a host stops answering, after
+ * HALAY_HOST_SILENCE.
  *
  * Several hosts. What the ranks' engines say to each other goes over TCP connections with rank 0, which its host must
  * accept while halay_init runs, on a port of the system's choice or of HALAY_PORTS; data go over the transport. Both
- * ends prove that they belong to the job; nothing is encrypted. A host that does not answer for 3 seconds counts as
- * lost, with its ranks. A child of fork that outlives its killed parent hides that death from other hosts, until
- * HALAY_PEER_TIMEOUT.
+ * ends prove that they belong to the job; nothing is encrypted. A host that does not answer for 10 seconds
+ * (HALAY_HOST_SILENCE) counts as lost, with its ranks. A child of fork that outlives its killed parent hides that death
+ * from other hosts, until HALAY_PEER_TIMEOUT.
  *
  * Ownership. Data pointers are borrowed from submission to completion: the caller keeps them alive and neither reads
  * nor writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.

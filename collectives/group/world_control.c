@@ -12,13 +12,15 @@
 
 static enum halay_status connect_all(struct halay_world *world, struct halay_transport **out)
 {
-    const struct halay_network network = { world->config.network_interface,
-                                           { world->config.ports[0], world->config.ports[1] } };
+    const struct halay_tcp_how how = {
+        .network = { world->config.network_interface, { world->config.ports[0], world->config.ports[1] } },
+        .timeout_ms = world->config.start_timeout_ms,
+        .silence_ms = world->config.host_silence_ms,
+    };
     struct halay_transport *t = NULL;
     int wanted = 0;
 
-    enum halay_status status =
-        halay_tcp_open(world->log, &network, world->boot, world->peers, world->config.start_timeout_ms, &t);
+    enum halay_status status = halay_tcp_open(world->log, &how, world->boot, world->peers, &t);
     if (status == HALAY_OK)
         halay_tcp_interfaces(t, world->interfaces, sizeof world->interfaces);
     status = halay_world_agree(world, status, &wanted);

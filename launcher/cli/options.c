@@ -266,6 +266,7 @@ static const struct halay_option table[] = {
     { "--check", NULL, "0|1", "1: ranks compare what they call before each collective", SETS("HALAY_CHECK") },
     { "--start-timeout", NULL, "SECONDS", "how long a rank waits for the others at the start",
       SETS("HALAY_START_TIMEOUT") },
+    { "--host-silence", NULL, "SECONDS", "silence after which a host counts as lost", SETS("HALAY_HOST_SILENCE") },
     { "--peer-timeout", NULL, "SECONDS", "silence after which a peer counts as lost", SETS("HALAY_PEER_TIMEOUT") },
     { "--stall-check-time", NULL, "SECONDS", "when a stalled tensor is reported", SETS("HALAY_STALL_CHECK_TIME") },
     { "--no-stall-check", NULL, NULL, "never report a stalled tensor", SETS_BY("HALAY_STALL_CHECK_TIME", set_off) },

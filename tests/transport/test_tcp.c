@@ -14,6 +14,7 @@
 #include "shared_boot.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -135,6 +136,20 @@ static void limit_descriptors(int most)
     REQUIRE(next >= 0 && !close(next) && !setrlimit(RLIMIT_NOFILE, &limit));
 }
 
+/* How many connections give their other end up after so much silence. */
+static int count_patient(int silence_ms)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 1000; fd++) {
+        int has = 0, asks = 0;
+        socklen_t length = sizeof has, other = sizeof asks;
+        count += getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &has, &length) == 0 && has == silence_ms &&
+                 getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &asks, &other) == 0 && asks;
+    }
+    return count;
+}
+
 /* Rank 0 has too few: all know it at once, and by whom. */
 static void check_too_few(enum halay_status status, int rank)
 {
@@ -162,8 +177,8 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
     if (job->descriptors && rank == 0)
         limit_descriptors(job->descriptors);
-    enum halay_status status =
-        halay_tcp_open(&log, NULL, &boot.base, peers, job->other_secret ? 1000 : TIMEOUT_MS, &c.t);
+    const struct halay_tcp_how how = { .timeout_ms = job->other_secret ? 1000 : TIMEOUT_MS, .silence_ms = 2500 };
+    enum halay_status status = halay_tcp_open(&log, &how, &boot.base, peers, &c.t);
     if (job->is_refused) {
         check_too_few(status, rank);
     } else if (job->other_secret) {
@@ -171,6 +186,8 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
         struct sockaddr_storage to;
         socklen_t length = halay_address_sockaddr(&boot.port, &to);
+        CHECK(count_patient(how.silence_ms) == (rank ? 1 : job->size - 1), "rank %d: %d connections", rank,
+              count_patient(how.silence_ms));
         job->run(&c);
         int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         REQUIRE(fd >= 0);

@@ -553,8 +553,8 @@ static enum halay_status watch_all(struct tcp_transport *self)
     return HALAY_OK;
 }
 
-static enum halay_status connect_all(struct tcp_transport *self, const struct halay_network *network,
-                                     struct halay_boot *boot, int timeout_ms)
+static enum halay_status connect_all(struct tcp_transport *self, const struct halay_tcp_how *how,
+                                     struct halay_boot *boot)
 {
     struct halay_tcp_stream *streams = malloc((size_t)self->base.size * sizeof *streams);
 
@@ -564,7 +564,7 @@ static enum halay_status connect_all(struct tcp_transport *self, const struct ha
     }
     for (int r = 0; r < self->base.size; r++)
         streams[r] = (struct halay_tcp_stream){ .fd = -1 };
-    enum halay_status status = halay_tcp_start(self->base.log, network, boot, self->watch, timeout_ms, streams);
+    enum halay_status status = halay_tcp_start(self->base.log, how, boot, self->watch, streams);
     for (int r = 0; r < self->base.size; r++)
         self->peers[r].stream = streams[r];
     free(streams);
@@ -601,8 +601,8 @@ void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size)
     }
 }
 
-enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
-                                 struct halay_peers *peers, int timeout_ms, struct halay_transport **out)
+enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
+                                 struct halay_peers *peers, struct halay_transport **out)
 {
     struct tcp_transport *self = calloc(1, sizeof *self);
 
@@ -623,7 +623,7 @@ enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_netwo
     if (status == HALAY_OK)
         status = open_bell(self);
     if (status == HALAY_OK)
-        status = connect_all(self, network, boot, timeout_ms);
+        status = connect_all(self, how, boot);
     if (status == HALAY_OK)
         status = watch_all(self);
     if (status != HALAY_OK) {

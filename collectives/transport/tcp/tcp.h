@@ -13,9 +13,9 @@
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
 
-#include "base/net/listen.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/tcp/tcp_how.h"
 #include "collectives/transport/transport.h"
 
 /*
@@ -24,8 +24,8 @@
  * The bootstrap's statuses; HALAY_ERR_SYSTEM: no port, or none of rank 0's addresses can be reached; HALAY_ERR_TIMEOUT:
  * somebody did not come. Each rank returns its own status: they are to be compared.
  */
-enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
-                                 struct halay_peers *peers, int timeout_ms, struct halay_transport **out);
+enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
+                                 struct halay_peers *peers, struct halay_transport **out);
 
 /* The networks of this host that the connections with ranks of other hosts take, as "eth0,eth1"; "" if there is no such
  * connection, or nothing is known. */

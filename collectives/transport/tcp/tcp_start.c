@@ -3,7 +3,7 @@
  * The start of the tcp transport: the key, the invitation, the connections and how they behave.
  *
  * A connection that nobody uses tells nothing about its other end, so the systems ask each other every second; one that
- * is silent for HALAY_TCP_SILENCE_MS, with a question or with data unanswered, is given up by them.
+ * is silent for how->silence_ms, with a question or with data unanswered, is given up by them.
  */
 #include "collectives/transport/tcp/tcp_start.h"
 #include "base/clock.h"
@@ -45,17 +45,19 @@ static void derive_key(struct halay_boot *boot, const struct halay_tcp_invitatio
     explicit_bzero(secret, sizeof secret);
 }
 
-static enum halay_status set_up(struct halay_log *log, int fd)
+/* The time decides, not the number of questions, which the system limits to 127. */
+static enum halay_status set_up(struct halay_log *log, int fd, int silence_ms)
 {
-    static const struct {
+    const int questions = silence_ms / 1000 / ASK_EVERY_S;
+    const struct {
         int level, name, value;
     } options[] = {
         { IPPROTO_TCP, TCP_NODELAY, 1 },
         { SOL_SOCKET, SO_KEEPALIVE, 1 },
         { IPPROTO_TCP, TCP_KEEPIDLE, ASK_EVERY_S },
         { IPPROTO_TCP, TCP_KEEPINTVL, ASK_EVERY_S },
-        { IPPROTO_TCP, TCP_KEEPCNT, HALAY_TCP_SILENCE_MS / 1000 / ASK_EVERY_S },
-        { IPPROTO_TCP, TCP_USER_TIMEOUT, HALAY_TCP_SILENCE_MS },
+        { IPPROTO_TCP, TCP_KEEPCNT, questions < 127 ? questions : 127 },
+        { IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms },
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -81,19 +83,19 @@ static enum halay_status open_port(struct halay_log *log, const struct halay_net
     return halay_listen(log, network, listener, invitation->addresses, &count);
 }
 
-enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
-                                  const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams)
+enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
+                                  const struct halay_peers *peers, struct halay_tcp_stream *streams)
 {
-    int64_t deadline_us = halay_deadline_us(timeout_ms);
+    int64_t deadline_us = halay_deadline_us(how->timeout_ms);
     struct halay_tcp_invitation invitation = { 0 };
     unsigned char key[HALAY_SECRET_BYTES];
     int listener = -1;
 
     enum halay_status status = store_init(log);
     if (status == HALAY_OK && boot->rank == 0)
-        status = open_port(log, network, boot->size, &invitation, &listener);
+        status = open_port(log, &how->network, boot->size, &invitation, &listener);
     /* Without a port the others are offered none, and fail at once. */
-    enum halay_status exchanged = exchange(log, boot, &invitation, timeout_ms);
+    enum halay_status exchanged = exchange(log, boot, &invitation, how->timeout_ms);
     if (status == HALAY_OK)
         status = exchanged;
     derive_key(boot, &invitation, key);
@@ -103,7 +105,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_netw
                             : halay_tcp_accept_all(log, listener, key, boot->size, deadline_us, streams);
     for (int r = 0; r < boot->size && status == HALAY_OK; r++)
         if (streams[r].fd >= 0)
-            status = set_up(log, streams[r].fd);
+            status = set_up(log, streams[r].fd, how->silence_ms);
     if (listener >= 0)
         close(listener);
     explicit_bzero(key, sizeof key);

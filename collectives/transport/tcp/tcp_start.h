@@ -17,16 +17,12 @@
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H
 
-#include "base/net/listen.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/tcp/tcp_how.h"
 #include "collectives/transport/tcp/tcp_stream.h"
 
-enum {
-    HALAY_TCP_VERSION = 2,
-    /* A peer whose host does not answer for so long is lost; what its system answers does not depend on its process. */
-    HALAY_TCP_SILENCE_MS = 3000,
-};
+enum { HALAY_TCP_VERSION = 2 };
 
 /* What rank 0 tells the others. */
 struct halay_tcp_invitation {
@@ -44,7 +40,7 @@ enum halay_status halay_tcp_connect(struct halay_log *log, const struct halay_tc
                                     struct halay_tcp_stream *stream);
 
 /* All of it; streams: [size], fd -1 for a rank that is not connected with this one. */
-enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_network *network, struct halay_boot *boot,
-                                  const struct halay_peers *peers, int timeout_ms, struct halay_tcp_stream *streams);
+enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
+                                  const struct halay_peers *peers, struct halay_tcp_stream *streams);
 
 #endif
