@@ -9,6 +9,7 @@
  * are owned by the config; a half-loaded one is undone by fini, which accepts any state from all zeros on.
  */
 #include "base/config.h"
+#include "base/number_text.h"
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -719,7 +720,7 @@ static void format_value(const struct row *row, const struct halay_config *confi
         snprintf(text, size, number < 0 ? "-" : "%d", number);
         return;
     case SECONDS:
-        snprintf(text, size, "%g", number / 1000.0);
+        halay_snprintf(text, size, "%g", number / 1000.0);
         return;
     case WORD:
         snprintf(text, size, "%s", row->variable.words[number]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/course.h"
+#include "base/number_text.h"
 #include <math.h>
 #include <string.h>
 
@@ -26,5 +27,5 @@ void halay_course_print(FILE *to, const struct halay_course *course, const char 
     fprintf(to, "%-10s ", name);
     for (size_t i = 0; i < course->count; i++)
         fprintf(to, "%s", bars[most > least ? (int)(7.999 * (course->values[i] - least) / (most - least)) : 0]);
-    fprintf(to, "  %.5g (%.5g to %.5g)\n", course->values[course->count - 1], least, most);
+    halay_fprintf(to, "  %.5g (%.5g to %.5g)\n", course->values[course->count - 1], least, most);
 }

@@ -7,6 +7,7 @@
  * return NULL after having logged.
  */
 #include "base/document.h"
+#include "base/number_text.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static json_t *typed_scalar(const char *text)
         if (!*end && !errno)
             return json_integer(whole);
         errno = 0;
-        double real = strtod(text, &end);
+        double real = halay_strtod(text, &end);
         if (!*end && !errno)
             return json_real(real);
     }

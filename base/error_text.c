@@ -3,6 +3,7 @@
  * Error text: one buffer a thread.
  */
 #include "base/error_text.h"
+#include "base/number_text.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -40,7 +41,7 @@ enum halay_status halay_refuses(enum halay_status status, const char *format, ..
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     halay_error_note(text);
     return halay_returns(status);

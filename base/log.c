@@ -8,6 +8,7 @@
  */
 #include "base/log.h"
 #include "base/error_text.h"
+#include "base/number_text.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +44,7 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
 
     if (level != HALAY_LOG_ERROR && (!log || level > log->level))
         return;
-    vsnprintf(text, sizeof text, format, args);
+    halay_vsnprintf(text, sizeof text, format, args);
     if (level == HALAY_LOG_ERROR)
         halay_error_note(text);
     if (!log)

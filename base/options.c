@@ -4,6 +4,7 @@
  */
 #include "base/options.h"
 #include "base/config.h"
+#include "base/number_text.h"
 #include <string.h>
 
 enum { NAMES_MAX = 128 }; /* that are looked at for a suggestion */
@@ -118,7 +119,7 @@ static int apply_number(const struct halay_option *o, const char *value, void *a
     long number;
 
     if (halay_parse_long(value, (long)o->least, (long)o->most, &number)) {
-        snprintf(why, size, "'%s' is not a whole number from %.0f to %.0f", value, o->least, o->most);
+        halay_snprintf(why, size, "'%s' is not a whole number from %.0f to %.0f", value, o->least, o->most);
         return 0;
     }
     if (o->size == sizeof(int))
@@ -131,7 +132,7 @@ static int apply_number(const struct halay_option *o, const char *value, void *a
 static int apply_real(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
 {
     if (halay_parse_double(value, o->least, o->most, at)) {
-        snprintf(why, size, "'%s' is not a number from %g to %g", value, o->least, o->most);
+        halay_snprintf(why, size, "'%s' is not a number from %g to %g", value, o->least, o->most);
         return 0;
     }
     return 1;

@@ -7,9 +7,9 @@
  */
 #include "base/config.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -108,12 +108,7 @@ enum halay_status halay_parse_double(const char *text, double least, double most
 
     if (!is_plain_number(text))
         return HALAY_ERR_CONFIG;
-    /* The program around the library may have set a locale with a decimal comma. */
-    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    if (!plain)
-        return HALAY_ERR_NO_MEMORY;
-    double number = strtod_l(text, &end, plain);
-    freelocale(plain);
+    double number = halay_strtod(text, &end);
     if (*end || !isfinite(number) || number < least || number > most)
         return HALAY_ERR_CONFIG;
     *value = number;

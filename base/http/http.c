@@ -13,6 +13,7 @@
 #include "base/http/http.h"
 #include "base/clock.h"
 #include "base/http/http_where.h"
+#include "base/number_text.h"
 #include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
@@ -139,7 +140,7 @@ void halay_http_refuse(struct halay_http_exchange *exchange, int status, const c
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     refuse(exchange, status, NULL, text);
 }
@@ -458,7 +459,7 @@ __attribute__((format(printf, 2, 0))) static void log_line(void *arg, const char
     struct halay_http_server *server = arg;
     char line[REASON_TEXT];
 
-    vsnprintf(line, sizeof line, format, args);
+    halay_vsnprintf(line, sizeof line, format, args);
     line[strcspn(line, "\n")] = '\0';
     halay_debug(server->log, "http: %s", line);
 }

@@ -64,15 +64,15 @@ static void limit_quota(struct halay_cgroup_limits *limits, double quota, double
 static void read_cpu(const char *folder, int version, struct halay_cgroup_limits *limits)
 {
     char line[64], line2[64];
-    double quota, period;
+    long long quota, period;
 
     if (version == 2) { /* "200000 100000" or "max 100000" */
-        if (read_first_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2)
-            limit_quota(limits, quota, period);
+        if (read_first_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%lld %lld", &quota, &period) == 2)
+            limit_quota(limits, (double)quota, (double)period);
     } else if (read_first_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
-               read_first_line(folder, "cpu.cfs_period_us", line2, sizeof line2) && sscanf(line, "%lf", &quota) == 1 &&
-               sscanf(line2, "%lf", &period) == 1) {
-        limit_quota(limits, quota, period); /* -1: unlimited */
+               read_first_line(folder, "cpu.cfs_period_us", line2, sizeof line2) && sscanf(line, "%lld", &quota) == 1 &&
+               sscanf(line2, "%lld", &period) == 1) {
+        limit_quota(limits, (double)quota, (double)period); /* -1: unlimited */
     }
 }
 

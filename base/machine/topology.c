@@ -8,6 +8,7 @@
 #include "base/machine/topology.h"
 #include "base/machine/cgroup.h"
 #include "base/machine/topology_impl.h"
+#include "base/number_text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,9 +202,9 @@ static void print_bytes(FILE *out, const char *label, size_t bytes)
     if (!bytes)
         fprintf(out, "%s unknown", label);
     else if (bytes >= (size_t)1 << 30)
-        fprintf(out, "%s %.1f GiB", label, (double)bytes / (1 << 30));
+        halay_fprintf(out, "%s %.1f GiB", label, (double)bytes / (1 << 30));
     else if (bytes >= (size_t)1 << 20)
-        fprintf(out, "%s %.4g MiB", label, (double)bytes / (1 << 20));
+        halay_fprintf(out, "%s %.4g MiB", label, (double)bytes / (1 << 20));
     else
         fprintf(out, "%s %zu KiB", label, bytes >> 10);
 }
@@ -217,7 +218,7 @@ void halay_topology_print(const struct halay_topology *topology, FILE *out)
     if (isinf(topology->quota))
         fprintf(out, "  control group: no limit of processor time\n");
     else
-        fprintf(out, "  control group: time of %.2f processors\n", topology->quota);
+        halay_fprintf(out, "  control group: time of %.2f processors\n", topology->quota);
     print_bytes(out, "  caches: L2", topology->l2_bytes);
     print_bytes(out, ", L3", topology->l3_bytes);
     print_bytes(out, "\n  memory:", topology->memory_bytes);

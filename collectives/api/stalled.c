@@ -18,6 +18,7 @@
  * looks in a row: it may continue a moment after this one.
  */
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "collectives/api/group.h"
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
@@ -182,11 +183,11 @@ void halay_stall_print(const struct halay_stall *stall, const char *subject, con
     char ranks[160];
 
     print_ranks(is_awaited, count, members, ranks, sizeof ranks);
-    snprintf(text, size, "stalled for %.3g s: %s: waits for %s%s", (double)stall->waited_us / 1e6, subject,
-             !*ranks              ? "no rank that is known"
-             : strchr(ranks, ',') ? "ranks "
-                                  : "rank ",
-             ranks);
+    halay_snprintf(text, size, "stalled for %.3g s: %s: waits for %s%s", (double)stall->waited_us / 1e6, subject,
+                   !*ranks              ? "no rank that is known"
+                   : strchr(ranks, ',') ? "ranks "
+                                        : "rank ",
+                   ranks);
 }
 
 /* The rank to name, -1: none is known. */

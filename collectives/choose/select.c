@@ -13,6 +13,7 @@
  * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
  */
 #include "collectives/choose/select.h"
+#include "base/number_text.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/schedule/tree.h"
 #include <float.h>
@@ -175,8 +176,8 @@ static void explain_costs(const struct ranking *r, const struct halay_tuning *ta
                           const struct halay_tuning_cost *cost, char *why, size_t size)
 {
     if (r->second)
-        snprintf(why, size, "%.3g us by the costs of %s, line %d; %s: %.3g us", r->first_seconds * 1e6, table->name,
-                 cost->scope.line, r->second->name, r->second_seconds * 1e6);
+        halay_snprintf(why, size, "%.3g us by the costs of %s, line %d; %s: %.3g us", r->first_seconds * 1e6,
+                       table->name, cost->scope.line, r->second->name, r->second_seconds * 1e6);
     else
         snprintf(why, size, "it is the only one");
 }

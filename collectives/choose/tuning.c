@@ -14,6 +14,7 @@
  */
 #include "collectives/choose/tuning.h"
 #include "base/config.h"
+#include "base/number_text.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -89,7 +90,7 @@ static enum halay_status complain(struct reader *r, const char *format, ...)
     if (used < 0 || (size_t)used >= r->why_size)
         return HALAY_ERR_CONFIG;
     va_start(args, format);
-    vsnprintf(r->why + used, r->why_size - (size_t)used, format, args);
+    halay_vsnprintf(r->why + used, r->why_size - (size_t)used, format, args);
     va_end(args);
     return HALAY_ERR_CONFIG;
 }

@@ -5,6 +5,7 @@
  */
 #include "base/error_text.h"
 #include "base/meters.h"
+#include "base/number_text.h"
 #include "base/struct_size.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/rank/messenger.h"
@@ -92,7 +93,7 @@ __attribute__((format(printf, 2, 3))) static void print(struct text *text, const
     va_list args;
 
     va_start(args, format);
-    int length = vsnprintf(left ? text->at + text->length : NULL, left, format, args);
+    int length = halay_vsnprintf(left ? text->at + text->length : NULL, left, format, args);
     va_end(args);
     text->length += length > 0 ? (size_t)length : 0;
 }

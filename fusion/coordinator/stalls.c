@@ -13,6 +13,7 @@
  * report is about all process sets.
  */
 #include "fusion/coordinator/stalls.h"
+#include "base/number_text.h"
 #include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/stragglers.h"
 #include <stdio.h>
@@ -61,7 +62,7 @@ static void describe_tensor(const struct halay_coordinator *c, const struct hala
     char here[256], missing[256], subject[HALAY_SUBJECT_MAX];
 
     halay_coordinator_subject(c, roll, subject, sizeof subject);
-    int used = snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - roll->since_us) / 1e6, subject);
+    int used = halay_snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - roll->since_us) / 1e6, subject);
     size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
 
     if (roll->present + roll->outsiders == c->options.size) {
@@ -101,10 +102,10 @@ static void report_rank(const struct halay_coordinator *c, int rank, int64_t now
     if (!a->last_us)
         snprintf(last, sizeof last, "has submitted nothing");
     else if (!a->last)
-        snprintf(last, sizeof last, "submitted something last, %.3g s ago", (double)(now_us - a->last_us) / 1e6);
+        halay_snprintf(last, sizeof last, "submitted something last, %.3g s ago", (double)(now_us - a->last_us) / 1e6);
     else
-        snprintf(last, sizeof last, "submitted '%.*s' last, %.3g s ago", (int)a->last->node.length, a->last->node.name,
-                 (double)(now_us - a->last_us) / 1e6);
+        halay_snprintf(last, sizeof last, "submitted '%.*s' last, %.3g s ago", (int)a->last->node.length,
+                       a->last->node.name, (double)(now_us - a->last_us) / 1e6);
     halay_warning(c->options.log, "stalled: rank %d %s; %s", rank, last, doing);
 }
 

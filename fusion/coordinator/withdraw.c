@@ -3,6 +3,7 @@
  * Withdrawal; the rules are in withdraw.h.
  */
 #include "fusion/coordinator/withdraw.h"
+#include "base/number_text.h"
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/express_rounds.h"
 #include "fusion/coordinator/refuse.h"
@@ -119,7 +120,7 @@ static void describe(const struct halay_coordinator *c, const struct halay_roll 
     halay_coordinator_subject(c, roll, subject, sizeof subject);
     print_missing(c, roll, missing, sizeof missing);
     if (w->status == HALAY_ERR_TIMEOUT)
-        snprintf(text, size, "%s: rank %d gave it %g s%s", subject, rank, w->after_ms / 1e3, missing);
+        halay_snprintf(text, size, "%s: rank %d gave it %g s%s", subject, rank, w->after_ms / 1e3, missing);
     else
         snprintf(text, size, "%s: canceled by rank %d%s", subject, rank, missing);
 }

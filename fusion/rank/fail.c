@@ -12,6 +12,7 @@
  * sleep at most, so that all ranks report the first cause.
  */
 #include "fusion/rank/fail.h"
+#include "base/number_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"
 #include "fusion/rank/express.h"
@@ -135,7 +136,7 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fail_once(ctx, status, rank, text);
 }

@@ -12,6 +12,7 @@
  * that has submitted nothing does not listen, so rank 0 passes on to it that it must (LISTEN).
  */
 #include "base/log.h"
+#include "base/number_text.h"
 #include "fusion/rank/points_impl.h"
 #include "fusion/rank/requests.h"
 #include "fusion/values/messages.h"
@@ -42,7 +43,8 @@ static void print_withdrawn(const struct halay_context *ctx, const struct point 
     halay_offer_print_key(&point->own.offer, key, sizeof key);
     print_missing(point, missing, sizeof missing);
     if (r->withdrawn == HALAY_ERR_TIMEOUT)
-        snprintf(text, size, "%s: rank %d gave it %g s; %s has not come", key, ctx->rank, r->timeout_ms / 1e3, missing);
+        halay_snprintf(text, size, "%s: rank %d gave it %g s; %s has not come", key, ctx->rank, r->timeout_ms / 1e3,
+                       missing);
     else
         snprintf(text, size, "%s: canceled by rank %d; %s had not come", key, ctx->rank, missing);
 }
@@ -53,9 +55,9 @@ static void print_stalled(const struct halay_context *ctx, const struct point *p
 
     halay_offer_print_key(&point->own.offer, key, sizeof key);
     print_missing(point, missing, sizeof missing);
-    snprintf(text, size, "stalled for %.3g s: %s: %s by rank %d, missing: %s",
-             (double)(ctx->driven.now_us - point->since_us) / 1e6, key,
-             point->own.offer.collective == HALAY_SEND ? "sent" : "to be received", ctx->rank, missing);
+    halay_snprintf(text, size, "stalled for %.3g s: %s: %s by rank %d, missing: %s",
+                   (double)(ctx->driven.now_us - point->since_us) / 1e6, key,
+                   point->own.offer.collective == HALAY_SEND ? "sent" : "to be received", ctx->rank, missing);
 }
 
 /* ---- withdrawal ---- */

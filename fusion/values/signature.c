@@ -4,6 +4,7 @@
  */
 #include "fusion/values/signature.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "collectives/reduce/scale.h"
 #include <math.h>
 #include <stdio.h>
@@ -197,8 +198,8 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
         snprintf(a_text, size, "reduction %s", halay_reduction_name((enum halay_reduction)a->reduction));
         snprintf(b_text, size, "%s", halay_reduction_name((enum halay_reduction)b->reduction));
     } else if (a->prescale != b->prescale || a->postscale != b->postscale) {
-        snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
-        snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);
+        halay_snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
+        halay_snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);
     } else if (a->wire != b->wire) {
         snprintf(a_text, size, "wire type %s", wire_names[a->wire]);
         snprintf(b_text, size, "%s", wire_names[b->wire]);

@@ -3,6 +3,7 @@
  * Frame: cells of columns in memory, as numbers and as texts.
  */
 #include "tft/data/frame.h"
+#include "base/number_text.h"
 #include "tft/data/calendar.h"
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -50,8 +51,8 @@ static const char *print_number(double value, char room[TFT_FRAME_TEXT])
 {
     *room = 0;
     for (int digits = 15; digits <= 17 && !isnan(value); digits++) {
-        snprintf(room, TFT_FRAME_TEXT, "%.*g", digits, value);
-        if (strtod(room, NULL) == value)
+        halay_snprintf(room, TFT_FRAME_TEXT, "%.*g", digits, value);
+        if (halay_strtod(room, NULL) == value)
             break;
     }
     return room;

@@ -4,6 +4,7 @@
  * doubles, so that one division or product is correctly rounded (Clinger 1990); everything else goes to strtod.
  */
 #include "tft/data/number.h"
+#include "base/number_text.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static int parse_slowly(const char *text, size_t length, char decimal, double *v
     for (size_t i = 0; i < length; i++)
         if (copy[i] == ',')
             copy[i] = '.';
-    *value = strtod(copy, &end);
+    *value = halay_strtod(copy, &end);
     return length && !*end;
 }
 

@@ -7,6 +7,7 @@
  * half-built.
  */
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "tft/data/fill.h"
 #include "tft/data/table_impl.h"
 #include <math.h>
@@ -520,8 +521,8 @@ static enum halay_status settle_static(struct grid *g, size_t k)
     for (size_t i = 0; i < g->series->rows; i++) {
         double x = v[i * stride];
         if (!isnan(value) && !isnan(x) && x != value) {
-            snprintf(from, sizeof from, "%g", value);
-            snprintf(to, sizeof to, "%g", x);
+            halay_snprintf(from, sizeof from, "%g", value);
+            halay_snprintf(to, sizeof to, "%g", x);
             halay_error(g->c->log, "'%s': static input '%s' (column '%s') changes from %.64s to %.64s", g->series->id,
                         input->name, input->column, input->is_category ? t->dictionaries[k].texts[(size_t)value] : from,
                         input->is_category ? t->dictionaries[k].texts[(size_t)x] : to);

@@ -3,6 +3,7 @@
  * What single forecasts relied on, written one by one. A window's numbers are its (all) means, then its (T) lags.
  */
 #include "tft/explain/explain_file.h"
+#include "base/number_text.h"
 #include "tft/score/forecast_file.h"
 #include <jansson.h>
 
@@ -55,7 +56,7 @@ static void write_csv(const struct tft_explain_file *f, const char *entity, cons
     tft_write_field(f->file, entity);
     fprintf(f->file, ",%s", origin);
     for (size_t i = 0; i < all + lags; i++)
-        fprintf(f->file, ",%.6g", (double)more[i]);
+        halay_fprintf(f->file, ",%.6g", (double)more[i]);
     for (size_t lag = lags; lag < f->reader->T; lag++)
         fputc(',', f->file);
     fputc('\n', f->file);

@@ -2,6 +2,7 @@
  *
  * An explanation as a table for people.
  */
+#include "base/number_text.h"
 #include "tft/explain/explain.h"
 #include <math.h>
 
@@ -12,7 +13,7 @@ static void print_number(FILE *to, const json_t *object, const char *key, double
     const json_t *value = json_object_get(object, key);
 
     if (json_is_number(value))
-        fprintf(to, " %8.1f", factor * json_number_value(value));
+        halay_fprintf(to, " %8.1f", factor * json_number_value(value));
     else
         fprintf(to, " %8s", "-");
 }
@@ -58,9 +59,9 @@ static void print_peaks(FILE *to, const json_t *attention)
 
     fprintf(to, "\nattention looks most");
     for (size_t i = 0; i < json_array_size(peaks); i++)
-        fprintf(to, "%s %lld steps back (%.*f %%)", i ? "," : "",
-                (long long)json_integer_value(json_object_get(json_array_get(peaks, i), "lag")), digits,
-                100 * peak_mean(peaks, i));
+        halay_fprintf(to, "%s %lld steps back (%.*f %%)", i ? "," : "",
+                      (long long)json_integer_value(json_object_get(json_array_get(peaks, i), "lag")), digits,
+                      100 * peak_mean(peaks, i));
     fprintf(to, "%s\n", json_array_size(peaks) ? "" : " nowhere in particular");
 }
 
@@ -80,29 +81,30 @@ static void print_occlusion(FILE *to, const json_t *occlusion)
     }
     tft_explanation_verdict(occlusion, verdict, sizeof verdict);
     if (*verdict)
-        fprintf(to, "rank correlation of weights and changes, inputs over time: %.2f\n(%s)\n",
-                json_number_value(correlation), verdict);
+        halay_fprintf(to, "rank correlation of weights and changes, inputs over time: %.2f\n(%s)\n",
+                      json_number_value(correlation), verdict);
     correlation = json_object_get(occlusion, "rank_correlation_static");
     if (json_is_number(correlation))
-        fprintf(to, "rank correlation of weights and changes, static inputs: %.2f\n", json_number_value(correlation));
+        halay_fprintf(to, "rank correlation of weights and changes, static inputs: %.2f\n",
+                      json_number_value(correlation));
 }
 
 static void print_regimes(FILE *to, const json_t *regimes)
 {
     const json_t *farthest = json_object_get(regimes, "farthest");
 
-    fprintf(to, "other regimes: %lld windows, whose attention is farther than %g from the mean\nfarthest:",
-            (long long)json_integer_value(json_object_get(regimes, "windows")),
-            json_number_value(json_object_get(regimes, "threshold")));
+    halay_fprintf(to, "other regimes: %lld windows, whose attention is farther than %g from the mean\nfarthest:",
+                  (long long)json_integer_value(json_object_get(regimes, "windows")),
+                  json_number_value(json_object_get(regimes, "threshold")));
     for (size_t i = 0; i < json_array_size(farthest) && i < FARTHEST_PRINTED; i++) {
         const json_t *window = json_array_get(farthest, i);
-        fprintf(to, "%s %s %s (%.3f)", i ? "," : "", json_string_value(json_object_get(window, "entity")),
-                json_string_value(json_object_get(window, "origin")),
-                json_number_value(json_object_get(window, "distance")));
+        halay_fprintf(to, "%s %s %s (%.3f)", i ? "," : "", json_string_value(json_object_get(window, "entity")),
+                      json_string_value(json_object_get(window, "origin")),
+                      json_number_value(json_object_get(window, "distance")));
     }
-    fprintf(to, "; of all windows P50 %.3f, P90 %.3f\n",
-            json_number_value(json_object_get(json_object_get(regimes, "distance"), "p50")),
-            json_number_value(json_object_get(json_object_get(regimes, "distance"), "p90")));
+    halay_fprintf(to, "; of all windows P50 %.3f, P90 %.3f\n",
+                  json_number_value(json_object_get(json_object_get(regimes, "distance"), "p50")),
+                  json_number_value(json_object_get(json_object_get(regimes, "distance"), "p90")));
 }
 
 void tft_explanation_print(FILE *to, const json_t *r)

@@ -3,6 +3,7 @@
  * The explanation as CSV: importance.csv (of each input, of all steps and of each), attention.csv (of each head, and of
  * all, from each step of the horizon) and windows.csv (each forecast), which is written as the windows come.
  */
+#include "base/number_text.h"
 #include "tft/data/paths.h"
 #include "tft/explain/explain.h"
 #include "tft/explain/explain_file.h"
@@ -55,9 +56,9 @@ void tft_explain_tables_window(struct tft_explanation *e, const struct tft_windo
         return;
     tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin - 1), origin, sizeof origin);
     tft_write_field(e->table.file, d->entities[w->entity].id);
-    fprintf(e->table.file, ",%s,%.6g,%d", origin, distance, distance > e->request->distance);
+    halay_fprintf(e->table.file, ",%s,%.6g,%d", origin, distance, distance > e->request->distance);
     for (size_t j = 0; j < e->reader.all; j++)
-        fprintf(e->table.file, ",%.6g", (double)means[j]);
+        halay_fprintf(e->table.file, ",%.6g", (double)means[j]);
     fputc('\n', e->table.file);
 }
 
@@ -65,8 +66,8 @@ void tft_explain_tables_window(struct tft_explanation *e, const struct tft_windo
 static void write_percentiles(FILE *file, const int64_t *bins)
 {
     if (bins)
-        fprintf(file, ",%.6g,%.6g,%.6g\n", tft_share_quantile(bins, .1), tft_share_quantile(bins, .5),
-                tft_share_quantile(bins, .9));
+        halay_fprintf(file, ",%.6g,%.6g,%.6g\n", tft_share_quantile(bins, .1), tft_share_quantile(bins, .5),
+                      tft_share_quantile(bins, .9));
     else
         fprintf(file, ",,,\n");
 }
@@ -79,7 +80,7 @@ static void write_input(const struct tft_explanation *e, FILE *file, int choice,
 
     fprintf(file, "%s,", tft_part_names[choice]);
     tft_write_field(file, name);
-    fprintf(file, ",all,%zu,%.6g", e->windows.count, tft_explanation_mean(e, choice, j));
+    halay_fprintf(file, ",all,%zu,%.6g", e->windows.count, tft_explanation_mean(e, choice, j));
     write_percentiles(file, bins);
     for (size_t t = 0; choice != TFT_CHOICE_STATIC && t < tft_weight_steps(&e->reader, choice); t++) {
         int64_t n = tft_weight_sums_windows(&e->sums, choice, t);
@@ -87,8 +88,9 @@ static void write_input(const struct tft_explanation *e, FILE *file, int choice,
             continue;
         fprintf(file, "%s,", tft_part_names[choice]);
         tft_write_field(file, name);
-        fprintf(file, ",%ld,%lld,%.6g", choice == TFT_CHOICE_HISTORY ? (long)t - (long)e->reader.E + 1 : (long)t + 1,
-                (long long)n, tft_weight_sums_mean(&e->sums, choice, t, j));
+        halay_fprintf(file, ",%ld,%lld,%.6g",
+                      choice == TFT_CHOICE_HISTORY ? (long)t - (long)e->reader.E + 1 : (long)t + 1, (long long)n,
+                      tft_weight_sums_mean(&e->sums, choice, t, j));
         write_percentiles(file, choice == TFT_CHOICE_FUTURE
                                     ? e->sums.future_bins + (t * e->reader.V[choice] + j) * TFT_SHARE_BINS
                                     : NULL);
@@ -119,8 +121,8 @@ static void write_attention_of(const struct tft_explanation *e, FILE *file, size
         snprintf(name, sizeof name, "%zu", head + 1);
     for (size_t t = 0; t <= r->E + h; t++)
         if (e->sums.seen[t]) {
-            fprintf(file, "%zu,%s,%ld,%zu,%.6g", h + 1, name, (long)t - (long)r->E + 1, r->E + h - t,
-                    tft_weight_sums_attention(&e->sums, head, h, t));
+            halay_fprintf(file, "%zu,%s,%ld,%zu,%.6g", h + 1, name, (long)t - (long)r->E + 1, r->E + h - t,
+                          tft_weight_sums_attention(&e->sums, head, h, t));
             write_percentiles(file, bins ? bins + t * TFT_SHARE_BINS : NULL);
         }
 }

@@ -3,6 +3,7 @@
  * A description is: what the values are; the steps they are of; what a missing one becomes.
  */
 #include "tft/interop/onnx_about.h"
+#include "base/number_text.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static void append(char text[ONNX_ABOUT_MAX], const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text + used, ONNX_ABOUT_MAX - used, format, arguments);
+    halay_vsnprintf(text + used, ONNX_ABOUT_MAX - used, format, arguments);
     va_end(arguments);
 }
 

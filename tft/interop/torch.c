@@ -2,6 +2,7 @@
  *
  * PyTorch's parameters: how a map is built of layers, and read. Cleanup: zeroed first, fini accepts half-built.
  */
+#include "base/number_text.h"
 #include "tft/interop/torch_impl.h"
 #include <math.h>
 #include <stdarg.h>
@@ -42,7 +43,7 @@ struct torch_name torch_name(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(name.text, sizeof name.text, format, arguments);
+    halay_vsnprintf(name.text, sizeof name.text, format, arguments);
     va_end(arguments);
     return name;
 }

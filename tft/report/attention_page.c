@@ -3,6 +3,7 @@
  * A missing number is not drawn; a picture for which there is no memory is left out.
  */
 #include "tft/report/attention_page.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/json_number.h"
 #include <stdlib.h>
@@ -219,7 +220,7 @@ static void write_farthest(FILE *f, const struct tft_explanation *e, const struc
     tft_schema_print_time(&d->schema, tft_data_time(d, single->window.entity, single->window.origin - 1), moment,
                           sizeof moment);
     snprintf(title, sizeof title, "Attention of the farthest window, %.16s", moment);
-    snprintf(label, sizeof label, "this window (%.3f)", single->value);
+    halay_snprintf(label, sizeof label, "this window (%.3f)", single->value);
     const struct tft_line lines[] = { { label, "second", x, own, T }, { "usual", "model", x, usual, T } };
     if (x)
         tft_chart_write(f, &(struct tft_chart){ .title = title,
@@ -262,10 +263,10 @@ static void write_list(FILE *f, const json_t *farthest)
         const json_t *window = json_array_get(farthest, i);
         fprintf(f, "<tr><td>");
         tft_html_text(f, json_string_value(json_object_get(window, "entity")));
-        fprintf(f, "</td><td>%s</td><td>%.3f</td><td>%.2f %%</td><td>%s</td></tr>\n",
-                json_string_value(json_object_get(window, "origin")), tft_json_number_at(window, "distance"),
-                100 * tft_json_number_at(window, "nearer"),
-                json_is_true(json_object_get(window, "regime")) ? "yes" : "no");
+        halay_fprintf(f, "</td><td>%s</td><td>%.3f</td><td>%.2f %%</td><td>%s</td></tr>\n",
+                      json_string_value(json_object_get(window, "origin")), tft_json_number_at(window, "distance"),
+                      100 * tft_json_number_at(window, "nearer"),
+                      json_is_true(json_object_get(window, "regime")) ? "yes" : "no");
     }
     fprintf(f, "</table></div>\n");
 }
@@ -274,12 +275,13 @@ void tft_regimes_write(FILE *f, const struct tft_explanation *e, const json_t *j
 {
     const json_t *regimes = json_object_get(json, "regimes"), *distance = json_object_get(regimes, "distance");
 
-    fprintf(f,
-            "<h3>Regimes</h3><p>%lld of %zu windows look elsewhere than usual: the distance of their attention from "
-            "their entity's mean is above %g (0: the same, 1: nothing in common). Of all windows it is %.3f in the "
-            "median and %.3f at P90. The farthest windows are listed whether or not they are above.</p>\n",
-            (long long)json_integer_value(json_object_get(regimes, "windows")), e->windows.count, e->request->distance,
-            tft_json_number_at(distance, "p50"), tft_json_number_at(distance, "p90"));
+    halay_fprintf(
+        f,
+        "<h3>Regimes</h3><p>%lld of %zu windows look elsewhere than usual: the distance of their attention from "
+        "their entity's mean is above %g (0: the same, 1: nothing in common). Of all windows it is %.3f in the "
+        "median and %.3f at P90. The farthest windows are listed whether or not they are above.</p>\n",
+        (long long)json_integer_value(json_object_get(regimes, "windows")), e->windows.count, e->request->distance,
+        tft_json_number_at(distance, "p50"), tft_json_number_at(distance, "p90"));
     write_list(f, json_object_get(regimes, "farthest"));
     for (size_t k = 0; k < e->series_count; k++)
         write_series(f, e, &e->series[k]);

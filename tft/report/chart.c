@@ -3,6 +3,7 @@
  * Charts: a frame from data to pixels, round ticks, polylines. The stream's owner checks its errors.
  */
 #include "tft/report/chart.h"
+#include "base/number_text.h"
 #include <math.h>
 
 enum { LEFT = 64, RIGHT = 14, RIGHT_AXIS = 58, TOP = 46, BOTTOM = 40 };
@@ -113,16 +114,17 @@ static void write_axes(FILE *file, const struct tft_chart *c, const struct frame
 
     for (double y = f->y0; y <= f->y1 + step / 2; y += step) {
         double value = fabs(y) < step / 1e6 ? 0 : y;
-        fprintf(file,
-                "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
-                "text-anchor=\"end\">%.6g</text>\n",
-                f->left, f->right, py(f, y), py(f, y), f->left - 6, py(f, y) + 4, value);
+        halay_fprintf(
+            file,
+            "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
+            "text-anchor=\"end\">%.6g</text>\n",
+            f->left, f->right, py(f, y), py(f, y), f->left - 6, py(f, y) + 4, value);
     }
     step = round_step(f->x1 - f->x0, 8);
     for (double x = ceil(f->x0 / step) * step; x <= f->x1 + step / 1e6; x += step)
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", px(f, x), f->bottom + 16,
-                fabs(x) < step / 1e6 ? 0 : x);
-    fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", (f->left + f->right) / 2, c->height - 6);
+        halay_fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", px(f, x),
+                      f->bottom + 16, fabs(x) < step / 1e6 ? 0 : x);
+    halay_fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", (f->left + f->right) / 2, c->height - 6);
     tft_html_text(file, c->x_label);
     fprintf(file, "</text><text class=\"title\" x=\"%d\" y=\"16\">", 4);
     tft_html_text(file, c->title);
@@ -141,9 +143,9 @@ static void write_band(FILE *file, const struct tft_chart *c, const struct frame
         return;
     fprintf(file, "<polygon class=\"band\" points=\"");
     for (size_t i = 0; i < c->band_count; i++)
-        fprintf(file, "%.1f,%.1f ", px(f, c->band_x[i]), py(f, c->band_high[i]));
+        halay_fprintf(file, "%.1f,%.1f ", px(f, c->band_x[i]), py(f, c->band_high[i]));
     for (size_t i = c->band_count; i-- > 0;)
-        fprintf(file, "%.1f,%.1f ", px(f, c->band_x[i]), py(f, c->band_low[i]));
+        halay_fprintf(file, "%.1f,%.1f ", px(f, c->band_x[i]), py(f, c->band_low[i]));
     fprintf(file, "\"/>\n");
 }
 
@@ -152,9 +154,9 @@ static void write_area(FILE *file, const struct tft_line *line, const struct fra
 {
     fprintf(file, "<polygon class=\"%s\" points=\"", line->style);
     for (size_t i = 0; i < line->count; i++)
-        fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
-    fprintf(file, "%.1f,%.1f %.1f,%.1f\"/>\n", px(f, line->x[line->count - 1]), f->bottom, px(f, line->x[0]),
-            f->bottom);
+        halay_fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
+    halay_fprintf(file, "%.1f,%.1f %.1f,%.1f\"/>\n", px(f, line->x[line->count - 1]), f->bottom, px(f, line->x[0]),
+                  f->bottom);
 }
 
 /* The area of shares, with its ticks on the right. */
@@ -172,7 +174,7 @@ static void write_share(FILE *file, const struct tft_chart *c, const struct fram
     write_area(file, &c->share, &of);
     double step = round_step(most, 2);
     for (double y = step; y <= most + step / 1e6; y += step)
-        fprintf(file, "<text x=\"%.1f\" y=\"%.1f\">%.3g %%</text>\n", of.right + 6, py(&of, y) + 4, 100 * y);
+        halay_fprintf(file, "<text x=\"%.1f\" y=\"%.1f\">%.3g %%</text>\n", of.right + 6, py(&of, y) + 4, 100 * y);
 }
 
 /* A single point, which a polyline would not show, is a ring. */
@@ -183,14 +185,14 @@ static void write_line(FILE *file, const struct tft_line *line, const struct fra
     fprintf(file, "<polyline class=\"line %s\" points=\"", line->style);
     for (size_t i = 0; i < line->count; i++)
         if (isfinite(line->x[i]) && isfinite(line->y[i])) {
-            fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
+            halay_fprintf(file, "%.1f,%.1f ", px(f, line->x[i]), py(f, line->y[i]));
             last = i;
             shown++;
         }
     fprintf(file, "\"/>\n");
     if (shown == 1)
-        fprintf(file, "<circle class=\"line %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", line->style,
-                px(f, line->x[last]), py(f, line->y[last]));
+        halay_fprintf(file, "<circle class=\"line %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", line->style,
+                      px(f, line->x[last]), py(f, line->y[last]));
 }
 
 /* The label of a line, or, after the last line, of the band and of the shares; NULL: none. */
@@ -217,15 +219,15 @@ static void write_legend(FILE *file, const struct tft_chart *c, const struct fra
             letters++;
         x -= (double)letters * 6.6 + 36;
         if (i >= c->line_count)
-            fprintf(file, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"18\" height=\"10\"/>",
-                    i == c->line_count ? "band" : c->share.style, x, TOP - 21);
+            halay_fprintf(file, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"18\" height=\"10\"/>",
+                          i == c->line_count ? "band" : c->share.style, x, TOP - 21);
         else if (c->lines[i].count == 1)
-            fprintf(file, "<circle class=\"line %s\" cx=\"%.1f\" cy=\"%d\" r=\"3\"/>", c->lines[i].style, x + 12,
-                    TOP - 16);
+            halay_fprintf(file, "<circle class=\"line %s\" cx=\"%.1f\" cy=\"%d\" r=\"3\"/>", c->lines[i].style, x + 12,
+                          TOP - 16);
         else
-            fprintf(file, "<line class=\"line %s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>", c->lines[i].style, x,
-                    x + 18, TOP - 16, TOP - 16);
-        fprintf(file, "<text x=\"%.1f\" y=\"%d\">", x + 23, TOP - 12);
+            halay_fprintf(file, "<line class=\"line %s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>",
+                          c->lines[i].style, x, x + 18, TOP - 16, TOP - 16);
+        halay_fprintf(file, "<text x=\"%.1f\" y=\"%d\">", x + 23, TOP - 12);
         tft_html_text(file, label);
         fprintf(file, "</text>\n");
     }
@@ -242,7 +244,7 @@ static void write_words(FILE *file, const struct tft_chart *c)
             continue;
         fprintf(file, "; ");
         tft_html_text(file, c->lines[i].label);
-        fprintf(file, ": %.4g to %.4g", range.y0, range.y1);
+        halay_fprintf(file, ": %.4g to %.4g", range.y0, range.y1);
     }
     fprintf(file, "; over ");
     tft_html_text(file, c->x_label);
@@ -270,8 +272,8 @@ void tft_chart_write(FILE *file, const struct tft_chart *c)
     write_share(file, c, &f);
     write_band(file, c, &f);
     if (c->has_mark)
-        fprintf(file, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", px(&f, c->mark),
-                px(&f, c->mark), f.top, f.bottom);
+        halay_fprintf(file, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", px(&f, c->mark),
+                      px(&f, c->mark), f.top, f.bottom);
     for (size_t i = 0; i < c->line_count; i++)
         write_line(file, &c->lines[i], &f);
     write_legend(file, c, &f);

@@ -9,6 +9,7 @@
  * the middle sends both.
  */
 #include "tft/report/comparison.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/json_number.h"
 #include "tft/report/page.h"
@@ -152,16 +153,16 @@ void tft_comparison_print(FILE *to, const json_t *result)
                     columns[k].title);
     fprintf(to, "\n");
     json_array_foreach(rows, i, row) {
-        fprintf(to, "%-17s %5.0f %-5s", text_at(row, "strategy"), number(row, "ranks"), text_at(row, "dtype"));
+        halay_fprintf(to, "%-17s %5.0f %-5s", text_at(row, "strategy"), number(row, "ranks"), text_at(row, "dtype"));
         for (int k = 0; k < COLUMNS; k++) {
             int width = (int)strlen(columns[k].title) > 9 ? (int)strlen(columns[k].title) : 9;
             double value = columns[k].value(row);
             if (is_used(rows, &columns[k]) && isnan(value))
                 fprintf(to, " %*s", width, "-");
             else if (is_used(rows, &columns[k]))
-                fprintf(to, " %*.*f", width, columns[k].digits, value);
+                halay_fprintf(to, " %*.*f", width, columns[k].digits, value);
         }
-        fprintf(to, number(row, "exit_code") != 0 ? "  failed: %.0f\n" : "\n", number(row, "exit_code"));
+        halay_fprintf(to, number(row, "exit_code") != 0 ? "  failed: %.0f\n" : "\n", number(row, "exit_code"));
     }
 }
 
@@ -175,11 +176,11 @@ void tft_comparison_write_csv(FILE *to, const json_t *result)
         fprintf(to, ",%s", columns[k].key);
     fprintf(to, "\n");
     json_array_foreach(rows, i, row) {
-        fprintf(to, "%s,%.0f,%s,%.0f", text_at(row, "strategy"), number(row, "ranks"), text_at(row, "dtype"),
-                number(row, "exit_code"));
+        halay_fprintf(to, "%s,%.0f,%s,%.0f", text_at(row, "strategy"), number(row, "ranks"), text_at(row, "dtype"),
+                      number(row, "exit_code"));
         for (int k = 0; k < COLUMNS; k++) {
             double value = columns[k].value(row);
-            fprintf(to, isnan(value) ? "," : ",%.9g", value);
+            halay_fprintf(to, isnan(value) ? "," : ",%.9g", value);
         }
         fprintf(to, "\n");
     }
@@ -203,13 +204,13 @@ static void write_table(FILE *f, const json_t *rows)
     json_array_foreach(rows, i, row) {
         fprintf(f, "<tr%s><td>", i == best ? " class=\"best\"" : "");
         tft_html_text(f, text_at(row, "strategy"));
-        fprintf(f, "</td><td>%.0f</td><td>", number(row, "ranks"));
+        halay_fprintf(f, "</td><td>%.0f</td><td>", number(row, "ranks"));
         tft_html_text(f, text_at(row, "dtype"));
         fprintf(f, "</td>");
         for (int k = 0; k < COLUMNS; k++) {
             double value = columns[k].value(row);
             if (is_used(rows, &columns[k]))
-                fprintf(f, isnan(value) ? "<td>-</td>" : "<td>%.*f</td>", columns[k].digits, value);
+                halay_fprintf(f, isnan(value) ? "<td>-</td>" : "<td>%.*f</td>", columns[k].digits, value);
         }
         fprintf(f, "</tr>\n");
     }
@@ -251,8 +252,8 @@ static void draw_courses(FILE *f, const json_t *rows, const json_t *like)
         lines[count] = (struct tft_line){ text_at(row, "strategy"), styles[count], x, y, n };
         count++;
     }
-    snprintf(title, sizeof title, "%.0f rank%s, %.16s", number(like, "ranks"), number(like, "ranks") == 1 ? "" : "s",
-             text_at(like, "dtype"));
+    halay_snprintf(title, sizeof title, "%.0f rank%s, %.16s", number(like, "ranks"),
+                   number(like, "ranks") == 1 ? "" : "s", text_at(like, "dtype"));
     tft_chart_write(f, &(struct tft_chart){ .title = title,
                                             .x_label = "seconds of training",
                                             .y_label = "validation loss",

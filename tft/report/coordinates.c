@@ -4,6 +4,7 @@
  * axis ends at the value that a fifth of the trials exceed, so that a few bad ones don't press the others together.
  */
 #include "tft/report/coordinates.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/json_number.h"
 #include <stdlib.h>
@@ -73,15 +74,16 @@ static double goal_share(const struct picture *p, double value)
 
 static void write_label(FILE *f, double x, double share, const char *label)
 {
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", x + 6, y_of(share) + 4);
+    halay_fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", x + 6, y_of(share) + 4);
     tft_html_text(f, label);
     fprintf(f, "</text>\n");
 }
 
 static void write_axis(FILE *f, double x, const char *name)
 {
-    fprintf(f, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>\n", x, x, TOP, HEIGHT - BOTTOM);
-    fprintf(f, "<text class=\"title\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">", x, TOP - 18);
+    halay_fprintf(f, "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>\n", x, x, TOP,
+                  HEIGHT - BOTTOM);
+    halay_fprintf(f, "<text class=\"title\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">", x, TOP - 18);
     tft_html_text(f, name);
     fprintf(f, "</text>\n");
 }
@@ -117,9 +119,9 @@ static void write_axes(FILE *f, const struct picture *p)
         write_labels(f, x_of(p, axis++), values);
     }
     write_axis(f, x_of(p, axis), p->goal);
-    snprintf(label, sizeof label, "%.4g", p->least);
+    halay_snprintf(label, sizeof label, "%.4g", p->least);
     write_label(f, x_of(p, axis), 0, label);
-    snprintf(label, sizeof label, "%.4g and up", p->most);
+    halay_snprintf(label, sizeof label, "%.4g and up", p->most);
     write_label(f, x_of(p, axis), 1, label);
 }
 
@@ -136,12 +138,12 @@ static void write_trial(FILE *f, const struct picture *p, const json_t *row, con
     json_object_foreach((json_t *)p->space, key, values) {
         double share = share_of(values, json_object_get(keys, key));
         if (!isnan(share))
-            fprintf(f, "%.1f,%.1f ", x_of(p, axis), y_of(share));
+            halay_fprintf(f, "%.1f,%.1f ", x_of(p, axis), y_of(share));
         axis++;
     }
-    fprintf(f, "%.1f,%.1f\"><title>trial %.0f: %s %.5g;", x_of(p, axis),
-            y_of(goal_share(p, tft_json_number_at(row, "value"))), tft_json_number_at(row, "trial"), p->goal,
-            tft_json_number_at(row, "value"));
+    halay_fprintf(f, "%.1f,%.1f\"><title>trial %.0f: %s %.5g;", x_of(p, axis),
+                  y_of(goal_share(p, tft_json_number_at(row, "value"))), tft_json_number_at(row, "trial"), p->goal,
+                  tft_json_number_at(row, "value"));
     json_object_foreach((json_t *)keys, key, values) {
         tft_json_word(values, label, sizeof label);
         fprintf(f, " ");

@@ -3,6 +3,7 @@
  * Drift's forms. Statistics are in order of how far they went, as a part of their threshold.
  */
 #include "tft/report/drift_forms.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/json_number.h"
 #include "tft/report/page.h"
@@ -91,9 +92,9 @@ static void explain_row(const json_t *row, char text[LABEL_MOST])
 
     *text = 0;
     if (!strcmp(statistic, "loss"))
-        snprintf(text, LABEL_MOST, "%.4g times that of the validation span", tft_json_number_at(row, "value"));
+        halay_snprintf(text, LABEL_MOST, "%.4g times that of the validation span", tft_json_number_at(row, "value"));
     else if (!strcmp(statistic, "coverage") || !strcmp(statistic, "missing"))
-        snprintf(text, LABEL_MOST, "%.1f %%, before %.1f %%", 100 * recent, 100 * reference);
+        halay_snprintf(text, LABEL_MOST, "%.1f %%, before %.1f %%", 100 * recent, 100 * reference);
 }
 
 /* What the thresholds promise. */
@@ -104,9 +105,9 @@ static void promise(const json_t *family, char text[LABEL_MOST])
     if (isnan(rate))
         snprintf(text, LABEL_MOST, "no stretch of the past to compare with: only a psi of 0.25 counts");
     else
-        snprintf(text, LABEL_MOST, "false alarms in %.3g %% of such spans, %s %.0f stretches of the past%s", 100 * rate,
-                 json_is_true(json_object_get(family, "extrapolated")) ? "extrapolated from" : "by", blocks,
-                 json_is_true(json_object_get(family, "seasonal")) ? " in their seasons" : "");
+        halay_snprintf(text, LABEL_MOST, "false alarms in %.3g %% of such spans, %s %.0f stretches of the past%s",
+                       100 * rate, json_is_true(json_object_get(family, "extrapolated")) ? "extrapolated from" : "by",
+                       blocks, json_is_true(json_object_get(family, "seasonal")) ? " in their seasons" : "");
 }
 
 static void print_row(FILE *to, const json_t *row)
@@ -116,12 +117,12 @@ static void print_row(FILE *to, const json_t *row)
 
     label_row(row, label);
     explain_row(row, text);
-    fprintf(to, "%-7s %-40s %9.4f", json_is_true(json_object_get(row, "drifted")) ? "drifted" : "", label,
-            tft_json_number_at(row, "value"));
+    halay_fprintf(to, "%-7s %-40s %9.4f", json_is_true(json_object_get(row, "drifted")) ? "drifted" : "", label,
+                  tft_json_number_at(row, "value"));
     if (isnan(threshold))
         fprintf(to, "         -  %s\n", text);
     else
-        fprintf(to, " %9.4f  %s\n", threshold, text);
+        halay_fprintf(to, " %9.4f  %s\n", threshold, text);
 }
 
 void tft_drift_print(FILE *to, const json_t *result)
@@ -172,9 +173,9 @@ void tft_drift_write_csv(FILE *to, const json_t *result)
         write_csv_text(to, text_at(rows[i], "entity", ""));
         fputc(',', to);
         write_csv_text(to, text_at(rows[i], "input", ""));
-        fprintf(to, ",%s,%.9g,", text_at(rows[i], "statistic", ""), tft_json_number_at(rows[i], "value"));
+        halay_fprintf(to, ",%s,%.9g,", text_at(rows[i], "statistic", ""), tft_json_number_at(rows[i], "value"));
         if (!isnan(threshold))
-            fprintf(to, "%.9g", threshold);
+            halay_fprintf(to, "%.9g", threshold);
         fprintf(to, ",%d\n", json_is_true(json_object_get(rows[i], "drifted")));
     }
     free(rows);
@@ -210,7 +211,7 @@ static void write_gauges(FILE *to, const json_t *const *rows, size_t count, cons
         write_label(to, "input", text_at(rows[i], "input", ""));
         fputc(',', to);
         write_label(to, "statistic", text_at(rows[i], "statistic", ""));
-        fprintf(to, "} %.9g\n", value);
+        halay_fprintf(to, "} %.9g\n", value);
     }
 }
 
@@ -264,9 +265,9 @@ static void write_group(FILE *f, const json_t *group, const json_t *before)
     if (json_is_string(group))
         tft_html_text(f, json_string_value(group));
     else if (json_is_number(group))
-        fprintf(f, "up to %.5g", json_number_value(group));
+        halay_fprintf(f, "up to %.5g", json_number_value(group));
     else
-        fprintf(f, "above %.5g", tft_json_number(before));
+        halay_fprintf(f, "above %.5g", tft_json_number(before));
 }
 
 /* A distribution then and now, as a table of bars. */
@@ -285,8 +286,8 @@ static void write_distribution(FILE *f, const json_t *row)
         double a = 100 * tft_json_number(json_array_get(then, k)), b = 100 * tft_json_number(json_array_get(now, k));
         fprintf(f, "<tr><td>");
         write_group(f, json_array_get(groups, k), json_array_get(groups, k ? k - 1 : 0));
-        fprintf(f, "</td><td>%.1f %%</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>", a, a);
-        fprintf(f, "<td>%.1f %%</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td></tr>\n", b, b);
+        halay_fprintf(f, "</td><td>%.1f %%</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>", a, a);
+        halay_fprintf(f, "<td>%.1f %%</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td></tr>\n", b, b);
     }
     fprintf(f, "</table></div>\n");
 }
@@ -323,8 +324,8 @@ static void write_table(FILE *f, const json_t *const *rows, size_t count)
         explain_row(rows[i], text);
         fprintf(f, "<tr%s><td>", drifted ? " class=\"best\"" : "");
         tft_html_text(f, label);
-        fprintf(f, "</td><td>%.4f</td>", tft_json_number_at(rows[i], "value"));
-        fprintf(f, isnan(threshold) ? "<td>-</td>" : "<td>%.4f</td>", threshold);
+        halay_fprintf(f, "</td><td>%.4f</td>", tft_json_number_at(rows[i], "value"));
+        halay_fprintf(f, isnan(threshold) ? "<td>-</td>" : "<td>%.4f</td>", threshold);
         fprintf(f, "<td>%s</td><td>", drifted ? "drifted" : "");
         tft_html_text(f, text);
         fprintf(f, "</td></tr>\n");

@@ -3,6 +3,7 @@
  * The explanation's pictures. A missing number is not drawn.
  */
 #include "tft/report/explanation.h"
+#include "base/number_text.h"
 #include "tft/report/attention_page.h"
 #include "tft/report/chart.h"
 #include "tft/report/forecast_chart.h"
@@ -32,11 +33,11 @@ static void write_inputs(FILE *f, const json_t *importance, const char *part, co
     json_object_foreach((json_t *)inputs, name, input) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);
-        fprintf(f, "</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>",
-                100 * tft_json_number_at(input, "mean"));
-        fprintf(f, "<td>%.1f %%</td><td>%.1f %%</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n",
-                100 * tft_json_number_at(input, "mean"), 100 * tft_json_number_at(input, "p10"),
-                100 * tft_json_number_at(input, "p50"), 100 * tft_json_number_at(input, "p90"));
+        halay_fprintf(f, "</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>",
+                      100 * tft_json_number_at(input, "mean"));
+        halay_fprintf(f, "<td>%.1f %%</td><td>%.1f %%</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n",
+                      100 * tft_json_number_at(input, "mean"), 100 * tft_json_number_at(input, "p10"),
+                      100 * tft_json_number_at(input, "p50"), 100 * tft_json_number_at(input, "p90"));
     }
     fprintf(f, "</table></div>\n");
 }
@@ -55,7 +56,7 @@ static void write_occlusion(FILE *f, const json_t *occlusion)
             "the median's q-risk rises. Where this and the weights disagree, believe this.");
     tft_explanation_verdict(occlusion, verdict, sizeof verdict);
     if (*verdict) {
-        fprintf(f, " Their rank correlation is %.2f: ", correlation);
+        halay_fprintf(f, " Their rank correlation is %.2f: ", correlation);
         tft_html_text(f, verdict);
         fprintf(f, ".");
     }
@@ -63,8 +64,8 @@ static void write_occlusion(FILE *f, const json_t *occlusion)
     json_object_foreach(json_object_get(occlusion, "inputs"), name, input) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);
-        fprintf(f, "</td><td>%.1f %%</td><td>%+.1f %%</td></tr>\n", 100 * tft_json_number_at(input, "weight"),
-                100 * tft_json_number_at(input, "change"));
+        halay_fprintf(f, "</td><td>%.1f %%</td><td>%+.1f %%</td></tr>\n", 100 * tft_json_number_at(input, "weight"),
+                      100 * tft_json_number_at(input, "change"));
     }
     fprintf(f, "</table></div>\n");
 }
@@ -95,8 +96,8 @@ static void write_entities(FILE *f, const json_t *json)
         tft_html_text(f, id);
         fprintf(f, "</td>");
         json_object_foreach(json_object_get(entity, "past"), name, input)
-            fprintf(f, "<td>%.1f (%.1f to %.1f)</td>", 100 * tft_json_number_at(input, "mean"),
-                    100 * tft_json_number_at(input, "p10"), 100 * tft_json_number_at(input, "p90"));
+            halay_fprintf(f, "<td>%.1f (%.1f to %.1f)</td>", 100 * tft_json_number_at(input, "mean"),
+                          100 * tft_json_number_at(input, "p10"), 100 * tft_json_number_at(input, "p90"));
         fprintf(f, "</tr>\n");
     }
     fprintf(f, "</table></div>\n");
@@ -224,8 +225,8 @@ static void write_weights(FILE *f, const json_t *single, const json_t *importanc
     json_object_foreach((json_t *)inputs, name, weight) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, name);
-        fprintf(f, "</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n", 100 * tft_json_number(weight),
-                100 * tft_json_number_at(json_object_get(usual, name), "mean"));
+        halay_fprintf(f, "</td><td>%.1f %%</td><td>%.1f %%</td></tr>\n", 100 * tft_json_number(weight),
+                      100 * tft_json_number_at(json_object_get(usual, name), "mean"));
     }
     fprintf(f, "</table></div>\n");
 }
@@ -243,7 +244,7 @@ static void write_single(FILE *f, const struct tft_explanation *e, const struct 
     enum halay_status status =
         tft_forecast_chart_init(&e->inference->data, &e->inference->run.config.quantiles, &single->window,
                                 single->numbers, 0, single->window.length, &chart);
-    fprintf(
+    halay_fprintf(
         f,
         "<div><p><b>The %s forecast</b>: mean absolute error %.4g; distance of its attention from the usual %.3f</p>\n",
         json_string_value(json_object_get(json, "which")), tft_json_number_at(json, "mae"),

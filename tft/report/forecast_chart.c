@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/report/forecast_chart.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/score/scores.h"
 #include <math.h>
@@ -36,7 +37,7 @@ enum halay_status tft_forecast_chart_init(const struct tft_data *d, const struct
     tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin), moment, sizeof moment);
     snprintf(c->title, sizeof c->title, "%.60s%s%.60s, from %.16s", d->entities[w->entity].id, O > 1 ? ", " : "",
              O > 1 ? d->schema.inputs[d->schema.targets[o]].name : "", moment);
-    snprintf(c->band, sizeof c->band, "P%.3g-P%.3g", 100 * q->values[0], 100 * q->values[q->count - 1]);
+    halay_snprintf(c->band, sizeof c->band, "P%.3g-P%.3g", 100 * q->values[0], 100 * q->values[q->count - 1]);
     return HALAY_OK;
 }
 

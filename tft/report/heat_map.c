@@ -4,6 +4,7 @@
  * of cells, each a small rectangle in whole cells, which a transformation lays over the frame.
  */
 #include "tft/report/heat_map.h"
+#include "base/number_text.h"
 #include <math.h>
 
 enum { SHADES = 16, ROWS_MOST = 48, COLUMNS_MOST = 256 };
@@ -50,7 +51,7 @@ static int shade_of(const struct grid *g, double value)
 
 static void write_shade(FILE *file, const struct tft_heat_map *m, const struct grid *g, int shade)
 {
-    fprintf(file, "<path class=\"heat\" fill-opacity=\"%.2f\" d=\"", (double)shade / SHADES);
+    halay_fprintf(file, "<path class=\"heat\" fill-opacity=\"%.2f\" d=\"", (double)shade / SHADES);
     for (size_t row = 0; row < g->rows; row++)
         for (size_t column = 0; column < g->columns; column++) {
             size_t from = column;
@@ -68,8 +69,8 @@ void tft_heat_map_write(FILE *file, const struct tft_heat_map *m, double left, d
 
     if (!(g.most > 0))
         return;
-    fprintf(file, "<g transform=\"translate(%.1f %.1f) scale(%.5f %.5f)\">\n", left, top, width / (double)g.columns,
-            height / (double)g.rows);
+    halay_fprintf(file, "<g transform=\"translate(%.1f %.1f) scale(%.5f %.5f)\">\n", left, top,
+                  width / (double)g.columns, height / (double)g.rows);
     for (int shade = 1; shade <= SHADES; shade++)
         write_shade(file, m, &g, shade);
     fprintf(file, "</g>\n");

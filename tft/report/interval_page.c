@@ -3,6 +3,7 @@
  * The report's section on intervals. The stream's owner checks its errors.
  */
 #include "tft/report/interval_page.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/json_number.h"
 #include <math.h>
@@ -14,7 +15,7 @@ enum { QUANTILES_MAX = 16, POINTS_MAX = QUANTILES_MAX + 2 };
 /* The share that a quantile's name promises: .1 for "p10". */
 static double share_of(const char *name)
 {
-    return strtod(name + 1, NULL) / 100;
+    return halay_strtod(name + 1, NULL) / 100;
 }
 
 /* The key of the coverage: "coverage_p10_p90". */
@@ -148,13 +149,13 @@ static void write_row(FILE *f, const char *name, const json_t *scores, const cha
 {
     static const char *const keys[] = { "width", "interval_score", "wis", "crps" };
 
-    fprintf(f, "<tr><td>%s</td><td>%.1f %%</td>", name, 100 * tft_json_number_at(scores, coverage));
+    halay_fprintf(f, "<tr><td>%s</td><td>%.1f %%</td>", name, 100 * tft_json_number_at(scores, coverage));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         double value = tft_json_number_at(scores, keys[i]);
         if (isnan(value))
             fprintf(f, "<td>-</td>");
         else
-            fprintf(f, "<td>%.5g</td>", value);
+            halay_fprintf(f, "<td>%.5g</td>", value);
     }
     fprintf(f, "</tr>\n");
 }
@@ -167,11 +168,12 @@ void tft_interval_page_write(FILE *f, const json_t *scores)
 
     if (!json_integer_value(json_object_get(scores, "values")) || !(nominal > 0))
         return;
-    fprintf(f,
-            "<h2>Intervals</h2><p>The interval from the lowest to the highest quantile promises to hold %.3g %% of the "
-            "values. WIS and CRPS are approximated by %zu quantiles.</p><div class=\"wide\" tabindex=\"0\"><table><tr>"
-            "<th>forecast</th><th>holds</th><th>mean width</th><th>interval score</th><th>WIS</th><th>CRPS</th></tr>\n",
-            100 * nominal, json_object_size(json_object_get(scores, "q_risk")));
+    halay_fprintf(
+        f,
+        "<h2>Intervals</h2><p>The interval from the lowest to the highest quantile promises to hold %.3g %% of the "
+        "values. WIS and CRPS are approximated by %zu quantiles.</p><div class=\"wide\" tabindex=\"0\"><table><tr>"
+        "<th>forecast</th><th>holds</th><th>mean width</th><th>interval score</th><th>WIS</th><th>CRPS</th></tr>\n",
+        100 * nominal, json_object_size(json_object_get(scores, "q_risk")));
     write_row(f, before ? "calibrated" : "Temporal Fusion Transformer", scores, coverage);
     if (before)
         write_row(f, "as the model says", before, coverage);

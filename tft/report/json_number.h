@@ -5,6 +5,7 @@
 #ifndef HALAY_TFT_JSON_NUMBER_H
 #define HALAY_TFT_JSON_NUMBER_H
 
+#include "base/number_text.h"
 #include <jansson.h>
 #include <math.h>
 
@@ -28,9 +29,9 @@ static inline void tft_json_word(const json_t *value, char *text, size_t size)
     if (json_is_string(value))
         snprintf(text, size, "%s", json_string_value(value));
     else if (json_is_number(value))
-        snprintf(text, size, "%.6g", json_number_value(value));
+        halay_snprintf(text, size, "%.6g", json_number_value(value));
     json_array_foreach(value, i, item) {
-        int length = snprintf(text + at, size - at, "%s%.6g", i ? "," : "", json_number_value(item));
+        int length = halay_snprintf(text + at, size - at, "%s%.6g", i ? "," : "", json_number_value(item));
         at = length < 0 || at + (size_t)length >= size ? size - 1 : at + (size_t)length;
     }
 }

@@ -3,6 +3,7 @@
  * Report: the page about a run. The stream's owner checks its errors.
  */
 #include "tft/report/report.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/interval_page.h"
 #include "tft/report/json_number.h"
@@ -24,7 +25,7 @@ static void cell(FILE *f, double value, int digits)
     if (isnan(value))
         fprintf(f, "<td>-</td>");
     else
-        fprintf(f, "<td>%.*f</td>", digits, value);
+        halay_fprintf(f, "<td>%.*f</td>", digits, value);
 }
 
 static void card(FILE *f, const char *value, const char *label)
@@ -44,8 +45,8 @@ static const char *median_name(const json_t *q_risk)
     double nearest = INFINITY;
 
     json_object_foreach((json_t *)q_risk, key, value)
-        if (key[0] == 'p' && json_is_number(value) && fabs(strtod(key + 1, NULL) - 50) < nearest) {
-            nearest = fabs(strtod(key + 1, NULL) - 50);
+        if (key[0] == 'p' && json_is_number(value) && fabs(halay_strtod(key + 1, NULL) - 50) < nearest) {
+            nearest = fabs(halay_strtod(key + 1, NULL) - 50);
             best = key;
         }
     return best;
@@ -72,7 +73,7 @@ static void write_naive_card(FILE *f, const json_t *scores, double q_risk)
     if (!best_naive(scores) || isnan(q_risk) || !(best > 0))
         return;
     title_of(scores, best_naive(scores), title, sizeof title);
-    snprintf(value, sizeof value, "%+.1f %%", 100 * (q_risk / best - 1));
+    halay_snprintf(value, sizeof value, "%+.1f %%", 100 * (q_risk / best - 1));
     snprintf(label, sizeof label, "against the best naive forecast, %s", title);
     card(f, value, label);
 }
@@ -86,17 +87,17 @@ static void write_cards(FILE *f, const struct tft_report *r)
 
     fprintf(f, "<div class=\"cards\">\n");
     if (!isnan(tft_json_number_at(q_risk, median))) {
-        snprintf(value, sizeof value, "%.4f", tft_json_number_at(q_risk, median));
+        halay_snprintf(value, sizeof value, "%.4f", tft_json_number_at(q_risk, median));
         snprintf(label, sizeof label, "%.16s q-risk on the %.16s split", median, text_at(r->scores, "split"));
         card(f, value, label);
     }
     write_naive_card(f, r->scores, tft_json_number_at(q_risk, median));
     if (last) {
-        snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "step"));
+        halay_snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "step"));
         card(f, value, "training steps");
-        snprintf(value, sizeof value, "%.0f s", tft_json_number_at(last, "seconds"));
+        halay_snprintf(value, sizeof value, "%.0f s", tft_json_number_at(last, "seconds"));
         card(f, value, "of training");
-        snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "samples_per_second"));
+        halay_snprintf(value, sizeof value, "%.0f", tft_json_number_at(last, "samples_per_second"));
         card(f, value, "samples per second");
     }
     fprintf(f, "</div>\n");
@@ -204,14 +205,14 @@ static void write_entities(FILE *f, const json_t *scores)
                 coverage = json_number_value(number);
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
-        fprintf(f, "</td><td>%.0f</td>", tft_json_number_at(value, "values"));
+        halay_fprintf(f, "</td><td>%.0f</td>", tft_json_number_at(value, "values"));
         cell(f, tft_json_number_at(json_object_get(value, "q_risk"), median), 4);
-        fprintf(f, "<td>%.5g</td>", tft_json_number_at(value, "mae"));
+        halay_fprintf(f, "<td>%.5g</td>", tft_json_number_at(value, "mae"));
         cell(f, tft_json_number_at(value, "mase"), 3);
         if (isnan(coverage))
             cell(f, coverage, 1);
         else
-            fprintf(f, "<td>%.1f %%</td>", 100 * coverage);
+            halay_fprintf(f, "<td>%.1f %%</td>", 100 * coverage);
         fprintf(f, "</tr>\n");
     }
     fprintf(f, "</table></div>\n");

@@ -3,6 +3,7 @@
  * Tunings: trials in order of their value in the table, of their number in CSV.
  */
 #include "tft/report/tuning.h"
+#include "base/number_text.h"
 #include "tft/report/chart.h"
 #include "tft/report/coordinates.h"
 #include "tft/report/json_number.h"
@@ -64,12 +65,12 @@ static void print_row(FILE *to, const json_t *row, const json_t *space)
     const json_t *values;
     char cell[CELL_MOST];
 
-    fprintf(to, "%5.0f %-8s", tft_json_number_at(row, "trial"), text_at(row, "state"));
+    halay_fprintf(to, "%5.0f %-8s", tft_json_number_at(row, "trial"), text_at(row, "state"));
     if (isnan(tft_json_number_at(row, "value")))
         fprintf(to, "          -");
     else
-        fprintf(to, " %10.6g", tft_json_number_at(row, "value"));
-    fprintf(to, " %7.0f", tft_json_number_at(row, "steps"));
+        halay_fprintf(to, " %10.6g", tft_json_number_at(row, "value"));
+    halay_fprintf(to, " %7.0f", tft_json_number_at(row, "steps"));
     json_object_foreach((json_t *)space, key, values) {
         tft_json_word(json_object_get(json_object_get(row, "keys"), key), cell, sizeof cell);
         fprintf(to, " %*s", width_of(key), cell);
@@ -95,12 +96,12 @@ void tft_tuning_print(FILE *to, const json_t *result)
     if (json_object_size(json_object_get(result, "importance")))
         fprintf(to, "importance:");
     json_object_foreach(json_object_get(result, "importance"), key, value)
-        fprintf(to, " %s %.0f %%", key, 100 * tft_json_number(value));
+        halay_fprintf(to, " %s %.0f %%", key, 100 * tft_json_number(value));
     if (json_object_size(json_object_get(result, "importance")))
         fprintf(to, "\n");
-    fprintf(to, "%zu trials in %.0f s", count, tft_json_number_at(result, "seconds"));
+    halay_fprintf(to, "%zu trials in %.0f s", count, tft_json_number_at(result, "seconds"));
     if (!isnan(tft_json_number_at(result, "cost")))
-        fprintf(to, ", cost %.4g", tft_json_number_at(result, "cost"));
+        halay_fprintf(to, ", cost %.4g", tft_json_number_at(result, "cost"));
     fprintf(to, "\n");
     free(sorted);
 }
@@ -125,11 +126,11 @@ void tft_tuning_write_csv(FILE *to, const json_t *result)
         fprintf(to, ",%s", key);
     fprintf(to, "\n");
     json_array_foreach(rows, i, row) {
-        fprintf(to, "%.0f,%s,", tft_json_number_at(row, "trial"), text_at(row, "state"));
+        halay_fprintf(to, "%.0f,%s,", tft_json_number_at(row, "trial"), text_at(row, "state"));
         if (!isnan(tft_json_number_at(row, "value")))
-            fprintf(to, "%.9g", tft_json_number_at(row, "value"));
-        fprintf(to, ",%.4g,%.0f,%.2f", tft_json_number_at(row, "share"), tft_json_number_at(row, "steps"),
-                tft_json_number_at(row, "seconds"));
+            halay_fprintf(to, "%.9g", tft_json_number_at(row, "value"));
+        halay_fprintf(to, ",%.4g,%.0f,%.2f", tft_json_number_at(row, "share"), tft_json_number_at(row, "steps"),
+                      tft_json_number_at(row, "seconds"));
         json_object_foreach((json_t *)space, key, values)
             write_csv_cell(to, json_object_get(json_object_get(row, "keys"), key));
         fprintf(to, "\n");
@@ -151,7 +152,7 @@ static size_t count_of(const json_t *rows, const char *state)
 static void write_card(FILE *f, double value, const char *format, const char *label)
 {
     fprintf(f, "<div class=\"card\"><b>");
-    fprintf(f, format, value);
+    halay_fprintf(f, format, value);
     fprintf(f, "</b><span>");
     tft_html_text(f, label);
     fprintf(f, "</span></div>\n");
@@ -165,8 +166,8 @@ static void write_cards(FILE *f, const json_t *result)
 
     fprintf(f, "<div class=\"cards\">\n");
     if (json_object_get(result, "best")) {
-        snprintf(label, sizeof label, "lowest %.32s, of trial %.0f", text_at(result, "goal"),
-                 tft_json_number_at(best, "trial"));
+        halay_snprintf(label, sizeof label, "lowest %.32s, of trial %.0f", text_at(result, "goal"),
+                       tft_json_number_at(best, "trial"));
         write_card(f, tft_json_number_at(best, "value"), "%.5g", label);
     }
     write_card(f, (double)json_array_size(rows), "%.0f", "trials");
@@ -192,8 +193,8 @@ static void write_importance(FILE *f, const json_t *importance)
     json_object_foreach((json_t *)importance, key, value) {
         fprintf(f, "<tr><td>");
         tft_html_text(f, key);
-        fprintf(f, "</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td><td>%.0f %%</td></tr>\n",
-                100 * tft_json_number(value), 100 * tft_json_number(value));
+        halay_fprintf(f, "</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td><td>%.0f %%</td></tr>\n",
+                      100 * tft_json_number(value), 100 * tft_json_number(value));
     }
     fprintf(f,
             "</table></div><p>How far the values of the best quarter lie from those of all trials, key by key; parts "
@@ -246,11 +247,11 @@ static void write_table(FILE *f, const json_t *result)
     fprintf(f, "</tr>\n");
     for (size_t i = 0; sorted && i < json_array_size(rows); i++) {
         double number = tft_json_number_at(sorted[i], "value");
-        fprintf(f, "<tr%s><td>%.0f</td>", i == 0 && !isnan(number) ? " class=\"best\"" : "",
-                tft_json_number_at(sorted[i], "trial"));
-        fprintf(f, isnan(number) ? "<td>-</td>" : "<td>%.5g</td>", number);
-        fprintf(f, "<td>%s</td><td>%.0f</td><td>%.1f</td>", text_at(sorted[i], "state"),
-                tft_json_number_at(sorted[i], "steps"), tft_json_number_at(sorted[i], "seconds"));
+        halay_fprintf(f, "<tr%s><td>%.0f</td>", i == 0 && !isnan(number) ? " class=\"best\"" : "",
+                      tft_json_number_at(sorted[i], "trial"));
+        halay_fprintf(f, isnan(number) ? "<td>-</td>" : "<td>%.5g</td>", number);
+        halay_fprintf(f, "<td>%s</td><td>%.0f</td><td>%.1f</td>", text_at(sorted[i], "state"),
+                      tft_json_number_at(sorted[i], "steps"), tft_json_number_at(sorted[i], "seconds"));
         json_object_foreach((json_t *)space, key, value) {
             tft_json_word(json_object_get(json_object_get(sorted[i], "keys"), key), cell, sizeof cell);
             fprintf(f, "<td>");

@@ -4,6 +4,7 @@
  */
 #include "tft/run/run_config.h"
 #include "base/config.h"
+#include "base/number_text.h"
 #include "tft/kernels/device.h"
 #include "tft/kernels/loss.h"
 #include <inttypes.h>
@@ -197,7 +198,7 @@ static int get_number(const json_t *value, double *number)
     const char *text = json_string_value(value);
     if (!text || !*text || strspn(text, "+-.0123456789eE") != strlen(text))
         return 0;
-    *number = strtod(text, &end);
+    *number = halay_strtod(text, &end);
     return !*end && isfinite(*number);
 }
 

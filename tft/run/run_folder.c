@@ -3,8 +3,10 @@
  * A run's folder: two files, each of which knows the other. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/run/run_folder.h"
+#include "base/config.h"
 #include "base/document.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/kernels/gemm_bf16.h"
@@ -188,7 +190,7 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     snprintf(of_step, sizeof of_step, "%lld", step);
     tft_run_print_crc(table, params, of_params);
-    snprintf(of_share, sizeof of_share, "%.17g", share);
+    halay_snprintf(of_share, sizeof of_share, "%.17g", share);
     json_t *metadata = json_pack("{ss ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32",
                                  of_params, "share", of_share);
     if (path && metadata)
@@ -276,7 +278,14 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
         status = HALAY_ERR_FORMAT;
     }
     r->step = step ? strtoll(step, NULL, 10) : 0;
-    r->blend.share = share ? strtod(share, NULL) : 1;
+    r->blend.share = 1;
+    if (!status && share && halay_parse_double(share, 0, 1, &r->blend.share)) {
+        halay_error(log,
+                    "'%s' has the share '%s', not a number from 0 to 1: it was saved in a locale with a decimal comma; "
+                    "write a point there, or train again",
+                    path, share);
+        status = HALAY_ERR_FORMAT;
+    }
     json_decref(metadata);
     return status;
 }

@@ -4,6 +4,7 @@
  * threads. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/score/calibrator.h"
+#include "base/number_text.h"
 #include "tft/score/scores.h"
 #include <math.h>
 #include <stdlib.h>
@@ -168,6 +169,7 @@ void tft_calibrator_describe(const json_t *shares, char *text, size_t size)
     for (size_t i = 0; i < TFT_CALIBRATED_BY_COUNT; i++) {
         double share = json_number_value(json_object_get(shares, keys[i]));
         if (share > 0 && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%.3g %% %s", used ? ", " : "", 100 * share, words[i]);
+            used += (size_t)halay_snprintf(text + used, size - used, "%s%.3g %% %s", used ? ", " : "", 100 * share,
+                                           words[i]);
     }
 }

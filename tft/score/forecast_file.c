@@ -3,6 +3,7 @@
  * A file of forecasts, written one by one.
  */
 #include "tft/score/forecast_file.h"
+#include "base/number_text.h"
 #include "tft/score/scores.h"
 #include <jansson.h>
 #include <string.h>
@@ -79,9 +80,9 @@ static void write_csv(const struct tft_forecast_file *f, const struct row *r)
     fprintf(f->file, ",%s,%s,%zu,", r->origin, r->time, r->horizon);
     tft_write_field(f->file, r->target);
     for (size_t i = 0; i < written_count(f); i++)
-        fprintf(f->file, ",%.9g", r->p[written(f, i)]);
+        halay_fprintf(f->file, ",%.9g", r->p[written(f, i)]);
     if (f->backtest && r->actual)
-        fprintf(f->file, ",%.9g,%zu", *r->actual, f->fit);
+        halay_fprintf(f->file, ",%.9g,%zu", *r->actual, f->fit);
     else if (f->backtest)
         fprintf(f->file, ",,%zu", f->fit);
     fputc('\n', f->file);

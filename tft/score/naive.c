@@ -7,6 +7,7 @@
  */
 #include "tft/score/naive.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "tft/data/windows.h"
 #include <math.h>
 #include <stdio.h>
@@ -287,7 +288,7 @@ void tft_naive_warning(const struct tft_schema *s, size_t target, const char *me
     advise(advice, sizeof advice, relative || s->seasons[0] > s->encoder, "relative_to: season");
     tft_naive_key(best->season, key, sizeof key);
     tft_naive_title(key, s->horizon, title, sizeof title);
-    snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", median, q_risk,
-             q_risk < best->q_risk ? "less than 1 % below " : "", title, best->is_plain ? ", plain" : "", best->q_risk,
-             *advice ? "; for levels that move, the target (schema) can have " : "", advice);
+    halay_snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", median,
+                   q_risk, q_risk < best->q_risk ? "less than 1 % below " : "", title, best->is_plain ? ", plain" : "",
+                   best->q_risk, *advice ? "; for levels that move, the target (schema) can have " : "", advice);
 }

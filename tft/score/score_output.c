@@ -3,6 +3,7 @@
  * Scores as a table for people and as one for programs.
  */
 #include "tft/score/score_output.h"
+#include "base/number_text.h"
 #include "tft/score/calibrator.h"
 #include "tft/score/forecast_file.h"
 #include "tft/score/naive.h"
@@ -28,7 +29,7 @@ static void print_row(FILE *to, const char *name, const json_t *q_risk)
     fprintf(to, "%-28s", name);
     json_object_foreach((json_t *)q_risk, key, value) {
         if (key[0] == 'p' && json_is_number(value))
-            fprintf(to, " %8.4f", json_number_value(value));
+            halay_fprintf(to, " %8.4f", json_number_value(value));
         else if (key[0] == 'p' && json_is_null(value))
             fprintf(to, " %8s", "-");
     }
@@ -45,8 +46,8 @@ static void print_naive(FILE *to, const json_t *r, const char *key, const char *
     tft_naive_title(key, json_array_size(json_object_get(naive, "by_horizon")), name, sizeof name);
     print_row(to, is_plain ? "  plain" : name, is_plain ? json_object_get(naive, "plain") : naive);
     if (best_key && !strcmp(best_key, key) && json_is_true(json_object_get(best, "plain")) == is_plain && other > 0)
-        fprintf(to, "   the best; forecast's %s is %.1f %% %s", median,
-                100 * (mine < other ? 1 - mine / other : mine / other - 1), mine < other ? "below" : "above");
+        halay_fprintf(to, "   the best; forecast's %s is %.1f %% %s", median,
+                      100 * (mine < other ? 1 - mine / other : mine / other - 1), mine < other ? "below" : "above");
     fprintf(to, "\n");
 }
 
@@ -80,7 +81,7 @@ static void print_range(FILE *to, const char *over, const json_t *list, const ch
         n++;
     }
     if (n > 1)
-        fprintf(to, "   by %s %.3g to %.3g", over, low, high);
+        halay_fprintf(to, "   by %s %.3g to %.3g", over, low, high);
 }
 
 /* A score's name. Two are sums over quantiles: an approximation, which depends on how many there are. */
@@ -105,13 +106,13 @@ static void print_score(FILE *to, const json_t *r, const char *key, const json_t
         fprintf(to, "%-28s %8s%s%s\n", name, "-", why ? "   " : "", why ? why : "");
         return;
     }
-    fprintf(to, "%-28s %8.4g", name, json_number_value(value));
+    halay_fprintf(to, "%-28s %8.4g", name, json_number_value(value));
     if (!strncmp(key, "coverage", 8)) {
         print_range(to, "horizon", json_object_get(r, "by_horizon"), key);
         print_range(to, "entity", json_object_get(r, "by_entity"), key);
     }
     if (json_is_number(json_object_get(before, key)))
-        fprintf(to, "   %.4g as the model says", number(before, key, NULL));
+        halay_fprintf(to, "   %.4g as the model says", number(before, key, NULL));
     fprintf(to, "\n");
 }
 
@@ -142,7 +143,7 @@ static void print_scores(FILE *to, const json_t *r, const char *median)
             print_score(to, r, key, value);
     }
     if (number(r, "crossing", NULL) > CROSSING_OFTEN)
-        fprintf(
+        halay_fprintf(
             to,
             "In %.0f %% of the values a lower quantile is above a higher one; 'crossing: forbid' in training prevents "
             "it.\n",
@@ -157,7 +158,7 @@ static const char *find_median(const json_t *r)
     json_t *value;
 
     json_object_foreach(json_object_get(r, "q_risk"), key, value) {
-        double distance = key[0] == 'p' ? fabs(strtod(key + 1, NULL) / 100 - .5) : INFINITY;
+        double distance = key[0] == 'p' ? fabs(halay_strtod(key + 1, NULL) / 100 - .5) : INFINITY;
         if (distance < least) {
             least = distance;
             median = key;
@@ -208,13 +209,13 @@ static void write_cells(FILE *file, const json_t *like, const json_t *of)
         if (!json_is_object(value) && !of)
             fprintf(file, ",%s", key);
         else if (!json_is_object(value))
-            fprintf(file, json_is_number(mine) ? ",%.9g" : ",", json_number_value(mine));
+            halay_fprintf(file, json_is_number(mine) ? ",%.9g" : ",", json_number_value(mine));
         json_object_foreach(json_is_object(value) ? value : NULL, inner, part) {
             const json_t *number_of = json_object_get(mine, inner);
             if (!of)
                 fprintf(file, ",%s_%s", key, inner);
             else
-                fprintf(file, json_is_number(number_of) ? ",%.9g" : ",", json_number_value(number_of));
+                halay_fprintf(file, json_is_number(number_of) ? ",%.9g" : ",", json_number_value(number_of));
         }
     }
     fputc('\n', file);

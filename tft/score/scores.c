@@ -6,6 +6,7 @@
  * References: TFT paper equation 26; Hyndman and Koehler 2006 for the scaled error.
  */
 #include "tft/score/scores.h"
+#include "base/number_text.h"
 #include "tft/score/intervals.h"
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 void tft_quantile_name(double quantile, char *text, size_t size)
 {
-    snprintf(text, size, "p%.6g", quantile * 100);
+    halay_snprintf(text, size, "p%.6g", quantile * 100);
 }
 
 size_t tft_median_of(const double *quantiles, size_t count)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/track/csv_tables.h"
+#include "base/number_text.h"
 #include "tft/data/paths.h"
 #include "tft/track/lines.h"
 #include <errno.h>
@@ -45,9 +46,9 @@ enum halay_status tft_csv_tables_add(struct tft_csv_tables *tables, const struct
             fprintf(file, ",%s", row->numbers[i].name);
         fputc('\n', file);
     }
-    fprintf(file, "%" PRIu64 ",%.3f", row->step, row->seconds);
+    halay_fprintf(file, "%" PRIu64 ",%.3f", row->step, row->seconds);
     for (size_t i = 0; i < row->count; i++)
-        fprintf(file, ",%.9g", row->numbers[i].value);
+        halay_fprintf(file, ",%.9g", row->numbers[i].value);
     fputc('\n', file);
     if (fflush(file) || ferror(file)) {
         halay_error(tables->log, "cannot write %s: %s", names[row->table], strerror(errno));

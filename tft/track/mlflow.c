@@ -3,6 +3,7 @@
  * MLflow's file store: EXPERIMENT/meta.yaml and EXPERIMENT/RUN/{meta.yaml,metrics,params,tags,artifacts}.
  */
 #include "tft/track/mlflow.h"
+#include "base/number_text.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/track/lines.h"
@@ -279,8 +280,8 @@ enum halay_status tft_mlflow_add(struct tft_mlflow *m, const struct tft_row *row
         FILE *file = open_number(m, row->numbers[i].name, m->last[row->table]);
         if (!file)
             return HALAY_ERR_SYSTEM;
-        int failed = fprintf(file, "%lld %.9g %llu\n", (long long)(row->seconds * 1000), row->numbers[i].value,
-                             (unsigned long long)row->step) < 0;
+        int failed = halay_fprintf(file, "%lld %.9g %llu\n", (long long)(row->seconds * 1000), row->numbers[i].value,
+                                   (unsigned long long)row->step) < 0;
         failed |= fclose(file) != 0;
         if (failed) {
             halay_error(m->log, "cannot write MLflow's '%s': %s", row->numbers[i].name, strerror(errno));

@@ -6,6 +6,7 @@
  * Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/backtest.h"
+#include "base/number_text.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
@@ -318,7 +319,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct backtest *b, 
     if (!listener->say)
         return;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     listener->say(listener->arg, text);
 }

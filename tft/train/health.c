@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/train/health.h"
+#include "base/number_text.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,19 +30,20 @@ static unsigned speak(struct tft_health *h, enum tft_health_rule rule)
 static unsigned judge_gradients(struct tft_health *h, uint64_t step, double loss, double norm, char *text, size_t size)
 {
     if (norm > exploding_norm * h->least_norm && loss > tft_loss_times(h->kind, h->least_loss, exploding_loss)) {
-        snprintf(text, size,
-                 "gradients explode: their norm, about %.3g in the last %d steps before step %" PRIu64
-                 ", was %.3g at its lowest, and the loss rose from %.4g to %.4g; a lower learning_rate or "
-                 "'clip_mode: global' with a small clip helps",
-                 norm, TFT_HEALTH_BLOCK, step, h->least_norm, h->least_loss, loss);
+        halay_snprintf(text, size,
+                       "gradients explode: their norm, about %.3g in the last %d steps before step %" PRIu64
+                       ", was %.3g at its lowest, and the loss rose from %.4g to %.4g; a lower learning_rate or "
+                       "'clip_mode: global' with a small clip helps",
+                       norm, TFT_HEALTH_BLOCK, step, h->least_norm, h->least_loss, loss);
         return speak(h, TFT_HEALTH_EXPLODING);
     }
     if (norm < vanishing_norm * h->first_norm && loss > tft_loss_times(h->kind, h->first[0], vanishing_loss)) {
-        snprintf(text, size,
-                 "gradients vanish: their norm fell from about %.3g in the first %d steps to %.3g before step %" PRIu64
-                 ", but the loss only from %.4g to %.4g: units are saturated; a lower learning_rate, from the start, "
-                 "helps",
-                 h->first_norm, TFT_HEALTH_BLOCK, norm, step, h->first[0], loss);
+        halay_snprintf(
+            text, size,
+            "gradients vanish: their norm fell from about %.3g in the first %d steps to %.3g before step %" PRIu64
+            ", but the loss only from %.4g to %.4g: units are saturated; a lower learning_rate, from the start, "
+            "helps",
+            h->first_norm, TFT_HEALTH_BLOCK, norm, step, h->first[0], loss);
         return speak(h, TFT_HEALTH_VANISHING);
     }
     return 0;
@@ -64,28 +66,31 @@ static unsigned judge_progress(struct tft_health *h, uint64_t step, char *text, 
 
     if (h->blocks < STALLED_BLOCKS || h->least_loss < early - fall || has_trend(h))
         return 0;
-    snprintf(text, size,
-             "the loss does not fall: %.4g in the first %d steps, %.4g in the best %d before step %" PRIu64
-             "; '--find-learning-rate' suggests a rate, and 'halay-tft evaluate' says whether the inputs foretell more "
-             "than the last season",
-             early, EARLY_STEPS, h->least_loss, TFT_HEALTH_BLOCK, step);
+    halay_snprintf(
+        text, size,
+        "the loss does not fall: %.4g in the first %d steps, %.4g in the best %d before step %" PRIu64
+        "; '--find-learning-rate' suggests a rate, and 'halay-tft evaluate' says whether the inputs foretell more "
+        "than the last season",
+        early, EARLY_STEPS, h->least_loss, TFT_HEALTH_BLOCK, step);
     return speak(h, TFT_HEALTH_STALLED);
 }
 
 static unsigned judge_time(struct tft_health *h, double waiting, double gathering, char *text, size_t size)
 {
     if (waiting > share) {
-        snprintf(text, size,
-                 "communication is the bottleneck: %.0f %% of the time goes into waiting for other ranks; a larger "
-                 "batch_size or accumulate, fewer ranks, or a faster way between them helps ('halay-perf doctor')",
-                 100 * waiting);
+        halay_snprintf(
+            text, size,
+            "communication is the bottleneck: %.0f %% of the time goes into waiting for other ranks; a larger "
+            "batch_size or accumulate, fewer ranks, or a faster way between them helps ('halay-perf doctor')",
+            100 * waiting);
         return speak(h, TFT_HEALTH_COMMUNICATION);
     }
     if (gathering > share) {
-        snprintf(text, size,
-                 "input is the bottleneck: %.0f %% of the time goes into putting batches together; is the prepared "
-                 "file on a slow disk, or larger than the memory?",
-                 100 * gathering);
+        halay_snprintf(
+            text, size,
+            "input is the bottleneck: %.0f %% of the time goes into putting batches together; is the prepared "
+            "file on a slow disk, or larger than the memory?",
+            100 * gathering);
         return speak(h, TFT_HEALTH_INPUT);
     }
     return 0;
@@ -157,11 +162,12 @@ unsigned tft_health_take_evaluation(struct tft_health *h, const struct tft_healt
                    : 0;
     if (h->above < EVALUATIONS_ABOVE)
         return 0;
-    snprintf(text, size,
-             "overfitting: since step %" PRIu64 " the validation loss rose from %.4g to %.4g while the training loss "
-             "fell from %.4g to %.4g; the parameters of that step are kept; more dropout, a smaller hidden_size or a "
-             "lower patience helps",
-             h->lowest_step, h->lowest, e->valid_loss, h->lowest_train, e->train_loss);
+    halay_snprintf(
+        text, size,
+        "overfitting: since step %" PRIu64 " the validation loss rose from %.4g to %.4g while the training loss "
+        "fell from %.4g to %.4g; the parameters of that step are kept; more dropout, a smaller hidden_size or a "
+        "lower patience helps",
+        h->lowest_step, h->lowest, e->valid_loss, h->lowest_train, e->train_loss);
     return speak(h, TFT_HEALTH_OVERFITTING);
 }
 

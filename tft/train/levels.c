@@ -10,6 +10,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "tft/run/origins.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/evaluation.h"
@@ -193,8 +194,8 @@ static void list_numbers(const struct trials *b, size_t member, char *text, size
     *text = 0;
     for (int k = TFT_ORIGINS - 1; k >= 0 && used < size; k--)
         if (b->is_usable[k])
-            used += (size_t)snprintf(text + used, size - used, "%s%.4g", used ? ", " : "",
-                                     *(const double *)((const char *)&b->of[k] + member));
+            used += (size_t)halay_snprintf(text + used, size - used, "%s%.4g", used ? ", " : "",
+                                           *(const double *)((const char *)&b->of[k] + member));
 }
 
 /* "'per: window' 'relative_to: none'", of what is open. */

@@ -4,6 +4,7 @@
  */
 #include "tft/train/progress.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "tft/data/paths.h"
 #include "tft/track/lines.h"
 #include <errno.h>
@@ -88,7 +89,7 @@ void tft_progress_say(struct tft_progress *p, const char *format, ...)
     if (!p->listener.say)
         return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    halay_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     p->listener.say(p->listener.arg, line);
 }
@@ -123,20 +124,20 @@ void tft_progress_set_total(struct tft_progress *p, uint64_t total_steps, double
 static void say_evaluation(struct tft_progress *p, const struct tft_progress_evaluation *e)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
-                     e->at.step, e->at.epoch, tft_progress_seconds(p), e->train_loss);
+    int n = halay_snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
+                           e->at.step, e->at.epoch, tft_progress_seconds(p), e->train_loss);
 
     if (e->scores) {
-        n += snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->valid_loss);
+        n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->valid_loss);
         for (size_t q = 0; q < e->scores->quantile_count && n < 400; q++) {
             char name[32];
             tft_quantile_name(e->scores->quantiles[q], name, sizeof name);
-            n += snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
-                          tft_scores_mean_q_risk(e->scores, e->target_count, q));
+            n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
+                                tft_scores_mean_q_risk(e->scores, e->target_count, q));
         }
     }
-    snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", e->learning_rate,
-             e->samples_per_second, e->best ? " best" : "");
+    halay_snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", e->learning_rate,
+                   e->samples_per_second, e->best ? " best" : "");
     tft_progress_say(p, "%s", text);
 }
 

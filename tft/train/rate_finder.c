@@ -3,6 +3,7 @@
  * Learning-rate finder: the steps, and a report of them.
  */
 #include "tft/train/rate_finder.h"
+#include "base/number_text.h"
 #include "tft/run/learning_rate.h"
 #include <math.h>
 
@@ -15,9 +16,9 @@ static void write_report(FILE *report, const double *rates, const double *losses
 
     fprintf(report, "learning rate   loss\n");
     for (size_t i = 0; i < steps; i += EVERY)
-        fprintf(report, "%13.2e   %.6g\n", rates[i], losses[i]);
+        halay_fprintf(report, "%13.2e   %.6g\n", rates[i], losses[i]);
     if (rate > 0)
-        fprintf(report, "learning_rate: %.1e\n", rate);
+        halay_fprintf(report, "learning_rate: %.1e\n", rate);
     else
         fprintf(report,
                 "the loss did not fall at any rate: more samples a batch (batch_size), or other data, may help\n");

@@ -4,6 +4,7 @@
  * mine, the number of the other run's, or NONE, which stays as it is.
  */
 #include "tft/train/transfer.h"
+#include "base/number_text.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static void append(char *text, size_t size, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
+    halay_vsnprintf(text + used, size - used, format, arguments);
     va_end(arguments);
 }
 

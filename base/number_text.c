@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread's locale is switched for the time of a call, which no other thread notices.
+ */
+#include "base/number_text.h"
+#include <locale.h>
+#include <stdlib.h>
+
+/* Of all categories, the locale C is an object of the system's own: this neither allocates nor fails. */
+static locale_t plain(void)
+{
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double halay_strtod(const char *text, char **end)
+{
+    return strtod_l(text, end, plain());
+}
+
+int halay_vsnprintf(char *text, size_t size, const char *format, va_list args)
+{
+    const locale_t before = uselocale(plain());
+    int length = vsnprintf(text, size, format, args);
+
+    uselocale(before);
+    return length;
+}
+
+int halay_snprintf(char *text, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int length = halay_vsnprintf(text, size, format, args);
+    va_end(args);
+    return length;
+}
+
+int halay_vfprintf(FILE *file, const char *format, va_list args)
+{
+    const locale_t before = uselocale(plain());
+    int length = vfprintf(file, format, args);
+
+    uselocale(before);
+    return length;
+}
+
+int halay_fprintf(FILE *file, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int length = halay_vfprintf(file, format, args);
+    va_end(args);
+    return length;
+}
