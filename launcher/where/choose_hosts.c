@@ -56,6 +56,21 @@ static int take_hosts(struct chosen_hosts *chosen)
     return 0;
 }
 
+/* A shell in an allocation (srun --pty) and scripts that ask for nodes have one task on each host, whatever processors
+ * they have. If -np asks for more ranks, those are what counts. */
+static void use_processors(const struct options *options, struct host_list *hosts)
+{
+    int even = (options->ranks + (int)hosts->count - 1) / (int)hosts->count, are_enough = 1;
+
+    for (size_t i = 0; i < hosts->count; i++) {
+        if (hosts->at[i].slots != 1 || hosts->at[i].processors < 1)
+            return;
+        are_enough &= hosts->at[i].processors >= even;
+    }
+    for (size_t i = 0; even > 1 && i < hosts->count; i++)
+        hosts->at[i].slots = are_enough ? even : hosts->at[i].processors;
+}
+
 int ranks_of_this_host(void)
 {
     struct halay_thread *threads = NULL;
@@ -102,8 +117,10 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
         chosen->hosts = options->joined;
     if (!code)
         code = ask_allocation(from, !is_named, a);
-    if (!code && !is_named && a->hosts.count)
+    if (!code && !is_named && a->hosts.count) {
         code = take_hosts(chosen);
+        use_processors(options, &a->hosts);
+    }
     if (!code && options->per_host && !options->joined)
         code = take_per_host(options, chosen->hosts == &chosen->named ? &chosen->named : &a->hosts);
     if (code)

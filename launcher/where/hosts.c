@@ -370,7 +370,9 @@ static enum halay_status merge_drafts(struct hosts_reader *r, struct host_list *
     size_t count = 0;
     for (size_t i = 0; i < r->count; i++)
         if (r->drafts[i].name) {
-            at[count++] = (struct host){ r->drafts[i].name, r->drafts[i].slots, r->drafts[i].max_slots };
+            at[count++] = (struct host){ .name = r->drafts[i].name,
+                                         .slots = r->drafts[i].slots,
+                                         .max_slots = r->drafts[i].max_slots };
             r->drafts[i].name = NULL;
         }
     *list = (struct host_list){ at, count };

@@ -30,9 +30,10 @@ enum {
 };
 
 struct host {
-    char *name;    /* owned; in the form that ssh takes: "user@node1", "fd77::1" */
-    int slots;     /* ranks it takes, at least 1 */
-    int max_slots; /* ranks it takes when there are more ranks than slots; 0: no limit */
+    char *name;     /* owned; in the form that ssh takes: "user@node1", "fd77::1" */
+    int slots;      /* ranks it takes, at least 1 */
+    int max_slots;  /* ranks it takes when there are more ranks than slots; 0: no limit */
+    int processors; /* that a batch system gives the job there; 0: not known */
 };
 
 /* Every name once, in order of first appearance. */

@@ -23,7 +23,7 @@ static long take_count(const char **text)
     return number >= 1 && number <= SLOTS_MAX ? number : 0;
 }
 
-/* "4(x2),1" is 4, 4, 1: the hosts' slots, divided by `by` (at least 1 each). */
+/* "4(x2),1" is 4, 4, 1: the hosts' slots, divided by `by` (at least 1 each); by 0: their processors. */
 static enum halay_status read_counts(const struct finding *f, const char *name, const char *text, int by)
 {
     struct host_list *hosts = &f->to->hosts;
@@ -42,7 +42,9 @@ static enum halay_status read_counts(const struct finding *f, const char *name, 
             return wrong_finding(f, "%s: '%.60s' is not understood at character %zu; write it like '4(x2),1'", name,
                                  text, (size_t)(at - text) + 1);
         for (; times > 0; times--, filled++)
-            if (filled < hosts->count)
+            if (filled < hosts->count && !by)
+                hosts->at[filled].processors = (int)count;
+            else if (filled < hosts->count)
                 hosts->at[filled].slots = count / by > 0 ? (int)(count / by) : 1;
         if (!*at)
             break;
@@ -62,7 +64,8 @@ static enum halay_status read_slurm_slots(const struct finding *f)
 
     if (tasks) {
         words_addf(&f->to->remarks, "SLURM_TASKS_PER_NODE=%s: slots of each", tasks);
-        return read_counts(f, "SLURM_TASKS_PER_NODE", tasks, 1);
+        enum halay_status status = read_counts(f, "SLURM_TASKS_PER_NODE", tasks, 1);
+        return status == HALAY_OK && cpus ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, 0) : status;
     }
     if (!cpus)
         return HALAY_OK;

@@ -79,6 +79,21 @@ in_slurm run 0 -np 4 "$probe" meet
 check "they meet, too" test "$(grep -c 'met 4' "$dir/out")" = 4
 in_slurm run 2 -np 5 true
 check "more than it has" err_has 'than there are slots (4) on 2 hosts'
+# One task a host, as in the shell of srun --pty, and processors for more ranks.
+in_slurm env SLURM_TASKS_PER_NODE='1(x2)' SLURM_NTASKS=2 SLURM_JOB_CPUS_PER_NODE='8(x2)' \
+    "$halayrun" -np 4 "$dir/where" >"$dir/out" 2>"$dir/err" </dev/null
+check "as many ranks as -np says, evenly: $(cat "$dir/err")" has_line "[3] 3 of 4, local 1 of 2, there in $PWD"
+interactive() {
+    SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_LOCALID=0 in_slurm env SLURM_JOB_NODELIST=n1 \
+        SLURM_TASKS_PER_NODE=1 SLURM_NTASKS=1 SLURM_JOB_CPUS_PER_NODE=8 SLURM_CPUS_PER_TASK=8 "$halayrun" "$@" \
+        >"$dir/out" 2>"$dir/err" </dev/null
+}
+interactive -np 4 "$dir/where"
+check "on this host alone, too: $(cat "$dir/err")" has_line "[3] 3 of 4, local 3 of 4, here in $PWD"
+interactive -np 9 true
+check "one for each processor at most" err_has 'than there are slots (8) on 1 host'
+interactive "$dir/where"
+check "without -np its tasks" has_line "[0] 0 of 1, local 0 of 1, here in $PWD"
 in_slurm run 0 -H localhost:1 "$dir/where"
 check "-H overrides it" has_line "[0] 0 of 1, local 0 of 1, here in $PWD"
 in_slurm run 0 -H n2:1 "$dir/where"
