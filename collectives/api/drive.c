@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000 };
+enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000, RESTLESS_US = 10000 };
 /* A blocking call of at most that many bytes polls this often before it waits, the first times without a pause. */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
@@ -293,26 +293,39 @@ static int is_dead(const struct halay_group *group, int rank)
     return halay_world_is_dead(group->world, halay_group_world_rank(group, rank));
 }
 
-/* Peers that are writing into our memory finish a bounded piece, then see our flag. One that is stopped in the middle
- * may still write once it continues: we do not wait forever, but log that. */
-static void wait_until_quiet(struct halay_group *group)
+/* A rank that was waited for in vain gets only RESTLESS_US in other groups: they are given up for the same reason. */
+static void wait_for_writer(struct halay_group *group, int rank, int64_t deadline_us)
 {
-    int64_t deadline = halay_now_us() + QUIET_US;
+    unsigned char *restless = &group->world->restless[number_of(group, rank)];
+    int64_t until_us = *restless ? halay_now_us() + RESTLESS_US : deadline_us;
     int first; /* of the dead */
 
-    for (int r = 0; r < group->t->size; r++)
-        for (int k = 0; k < HALAY_CHANNELS && r != group->t->rank; k++)
-            while (atomic_load_explicit(&group->channels[k].areas[r]->busy, memory_order_seq_cst)) {
-                if (halay_world_check_peers(group->world, &first) == HALAY_ERR_PEER && is_dead(group, r))
-                    break;
-                if (halay_deadline_passed(deadline)) {
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        while (group->channels[k].areas[rank] &&
+               atomic_load_explicit(&group->channels[k].areas[rank]->busy, memory_order_seq_cst)) {
+            if (halay_world_check_peers(group->world, &first) == HALAY_ERR_PEER && is_dead(group, rank))
+                return;
+            if (halay_deadline_passed(until_us)) {
+                if (!*restless)
                     halay_warning(group->world->log,
                                   "rank %d may still write into buffers of a collective that was given up",
-                                  number_of(group, r));
-                    return;
-                }
-                sched_yield();
+                                  number_of(group, rank));
+                *restless = 1;
+                return;
             }
+            sched_yield();
+        }
+}
+
+/* Peers that are writing into our memory finish a bounded piece, then see our flag. One that is stopped in the middle
+ * may still write once it continues: this rank does not wait forever, but logs that. */
+static void wait_until_quiet(struct halay_group *group)
+{
+    int64_t deadline_us = halay_now_us() + QUIET_US;
+
+    for (int r = 0; r < group->t->size; r++)
+        if (r != group->t->rank)
+            wait_for_writer(group, r, deadline_us);
 }
 
 static void publish_flag(struct halay_group *group, const struct halay_last_words *words)

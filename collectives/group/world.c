@@ -430,7 +430,8 @@ enum halay_status halay_world_lay_out(struct halay_world *world)
     int *count = calloc((size_t)n, sizeof *count); /* of each host */
 
     world->node_rank = calloc((size_t)n, sizeof *world->node_rank);
-    if (!count || !world->node_rank) {
+    world->restless = calloc((size_t)n, 1);
+    if (!count || !world->node_rank || !world->restless) {
         free(count);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -795,6 +796,7 @@ void halay_world_close(struct halay_world *world)
     free(world->host);
     free(world->node_of);
     free(world->node_rank);
+    free(world->restless);
     free(world->tuning);
     halay_fork_unmark(world->is_parent);
     halay_config_fini(&world->config);

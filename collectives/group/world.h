@@ -40,6 +40,7 @@ struct halay_world {
     int is_homogeneous;           /* every host has the same number of ranks */
     int *node_of;                 /* owned, [rank]: the number of its node, in order of their lowest rank */
     int *node_rank;               /* owned, [rank]: its rank among the ranks of its node */
+    unsigned char *restless;      /* owned, [rank]: it was in this rank's memory when a group was given up (drive.c) */
     struct halay_transport *data; /* owned: what collectives move data over */
     /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
      * has one rank, or where the ranks of some host can't share. All ranks have it or none. */

@@ -5,6 +5,8 @@
  * left waiting, all can name the rank, and the first cause stays. Who completes all the same has the right data, though
  * the rank that gives up writes over its buffers at once.
  */
+#include "collectives/group/area.h"
+#include "collectives/group/channel.h"
 #include "collectives/schedule/coll.h"
 #include "tests/coll/operation.h"
 #include "tests/fake/fake.h"
@@ -416,12 +418,88 @@ static void stall_all(unsigned caps)
     }
 }
 
+/* ---- a peer that is stopped while it writes here ---- */
+
+enum { GROUPS = 8 };
+
+struct writer {
+    struct halay_fake_hub *hub;
+    int rank;
+    int *is_writing, *is_over, *warnings; /* atomic */
+};
+
+static void count_warnings(void *arg, enum halay_log_level level, const char *line)
+{
+    if (level == HALAY_LOG_WARNING && strstr(line, "may still write"))
+        __atomic_add_fetch((int *)arg, 1, __ATOMIC_RELAXED);
+}
+
+/* Rank 1 stays in the middle of a write; rank 0 gives all groups up, one after the other. */
+static void *run_writer(void *arg)
+{
+    struct writer *w = arg;
+    const int members[] = { 0, 1 };
+    struct halay_group *all, *groups[GROUPS];
+    struct halay_world *world;
+    struct halay_coll *c;
+    static float data[2][PART];
+
+    REQUIRE(halay_world_open_fake(w->hub, w->rank, &world) == HALAY_OK);
+    world->log->write = w->rank ? swallow : count_warnings;
+    world->log->arg = w->warnings;
+    REQUIRE(halay_group_create(world, &all) == HALAY_OK);
+    for (int g = 0; g < GROUPS; g++) {
+        REQUIRE(halay_group_subset(all, members, 2, &groups[g]) == HALAY_OK);
+        if (w->rank == 1)
+            atomic_store(&groups[g]->channels[0].areas[1]->busy, 1);
+    }
+    if (w->rank == 1) {
+        __atomic_store_n(w->is_writing, 1, __ATOMIC_RELEASE);
+        await(w->is_over, 1);
+        for (int g = 0; g < GROUPS; g++)
+            atomic_store(&groups[g]->channels[0].areas[1]->busy, 0);
+    } else {
+        await(w->is_writing, 1);
+        for (int g = 0; g < GROUPS; g++) {
+            CHECK(halay_group_set_algorithm(groups[g], "allreduce", "two-shot") == HALAY_OK);
+            CHECK(halay_group_allreduce_start(groups[g], data[0], data[1], PART, HALAY_F32, HALAY_SUM, &c) == HALAY_OK);
+            halay_group_fail(groups[g], HALAY_ERR_PEER, 1);
+            halay_coll_end(c);
+        }
+        __atomic_store_n(w->is_over, 1, __ATOMIC_RELEASE);
+    }
+    for (int g = 0; g < GROUPS; g++)
+        halay_group_close(groups[g]);
+    halay_group_destroy(all);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void stop_writer(void)
+{
+    int is_writing = 0, is_over = 0, warnings = 0;
+    struct halay_fake_hub *hub;
+    struct writer each[2];
+    pthread_t threads[2];
+
+    REQUIRE(halay_fake_hub_create(2, &hub) == HALAY_OK);
+    for (int r = 0; r < 2; r++) {
+        each[r] = (struct writer){ hub, r, &is_writing, &is_over, &warnings };
+        REQUIRE(!pthread_create(&threads[r], NULL, run_writer, &each[r]));
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    CHECK(warnings == 1, "%d groups were given the whole time", warnings);
+    halay_fake_hub_destroy(hub);
+}
+
 int main(void)
 {
     static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
     static const unsigned caps[] = { HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, HALAY_TRANSPORT_SLEEPS, 0 };
 
     make_values();
+    stop_writer();
     for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
             for (int w = 0; w < WHATS; w++)
