@@ -29,7 +29,7 @@
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
 #define WRITING UINT64_MAX                 /* a place's number while a writer has it */
-enum { FORMAT_VERSION = 3, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
+enum { FORMAT_VERSION = 4, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_METERS, "the meters come behind it");
 _Static_assert(HALAY_RING_METERS + sizeof(struct halay_meters) <= HALAY_RING_HEAD, "and end before the records");

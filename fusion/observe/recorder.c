@@ -63,7 +63,7 @@ void halay_record_started(struct halay_context *ctx, struct halay_request *const
         bytes += requests[i]->bytes;
         hash = hash * 31 + requests[i]->hash;
     }
-    record->count = (uint16_t)count;
+    record->count = (uint32_t)count;
     record->dtype = (uint8_t)dtype;
     record->bytes = bytes;
     record->hash = hash;
