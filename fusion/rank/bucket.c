@@ -181,6 +181,13 @@ static struct halay_request *take_request(struct halay_context *ctx, struct hala
     return request && !request->is_running ? request : NULL;
 }
 
+/* Nonzero if it can share a bucket that begins with `first`: of another type its data would be read out of bounds. */
+static int can_join(const struct halay_signature *s, const struct halay_signature *first)
+{
+    return halay_signature_fuses(s) && halay_signature_fuses(first) &&
+           halay_signature_kind(s) == halay_signature_kind(first);
+}
+
 /* The bucket's requests, in the coordinator's order. */
 static enum halay_status collect_requests(struct halay_bucket *b, const struct halay_item *item, size_t tensors)
 {
@@ -193,7 +200,7 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
         for (uint32_t k = 0; k < item->ranges[i].count; k++) {
             struct halay_entry *entry = halay_ids_find(set, item->ranges[i].first + k);
             struct halay_request *request = entry ? take_request(ctx, entry) : NULL;
-            if (!request)
+            if (!request || (b->count && !can_join(&request->signature, &b->requests[0]->signature)))
                 return HALAY_ERR_FORMAT;
             halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, pairs);
             b->is_plain &= halay_signature_is_plain(&entry->agreed);
@@ -216,6 +223,8 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
         return HALAY_ERR_FORMAT;
     for (size_t i = 0; i < item->range_count; i++)
         tensors += item->ranges[i].count;
+    if (!tensors || tensors > set->id_capacity)
+        return HALAY_ERR_FORMAT;
     struct halay_bucket *b = bucket_get(set, tensors);
     if (!b)
         return HALAY_ERR_NO_MEMORY;

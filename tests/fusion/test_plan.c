@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan: what it says of known lists, and properties that hold for every list.
+ * The plan: what it says of known lists, and properties that hold for every list. And the buckets that a rank takes
+ * from rank 0, and those that it refuses.
  */
+#include "fusion/rank/bucket.h"
+#include "fusion/state/context.h"
+#include "fusion/state/entry.h"
+#include "fusion/state/request.h"
 #include "fusion/values/bucket_plan.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
@@ -61,11 +66,83 @@ static void check_properties(struct random *random)
         CHECK(again[i].bucket == items[i].bucket, "the plan is no function of its arguments");
 }
 
+/* ---- buckets that rank 0 sends ---- */
+
+enum { TENSORS = 3 };
+
+static struct halay_context context;
+static struct halay_entry entries[TENSORS];
+static struct halay_request requests[TENSORS];
+static struct halay_entry *by_id[TENSORS] = { &entries[0], &entries[1], &entries[2] };
+
+/* The context of a rank with three tensors in flight; the last one has this signature, the others are f32 sums. */
+static enum halay_status add_bucket(const struct halay_signature *last, const struct halay_id_range *ranges,
+                                    size_t range_count)
+{
+    const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
+                                         .dtype = HALAY_F32,
+                                         .reduction = HALAY_SUM,
+                                         .dimensions = 1,
+                                         .shape = { 4 },
+                                         .prescale = 1,
+                                         .postscale = 1 };
+
+    memset(&context, 0, sizeof context);
+    context.size = 2;
+    context.observers.meters = &context.observers.own;
+    halay_process_set_init(&context.all, &context, 2, 0);
+    context.all.by_id = by_id;
+    context.all.id_capacity = TENSORS;
+    for (int i = 0; i < TENSORS; i++) {
+        requests[i] = (struct halay_request){ .ctx = &context, .set = &context.all, .entry = &entries[i], .bytes = 16 };
+        requests[i].signature = i == TENSORS - 1 ? *last : sum;
+        entries[i] = (struct halay_entry){ .set = &context.all, .request = &requests[i], .id = (uint32_t)i };
+        entries[i].agreed = requests[i].signature;
+    }
+    enum halay_status status = halay_bucket_add(
+        &context.all, &(struct halay_item){ .kind = HALAY_ITEM_BUCKET, .ranges = ranges, .range_count = range_count });
+    if (status == HALAY_OK)
+        halay_buckets_abandon(&context);
+    halay_buckets_free_all(&context);
+    return status;
+}
+
+static void check_buckets(void)
+{
+    static const struct halay_id_range all[] = { { 0, TENSORS } }, last_only[] = { { TENSORS - 1, 1 } },
+                                       none[] = { { 0, 0 } }, beyond[] = { { 0, UINT32_MAX } };
+    const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
+                                         .dtype = HALAY_F32,
+                                         .reduction = HALAY_SUM,
+                                         .dimensions = 1,
+                                         .shape = { 4 },
+                                         .prescale = 1,
+                                         .postscale = 1 };
+    struct halay_signature other[6];
+
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        other[i] = sum;
+    other[0].dtype = HALAY_F64;
+    other[1].reduction = HALAY_MAX;
+    other[2].collective = HALAY_BROADCAST;
+    other[3].collective = HALAY_ALLGATHER;
+    other[4].is_on_devices = 1;
+    other[5].collective = HALAY_BARRIER;
+    CHECK(add_bucket(&sum, all, 1) == HALAY_OK);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        CHECK(add_bucket(&other[i], all, 1) == HALAY_ERR_FORMAT, "case %zu", i);
+        CHECK(add_bucket(&other[i], last_only, 1) == HALAY_OK, "case %zu alone", i);
+    }
+    CHECK(add_bucket(&sum, none, 0) == HALAY_ERR_FORMAT && add_bucket(&sum, none, 1) == HALAY_ERR_FORMAT, "empty");
+    CHECK(add_bucket(&sum, beyond, 1) == HALAY_ERR_FORMAT, "more than there are");
+}
+
 int main(int argc, char **argv)
 {
     struct random random = { random_seed(argc, argv) };
 
     check_known();
+    check_buckets();
     for (int i = 0; i < 2000; i++)
         check_properties(&random);
     return test_end();
