@@ -22,6 +22,7 @@
 #include "fusion/values/set_words.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NUMBER_MAX = UINT16_MAX };
 
@@ -162,22 +163,31 @@ static int sets_in(const uint64_t *words, size_t count)
     return sets;
 }
 
+/* In how many sets each rank is, and would be: [rank], in the context's scratch memory. */
+static const size_t *count_memberships(struct halay_context *ctx, const uint64_t *words, size_t count)
+{
+    size_t *in = ctx->driven.execution.counts;
+
+    memset(in, 0, (size_t)ctx->size * sizeof *in);
+    for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
+        for (int r = 0; r < set->size; r++)
+            in[set->ranks[r]]++;
+    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
+        for (size_t i = 0; i < words[at]; i++)
+            in[words[at + 1 + i]]++;
+    return in;
+}
+
 /* Is a rank in more groups than it can be? Nonzero: *text says which. */
 static int memberships_fault(struct halay_context *ctx, const uint64_t *words, size_t count, char *text, size_t size)
 {
     int made = ctx->driven.execution.sets_made + sets_in(words, count);
     int most = halay_group_ids_most(&ctx->world->ids);
+    const size_t *in = count_memberships(ctx, words, count);
 
-    for (int rank = 0; rank < ctx->size; rank++) {
-        int in = 0;
-        for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
-            in += halay_process_set_rank_of(set, rank) >= 0;
-        for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
-            for (size_t i = 0; i < words[at]; i++)
-                in += words[at + 1 + i] == (uint64_t)rank;
-        if (in > most)
+    for (int rank = 0; rank < ctx->size; rank++)
+        if (in[rank] > (size_t)most)
             return snprintf(text, size, "process sets: rank %d would be in more than %d", rank, most);
-    }
     if (made > NUMBER_MAX)
         return snprintf(text, size, "process sets: no more in this job, there have been %d",
                         ctx->driven.execution.sets_made);
