@@ -100,7 +100,7 @@ void halay_request_put(struct halay_request *request)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static void unwatch(struct halay_request *request)
+void halay_request_unwatch(struct halay_request *request)
 {
     if (!request->watched_at)
         return;
@@ -173,7 +173,7 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
         return;
     if (halay_recording(&ctx->observers.recorder))
         halay_record_ended(ctx, request, status);
-    unwatch(request);
+    halay_request_unwatch(request);
     request->is_over = 1;
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */

@@ -14,6 +14,8 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx);
 void halay_request_drop_locked(struct halay_request *request);
 void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
+/* Driver: take it off the list of those that are watched (withdraw.c), if it is on it. */
+void halay_request_unwatch(struct halay_request *request);
 /* Driver: the request ends; delivered later in this step. text may be NULL; copied. */
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
 /* Driver: those whose results have come to their device are delivered later in this step. is_over: the others too, with

@@ -18,6 +18,7 @@
 #include "fusion/rank/ids.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/points.h"
+#include "fusion/rank/requests.h"
 #include "fusion/rank/tell.h"
 #include "fusion/state/entry.h"
 #include <stdio.h>
@@ -25,15 +26,21 @@
 #define AGAIN_US 100000
 #define GRACE_US 5000000
 
+/* Put it on that list, unless it is on one. */
+static void link_watched(struct halay_request **list, struct halay_request *r)
+{
+    if (r->watched_at)
+        return;
+    r->watched_at = list;
+    r->watched_next = *list;
+    if (*list)
+        (*list)->watched_at = &r->watched_next;
+    *list = r;
+}
+
 static void look_at(struct halay_negotiation *n, struct halay_request *r, int64_t when_us)
 {
-    if (!r->watched_at) {
-        r->watched_at = &n->watched;
-        r->watched_next = n->watched;
-        if (n->watched)
-            n->watched->watched_at = &r->watched_next;
-        n->watched = r;
-    }
+    link_watched(&n->watched, r);
     if (!n->look_us || when_us < n->look_us)
         n->look_us = when_us;
 }
@@ -109,10 +116,13 @@ static void look(struct halay_context *ctx, struct halay_request *r)
     }
     if (r->expires_us && now_us >= r->expires_us) {
         r->overdue_us = now_us + (grace_us > GRACE_US ? grace_us : GRACE_US);
+        look_at(&ctx->driven.negotiation, r, r->overdue_us);
         r->expires_us = 0;
         r->withdrawn = r->withdrawn ? r->withdrawn : HALAY_ERR_TIMEOUT;
         withdraw(ctx, r);
     } else {
+        if (r->overdue_us)
+            look_at(&ctx->driven.negotiation, r, r->overdue_us);
         withdraw(ctx, r);
     }
 }
@@ -129,31 +139,31 @@ static int64_t due_us(const struct halay_request *r)
     return first;
 }
 
-/* One whose time has come; NULL: none. *next_us: the earliest of the others'. */
-static struct halay_request *find_due(const struct halay_context *ctx, int64_t *next_us)
-{
-    *next_us = 0;
-    for (struct halay_request *r = ctx->driven.negotiation.watched; r; r = r->watched_next) {
-        int64_t due = due_us(r);
-        if (due && due <= ctx->driven.now_us)
-            return r;
-        if (due && (!*next_us || due < *next_us))
-            *next_us = due;
-    }
-    return NULL;
-}
-
+/* One pass: each that is watched goes from the list of those to be looked at to that of those that have been, before it
+ * is looked at, as it may end in that moment, and others, too. */
 size_t halay_withdraw_overdue(struct halay_context *ctx)
 {
     struct halay_negotiation *n = &ctx->driven.negotiation;
     struct halay_request *r;
-    int64_t next_us;
 
     if (!n->look_us || ctx->driven.now_us < n->look_us)
         return 0;
-    while ((r = find_due(ctx, &next_us)) && ctx->status == HALAY_OK) /* any of them may end meanwhile */
-        look(ctx, r);
-    n->look_us = next_us;
+    n->unseen = n->watched;
+    if (n->unseen)
+        n->unseen->watched_at = &n->unseen;
+    n->watched = NULL;
+    n->look_us = 0;
+    while ((r = n->unseen)) {
+        int64_t due = due_us(r);
+        halay_request_unwatch(r);
+        link_watched(&n->watched, r);
+        if (ctx->status != HALAY_OK)
+            continue;
+        if (due > ctx->driven.now_us)
+            look_at(n, r, due);
+        else if (due)
+            look(ctx, r);
+    }
     return 1;
 }
 

@@ -27,6 +27,7 @@ struct halay_negotiation {
     struct halay_messenger *messenger; /* owned; NULL: the world has been left */
     struct halay_express express;
     struct halay_request *watched;                        /* those with a time-out, or withdrawn (withdraw.c) */
+    struct halay_request *unseen;                         /* those that a look at all of them is still to come to */
     int64_t look_us;                                      /* when they are looked at next; 0: never */
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
