@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table: a fixed number of buckets with lists. A job stores some keys a rank, all of them by holders of the secret, so
- * neither growth nor a hash against crafted keys is worth code.
+ * Table: buckets with lists, twice as many whenever there are more entries than buckets: a job stores some keys a rank.
+ * All are by holders of the secret, so a hash against crafted keys is not worth code.
  */
 #include "base/store/store_table.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = sizeof((struct store_table *)0)->buckets / sizeof(struct store_entry *) };
+enum { BUCKETS_FIRST = 256 };
 
 void store_table_init(struct store_table *table, size_t most_bytes)
 {
@@ -17,12 +17,13 @@ void store_table_init(struct store_table *table, size_t most_bytes)
 
 void store_table_fini(struct store_table *table)
 {
-    for (size_t b = 0; b < BUCKETS; b++)
+    for (size_t b = 0; b < table->bucket_count; b++)
         for (struct store_entry *entry = table->buckets[b], *next; entry; entry = next) {
             next = entry->next;
             free(entry->value);
             free(entry);
         }
+    free(table->buckets);
     store_table_init(table, table->most_bytes);
 }
 
@@ -36,14 +37,36 @@ size_t store_hash(const unsigned char *key, size_t key_bytes)
     return hash;
 }
 
-static size_t bucket_of(const unsigned char *key, size_t key_bytes)
+/* Of a table that has buckets. */
+static struct store_entry **bucket_of(const struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
-    return store_hash(key, key_bytes) % BUCKETS;
+    return &table->buckets[store_hash(key, key_bytes) % table->bucket_count];
+}
+
+/* Zero: there is no memory for more buckets; the table stays as it is. */
+static int grow_buckets(struct store_table *table)
+{
+    size_t count = table->bucket_count ? 2 * table->bucket_count : BUCKETS_FIRST;
+    struct store_table grown = { .buckets = calloc(count, sizeof *grown.buckets), .bucket_count = count };
+
+    if (!grown.buckets)
+        return 0;
+    for (size_t b = 0; b < table->bucket_count; b++)
+        for (struct store_entry *entry = table->buckets[b], *next; entry; entry = next) {
+            struct store_entry **bucket = bucket_of(&grown, entry->key, entry->key_bytes);
+            next = entry->next;
+            entry->next = *bucket;
+            *bucket = entry;
+        }
+    free(table->buckets);
+    table->buckets = grown.buckets;
+    table->bucket_count = count;
+    return 1;
 }
 
 static struct store_entry *find_entry(const struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
-    struct store_entry *entry = table->buckets[bucket_of(key, key_bytes)];
+    struct store_entry *entry = table->buckets ? *bucket_of(table, key, key_bytes) : NULL;
 
     while (entry && (entry->key_bytes != key_bytes || memcmp(entry->key, key, key_bytes)))
         entry = entry->next;
@@ -57,27 +80,30 @@ const struct store_entry *store_table_get(const struct store_table *table, const
 
 static struct store_entry *append_entry(struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
+    if (table->count >= table->bucket_count && !grow_buckets(table) && !table->buckets)
+        return NULL;
     struct store_entry *entry = malloc(sizeof *entry + key_bytes);
-
     if (!entry)
         return NULL;
-    struct store_entry **bucket = &table->buckets[bucket_of(key, key_bytes)];
+    struct store_entry **bucket = bucket_of(table, key, key_bytes);
     *entry = (struct store_entry){ .next = *bucket, .key_bytes = key_bytes };
     memcpy(entry->key, key, key_bytes);
     *bucket = entry;
+    table->count++;
     table->bytes += sizeof *entry + key_bytes;
     return entry;
 }
 
 void store_table_remove(struct store_table *table, const unsigned char *prefix, size_t prefix_bytes)
 {
-    for (size_t b = 0; b < BUCKETS; b++)
+    for (size_t b = 0; b < table->bucket_count; b++)
         for (struct store_entry **at = &table->buckets[b], *entry; (entry = *at);) {
             if (entry->key_bytes < prefix_bytes || memcmp(entry->key, prefix, prefix_bytes) != 0) {
                 at = &entry->next;
                 continue;
             }
             *at = entry->next;
+            table->count--;
             table->bytes -= sizeof *entry + entry->key_bytes + entry->value_bytes;
             free(entry->value);
             free(entry);

@@ -17,8 +17,9 @@ struct store_entry {
 };
 
 struct store_table {
-    struct store_entry *buckets[1024];
-    size_t bytes, most_bytes; /* keys and values held, and how much that may be */
+    struct store_entry **buckets; /* owned: lists; NULL while there is no entry */
+    size_t bucket_count, count;   /* at least as many as entries, but when memory is short */
+    size_t bytes, most_bytes;     /* keys and values held, and how much that may be */
 };
 
 /* Of a key, for lists of keys. */

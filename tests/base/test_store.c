@@ -785,6 +785,32 @@ static void check_sleep(struct halay_log *log)
     halay_store_client_close(g.client);
 }
 
+/* A table grows with its entries, and forgets none. */
+static void check_table_grows(void)
+{
+    enum { KEYS = 5000 };
+    struct store_table table;
+    unsigned char key[16];
+    int found = 0;
+
+    store_table_init(&table, (size_t)1 << 30);
+    for (int i = 0; i < KEYS; i++) {
+        size_t length = (size_t)snprintf((char *)key, sizeof key, "key %d", i);
+        REQUIRE(store_table_set(&table, key, length, (unsigned char *)&i, sizeof i) == HALAY_OK);
+    }
+    CHECK(table.count == KEYS && table.bucket_count >= KEYS, "%zu entries in %zu buckets", table.count,
+          table.bucket_count);
+    for (int i = 0; i < KEYS; i++) {
+        size_t length = (size_t)snprintf((char *)key, sizeof key, "key %d", i);
+        const struct store_entry *entry = store_table_get(&table, key, length);
+        found += entry && entry->value_bytes == sizeof i && !memcmp(entry->value, &i, sizeof i);
+    }
+    CHECK(found == KEYS, "%d of %d", found, KEYS);
+    store_table_remove(&table, (const unsigned char *)"key 1", 5);
+    CHECK(table.count == KEYS - 1111, "%zu", table.count);
+    store_table_fini(&table);
+}
+
 static void check_table(void)
 {
     struct store_table table;
@@ -846,6 +872,7 @@ int main(void)
     halay_log_init(&log, HALAY_LOG_ERROR);
     log.write = keep_line;
     check_table();
+    check_table_grows();
     check_secret(&log);
     check_addresses(&log);
     check_sleep(&log);
