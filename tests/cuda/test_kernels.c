@@ -573,7 +573,7 @@ static void check_optimizer(size_t n, int clips)
     enum { FEW = 7, CHUNK = 100 };
     const size_t parts = (n + CHUNK - 1) / CHUNK, all = n + FEW, from[] = { 0, n }, kept[] = { FEW, 0 },
                  count[] = { n, FEW };
-    const double zeros[2] = { 0, 0 };
+    const double zeros[2] = { 0, 0 }, decay = 1e-1;
     struct both *g = reals(all), *m = reals(all), *v = reals(all), *p = reals(all),
                 *squares = both(zeros, sizeof zeros);
     struct chunk *list = calloc(parts + 1, sizeof *list);
@@ -581,13 +581,17 @@ static void check_optimizer(size_t n, int clips)
 
     REQUIRE(list);
     for (size_t k = 0; k <= parts; k++)
-        list[k] = k < parts ? (struct chunk){ 0, k * CHUNK, FEW + k * CHUNK, k + 1 < parts ? CHUNK : n - k * CHUNK,
-                                              k ? 0 : parts }
-                            : (struct chunk){ 1, n, 0, FEW, 1 };
+        list[k] = k < parts ? (struct chunk){ 0,
+                                              k * CHUNK,
+                                              FEW + k * CHUNK,
+                                              k + 1 < parts ? CHUNK : n - k * CHUNK,
+                                              k ? 0 : parts,
+                                              1 }
+                            : (struct chunk){ 1, n, 0, FEW, 1, 0 };
     struct both *there_list = both(list, (parts + 1) * sizeof *list),
                 *partial = both(list, (parts + 1) * sizeof(double));
     const struct chunks chunks = { there_list->far, partial->far, parts + 1, all };
-    struct adam_run run = { .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .rate = 1e-2, .decay = 1e-3, .clip = 0.5 };
+    struct adam_run run = { .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .rate = 1e-2, .clip = 0.5 };
 
     for (size_t i = 0; i < all; i++)
         ((float *)v->near)[i] = fabsf(((float *)v->near)[i]);
@@ -601,10 +605,12 @@ static void check_optimizer(size_t n, int clips)
     run.count = clips == 2 ? 2 : 1;
     for (size_t t = 0; t < 2; t++) {
         run.squares = clips == 2 ? squares->near : clips ? (double *)squares->near + t : NULL;
+        run.decay = t ? 0 : decay; /* the second tensor does not */
         cpu->adam(here, &run, (float *)g->near + from[t], count[t], (float *)m->near + kept[t],
                   (float *)v->near + kept[t], (float *)p->near + from[t]);
     }
     run.squares = clips ? squares->far : NULL;
+    run.decay = decay;
     cuda->adam_all(there, &run, &chunks, g->far, m->far, v->far, p->far);
     same("adam: m", m, 1e-6);
     same("adam: v", v, 1e-6);

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adam and clipping against the formula in double; the same bits for any number of threads; dead parameters untouched;
- * each living gradient waited for once, last first; moments without gradients do not stay subnormal; initial values.
+ * Adam, decay and clipping against the formula in double; the same bits for any number of threads; dead parameters
+ * untouched; each living gradient waited for once, last first; moments without gradients do not stay subnormal;
+ * initial values.
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/train/adam.h"
 
 static const size_t sizes[] = { 1000, 7, 33, 1, 640 };
 enum { TENSORS = 5, DEAD = 2, STEPS = 4 };
+
+/* A kernel, vectors and an embedding, of which only the kernel decays. */
+static const size_t heights[] = { 100, 0, 0, 0, 64 };
+static const enum tft_init inits[] = { TFT_INIT_GLOROT, TFT_INIT_ONE, TFT_INIT_ZERO, TFT_INIT_LSTM_BIAS,
+                                       TFT_INIT_EMBEDDING };
 
 struct run {
     struct tft_param_table table;
@@ -22,7 +28,8 @@ static void run_init(struct run *r, enum tft_clip mode, double clip, double deca
         char name[16];
 
         snprintf(name, sizeof name, "t%zu", i);
-        REQUIRE(tft_params_add(&r->table, name, 0, sizes[i], TFT_INIT_ZERO, NULL) == HALAY_OK);
+        REQUIRE(tft_params_add(&r->table, name, heights[i], sizes[i] / (heights[i] ? heights[i] : 1), inits[i], NULL) ==
+                HALAY_OK);
     }
     r->table.params[DEAD].dead = 1;
     tft_adam_defaults(&r->adam);
@@ -109,7 +116,7 @@ static void check_formula(enum tft_clip mode, double clip, double decay, struct 
 
                 m[i] = 0.9 * m[i] + 0.1 * g;
                 v[i] = 0.999 * v[i] + 0.001 * g * g;
-                p[i] -= rate * m[i] / (sqrt(v[i]) + 1e-7) + 1e-3 * decay * p[i];
+                p[i] -= rate * m[i] / (sqrt(v[i]) + 1e-7) + (t ? 0 : 1e-3 * decay * p[i]);
                 worst = fmax(worst, fabs(p[i] - (double)r.p[i]));
             }
         }

@@ -253,6 +253,7 @@ struct adam_run {
 struct chunk {
     size_t tensor, at, moments, n;
     size_t chunks; /* of the tensor, which follow in turn, if this is its first one; else 0 */
+    int decays;    /* whether adam_run.decay is for it */
 };
 
 /* All tensors of a block that this rank updates. */

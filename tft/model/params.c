@@ -41,6 +41,7 @@ enum halay_status tft_params_add(struct tft_param_table *table, const char *name
     param->offset = table->reals;
     param->count = count;
     param->init = init;
+    param->decays = rows && init != TFT_INIT_EMBEDDING;
     table->reals = reals;
     if (offset)
         *offset = param->offset;

@@ -37,6 +37,7 @@ struct tft_param {
     size_t shape[TFT_PARAM_DIMENSIONS]; /* a kernel is (inputs, outputs) */
     size_t offset, count;               /* in reals from the block's beginning */
     int dead;
+    int decays;           /* under AdamW: kernels do; vectors (biases, norms' gains) and embeddings do not */
     int segment;          /* of the model, for a pipeline (tft/model/stages.h); those of the table ascend */
     struct sparse sparse; /* most 0: its gradient is a whole table; else what its place in a gradient block begins with,
                              and the rest of the place is not touched */

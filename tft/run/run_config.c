@@ -58,7 +58,7 @@ static const struct key {
     { "schedule", WORD, AT(schedule), 0, 0, 0, 0, WORDS("constant", "warmup", "cosine", "plateau"), 4,
       "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0; plateau: halved after 2 evaluations "
       "without improvement" },
-    { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays weights" },
+    { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays kernels" },
     { "weight_decay", REAL, AT(weight_decay), 0, 0, 1, 0, NULL, 0, "of adamw" },
     { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
     { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global", "none"), 3,

@@ -74,7 +74,8 @@ static size_t cut(const struct tft_adam *adam, const struct tft_param_table *tab
                                              .at = p->offset + k * CHUNK,
                                              .moments = moments + k * CHUNK,
                                              .n = k + 1 < chunks ? CHUNK : p->count - k * CHUNK,
-                                             .chunks = k ? 0 : chunks };
+                                             .chunks = k ? 0 : chunks,
+                                             .decays = p->decays };
     }
     return count;
 }
@@ -179,8 +180,9 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
     size_t at = param->offset, place = moments_of(adam, work->table, i);
-    const struct adam_run run = run_of(work, i);
+    struct adam_run run = run_of(work, i);
 
+    run.decay *= param->decays;
     if (param->sparse.most)
         kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + place,
                            adam->v + place, work->params + at);

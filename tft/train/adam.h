@@ -3,14 +3,14 @@
  * Adam as in tf.keras, with the published clipping: per tensor, of the published model's own tensors.
  *
  *   lr_t = lr sqrt(1 - beta2^t) / (1 - beta1^t);  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
- *   p   -= lr_t m / (sqrt(v) + epsilon) + lr decay p
+ *   p   -= lr_t m / (sqrt(v) + epsilon) + lr decay p           decay: 0 but for kernels
  *
  * Clipping multiplies a gradient by clip / norm where norm > clip; norm is of that tensor (TFT_CLIP_TENSOR) or of all
  * living tensors together (TFT_CLIP_GLOBAL). Sums of squares are in double and in a fixed order: the same bits for any
  * number of threads. Dead parameters are left alone.
  *
- * A table with a sparse gradient is updated lazily: rows that no sample of the step touched keep value and moments, and
- * do not decay; the others are updated as above, with this step's t.
+ * A table with a sparse gradient is updated lazily: rows that no sample of the step touched keep value and moments; the
+ * others are updated as above, with this step's t.
  *
  * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole by one rank, which alone
  * has its moments and its sum of squares.
@@ -27,7 +27,7 @@ enum tft_clip { TFT_CLIP_NONE, TFT_CLIP_TENSOR, TFT_CLIP_GLOBAL };
 struct tft_adam {
     struct halay_log *log; /* borrowed; NULL: none */
     double learning_rate, beta1, beta2, epsilon;
-    double weight_decay; /* decoupled (AdamW); 0: Adam */
+    double weight_decay; /* decoupled (AdamW), of tensors that decay; 0: Adam */
     double clip;
     enum tft_clip clip_mode;
     uint64_t step; /* updates done; part of the optimizer's state, with m and v */

@@ -148,6 +148,7 @@ static __global__ void __launch_bounds__(EACH_THREADS)
 
     if (f.squares && f.count == 1)
         f.squares += part.tensor;
+    f.decay = part.decays ? f.decay : 0;
     const float scale = clip_scale(f);
     gradient += part.at;
     p += part.at;
