@@ -83,6 +83,52 @@ check "without it" "$tft" train --data "$scratch/known.htd" --hidden-size 8 --he
 if cmp -s "$scratch/t1/model.safetensors" "$scratch/none/model.safetensors"; \
     then wrong "category_dropout changes nothing"; fi
 
+# Under 'per: window' a new series of any size or level is forecast as a known one is: forecasts scale with the series
+# and shift with it, to what a float holds of its changes, from predict, serve's queries (test_library) and evaluate.
+# grown FACTOR LEVEL ID...: 200 rows of each id.
+grown() {
+    awk -v factor="$1" -v level="$2" -v ids="$3" 'BEGIN { n = split(ids, id, " "); print "t,id,y,temp"
+        for (e = 1; e <= n; e++) for (t = 0; t < 200; t++) printf "%d,%s,%.12g,%.12g\n", t, id[e],
+            level + factor * (100 + 20 * sin(t / 3.8) + t * 7919 % 13), factor * (5 + t * 104729 % 7) }' </dev/null
+}
+cat >"$scratch/sizes.yaml" <<'END'
+id: {column: id}
+time: {column: t, integer: true}
+inputs:
+  y:    {column: y, role: target, per: window}
+  temp: {column: temp, role: observed, per: window}
+  wave: {fourier: {period: 24, terms: 1}, role: known, scale: none}
+window: {encoder: 24, horizon: 4}
+split: {train: "< 140", valid: "< 160", test: "< 200"}
+END
+# Training has seen others, of sizes of their own.
+{ grown 1 0 "a b"; grown 30 0 "c d" | sed 1d; } >"$scratch/sizes.csv"
+check "prepare sizes" "$tft" prepare --schema "$scratch/sizes.yaml" "$scratch/sizes.csv" -o "$scratch/sizes.htd"
+check "train on sizes" "$tft" train --data "$scratch/sizes.htd" --hidden-size 8 --heads 2 --max-steps 40 \
+    --learning-rate 0.01 --threads 1 --out "$scratch/sizes" --keep 0
+check "predict a known size" "$tft" predict --checkpoint "$scratch/sizes" "$scratch/sizes.csv" -o "$scratch/known.out"
+sed -n '2,5s/.*,y,//p' "$scratch/known.out" >"$scratch/known.numbers"
+for size in "1 0" "1e-4 0" "1e4 0" "1e-9 0" "1 1e9" "1 -1e9" "1e-3 1e6" "1e6 0"; do
+    factor=${size% *} level=${size#* }
+    grown "$factor" "$level" "new" >"$scratch/new.csv"
+    check "predict $size" "$tft" predict --checkpoint "$scratch/sizes" "$scratch/new.csv" -o "$scratch/new.out"
+    sed 's/.*,y,//;1d' "$scratch/new.out" | paste -d, - "$scratch/known.numbers" |
+        awk -F, -v f="$factor" -v level="$level" '{ for (k = 1; k <= 3; k++) { d = ($k - level) / f - $(k + 3)
+            if (d * d > 1e-6) bad = 1 } } END { exit bad || NR != 4 }' ||
+        wrong "of size $size: $(cat "$scratch/new.out" "$scratch/known.numbers")"
+done
+# The file that prepare writes keeps their scalers: relative scores are the same.
+for size in 1 1e-4; do
+    { cat "$scratch/sizes.csv"; grown $size 0 "new" | sed 1d | awk -F, '$1 >= 140'; } >"$scratch/late.csv"
+    check "prepare a late one" "$tft" prepare --schema "$scratch/sizes.yaml" "$scratch/late.csv" -o "$scratch/late.htd"
+    check "evaluate a late one" "$tft" evaluate --checkpoint "$scratch/sizes" --data "$scratch/late.htd" \
+        --json "$scratch/late.json"
+    awk '/"by_entity"/ { inside = 1 } inside && /"new"/ { new = 1 }
+        new && /"p50"/ { sub(/.*: /, ""); print $1 + 0; exit }' "$scratch/late.json"
+done >"$scratch/late.risks"
+awk 'NR == 1 { first = $1 } END { d = $1 / first - 1; exit !(NR == 2 && first > 0 && d * d < 1e-6) }' \
+    "$scratch/late.risks" || wrong "scores of a late series of two sizes: $(cat "$scratch/late.risks")"
+
 # A run begins with the rows of another one that knew other entities (which goes where: test_transfer).
 sed '/,e0[05],/d; s/e11/a11/' "$scratch/table.csv" >"$scratch/others.csv"
 check "prepare other entities" "$tft" prepare --schema "$scratch/known.yaml" "$scratch/others.csv" \

@@ -7,6 +7,7 @@
  */
 #include "tft/data/data.h"
 #include "base/memory.h"
+#include "tft/data/own_scalers.h"
 #include "tft/data/slices.h"
 #include "tft/data/view.h"
 #include <assert.h>
@@ -104,6 +105,8 @@ void tft_data_get_arrays(const struct tft_data *d, const void *arrays[TFT_ARRAY_
 
 const struct tft_scaler *tft_data_scaler(const struct tft_data *d, size_t entity, size_t input)
 {
+    if (d->own && d->codes[entity] == d->encoding.entity_count)
+        return &d->own[entity * d->schema.input_count + input];
     return &d->encoding.scalers[d->codes[entity] * d->schema.input_count + input];
 }
 
@@ -215,6 +218,19 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
     return HALAY_OK;
 }
 
+/* Room for the scalers of entities that training has not seen, if there are any. */
+static enum halay_status allocate_own(struct tft_data *d)
+{
+    size_t unseen = 0;
+
+    for (size_t e = 0; e < d->entity_count; e++)
+        unseen += d->codes[e] == d->encoding.entity_count;
+    if (!unseen || !tft_own_scalers_apply(&d->schema))
+        return HALAY_OK;
+    d->own = calloc(d->entity_count * d->schema.input_count, sizeof *d->own);
+    return d->own ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
 /* Entities of the table that have rows, and how many these are together. */
 static enum halay_status list_entities(struct maker *m)
 {
@@ -230,6 +246,8 @@ static enum halay_status list_entities(struct maker *m)
         return HALAY_ERR_NO_MEMORY;
     for (size_t e = 0; e < m->table->series_count && !status; e++)
         status = add_entity(m, &m->table->series[e]);
+    if (!status)
+        status = allocate_own(d);
     if (status || d->entity_count)
         return status;
     halay_error(m->log, "no entity has a row with a value of every input%s",
@@ -478,6 +496,8 @@ static enum halay_status fill_entities(struct maker *m, size_t first, size_t las
         bridges += m->series[e]->bridge_count;
     for (size_t e = first; e < last && !status; e++) {
         tft_view_choose(&m->view, m->series[e]);
+        if (d->own && d->codes[e] == d->encoding.entity_count)
+            tft_own_scalers_fit(&m->view, &d->encoding, &d->own[e * d->schema.input_count]);
         status = fill_statics(m, e);
         if (!status)
             status = fill_bridges(m, e, &bridges);
@@ -592,6 +612,7 @@ void tft_data_fini(struct tft_data *data)
     free(data->block);
     free(data->entities);
     free(data->codes);
+    free(data->own);
     tft_encoding_fini(&data->encoding);
     tft_schema_fini(&data->schema);
     *data = (struct tft_data){ 0 };

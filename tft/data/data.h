@@ -39,6 +39,8 @@ struct tft_data {
     size_t entity_count, rows;
     struct tft_entity *entities; /* owned: those that have rows, in order of id */
     char **names;                /* owned, with what they point to: (entities) their ids */
+    struct tft_scaler *own;      /* owned: (entities, inputs) of those not seen there, by which they are scaled
+                               (tft/data/own_scalers.h); NULL: as the encoding has it */
     size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
     size_t real_count; /* temporal reals */
     size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */

@@ -43,6 +43,21 @@ static json_t *make_summary(const struct tft_table_summary *s)
     return object;
 }
 
+/* The scalers of entities that training has not seen: [shift, scale, ...] of the inputs of each; NULL: there are none.
+ */
+static json_t *make_own(const struct tft_data *d)
+{
+    const size_t inputs = d->schema.input_count;
+    json_t *all = d->own ? json_array() : NULL;
+
+    for (size_t e = 0; all && e < d->entity_count; e++)
+        for (size_t i = 0; d->codes[e] == d->encoding.entity_count && i < inputs; i++) {
+            json_array_append_new(all, json_real(d->own[e * inputs + i].shift));
+            json_array_append_new(all, json_real(d->own[e * inputs + i].scale));
+        }
+    return all;
+}
+
 static json_t *make_meta(const struct tft_data *d)
 {
     json_t *entities = json_array();
@@ -55,9 +70,9 @@ static json_t *make_meta(const struct tft_data *d)
             return NULL;
         }
     }
-    return json_pack("{sO sO so so sI sI}", "schema", d->schema.document, "encoding", d->encoding.document, "entities",
-                     entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count, "bridges",
-                     (json_int_t)d->bridge_count);
+    return json_pack("{sO sO so so sI sI so*}", "schema", d->schema.document, "encoding", d->encoding.document,
+                     "entities", entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count,
+                     "bridges", (json_int_t)d->bridge_count, "own", make_own(d));
 }
 
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *d)
@@ -125,6 +140,30 @@ static enum halay_status read_entities(struct halay_log *log, const char *path, 
     return status;
 }
 
+/* Older files have none: there unseen entities are scaled as all are. */
+static enum halay_status take_own(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+{
+    const size_t inputs = d->schema.input_count;
+    size_t at = 0;
+
+    if (!list)
+        return HALAY_OK;
+    d->own = calloc(d->entity_count * inputs, sizeof *d->own);
+    if (!d->own) {
+        halay_error(log, "no memory to open '%s'", path);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t e = 0; e < d->entity_count; e++)
+        for (size_t i = 0; d->codes[e] == d->encoding.entity_count && i < inputs; i++, at += 2) {
+            const double shift = json_number_value(json_array_get(list, at)),
+                         scale = json_number_value(json_array_get(list, at + 1));
+            if (!(scale > 0))
+                return tft_htd_bad(d->file, "is damaged: an entity has no scaler");
+            d->own[e * inputs + i] = (struct tft_scaler){ shift, scale, d->schema.inputs[i].scale == TFT_SCALE_LOG1P };
+        }
+    return HALAY_OK;
+}
+
 static void take_summary(const json_t *object, struct tft_table_summary *s)
 {
     for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
@@ -146,6 +185,8 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
         status = tft_encoding_init(log, path, &d->schema, json_object_get(meta, "encoding"), &d->encoding);
     if (!status)
         status = read_entities(log, path, json_object_get(meta, "entities"), d);
+    if (!status)
+        status = take_own(log, path, json_object_get(meta, "own"), d);
     if (status)
         return status;
     if (gaps < 0 || (size_t)gaps > d->rows || bridges < 0)

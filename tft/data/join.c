@@ -19,8 +19,10 @@ static size_t bytes_of(const struct tft_data *part, int k)
 static enum halay_status allocate(const struct tft_data *parts, size_t count, struct tft_data *d)
 {
     size_t bytes = 0;
+    int has_own = 0;
 
     for (size_t i = 0; i < count; i++) {
+        has_own |= parts[i].own != NULL;
         d->entity_count += parts[i].entity_count;
         d->rows += parts[i].rows;
         d->gap_count += parts[i].gap_count;
@@ -33,7 +35,9 @@ static enum halay_status allocate(const struct tft_data *parts, size_t count, st
     d->codes = calloc(d->entity_count + 1, sizeof *d->codes);
     d->names = calloc(d->entity_count + 1, sizeof *d->names);
     d->block = halay_aligned_alloc(HALAY_CACHE_LINE, bytes + 1);
-    return d->entities && d->codes && d->names && d->block ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    if (has_own)
+        d->own = calloc((d->entity_count + 1) * d->schema.input_count, sizeof *d->own);
+    return d->entities && d->codes && d->names && d->block && (d->own || !has_own) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 static enum halay_status copy_entities(const struct tft_data *part, size_t entity, size_t row, struct tft_data *d)
@@ -47,6 +51,9 @@ static enum halay_status copy_entities(const struct tft_data *part, size_t entit
         d->entities[entity + e].id = d->names[entity + e];
         d->entities[entity + e].first += row;
     }
+    const size_t inputs = d->schema.input_count;
+    if (part->own)
+        memcpy(d->own + entity * inputs, part->own, part->entity_count * inputs * sizeof *d->own);
     return HALAY_OK;
 }
 

@@ -178,6 +178,7 @@ enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tf
 {
     enum halay_status status = HALAY_OK;
 
+    t->ends_in_future = 1;
     for (size_t e = 0; e < t->series_count && !status; e++)
         status = extend(&t->series[e], rows, t->column_count);
     if (status)

@@ -82,6 +82,7 @@ struct tft_table {
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
     struct tft_row_gaps gaps;
+    int ends_in_future; /* tft_table_extend was called */
 };
 
 /* CSV in memory. Borrowed while it is read. */

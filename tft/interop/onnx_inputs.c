@@ -300,7 +300,9 @@ static size_t scaler_numbers(struct onnx_inputs *in, size_t i, int of_scale)
 
     in->g->failed |= !numbers;
     for (size_t k = 0; numbers && k <= e->entity_count; k++) {
-        const struct tft_scaler *scaler = &e->scalers[k * e->input_count + i];
+        /* Of an unseen entity lags go by their input's, as its own scalers do (tft/data/own_scalers.c). */
+        const int is_unseen = k == e->entity_count && input_of(in, i)->per != TFT_PER_ALL;
+        const struct tft_scaler *scaler = &e->scalers[k * e->input_count + (is_unseen ? input_of(in, i)->base : i)];
         numbers[k] = of_scale ? scaler->scale : scaler->shift;
     }
     if (numbers)

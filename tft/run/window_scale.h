@@ -3,13 +3,14 @@
  * Scaling per window: where the level of a series moves away from that of the training span, each window is scaled by
  * what its own past shows.
  *
- * Under `per: window` a real input x, scaled by its entity's or all values already, becomes (x - mean) / spread, with
- * the mean and the deviation of the input's plain values in the window's encoder; spread is at least 1/20 of the
- * training span's, so that a flat past does not blow up its noise. Lags go with their input. A target y at step h
- * becomes (y - offset[h]) / unit: unit is the target's spread, and offset its mean or, under `relative_to: season`, the
- * value a season before, so that a model that computes nothing forecasts what the naive forecast does. Only rows before
- * the origin are read. Distributions (tft/kernels/loss.h) are of y itself; offset and unit say what the model's numbers
- * mean for them, in the target's own unit if they are not scaled.
+ * Under `per: window` a real input x, scaled by its entity's or all values already, becomes (x - mean) / spread,
+ * with the mean and the deviation of the input's plain values in the window's encoder; spread is at least 1/20 of
+ * the training span's, or of an unseen entity's own rows', so that a flat past does not blow up its noise. Lags go
+ * with their input. A target y at step h becomes (y - offset[h]) / unit: unit is the target's spread, and offset its
+ * mean or, under `relative_to: season`, the value a season before, so that a model that computes nothing forecasts
+ * what the naive forecast does. Only rows before the origin are read. Distributions (tft/kernels/loss.h) are of y
+ * itself; offset and unit say what the model's numbers mean for them, in the target's own unit if they are not
+ * scaled.
  */
 #ifndef HALAY_TFT_WINDOW_SCALE_H
 #define HALAY_TFT_WINDOW_SCALE_H

@@ -6,6 +6,7 @@
 #include "base/number_text.h"
 #include "tft/score/scores.h"
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 /* The fields of a row. */
@@ -14,6 +15,7 @@ struct row {
     size_t horizon;
     const double *p;      /* (quantiles) */
     const double *actual; /* NULL: it was not measured */
+    int digits;           /* significant ones of values */
 };
 
 void tft_write_field(FILE *file, const char *text)
@@ -55,6 +57,20 @@ void tft_forecast_file_header(const struct tft_forecast_file *f)
     fputs(f->backtest ? ",actual,fit\n" : "\n", f->file);
 }
 
+/* Nine digits are what a float holds. A forecast is a float in units of its scaler, beside a level that may be much
+ * larger than these: then as many more as keep that float. */
+static int digits_of(const struct tft_scaler *scaler, const double *p, size_t count)
+{
+    enum { OF_FLOAT = 9, OF_DOUBLE = 17 };
+    double most = 0;
+
+    for (size_t q = 0; q < count; q++)
+        most = fmax(most, fabs(p[q]));
+    const double ratio = scaler->log1p ? 1 : most / scaler->scale;
+    const int more = ratio > 100 && isfinite(ratio) ? (int)ceil(log10(ratio)) - 2 : 0;
+    return OF_FLOAT + more < OF_DOUBLE ? OF_FLOAT + more : OF_DOUBLE;
+}
+
 static void write_json(const struct tft_forecast_file *f, const struct row *r)
 {
     json_t *row = json_pack("{ss ss ss sI ss}", "entity", r->entity, "origin", r->origin, "time", r->time, "horizon",
@@ -69,7 +85,7 @@ static void write_json(const struct tft_forecast_file *f, const struct row *r)
         json_object_set_new(row, "actual", r->actual ? json_real(*r->actual) : json_null());
         json_object_set_new(row, "fit", json_integer((json_int_t)f->fit));
     }
-    json_dumpf(row, f->file, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_dumpf(row, f->file, JSON_COMPACT | JSON_REAL_PRECISION((size_t)r->digits));
     json_decref(row);
     fputc('\n', f->file);
 }
@@ -80,9 +96,9 @@ static void write_csv(const struct tft_forecast_file *f, const struct row *r)
     fprintf(f->file, ",%s,%s,%zu,", r->origin, r->time, r->horizon);
     tft_write_field(f->file, r->target);
     for (size_t i = 0; i < written_count(f); i++)
-        halay_fprintf(f->file, ",%.9g", r->p[written(f, i)]);
+        halay_fprintf(f->file, ",%.*g", r->digits, r->p[written(f, i)]);
     if (f->backtest && r->actual)
-        halay_fprintf(f->file, ",%.9g,%zu", *r->actual, f->fit);
+        halay_fprintf(f->file, ",%.*g,%zu", r->digits, *r->actual, f->fit);
     else if (f->backtest)
         fprintf(f->file, ",,%zu", f->fit);
     fputc('\n', f->file);
@@ -116,6 +132,7 @@ enum halay_status tft_forecast_file_window(void *arg, size_t position, const str
                                  .target = d->schema.inputs[d->schema.targets[i % O]].name,
                                  .horizon = i / O + 1,
                                  .p = unscaled,
+                                 .digits = digits_of(scaler, unscaled, Q),
                                  .actual = d->present[at] ? &d->target[at] : NULL };
         if (f->json)
             write_json(f, &row);
