@@ -15,10 +15,16 @@ int halay_process_set_rank_of(const struct halay_process_set *set, int rank)
 {
     if (!set->ranks)
         return rank < set->size ? rank : -1;
-    for (int r = 0; r < set->size; r++)
-        if (set->ranks[r] == rank)
-            return r;
-    return -1;
+    int first = 0, end = set->size; /* ascending numbers: where `rank` is, if it is there */
+
+    while (first < end) {
+        int middle = first + (end - first) / 2;
+        if (set->ranks[middle] < rank)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < set->size && set->ranks[first] == rank ? first : -1;
 }
 
 void halay_process_set_print_ranks(const struct halay_process_set *set, char *text, size_t size)
