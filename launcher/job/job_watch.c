@@ -230,6 +230,17 @@ void job_watch_event(struct job_watch *w, const char *event, const char *format,
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* By the text of the place where a server listens. */
+static int is_of_this_host(const char *where)
+{
+    static const char *const local[] = { "unix:", "http://127.", "http://[::1]:" };
+
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (!strncmp(where, local[i], strlen(local[i])))
+            return 1;
+    return 0;
+}
+
 static int open_server(struct job_watch *w)
 {
     static const struct halay_http_route routes[] = { { "GET", "/metrics", tell_metrics },
@@ -255,7 +266,11 @@ static int open_server(struct job_watch *w)
     explicit_bzero(token, sizeof token);
     if (status)
         return status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILURE;
-    say("metrics at %s/metrics", halay_http_where(w->server));
+    const char *where = halay_http_where(w->server);
+    say("metrics at %s/metrics", where);
+    if (!config.token && !is_of_this_host(where))
+        say("warning: whoever reaches that address is told the program, its arguments and the hosts: give "
+            "--metrics-token-file, or a place that only this host reaches");
     return 0;
 }
 

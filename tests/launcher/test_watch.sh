@@ -129,6 +129,15 @@ check "the socket is gone" test ! -e "$dir/socket"
 check "and the records" test "$(records)" = "$before"
 run 1 --status "unix:$dir/socket"
 check "nobody is there" err_has "no halayrun answers at 'unix:$dir/socket'"
+grep -q . /proc/net/if_inet6 2>/dev/null && six=yes || six=
+for at in 0.0.0.0:0 ${six:+[::]:0}; do
+    run 0 --metrics "$at" -np 1 true
+    check "open to all at $at" err_has 'warning: whoever reaches that address is told'
+done
+for at in 0 127.0.0.1:0 ${six:+[::1]:0} localhost:0 "unix:$dir/socket"; do
+    run 0 --metrics "$at" -np 1 true
+    check "not at $at" eval '! err_has warning:'
+done
 run 2 --metrics nowhere -np 1 true
 check "no place" err_has "no place to listen at: 'nowhere'"
 
