@@ -11,6 +11,7 @@
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
 #include "launcher/cli/outer_job.h"
+#include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
@@ -164,6 +165,22 @@ static int take_rank_list(const struct halay_option *o, const char *value, void 
     return 1;
 }
 
+/* A program and its first arguments, quoted as for a shell. */
+static int take_command(const struct halay_option *o, const char *value, void *command, char *why, size_t size)
+{
+    struct words words = { 0 };
+    int is_closed = words_split(&words, value), is_one = words.count > 0;
+
+    (void)o;
+    words_fini(&words);
+    if (!is_closed)
+        snprintf(why, size, "a quote in '%s' is not closed", value);
+    else if (!is_one)
+        snprintf(why, size, "no program is named");
+    *(const char **)command = value;
+    return is_closed && is_one;
+}
+
 /* Empty, too. */
 static int take_words(const struct halay_option *o, const char *value, void *words, char *why, size_t size)
 {
@@ -212,7 +229,7 @@ static const struct halay_option table[] = {
     { .name = "Other hosts" },
     { "--ssh-port", "-p", "N", "port of the other hosts' ssh", PORT(ssh_port) },
     { "--ssh-identity-file", "-i", "FILE", "key for them", TEXT(ssh_identity) },
-    { "--ssh", NULL, "COMMAND", "called as COMMAND HOST WORDS in place of ssh", TEXT(ssh) },
+    { "--ssh", NULL, "COMMAND", "called as COMMAND HOST WORDS in place of ssh", TAKEN(ssh, take_command) },
     { "--remote-halayrun", NULL, "PATH", "where halayrun is on the other hosts; default: where it is here",
       TEXT(remote_halayrun) },
     { "--network-interface", NULL, "NAMES", "listen on this network only, like eth0", SETS("HALAY_NETWORK_INTERFACE") },

@@ -20,23 +20,12 @@
 
 enum { CONNECT_S = 10 };
 
-/* Split "ssh -F file" into words, at blanks. */
-static void add_split(struct words *words, const char *text)
+/* Is this the program of this name, in whichever folder? */
+static int is_program(const char *path, const char *name)
 {
-    while (*(text += strspn(text, " \t"))) {
-        size_t length = strcspn(text, " \t");
-        words_addf(words, "%.*s", (int)length, text);
-        text += length;
-    }
-}
+    const char *slash = strrchr(path, '/');
 
-/* Does the command run the program of this name, in whichever folder? */
-static int runs_program(const char *command, const char *name)
-{
-    size_t length = strcspn(command, " \t"), wanted = strlen(name);
-
-    return length >= wanted && !strncmp(command + length - wanted, name, wanted) &&
-           (length == wanted || command[length - wanted - 1] == '/');
+    return !strcmp(slash ? slash + 1 : path, name);
 }
 
 /* The path of halayrun on the other host. */
@@ -81,14 +70,17 @@ static void add_srun_variables(struct words *words)
 
 int ssh_words(const struct options *options, const char *host, struct words *words)
 {
-    const char *command = options->ssh ? options->ssh : "ssh";
+    struct words command = { 0 };
 
-    const int is_srun = runs_program(command, "srun");
-
+    if (!words_split(&command, options->ssh ? options->ssh : "ssh") || !command.count) {
+        words_fini(&command);
+        return 0;
+    }
+    const int is_srun = is_program(command.at[0], "srun");
     if (is_srun)
         add_srun_variables(words);
-    add_split(words, command);
-    if (runs_program(command, "ssh")) {
+    words_add_all(words, command.at);
+    if (is_program(command.at[0], "ssh")) {
         static const char *const fixed[] = {
             "-T", "-x", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "BatchMode=yes", "-o"
         };
@@ -96,6 +88,7 @@ int ssh_words(const struct options *options, const char *host, struct words *wor
             words_add(words, fixed[i]);
         words_addf(words, "ConnectTimeout=%d", CONNECT_S);
     }
+    words_fini(&command);
     if (options->ssh_port) {
         words_add(words, "-p");
         words_addf(words, "%d", options->ssh_port);

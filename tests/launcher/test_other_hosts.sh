@@ -57,6 +57,18 @@ check "by which address, too" grep -qE "host 'one': the store is reached at [^ ]
 run 2 -np 4 --ssh "$fake" -H one:2,two:1 true
 check "more ranks than slots" err_has 4
 run 0 -np 4 --ssh "$fake" -H one:2,two:1 --oversubscribe true
+cat >"$dir/words ssh" <<END
+#!/bin/sh
+printf '%s|' "\$@" >"$dir/words"
+exec "$fake" "\$@"
+END
+chmod +x "$dir/words ssh"
+run 0 -np 1 --ssh "'$dir/words ssh' -o 'ProxyCommand=ssh -W %h:%p gw' -o B=\"c d\"" -H one true
+check "words of --ssh: $(cat "$dir/words")" grep -qF -e '-o|ProxyCommand=ssh -W %h:%p gw|-o|B=c d|one|' "$dir/words"
+for wrong in "ssh -o 'A b" 'ssh "' ''; do
+    run 2 -np 1 --ssh "$wrong" -H one true
+    check "no command: $wrong" err_has 'option --ssh: '
+done
 run 2 -np 2 -H one --hostfile "$dir/hosts" true
 check "one of both" err_has 'give one of them'
 run 2 -np 2 -H 'one:x' true
