@@ -76,16 +76,57 @@ static void read_cpu(const char *folder, int version, struct halay_cgroup_limits
     }
 }
 
-static void read_memory(const char *folder, int version, struct halay_cgroup_limits *limits)
+/* A file of one number; "max" is none. */
+static int read_bytes(const char *folder, const char *name, size_t *bytes)
 {
     char line[64];
-    size_t bytes;
 
-    /* "max" does not parse. Version 1 writes a number near 2^63 for "unlimited": it limits nothing. */
-    if (read_first_line(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", line, sizeof line) &&
-        halay_parse_size(line, &bytes) == HALAY_OK && bytes < limits->memory_bytes &&
-        bytes < (size_t)PTRDIFF_MAX - (1u << 20))
-        limits->memory_bytes = bytes;
+    return read_first_line(folder, name, line, sizeof line) && halay_parse_size(line, bytes) == HALAY_OK;
+}
+
+/* Of a group's memory, what the kernel gives up when more is wanted: cached files. Version 1 counts them with the
+ * groups below and without. */
+static size_t read_cache(const char *folder, int version)
+{
+    char path[PATH_MAX], line[128], name[64];
+    size_t cache = 0, bytes;
+
+    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path)
+        return 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file)) {
+        const char *word = name;
+        if (sscanf(line, "%63s %zu", name, &bytes) != 2)
+            continue;
+        if (version == 1 && strncmp(name, "total_", 6) != 0)
+            continue;
+        word += version == 1 ? 6 : 0;
+        if (!strcmp(word, "inactive_file") || !strcmp(word, "active_file"))
+            cache += bytes;
+    }
+    fclose(file);
+    return cache;
+}
+
+static void read_memory(const char *folder, int version, struct halay_cgroup_limits *limits)
+{
+    size_t most, used;
+
+    /* Version 1 writes a number near 2^63 for "unlimited": it limits nothing. */
+    if (!read_bytes(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", &most) ||
+        most >= (size_t)PTRDIFF_MAX - (1u << 20))
+        return;
+    if (most < limits->memory_bytes)
+        limits->memory_bytes = most;
+    if (!read_bytes(folder, version == 2 ? "memory.current" : "memory.usage_in_bytes", &used))
+        return;
+    size_t cache = read_cache(folder, version);
+    used -= cache < used ? cache : used;
+    size_t left = used < most ? most - used : 0;
+    if (left < limits->memory_free)
+        limits->memory_free = left;
 }
 
 /* This process's group in the hierarchy of that controller (version 1) or in the unified one (version 2). */
@@ -155,7 +196,7 @@ static void read_mount(const char *root, char *line, struct halay_cgroup_limits 
 
 void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits)
 {
-    struct halay_cgroup_limits found = { .quota = INFINITY, .memory_bytes = SIZE_MAX };
+    struct halay_cgroup_limits found = { .quota = INFINITY, .memory_bytes = SIZE_MAX, .memory_free = SIZE_MAX };
     char path[PATH_MAX], line[3 * PATH_MAX];
 
     snprintf(path, sizeof path, "%s/proc/self/mountinfo", root);
@@ -167,4 +208,22 @@ void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits)
         fclose(file);
     }
     *limits = found;
+}
+
+size_t halay_memory_available(const char *root)
+{
+    struct halay_cgroup_limits limits;
+    char path[PATH_MAX], line[128];
+    size_t kb, available = SIZE_MAX;
+
+    halay_cgroup_read(root, &limits);
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        while (available == SIZE_MAX && fgets(line, sizeof line, file))
+            if (sscanf(line, "MemAvailable: %zu kB", &kb) == 1)
+                available = kb * 1024;
+        fclose(file);
+    }
+    return limits.memory_free < available ? limits.memory_free : available;
 }

@@ -41,12 +41,41 @@ static void clear_files(void)
 
 #define MOUNTS_V2 "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 
+/* What may still be taken: up to a group's limit of 8 GiB, or what the machine has. Cached files are given up for it,
+ * shared memory (in "file", too) is not. prefix: of the numbers that count the groups below. */
+static void check_memory(const char *group, const char *usage, const char *prefix)
+{
+    const size_t gib = (size_t)1 << 30;
+    char path[128], text[256];
+
+    write_file("/proc/meminfo", "MemTotal: 67108864 kB\nMemFree: 1 kB\nMemAvailable: 33554432 kB\n");
+    snprintf(path, sizeof path, "%s/%s", group, !*prefix ? "memory.max" : "memory.limit_in_bytes");
+    write_file(path, "8589934592\n");
+    CHECK(halay_memory_available(root) == 32 * gib, "a group whose use isn't known: %zu", halay_memory_available(root));
+    snprintf(path, sizeof path, "%s/%s", group, usage);
+    write_file(path, "7516192768\n");
+    CHECK(halay_memory_available(root) == gib, "7 of 8 GiB are taken: %zu", halay_memory_available(root));
+    snprintf(text, sizeof text,
+             "anon 1\nfile 5368709120\n%s%sinactive_file 2147483648\n%sactive_file "
+             "1073741824\n",
+             *prefix ? "inactive_file 77\n" : "", prefix, prefix);
+    snprintf(path, sizeof path, "%s/memory.stat", group);
+    write_file(path, text);
+    CHECK(halay_memory_available(root) == 4 * gib, "3 GiB are cache: %zu", halay_memory_available(root));
+    write_file("/proc/meminfo", "MemAvailable: 1048576 kB\n");
+    CHECK(halay_memory_available(root) == gib, "the machine has less: %zu", halay_memory_available(root));
+    snprintf(path, sizeof path, "%s/%s", group, usage);
+    write_file(path, "12884901888\n");
+    CHECK(halay_memory_available(root) == 0, "a limit that was lowered: %zu", halay_memory_available(root));
+}
+
 static void check_cgroups(void)
 {
     struct halay_cgroup_limits limits;
 
     halay_cgroup_read(root, &limits);
-    CHECK(isinf(limits.quota) && limits.memory_bytes == SIZE_MAX, "nothing there");
+    CHECK(isinf(limits.quota) && limits.memory_bytes == SIZE_MAX && limits.memory_free == SIZE_MAX, "nothing there");
+    CHECK(halay_memory_available(root) == SIZE_MAX, "nothing is known");
 
     write_file("/proc/self/mountinfo", "21 20 0:5 / /proc rw - proc proc rw\n" MOUNTS_V2);
     write_file("/proc/self/cgroup", "0::/user/job\n");
@@ -56,6 +85,7 @@ static void check_cgroups(void)
     write_file("/sys/fs/cgroup/user/memory.max", "max\n");
     halay_cgroup_read(root, &limits);
     CHECK(limits.quota == 1.5 && limits.memory_bytes == (size_t)8 << 30, "%g %zu", limits.quota, limits.memory_bytes);
+    check_memory("/sys/fs/cgroup/user/job", "memory.current", "");
 
     write_file("/proc/self/cgroup", "0::/../elsewhere\n");
     write_file("/sys/fs/cgroup/cpu.max", "300000 100000\n");
@@ -73,6 +103,8 @@ static void check_cgroups(void)
     write_file("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
     write_file("/sys/fs/cgroup/cpu,cpuacct/inner/cpu.cfs_quota_us", "-1\n");
     write_file("/sys/fs/cgroup/cpu,cpuacct/inner/cpu.cfs_period_us", "100000\n");
+    write_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+    check_memory("/sys/fs/cgroup/memory", "memory.usage_in_bytes", "total_");
     write_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
     halay_cgroup_read(root, &limits);
     CHECK(limits.quota == 0.5 && limits.memory_bytes == (size_t)1 << 30, "%g %zu", limits.quota, limits.memory_bytes);

@@ -5,10 +5,10 @@
  * Cleanup: fini accepts any half-built state that began with init.
  */
 #include "collectives/transport/shm/shm_memory.h"
+#include "base/machine/cgroup.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,31 +63,12 @@ void halay_shm_memory_fini(struct halay_shm_memory *memory)
     halay_shm_memory_init(memory->log, memory);
 }
 
-/* What the system could still give, as it says itself; SIZE_MAX if it does not. Taking more could end with its killing
- * some process instead of refusing. */
-static size_t memory_available(void)
-{
-    char line[128];
-    size_t kb, available = SIZE_MAX;
-    FILE *file = fopen("/proc/meminfo", "re");
-
-    if (!file)
-        return available;
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %zu kB", &kb) == 1) {
-            available = kb * 1024;
-            break;
-        }
-    fclose(file);
-    return available;
-}
-
 /* Take the memory behind a range of the segment now. */
 static int back(struct halay_shm_memory *self, size_t offset, size_t bytes)
 {
     int error = ENOMEM;
 
-    if (bytes > memory_available())
+    if (bytes > halay_memory_available(""))
         goto err_no_memory;
     do
         error = fallocate(self->fd, 0, (off_t)offset, (off_t)bytes) < 0 ? errno : 0;
