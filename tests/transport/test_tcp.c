@@ -416,6 +416,7 @@ static void check_dropped(void)
 static int refusals;              /* accept4 refuses that often */
 static int refused_listener = -1; /* by which the last one was refused, -1: none since the last poll */
 static int spins;                 /* polls of it right after */
+static nfds_t polled;             /* the most descriptors in one poll */
 
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
@@ -437,6 +438,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     for (nfds_t i = 0; i < count && refused_listener >= 0; i++)
         spins += fds[i].fd == refused_listener && timeout != 0;
     refused_listener = -1;
+    polled = count > polled ? count : polled;
     return __real_poll(fds, count, timeout);
 }
 
@@ -460,8 +462,46 @@ static void check_out_of_descriptors(void)
     halay_log_fini(&log);
 }
 
+/* ---- a world of many hosts: a look is at the ranks of this one (of whom here each is this process) ---- */
+
+enum { FAR_SIZE = 1000, NEAR = 3 };
+
+/* All are like this rank, but on another node from NEAR on: the last bytes are its name. */
+static enum halay_status far_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                       int timeout_ms)
+{
+    (void)timeout_ms;
+    for (int r = 0; r < boot->size; r++) {
+        char *at = (char *)all + (size_t)r * bytes;
+        memcpy(at, mine, bytes);
+        if (r >= NEAR)
+            at[bytes - 64] = 'x';
+    }
+    return HALAY_OK;
+}
+
+static void check_many_hosts(void)
+{
+    static const struct halay_boot_ops ops = { .name = "far", .allgather = far_allgather };
+    struct halay_log log;
+    struct halay_boot boot = { .ops = &ops, .rank = 1, .size = FAR_SIZE, .log = &log };
+    struct halay_peers *peers;
+    int node[FAR_SIZE], dead;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(halay_peers_create(&log, &boot, NULL, 1000, &peers) == HALAY_OK);
+    halay_peers_nodes(peers, node);
+    CHECK(node[NEAR - 1] == 0 && node[NEAR] == 1 && node[FAR_SIZE - 1] == 1);
+    polled = 0;
+    CHECK(halay_peers_check(peers, &dead) == HALAY_OK && !halay_peers_has_died(peers, FAR_SIZE - 1));
+    CHECK(polled <= NEAR - 1, "%lu descriptors were looked at", (unsigned long)polled);
+    halay_peers_destroy(peers);
+    halay_log_fini(&log);
+}
+
 int main(void)
 {
+    check_many_hosts();
     check_stream();
     check_dropped();
     check_out_of_descriptors();

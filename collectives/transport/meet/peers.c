@@ -48,7 +48,10 @@ struct halay_peers {
     struct halay_log *log; /* borrowed */
     int rank, size;
     struct identity *who; /* owned: size of them */
-    struct pollfd *watch; /* owned: [size], fd -1 for a rank that no descriptor watches; used by the looker only */
+    int *local;           /* owned: [locals], the ranks of this host but this one */
+    int *place;           /* owned: [size], where a rank is among them; -1: it isn't */
+    int locals;
+    struct pollfd *watch; /* owned: [locals], fd -1 where no descriptor watches; used by the looker only */
     _Atomic int *left;    /* owned: [size], stored by set_left; relaxed: a hint, what was sent is ordered elsewhere */
     const _Atomic uint32_t **left_word; /* owned: [size] of borrowed words or NULL */
     int64_t *ended_us;                  /* owned: [size], when its end was seen, 0: it lives; used by the looker only */
@@ -203,10 +206,13 @@ static int has_left(const struct halay_peers *peers, int rank)
 /* A local rank whose process has ended (or whose number another process has now). */
 static int has_ended(const struct halay_peers *peers, int rank)
 {
+    int place = peers->place[rank];
+
+    if (place < 0)
+        return 0;
     if (peers->has_descriptors)
-        return peers->watch[rank].fd >= 0 && peers->watch[rank].revents;
-    return rank != peers->rank && halay_peers_is_local(peers, rank) &&
-           start_time_of(peers->who[rank].pid) != peers->who[rank].start_time;
+        return peers->watch[place].fd >= 0 && peers->watch[place].revents;
+    return start_time_of(peers->who[rank].pid) != peers->who[rank].start_time;
 }
 
 /* Found by the looker and by the driver: the first to find it logs it. */
@@ -227,24 +233,26 @@ static void declare_dead(struct halay_peers *peers, int rank)
 {
     char how[128];
 
-    describe_end(peers->watch[rank].fd, how, sizeof how);
+    describe_end(peers->watch[peers->place[rank]].fd, how, sizeof how);
     declare(peers, rank, DEAD, how);
 }
 
 /* Nothing more will be heard of it: close the descriptor, so that poll has less to look at. */
 static void watch_no_more(struct halay_peers *peers, int rank)
 {
-    if (peers->watch[rank].fd >= 0) {
-        close(peers->watch[rank].fd);
-        peers->watch[rank].fd = -1;
-    }
+    struct pollfd *watch = &peers->watch[peers->place[rank]];
+
+    if (watch->fd >= 0)
+        close(watch->fd);
+    watch->fd = -1;
 }
 
 static void look(struct halay_peers *peers, int64_t now_us)
 {
-    if (peers->has_descriptors && poll(peers->watch, (nfds_t)peers->size, 0) <= 0)
+    if (peers->has_descriptors && poll(peers->watch, (nfds_t)peers->locals, 0) <= 0)
         return;
-    for (int r = 0; r < peers->size; r++) {
+    for (int i = 0; i < peers->locals; i++) {
+        int r = peers->local[i];
         if (halay_peers_is_dead(peers, r) || !has_ended(peers, r))
             continue;
         if (has_left(peers, r)) {
@@ -290,7 +298,9 @@ int halay_peers_has_died(const struct halay_peers *peers, int rank)
 {
     if (halay_peers_is_dead(peers, rank))
         return 1;
-    struct pollfd watch = peers->watch[rank];
+    if (peers->place[rank] < 0)
+        return 0;
+    struct pollfd watch = peers->watch[peers->place[rank]];
     int ended = peers->has_descriptors ? watch.fd >= 0 && poll(&watch, 1, 0) > 0 : has_ended(peers, rank);
 
     return ended && !has_left(peers, rank);
@@ -338,15 +348,30 @@ static enum halay_status peers_allocate(struct halay_peers *peers)
     size_t n = (size_t)peers->size;
 
     peers->who = calloc(n, sizeof *peers->who);
-    peers->watch = calloc(n, sizeof *peers->watch);
+    peers->place = calloc(n, sizeof *peers->place);
     peers->left = calloc(n, sizeof *peers->left);
     peers->left_word = calloc(n, sizeof *peers->left_word);
     peers->ended_us = calloc(n, sizeof *peers->ended_us);
     peers->deaths = calloc(n, sizeof *peers->deaths);
-    if (!peers->who || !peers->watch || !peers->left || !peers->left_word || !peers->ended_us || !peers->deaths)
+    if (!peers->who || !peers->place || !peers->left || !peers->left_word || !peers->ended_us || !peers->deaths)
         return HALAY_ERR_NO_MEMORY;
-    for (size_t r = 0; r < n; r++)
-        peers->watch[r] = (struct pollfd){ .fd = -1, .events = POLLIN };
+    return HALAY_OK;
+}
+
+/* Once it is known who they are. */
+static enum halay_status list_locals(struct halay_peers *peers)
+{
+    for (int r = 0; r < peers->size; r++)
+        peers->place[r] = r != peers->rank && halay_peers_is_local(peers, r) ? peers->locals++ : -1;
+    peers->local = calloc((size_t)peers->locals + 1, sizeof *peers->local);
+    peers->watch = calloc((size_t)peers->locals + 1, sizeof *peers->watch);
+    if (!peers->local || !peers->watch)
+        return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < peers->size; r++)
+        if (peers->place[r] >= 0)
+            peers->local[peers->place[r]] = r;
+    for (int i = 0; i < peers->locals; i++)
+        peers->watch[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
     return HALAY_OK;
 }
 
@@ -392,7 +417,7 @@ static enum halay_status watch(struct halay_peers *peers, int rank)
         halay_error(peers->log, "cannot watch rank %d (process %d): %s", rank, (int)who->pid, strerror(error));
         return HALAY_ERR_SYSTEM;
     }
-    peers->watch[rank].fd = fd;
+    peers->watch[peers->place[rank]].fd = fd;
     if (fd < 0 || start_time_of(who->pid) != who->start_time) {
         declare_dead(peers, rank);
         return HALAY_ERR_PEER;
@@ -403,14 +428,10 @@ static enum halay_status watch(struct halay_peers *peers, int rank)
 static enum halay_status watch_all(struct halay_peers *peers)
 {
     peers->has_descriptors = can_watch();
-    for (int r = 0; peers->has_descriptors && r < peers->size; r++) {
-        if (r == peers->rank || !halay_peers_is_local(peers, r))
-            continue;
-        enum halay_status status = watch(peers, r);
-        if (status != HALAY_OK)
-            return status;
-    }
-    return HALAY_OK;
+    enum halay_status status = list_locals(peers);
+    for (int i = 0; i < peers->locals && peers->has_descriptors && status == HALAY_OK; i++)
+        status = watch(peers, peers->local[i]);
+    return status;
 }
 
 enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, const char *node, int timeout_ms,
@@ -441,14 +462,16 @@ void halay_peers_destroy(struct halay_peers *peers)
 {
     if (!peers)
         return;
-    for (int r = 0; peers->watch && r < peers->size; r++)
-        if (peers->watch[r].fd >= 0)
-            close(peers->watch[r].fd);
+    for (int i = 0; peers->watch && i < peers->locals; i++)
+        if (peers->watch[i].fd >= 0)
+            close(peers->watch[i].fd);
     free((void *)peers->deaths);
     free(peers->ended_us);
     free(peers->left_word);
     free(peers->left);
     free(peers->watch);
+    free(peers->local);
+    free(peers->place);
     free(peers->who);
     free(peers);
 }
