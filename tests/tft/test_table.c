@@ -84,6 +84,57 @@ static void table_values(void)
     tft_schema_fini(&s);
 }
 
+/* The last rows of each series are those of the whole table; the value before them begins a fill. */
+static void last_rows(void)
+{
+    struct tft_schema s;
+    struct tft_table t;
+    const char *path;
+
+    REQUIRE(!read_table(SCHEMA("mean", "forward"), rows, &s, &t));
+    tft_table_fini(&t);
+    path = write_text("rows.csv", rows);
+    s.keep = 3;
+    REQUIRE(!tft_table_read(&test_log, &s, &path, 1, &t));
+    CHECK(t.series_count == 2 && t.series[1].rows == 3 && t.series[0].rows == 3 && !t.summary.rows_trimmed);
+    CHECK(t.series[1].start == tft_time_from_date(2020, 1, 1, 3, 0, 0) && t.series[0].values[0] == 3);
+    CHECK(t.series[1].values[0] == 25 && !t.series[1].measured[0] && t.series[1].values[3] == 50, "%g",
+          t.series[1].values[0]);
+    CHECK(t.series[1].values[1] == 7 && t.series[1].values[2] == 3 && t.series[1].measured[3]);
+    tft_table_fini(&t);
+    s.keep = 6; /* all there is */
+    REQUIRE(!tft_table_read(&test_log, &s, &path, 1, &t));
+    CHECK(t.series[1].rows == 6 && t.series[1].values[0] == 10.5 && t.series[1].values[2 * 3] == 25);
+    tft_table_fini(&t);
+    tft_schema_fini(&s);
+}
+
+/* Two rows of each of many series, far apart. */
+static void far_rows(void)
+{
+    enum { SERIES = 300, ROW = 64 };
+    static char text[SERIES * 2 * ROW];
+    size_t used = (size_t)snprintf(text, sizeof text, "t;zone;v;area;temp\n");
+    struct tft_schema s;
+    struct tft_table t;
+    const char *path;
+
+    REQUIRE(!read_table(SCHEMA("mean", "interpolate"), rows, &s, &t));
+    tft_table_fini(&t);
+    for (int i = 0; i < SERIES; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "2020-01-01 00:00:00;%d;1;7;0\n2029-01-01 00:00:00;%d;2;7;0\n", i, i);
+    path = write_text("rows.csv", text);
+    s.limits_gaps = 1;
+    CHECK(tft_table_read(&test_log, &s, &path, 1, &t) == HALAY_ERR_UNSUPPORTED);
+    s.keep = 100;
+    REQUIRE(!tft_table_read(&test_log, &s, &path, 1, &t));
+    CHECK(t.series_count == SERIES && t.series[0].rows == 100 && t.series[0].values[0] == 1 &&
+          t.series[0].values[99 * 3] == 2);
+    tft_table_fini(&t);
+    tft_schema_fini(&s);
+}
+
 static void table_errors(void)
 {
     struct tft_schema s;
@@ -383,6 +434,8 @@ int main(void)
 {
     begin_scratch();
     table_values();
+    last_rows();
+    far_rows();
     table_errors();
     scaled_values();
     windows();

@@ -7,6 +7,7 @@
 #include "tft/data/future.h"
 #include "tft/data/join.h"
 #include "tft/data/row_gaps.h"
+#include "tft/score/calibrator.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,15 @@ static enum halay_status read_table(struct halay_tft_model *m, const struct tft_
     return status;
 }
 
+/* What forecasts after the last rows see of a series, with the windows before them that a rolling calibration has, and
+ * as much again, since some of these may be missing. */
+static size_t rows_seen(const struct tft_schema *s)
+{
+    const size_t season = s->season_count ? s->seasons[s->season_count - 1] : 0;
+
+    return 2 * (s->longest_lag + s->encoder + season + (TFT_RECENT + 1) * s->horizon);
+}
+
 enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tft_model_rows *rows,
                                       struct tft_data *data)
 {
@@ -127,8 +137,11 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     struct tft_table table = { 0 };
     enum halay_status status = tft_session_source(m->tft, rows->table, &frame, &source);
 
-    if (rows->is_at_end)
+    if (rows->is_at_end) {
         schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */
+        schema.keep = rows_seen(&schema);
+    }
+    schema.limits_gaps = rows->is_whole;
     /* What lies behind the last measured target is the future, unless that is given apart. */
     if (rows->is_at_end && !schema.trim && (rows->future ? rows->future == rows->table : !has_constant(&schema)))
         schema.trim = TFT_TRIM_END;

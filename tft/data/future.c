@@ -131,6 +131,21 @@ static enum halay_status take_series(const struct future *f, struct tft_table *t
     return status ? status : fill(f, to, s);
 }
 
+/* The moments from the first row of the future to the last, of all series. */
+static void set_ahead(const struct tft_table *table, size_t rows, struct tft_schema *schema)
+{
+    schema->has_ahead = schema->time_kind != TFT_TIME_NONE && table->series_count;
+    schema->ahead[0] = INT64_MAX;
+    schema->ahead[1] = INT64_MIN;
+    for (size_t e = 0; e < table->series_count; e++) {
+        const struct tft_series *s = &table->series[e];
+        int64_t first = tft_period_add(&schema->every, s->start, (int64_t)(s->rows - rows));
+        int64_t last = tft_period_add(&schema->every, s->start, (int64_t)s->rows - 1);
+        schema->ahead[0] = first < schema->ahead[0] ? first : schema->ahead[0];
+        schema->ahead[1] = last > schema->ahead[1] ? last : schema->ahead[1];
+    }
+}
+
 enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
                                   const struct tft_table_source *source, size_t rows, struct tft_table *table)
 {
@@ -140,6 +155,7 @@ enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema
 
     open.trim = TFT_TRIM_NONE;
     open.has_span = 0;
+    set_ahead(table, rows, &open);
     enum halay_status status = tft_table_read_future(log, &open, source, &f.table);
     if (status)
         return status;

@@ -129,6 +129,10 @@ struct tft_schema {
     size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
     enum tft_resampling resampling;
     enum tft_trim trim;
+    size_t keep;      /* of a series the last rows, so many at most; 0: all */
+    int has_ahead;    /* of a future: */
+    int64_t ahead[2]; /* no moments of series before and after these are asked for */
+    int limits_gaps;  /* a table whose gaps are far larger than its rows is refused: HALAY_ERR_UNSUPPORTED */
     int has_span;
     int64_t span[2]; /* first and last moment, both included */
     enum tft_duplicates duplicates;

@@ -21,6 +21,8 @@ struct grid {
     const struct tft_rows *e;
     struct tft_series *series;
     size_t *order;               /* owned: numbers of its rows, by time */
+    size_t cut;                  /* steps before the series' first that the schema does not keep */
+    double *carried;             /* owned: (columns) the last value before them, NAN: none; NULL: nothing is cut */
     const struct tft_row **line; /* owned: (rows) where each moment's values came from, NULL: nowhere */
 };
 
@@ -194,12 +196,22 @@ static enum halay_status set_size(struct grid *g)
     }
     if (s->resampling)
         set_periods(g, &first, &last);
+    if (s->has_ahead) {
+        const int64_t behind = tft_period_between(&s->every, first, s->ahead[0]);
+        first = behind > 0 ? tft_period_add(&s->every, first, behind) : first;
+        last = last < s->ahead[1] ? last : s->ahead[1];
+    }
     g->series->start = first;
     if (first > last)
         return HALAY_OK;
     uint64_t steps = (uint64_t)tft_period_between(&s->every, first, last) + 1;
     if (steps > 100000 + 100 * (uint64_t)e->count)
         return too_wide(g, steps);
+    if (s->keep && !g->c->future && steps > s->keep) {
+        g->cut = (size_t)steps - s->keep;
+        g->series->start = tft_period_add(&s->every, first, (int64_t)g->cut);
+        steps = s->keep;
+    }
     g->series->rows = (size_t)steps;
     return HALAY_OK;
 }
@@ -303,6 +315,33 @@ static enum halay_status same_moment(const struct grid *g, const size_t *order, 
     return HALAY_OK;
 }
 
+/* Values at a step outside the series: before it they may begin a fill, if they were cut off. */
+static void leave_out(struct grid *g, int64_t at, size_t rows, size_t k, double value)
+{
+    const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
+    const int is_none = isnan(value) || (input->has_missing_number && value == input->missing_number);
+
+    if (at >= 0 || -at > (int64_t)g->cut)
+        g->c->table->summary.rows_trimmed += k ? 0 : rows;
+    else if (!is_none)
+        g->carried[k] = value;
+}
+
+/* What was cut off is the value of the first row, where that has none and takes the one before. */
+static void begin_with_carried(struct grid *g, size_t k)
+{
+    const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
+    const int takes =
+        input->fill == TFT_FILL_FORWARD || input->fill == TFT_FILL_INTERPOLATE || tft_roles[input->role].is_constant;
+
+    if (!takes || !isnan(g->series->values[k]))
+        g->carried[k] = NAN;
+    if (isnan(g->carried[k]))
+        return;
+    g->series->values[k] = g->carried[k];
+    g->c->table->filled[k]++;
+}
+
 /* Lay rows on their moments. */
 static enum halay_status lay_moments(struct grid *g)
 {
@@ -316,7 +355,8 @@ static enum halay_status lay_moments(struct grid *g)
             return status;
         int64_t at = tft_period_between(every, g->series->start, row->time);
         if (at < 0 || (size_t)at >= g->series->rows) {
-            g->c->table->summary.rows_trimmed += n;
+            for (size_t k = 0; k < columns; k++)
+                leave_out(g, at, n, k, merge(g, g->order + i, n, k));
             continue;
         }
         if (tft_period_add(every, g->series->start, at) != row->time)
@@ -350,7 +390,8 @@ static enum halay_status lay_periods(struct grid *g)
         }
         int64_t at = tft_period_between(&s->every, g->series->start, period);
         if (at < 0 || (size_t)at >= g->series->rows) {
-            g->c->table->summary.rows_trimmed += i - first;
+            for (size_t k = 0; k < columns; k++)
+                leave_out(g, at, i - first, k, mix_resampled(&mixes[k], s, &s->inputs[g->c->table->columns[k]]));
             continue;
         }
         for (size_t k = 0; k < columns; k++)
@@ -395,10 +436,15 @@ static enum halay_status lay_out(struct grid *g)
     for (size_t i = 0; i < g->series->rows; i++)
         g->c->table->summary.rows_missing += !g->line[i];
     tft_row_gaps_add(g->series, g->line, &g->c->table->gaps);
-    for (size_t k = 0; k < columns; k++)
+    for (size_t k = 0; k < columns; k++) {
+        if (g->carried)
+            begin_with_carried(g, k);
         transform(g, k);
+    }
     for (size_t i = 0; i < cells; i++)
         g->series->measured[i] = !isnan(g->series->values[i]);
+    for (size_t k = 0; g->carried && k < columns; k++)
+        g->series->measured[k] &= isnan(g->carried[k]) != 0;
     return HALAY_OK;
 }
 
@@ -557,11 +603,41 @@ static enum halay_status fill_series(struct grid *g)
     return status;
 }
 
+/* Gaps become rows before anything can be filled: what they take must be in proportion to the rows. */
+static enum halay_status limit_gaps(struct grid *g, size_t cells)
+{
+    enum { FREE = 1 << 18, TIMES = 32 };
+    struct tft_collector *c = g->c;
+
+    c->cells += cells;
+    c->own_cells += g->e->count * c->table->column_count;
+    if (!c->schema->limits_gaps || c->cells <= FREE + TIMES * c->own_cells)
+        return HALAY_OK;
+    halay_error(c->log,
+                "the rows of %zu entities up to '%s' leave gaps that are too large: with these they have %zu values, "
+                "more than %d times their own; are the times right?",
+                c->table->series_count, g->series->id, c->cells, TIMES);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
 static enum halay_status allocate_series(struct grid *g)
 {
     struct tft_series *s = g->series;
+    const size_t columns = g->c->table->column_count;
     size_t cells, bytes;
 
+    if (!halay_mul_overflows(s->rows, columns, &cells)) {
+        enum halay_status status = limit_gaps(g, cells);
+        if (status)
+            return status;
+    }
+    if (g->cut) {
+        g->carried = malloc(columns * sizeof *g->carried);
+        if (!g->carried)
+            return no_memory(g->c);
+        for (size_t k = 0; k < columns; k++)
+            g->carried[k] = NAN;
+    }
     if (!halay_mul_overflows(s->rows, g->c->table->column_count, &cells) &&
         !halay_mul_overflows(cells, sizeof(double), &bytes)) {
         s->values = malloc(bytes);
@@ -626,6 +702,7 @@ enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, stru
         status = spill_series(c->table, series);
     free(g.line);
     free(g.order);
+    free(g.carried);
     free(e->rows);
     free(e->values);
     e->rows = NULL;

@@ -44,9 +44,10 @@ struct tft_collector {
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
     size_t size;
-    size_t held; /* bytes of rows in memory */
-    int clocks;  /* 1: times without an offset from UTC were read, 2: with one, 3: both */
-    int future;  /* only known inputs are read; other columns may be absent */
+    size_t held;             /* bytes of rows in memory */
+    size_t cells, own_cells; /* of series that are complete; of their rows */
+    int clocks;              /* 1: times without an offset from UTC were read, 2: with one, 3: both */
+    int future;              /* only known inputs are read; other columns may be absent */
 };
 
 /* "file 'x.csv', row 7", for messages. */

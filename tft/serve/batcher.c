@@ -75,6 +75,8 @@ static int answer_failed(const struct serve_waiting *w, const struct halay_tft_q
         error.code = 503;
     else if (q->status == HALAY_ERR_SYSTEM)
         error.code = 500;
+    else if (q->status == HALAY_ERR_UNSUPPORTED)
+        error.code = 413; /* gaps that are far larger than the rows */
     return serve_answer_error(w->exchange, &error);
 }
 
