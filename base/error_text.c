@@ -6,6 +6,7 @@
 #include "base/number_text.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local struct {
     char text[HALAY_ERROR_TEXT_MAX];
@@ -14,11 +15,49 @@ static _Thread_local struct {
     int is_muted;
 } last;
 
+/* How many bytes must continue the character that begins so; 0: it is one byte, or none begins so. */
+static size_t continuations(unsigned char first)
+{
+    return first < 0xc2 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : 0;
+}
+
+/* Neither longer than need be nor half of a UTF-16 pair nor beyond the last character (Unicode 15, table 3-7). */
+static int is_proper(const unsigned char *c)
+{
+    return !((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf0 && c[1] < 0x90) ||
+             (c[0] == 0xf4 && c[1] > 0x8f));
+}
+
+void halay_text_mend(char *text)
+{
+    const unsigned char *from = (const unsigned char *)text;
+    unsigned char *to = (unsigned char *)text;
+
+    while (*from) {
+        const size_t wanted = continuations(*from);
+        size_t found = 0;
+        while (found < wanted && (from[1 + found] & 0xc0) == 0x80)
+            found++;
+        if (found < wanted) {
+            from += 1 + found;
+        } else if (wanted ? !is_proper(from) : *from >= 0x80) {
+            *to++ = '?';
+            from += 1 + found;
+        } else {
+            memmove(to, from, 1 + found);
+            to += 1 + found;
+            from += 1 + found;
+        }
+    }
+    *to = '\0';
+}
+
 void halay_error_note(const char *text)
 {
     if (last.is_muted)
         return;
     snprintf(last.text, sizeof last.text, "%s", text);
+    halay_text_mend(last.text);
     last.is_new = 1;
 }
 

@@ -13,6 +13,10 @@
 
 #include "halay_types.h"
 
+/* Makes text UTF-8 again that quotes what may be cut, or is something else: a character that is cut goes, and a byte
+ * that begins none becomes a question mark. Never longer than before. */
+void halay_text_mend(char *text);
+
 /* Why the call that runs on this thread will fail. */
 void halay_error_note(const char *text);
 

@@ -45,6 +45,7 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
     if (level != HALAY_LOG_ERROR && (!log || level > log->level))
         return;
     halay_vsnprintf(text, sizeof text, format, args);
+    halay_text_mend(text);
     if (level == HALAY_LOG_ERROR)
         halay_error_note(text);
     if (!log)
@@ -52,6 +53,7 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
     if (level == HALAY_LOG_ERROR) {
         pthread_mutex_lock(&log->lock);
         snprintf(log->last_error, sizeof log->last_error, "%.511s", text);
+        halay_text_mend(log->last_error);
         pthread_mutex_unlock(&log->lock);
     }
     if (level == HALAY_LOG_ERROR && !halay_error_is_muted() &&

@@ -12,6 +12,7 @@
  */
 #include "base/http/http.h"
 #include "base/clock.h"
+#include "base/error_text.h"
 #include "base/http/http_where.h"
 #include "base/number_text.h"
 #include <errno.h>
@@ -107,13 +108,9 @@ void halay_http_answer(struct halay_http_exchange *exchange, const struct halay_
 /* {"error": {"reason": TEXT}}, to be freed; NULL without memory. */
 static char *reason_json(const char *text)
 {
-    /* What is no UTF-8 cannot be written. */
-    json_t *reason = json_string(text), *error;
+    json_t *error = json_pack("{s:{s:s}}", "error", "reason", text);
     char *json = NULL;
 
-    if (!reason)
-        reason = json_string("the request is not valid");
-    error = json_pack("{s:{s:o}}", "error", "reason", reason);
     if (error)
         json = json_dumps(error, JSON_COMPACT);
     json_decref(error);
@@ -142,6 +139,7 @@ void halay_http_refuse(struct halay_http_exchange *exchange, int status, const c
     va_start(args, format);
     halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    halay_text_mend(text);
     refuse(exchange, status, NULL, text);
 }
 
@@ -563,6 +561,11 @@ enum halay_status halay_http_open(struct halay_log *log, const struct halay_http
     pthread_mutex_init(&server->lock, NULL);
     status = config->token && !server->config.token ? HALAY_ERR_NO_MEMORY
                                                     : halay_http_place_open(log, config->where, &server->place);
+    if (!status && !server->place.is_local && config->asks_for && !config->token) {
+        halay_error(log, "other hosts can reach %s, and no token is asked of them: give %s", server->place.text,
+                    config->asks_for);
+        status = HALAY_ERR_CONFIG;
+    }
     if (!status)
         status = start(server);
     if (status) {

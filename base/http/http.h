@@ -34,6 +34,9 @@ struct halay_http_config {
     const char
         *where; /* "8080" (of 127.0.0.1), "0.0.0.0:8080", "[::]:8080", "unix:PATH"; port 0: the system's choice */
     const char *token; /* every request must say "Authorization: Bearer TOKEN"; NULL: none is asked for */
+    const char
+        *asks_for; /* without a token only this host is listened to; more is HALAY_ERR_CONFIG, and the error names
+                             this. NULL: it may be anywhere */
     const struct halay_http_route *routes; /* borrowed as long as the server lives */
     size_t route_count;
     size_t connections;    /* at once, three quarters of them from one address; more are closed, or wait */

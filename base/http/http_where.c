@@ -65,6 +65,7 @@ static enum halay_status open_file(struct halay_log *log, const char *path, stru
         unlink(path);
         return HALAY_ERR_NO_MEMORY;
     }
+    place->is_local = 1;
     snprintf(place->text, sizeof place->text, "%s%s", unix_prefix, path);
     return HALAY_OK;
 }
@@ -93,15 +94,25 @@ static int split(const char *where, char *host, size_t size, const char **port)
     return **port >= '0' && **port <= '9' && !*stop && !errno && number <= 65535;
 }
 
+static int is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    return address->ss_family == AF_INET &&
+           ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 static void name_address(int fd, struct halay_http_place *place)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
     char host[64] = "?", port[16] = "?";
 
+    address.ss_family = AF_UNSPEC;
     if (!getsockname(fd, (struct sockaddr *)&address, &length))
         (void)getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
                           NI_NUMERICHOST | NI_NUMERICSERV); /* else "?" */
+    place->is_local = is_loopback(&address);
     snprintf(place->text, sizeof place->text, address.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s", host,
              port);
 }

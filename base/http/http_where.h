@@ -11,6 +11,7 @@
 struct halay_http_place {
     int fd;          /* listening, not blocking, closed on exec */
     char *unix_path; /* of the socket's file, owned; NULL: it is none */
+    int is_local;    /* no other host reaches it */
     char text[160];  /* for people */
 };
 

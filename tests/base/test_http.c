@@ -189,7 +189,7 @@ static void routes_are_found(struct halay_http_server *server, int is_driven)
     text = ask(server, is_driven, "POST /quoted HTTP/1.1\r\nContent-Length: 3\r\n" END "\"a\n");
     CHECK(is_answer(text, "422", "{\"error\":{\"reason\":\"not '\\\"a\\n'\"}}"), "%s", text);
     text = ask(server, is_driven, "POST /quoted HTTP/1.1\r\nContent-Length: 1\r\n" END "\xff");
-    CHECK(is_answer(text, "422", "the request is not valid"), "%s", text);
+    CHECK(is_answer(text, "422", "{\"error\":{\"reason\":\"not '?'\"}}"), "%s", text);
     text = ask(server, is_driven, "garbage\r\n\r\n\r\n");
     CHECK(!is_answer(text, "200", ""), "%s", text);
 }
@@ -293,7 +293,7 @@ static void answers_come_later(void)
     halay_http_close(server);
 }
 
-static void tokens_are_asked_for(void)
+static void tokens_are_asked_for(struct halay_log *log, const char *said)
 {
     struct halay_http_config config = config_of("0");
     struct halay_http_server *server;
@@ -310,6 +310,25 @@ static void tokens_are_asked_for(void)
     text = ask(server, 0, "GET /hello HTTP/1.1\r\nAuthorization: Bearer s3cret\r\n" END);
     CHECK(is_answer(text, "200", ""), "%s", text);
     halay_http_close(server);
+
+    /* Where other hosts can connect, one may be a must. */
+    config.asks_for = "a key";
+    for (int i = 0; i < 6; i++) {
+        static const char *const places[] = { "0.0.0.0:0", "[::]:0", "127.0.0.1:0", "localhost:0", "[::1]:0", "0" };
+        for (config.token = NULL;; config.token = "s3cret") {
+            config.where = places[i];
+            enum halay_status status = halay_http_open(log, &config, &server);
+            if (!status)
+                halay_http_close(server);
+            if (!strchr(places[i], '[')) /* IPv6 may be missing */
+                CHECK(!status == (config.token || i > 1) && (!status || strstr(said, "give a key")), "'%s' %s",
+                      places[i], said);
+            else if (i == 1 && !config.token)
+                CHECK(status);
+            if (config.token)
+                break;
+        }
+    }
 }
 
 /* Written by the server's thread, read by the test's. */
@@ -518,7 +537,7 @@ int main(void)
     clients_leave_before_answers();
     dripping_heads_are_cut_off();
     addresses_leave_room();
-    tokens_are_asked_for();
+    tokens_are_asked_for(&log, said);
     places(&log, said);
     halay_log_fini(&log);
     return test_end();

@@ -3,6 +3,7 @@
  * Command lines by a table: what is read and where it goes, what is refused and with which words, help and the list for
  * completions.
  */
+#include "base/error_text.h"
 #include "base/options.h"
 #include "tests/test.h"
 #include <string.h>
@@ -191,8 +192,35 @@ static void answers(void)
     CHECK(!strncmp(list, "--begin,-b\tSIZE\t", 16) && !strstr(list, "--hidden"), "%s", list);
 }
 
+static void texts_are_mended(void)
+{
+    static const char *const cases[][2] = {
+        { "", "" },
+        { "plain '%'", "plain '%'" },
+        { "a\xc3\xa9z", "a\xc3\xa9z" },
+        { "\xe6\xb8\xac\xf0\x9f\x98\x80", "\xe6\xb8\xac\xf0\x9f\x98\x80" },
+        { "'\xc3' b", "'' b" }, /* cut after each byte */
+        { "'\xe6' b", "'' b" },
+        { "'\xe6\xb8' b", "'' b" },
+        { "'\xf0\x9f\x98' b", "'' b" },
+        { "\xe6\xb8\xac\xe6\xb8", "\xe6\xb8\xac" },
+        { "\xa9 \xff\xfe", "? ??" },                            /* begins no character */
+        { "\xc0\x80 \xe0\x80\x80 \xf0\x80\x80\x80", "?? ? ?" }, /* longer than need be */
+        { "\xed\xa0\x80 \xf4\x90\x80\x80 \xf5\x80", "? ? ??" }, /* beyond all characters */
+        { "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf", "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf" },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s", cases[i][0]);
+        halay_text_mend(text);
+        CHECK(!strcmp(text, cases[i][1]), "case %zu: '%s'", i, text);
+    }
+}
+
 int main(void)
 {
+    texts_are_mended();
     accepts();
     accepts_arguments();
     refuses();
