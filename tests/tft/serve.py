@@ -222,6 +222,86 @@ def refusals(server):
     expect(answer.status == 404 and "POST /invocations" in text, "an unknown path")
 
 
+def types(server):
+    """Which type an answer has: parameters, case and weights."""
+    csv, json_type, lines = "text/csv", "application/json", "application/jsonlines"
+    for accept, wanted in [
+            (None, csv), ("", csv), ("*/*", csv), ("text/*", csv), ("application/*", json_type), ("TEXT/CSV", csv),
+            ("application/json;verbose=true", json_type), ("APPLICATION/JSONLINES", lines),
+            ("application/x-ndjson", lines), ("text/html, application/json;q=0.9, */*;q=0.1", json_type),
+            ("application/json;q=0.1, text/csv;q=0.9", csv),
+            ("application/json; Q=0.25 , text/csv; q=0.250", json_type),
+            ("application/json;q=0, text/csv", csv), ("application/json;q=0.000, */*", csv),
+            ("text/csv;q=0, */*;q=0.5", json_type), ("*/*;q=0.1, text/csv;q=0", json_type),
+            ('application/json;note="a,text/csv";q=0.5, application/jsonlines;q=0.6', lines),
+            ("application/json, text/csv", json_type), ("text/csv, application/json", csv), (" , text/csv", csv),
+            ("text/html", None), ("*/*;q=0", None), ("image/png, text/csv;q=0", None), ("text", None), ("*", None),
+            ("text/csvx", None), ("textx/*", None), ("application/jsonx, tex/csv", None)]:
+        headers = {} if accept is None else {"Accept": accept}
+        answer, _ = server.ask("POST", "/invocations", ALL, Content_Type="Text/CSV ; header=present", **headers)
+        found = answer.status, answer.getheader("Content-Type")
+        expect(found == ((200, wanted) if wanted else (406, json_type)), f"Accept: {accept}: {found}")
+    for code, kind, headers in [
+            (200, "text/csv;charset=UTF-8", {}), (200, 'TEXT/CSV; charset="utf-8"', {}), (200, "text/csv;a=b;c", {}),
+            (200, "text/csv", {"Content_Encoding": "identity"}), (415, "text/csv", {"Content_Encoding": "gzip"}),
+            (415, "text/csv; charset=iso-8859-1", {}), (415, "application/octet-stream", {}), (415, "", {}),
+            (415, "application/x-www-form-urlencoded", {}), (415, "*/*", {})]:
+        found, text = server.post(ALL, kind, **headers)
+        expect(found == code and (code == 200 or json.loads(text)["error"]["reason"]), f"{kind} {headers}: {found}")
+    answer, text = server.ask("POST", "/invocations", ALL)
+    expect(answer.status == 415 and "text/csv" in text, f"no type: {text}")
+
+
+def quoted(server):
+    """Errors that quote long values are text, wherever a value is cut."""
+    for letter in "é", "測", "😀", "\xff":
+        for before in range(4):
+            value = ("x" * before + letter * 300)
+            raw_value = value.encode("latin-1" if letter == "\xff" else "utf-8")
+            found, text = server.post(b"id,t,load,heat\na,1,%s,2\n" % raw_value, "text/csv")
+            error = json.loads(text)["error"]
+            expect((found, error.get("row"), error.get("field")) == (400, 2, "load") and
+                   "is not a number" in error["reason"] and f"'{value[:9]}"[:before + 2] in error["reason"].replace(
+                       "?", "\xff"), f"{letter} after {before}: {found} {text}")
+            if letter != "\xff":
+                found, text = server.post({"instances": [{value: 1}]})
+                expect(found == 400 and "no key" in json.loads(text)["error"]["reason"], f"{letter}: {found} {text}")
+                found, text = server.post({"instances": [{"columns": {value: {}}}]})
+                expect(found == 400 and "a list" in json.loads(text)["error"]["reason"], f"{letter}: {found} {text}")
+    with open(os.path.join(FOLDER, "quoted.csv"), "w", encoding="utf-8") as file:
+        file.write("id,t,load,heat\na,1," + 300 * "測" + ",2\n")
+    done = subprocess.run([PROGRAM, "predict", "--checkpoint", os.path.join(FOLDER, "run"), file.name, "-o",
+                           os.path.join(FOLDER, "none.csv")], stderr=subprocess.PIPE, check=False)  # fmt: skip
+    expect(done.returncode == 1 and "is not a number" in done.stderr.decode(), f"predict: {done.stderr}")
+
+
+def secrets(_):
+    """Who has no token hears nothing; other hosts are not listened to without one."""
+    path = os.path.join(FOLDER, "token")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+        file.write("s3cret-word and more\n")
+    for options in ["--token-file", path], ["--token-file", path, "--listen", "0.0.0.0:0"]:
+        server = Server("run", *options)
+        server.place = "127.0.0.1", server.place[1]
+        for path_of in "/ping", "/metrics", "/openapi.json":
+            expect(server.ask("GET", path_of)[0].status == 401, f"{path_of} without a token")
+        expect(server.post(ALL, "text/csv")[0] == 401, "forecasts without a token")
+        expect(server.post(ALL, "text/csv", Authorization="Bearer s3cret")[0] == 401, "half a token")
+        expect(server.post(ALL, "text/csv", Authorization="Bearer s3cret-word") == (200, read("run.csv")), "a token")
+        server.stop()
+    server = Server("run", "--insecure", "--listen", "0.0.0.0:0")
+    server.place = "127.0.0.1", server.place[1]
+    expect(server.ask("GET", "/ping")[0].status == 200, "--insecure")
+    server.stop()
+    os.chmod(path, 0o644)
+    for reason, *options in [("--token-file, or --insecure", "--listen", "0.0.0.0:0"),
+                             ("other users can read", "--token-file", path),
+                             ("cannot open", "--token-file", path + ".none"), ("no word", "--token-file", "/dev/null")]:
+        done = subprocess.run([PROGRAM, "serve", os.path.join(FOLDER, "run"), *options], stderr=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, timeout=LONG, check=False)  # fmt: skip
+        expect(done.returncode != 0 and reason in done.stderr and not done.stdout, f"{reason}: {done.stderr}")
+
+
 def raw(server, data, *more):
     """Send bytes as they are, end by end; what comes back until the other side ends the connection."""
     with socket.create_connection(server.place, timeout=LONG) as link:
@@ -249,6 +329,30 @@ def hostile(server):
     long = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (LIMIT + 1, b"x" * (LIMIT + 1))
     expect(b" 413 " in raw(server, post + b"Connection: close\r\n" + long), "a body whose length nobody says")
     expect(server.ask("GET", "/ping")[0].status == 200, "it no longer answers")
+
+
+def peak(server):
+    """The most memory that the server has had, in MiB."""
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as file:
+        return int(next(line for line in file if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def greedy():
+    """Small bodies whose rows leave large gaps take little memory."""
+    server = Server("run")
+    before = peak(server)
+    far = "".join(f"s{i},{t},1,1\n" for i in range(300) for t in (0, 100000))
+    names = "".join(f"{name},{t},1,1\n" for name in "abc" for t in (0, 100100))
+    late = "".join(f"{name},{t},{y},1\n" for name in "abc" for t, y in ((0, 1), (1, 2), (100000, "")))
+    for rows, codes in (far, (400, 413)), (names, (200, 400, 413)), (late, (400, 413)):
+        code, text = server.post("id,t,load,heat\n" + rows, "text/csv")
+        expect(code in codes, f"large gaps: {code} {text[:300]}")
+    cells = [row.split(",") for row in (ALL.split("\n")[1:-1])]
+    old = {c[0]: f"{c[0]},-90000,70,12\n" for c in cells}  # far before all others: as if it were not there
+    code, text = server.post("id,t,load,heat\n" + "".join(old.values()) + ALL.split("\n", 1)[1], "text/csv")
+    expect((code, text) == (200, read("run.csv")), f"a row far before the others: {code} {text[:300]}")
+    expect(peak(server) < before + 100, f"{before} MiB grew to {peak(server)}")
+    server.stop()
 
 
 def slow(server):
@@ -436,7 +540,7 @@ def compared(server):
 
 def main():
     server = Server("run", "--body", "1")
-    for test in same_numbers, together, refusals, hostile, memory, described:
+    for test in same_numbers, together, refusals, types, quoted, secrets, hostile, memory, described:
         test(server)
     server.stop(signal.SIGINT)
     server = Server("run", "--timeout", "1")
@@ -446,6 +550,7 @@ def main():
     server = Server("run", "--queue", "1", "--batch", "1")
     crowd(server)
     server.stop()
+    greedy()
     swaps()
     stops()
     print("serve.py:", len(failed), "failed")

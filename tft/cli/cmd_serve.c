@@ -2,19 +2,21 @@
  *
  * halay-tft serve: forecasts by HTTP.
  */
+#include "base/secure/secret.h"
 #include "tft/cli/commands.h"
 #include "tft/cli/options.h"
 #include "tft/serve/serve.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONNECTIONS = 256 };
+enum { CONNECTIONS = 256, TOKEN_MAX = 512 };
 
 struct request {
     struct halay_arguments runs;
     struct serve_config how;
     size_t body, timeout, grace;
     int calibrate, device; /* words; -1: not given */
+    const char *token_file;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
@@ -23,6 +25,9 @@ static const struct halay_option option_rows[] = {
     { "RUN", NULL, NULL, "the run's folder", HALAY_OPTION_ARGUMENTS, SETS(runs) },
     { "--listen", "-l", "WHERE", "PORT of this host alone, ADDRESS:PORT, or unix:PATH (8080)", HALAY_OPTION_TEXT,
       SETS(how.where) },
+    { "--token-file", NULL, "FILE", "every request must have the word in FILE: Authorization: Bearer WORD",
+      HALAY_OPTION_TEXT, SETS(token_file) },
+    { "--insecure", NULL, NULL, "let other hosts ask without a token", HALAY_OPTION_FLAG, SETS(how.is_open) },
     { "--calibrate", NULL, NULL, "how intervals are calibrated, unless a request says (as the run was trained)",
       HALAY_OPTION_WORD, SETS(calibrate), .words = tft_option_calibrations },
     TFT_OPTION_DEVICE(SETS(device)),
@@ -51,6 +56,23 @@ static const struct halay_command_line command_line = {
     .is_lenient = 1,
 };
 
+/* The first word of the file. Returns 0 if there is none, logged. */
+static int read_token(struct halay_log *log, const char *path, char *token, size_t size)
+{
+    char why[512];
+    size_t count = 0;
+
+    if (halay_private_file_read(path, token, size - 1, &count, why, sizeof why)) {
+        halay_error(log, "option --token-file: %s", why);
+        return 0;
+    }
+    token[count] = '\0';
+    token[strcspn(token, " \t\r\n")] = '\0';
+    if (!*token)
+        halay_error(log, "option --token-file: '%s' begins with no word", path);
+    return *token != '\0';
+}
+
 int tft_cmd_serve(struct halay_log *log, char **argv)
 {
     struct request r = { .how = { .where = "8080", .queue = 256, .batch = 64, .connections = CONNECTIONS },
@@ -59,12 +81,16 @@ int tft_cmd_serve(struct halay_log *log, char **argv)
                          .grace = 25,
                          .calibrate = -1,
                          .device = -1 };
+    char token[TOKEN_MAX];
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
     if (r.runs.count != 1)
         return tft_options_missing(log, &command_line, "one RUN to serve");
+    if (r.token_file && !read_token(log, r.token_file, token, sizeof token))
+        return EXIT_FAILURE;
+    r.how.token = r.token_file ? token : NULL;
     r.how.run = r.runs.at[0];
     r.how.device = tft_option_device(r.device);
     r.how.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);

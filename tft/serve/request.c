@@ -4,6 +4,7 @@
  * null is no value. Texts are not copied. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/serve/request.h"
+#include "base/error_text.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,36 @@
 
 const char *const serve_form_types[SERVE_FORMS] = { "text/csv", "application/json", "application/jsonlines" };
 
-enum serve_form serve_form_of(const char *type)
+/* ---- media types (RFC 9110, 8.3 and 12.5.1) ---- */
+
+/* The end of what stands before one of the marks, outside of quotes. */
+static const char *skip_to(const char *at, const char *marks)
+{
+    int is_quoted = 0;
+
+    for (; *at && (is_quoted || !strchr(marks, *at)); at++)
+        if (*at == '"')
+            is_quoted = !is_quoted;
+        else if (is_quoted && *at == '\\' && at[1])
+            at++;
+    return at;
+}
+
+/* The value of a parameter of a media type, which ends at a comma if `ends`; NULL: it has none. */
+static const char *find_parameter(const char *type, const char *ends, const char *name)
+{
+    const size_t length = strlen(name);
+    const char *marks = *ends ? ";," : ";";
+
+    for (const char *at = skip_to(type, marks); *at == ';'; at = skip_to(at, marks)) {
+        at += 1 + strspn(at + 1, " \t");
+        if (!strncasecmp(at, name, length) && at[length] == '=')
+            return at + length + 1;
+    }
+    return NULL;
+}
+
+static enum serve_form named_form(const char *type, size_t length)
 {
     static const struct {
         const char *name;
@@ -23,12 +53,81 @@ enum serve_form serve_form_of(const char *type)
                   { "application/jsonlines", SERVE_JSON_LINES },
                   { "application/jsonl", SERVE_JSON_LINES },
                   { "application/x-ndjson", SERVE_JSON_LINES } };
-    const size_t length = strcspn(type, "; \t");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (length == strlen(names[i].name) && !strncasecmp(type, names[i].name, length))
             return names[i].form;
     return SERVE_FORMS;
+}
+
+enum serve_form serve_form_of(const char *type)
+{
+    const char *charset = find_parameter(type, "", "charset");
+
+    if (charset && *charset == '"')
+        charset++;
+    if (charset && strncasecmp(charset, "utf-8", 5) && strncasecmp(charset, "utf8", 4) &&
+        strncasecmp(charset, "us-ascii", 8))
+        return SERVE_FORMS;
+    return named_form(type, strcspn(type, "; \t"));
+}
+
+/* How closely a range of Accept names a form: 0 not at all, 1 by any type, 2 by the half before the slash, 3 itself. */
+static int match(const char *range, enum serve_form form)
+{
+    const size_t length = strcspn(range, "; \t,"), half = strcspn(serve_form_types[form], "/") + 1;
+
+    if (named_form(range, length) == form)
+        return 3;
+    if (length == half + 1 && range[half] == '*' && !strncasecmp(range, serve_form_types[form], half))
+        return 2;
+    return length == 3 && !strncmp(range, "*/*", 3);
+}
+
+/* The weight of a range in thousandths: "q=0.5" is 500; 1000 if it has none, or one that is not a number. */
+static int weight_of(const char *range)
+{
+    const char *q = find_parameter(range, ",", "q");
+    int weight = 0, unit = 1000;
+
+    if (!q || (*q != '0' && *q != '1'))
+        return 1000;
+    weight = (*q - '0') * unit;
+    if (q[1] == '.')
+        for (q += 2; *q >= '0' && *q <= '9' && unit > 1; q++)
+            weight += (*q - '0') * (unit /= 10);
+    return weight < 1000 ? weight : 1000;
+}
+
+enum serve_form serve_form_accepted(const char *accept, enum serve_form own)
+{
+    enum serve_form best = SERVE_FORMS;
+    int best_weight = 0;
+    size_t best_place = 0;
+
+    if (!accept || !accept[strspn(accept, " \t,")])
+        return own;
+    for (size_t i = 0; i < SERVE_FORMS; i++) {
+        /* The request's own form comes first, then the others. */
+        const enum serve_form form = !i ? own : (enum serve_form)(i - (i <= (size_t)own));
+        int closest = 0, weight = 0;
+        size_t place = 0;
+        for (const char *at = accept; *at; at = skip_to(at, ",")) {
+            at += strspn(at, ", \t");
+            const int close = match(at, form);
+            if (close > closest) { /* the closest range counts, whatever the others say */
+                closest = close;
+                weight = weight_of(at);
+                place = (size_t)(at - accept);
+            }
+        }
+        if (weight > best_weight || (weight && weight == best_weight && place < best_place)) {
+            best = form;
+            best_weight = weight;
+            best_place = place;
+        }
+    }
+    return best;
 }
 
 /* ---- errors ---- */
@@ -70,11 +169,14 @@ void serve_error_of_text(const struct serve_request *r, size_t instance, const c
     refuse(error, field, row ? strtoul(row + 6, NULL, 10) : 0, "%s", text);
 }
 
+/* A text that may be cut, of SERVE_REASON bytes at most. */
 static json_t *text_json(const char *text)
 {
-    json_t *string = json_string(text);
+    char whole[SERVE_REASON];
 
-    return string ? string : json_string("(not text in UTF-8)");
+    snprintf(whole, sizeof whole, "%s", text);
+    halay_text_mend(whole);
+    return json_string(whole);
 }
 
 char *serve_error_json(const struct serve_error *error)

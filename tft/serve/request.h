@@ -20,8 +20,11 @@ enum serve_form { SERVE_CSV, SERVE_JSON, SERVE_JSON_LINES, SERVE_FORMS };
 
 /* "text/csv" ... by form; what else means them is in request.c. */
 extern const char *const serve_form_types[SERVE_FORMS];
-/* The form that a media type names, parameters and case aside; SERVE_FORMS: none. */
+/* The form that a media type names, case and parameters aside, but that a charset is UTF-8; SERVE_FORMS: none. */
 enum serve_form serve_form_of(const char *type);
+/* The form that Accept gives most weight; of equals the one that it names first, then the request's own. NULL and "":
+ * the request's. SERVE_FORMS: it accepts none. */
+enum serve_form serve_form_accepted(const char *accept, enum serve_form own);
 
 enum { SERVE_REASON = 600, SERVE_FIELD = 160, SERVE_QUANTILES_MAX = 16 };
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 enum { BODIES = 8, LOOK_MS = 1000, PAUSE_MS = 5 };
@@ -81,35 +82,20 @@ static void execution_parameters(void *arg, struct halay_http_exchange *exchange
     answer_text(exchange, 200, "application/json", text);
 }
 
-/* The form of an answer to a request of this form; SERVE_FORMS: none that is accepted. */
-static enum serve_form answer_form(struct halay_http_exchange *exchange, enum serve_form asked)
-{
-    const char *accept = halay_http_header(exchange, "Accept");
-    enum serve_form form = SERVE_FORMS;
-
-    if (!accept || !*accept)
-        return asked;
-    for (const char *at = accept; *at && form == SERVE_FORMS; at += strcspn(at, ",")) {
-        at += strspn(at, ", ");
-        if (!strncmp(at, "*/*", 3) || !strncmp(at, "application/*", 13) || !strncmp(at, "text/*", 6))
-            return *at == 't' ? SERVE_CSV : *at == 'a' && asked == SERVE_CSV ? SERVE_JSON : asked;
-        char type[64];
-        snprintf(type, sizeof type, "%.*s", (int)strcspn(at, ","), at);
-        form = serve_form_of(type);
-    }
-    return form;
-}
-
-/* What the heads says. Returns the code of a refusal that was given, or 0. */
+/* What the head says. Returns the code of a refusal that was given, or 0. */
 static int read_head(struct halay_http_exchange *exchange, enum serve_form *form, enum serve_form *answer)
 {
     const char *type = halay_http_header(exchange, "Content-Type");
+    const char *coding = halay_http_header(exchange, "Content-Encoding");
 
     *form = serve_form_of(type ? type : "");
     if (*form == SERVE_FORMS)
         return serve_answer_refusal(exchange, 415,
-                                    "the content type is none of text/csv, application/json, application/jsonlines");
-    *answer = answer_form(exchange, *form);
+                                    "the content type is none of text/csv, application/json, application/jsonlines, in "
+                                    "UTF-8");
+    if (coding && *coding && strcasecmp(coding, "identity"))
+        return serve_answer_refusal(exchange, 415, "a body with a content encoding is not understood");
+    *answer = serve_form_accepted(halay_http_header(exchange, "Accept"), *form);
     if (*answer == SERVE_FORMS)
         return serve_answer_refusal(exchange, 406,
                                     "no type of Accept is text/csv, application/json or application/jsonlines");
@@ -212,6 +198,8 @@ static enum halay_status open_all(struct server *s)
 {
     const struct serve_config *c = s->config;
     const struct halay_http_config http = { .where = c->where,
+                                            .token = c->token,
+                                            .asks_for = c->is_open ? NULL : "--token-file, or --insecure",
                                             .routes = routes,
                                             .route_count = sizeof routes / sizeof *routes,
                                             .connections = c->connections,

@@ -20,6 +20,8 @@
 
 struct serve_config {
     const char *run, *where, *device; /* device: NULL: as in halay_tft_options */
+    const char *token;                /* asked of every request; NULL: none */
+    int is_open;                      /* without a token other hosts may ask, too */
     const char *calibrate;            /* of requests that do not say; NULL: as the model was trained */
     size_t queue;                     /* requests that may wait */
     size_t batch;                     /* tables that are forecast together */
