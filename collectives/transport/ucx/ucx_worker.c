@@ -30,13 +30,16 @@
 /* 2M: more than a part (ucx_transport.c). */
 static const struct setting {
     const char *name, *variable;
-    const char *as_default; /* a line of UCX's print-out while nobody has set it; NULL: it isn't printed */
-    const char *wanted;     /* NULL: it depends */
-} tls = { "TLS", "UCX_TLS", "UCX_TLS=all\n", "^posix,sysv,cma" },
-  segment = { "TCP_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", NULL, "260K" },
-  rendezvous = { "RNDV_THRESH", "UCX_RNDV_THRESH", "UCX_RNDV_THRESH=auto\n", "2M" },
-  devices = { "NET_DEVICES", "UCX_NET_DEVICES", "UCX_NET_DEVICES=all\n", NULL },
-  ports = { "TCP_PORT_RANGE", "UCX_TCP_PORT_RANGE", NULL, NULL };
+    const char *as_default[2]; /* lines of UCX's print-out, one by version, while it is not set; NULL: not printed */
+    const char *wanted;        /* NULL: it depends */
+} tls = { "TLS", "UCX_TLS", { "UCX_TLS=all\n" }, "^posix,sysv,cma" },
+  segment = { "TCP_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", { NULL }, "260K" },
+  rendezvous = { "RNDV_THRESH",
+                 "UCX_RNDV_THRESH",
+                 { "UCX_RNDV_THRESH=auto\n", "UCX_RNDV_THRESH=intra:auto,inter:auto\n" },
+                 "2M" },
+  devices = { "NET_DEVICES", "UCX_NET_DEVICES", { "UCX_NET_DEVICES=all\n" }, NULL },
+  ports = { "TCP_PORT_RANGE", "UCX_TCP_PORT_RANGE", { NULL }, NULL };
 
 enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t status, const char *what)
 {
@@ -85,8 +88,10 @@ static int is_open(const struct halay_host *host, const ucp_config_t *config, co
 {
     if (host->environment_get(setting->variable))
         return 0;
-    char *text = setting->as_default ? halay_ucx_text(print_config, config) : NULL;
-    int is_default = !setting->as_default || (text && has_line(text, setting->as_default));
+    char *text = setting->as_default[0] ? halay_ucx_text(print_config, config) : NULL;
+    int is_default = !setting->as_default[0];
+    for (int i = 0; i < 2 && text && setting->as_default[i]; i++)
+        is_default |= has_line(text, setting->as_default[i]);
     free(text);
     return is_default;
 }
