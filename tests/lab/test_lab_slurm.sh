@@ -76,20 +76,18 @@ check "on four nodes" test "$(grep -o "on $name-[1-4]" "$scratch/job/tft-$job.lo
     "2on$name-12on$name-22on$name-32on$name-4"
 
 # --- beside it: by hand ----------------------------------------------------------------------------------------------
-# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps. On a busy machine one
-# of twenty MPI_Init of Open MPI 4.1 dies here: its btl_tcp calls the handler of a message before there is one, a null
-# pointer; what it says is that, or that a connection was lost. Then there is another chance.
+# in_job ARGS...: halayrun in an allocation of its own, whose variables would spoil agents' steps
 in_job() {
-    for _ in 1 2 3 4; do
-        on_1 env SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=1 salloc --quiet -N 3 -n 5 halayrun "$@" >"$dir/out" 2>"$dir/err"
-        code=$?
-        grep -qE 'Open MPI failed to TCP connect|/btl_tcp[a-z_]*\.c:|Failing at address: \(nil\)' "$dir/err" || break
-    done
-    check "halayrun $* in salloc" test $code = 0
+    on_1 env SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=1 salloc --quiet -N 3 -n 5 halayrun "$@" >"$dir/out" 2>"$dir/err"
+    check "halayrun $* in salloc" test $? = 0
 }
 in_job "$build/tests/launcher/world_probe"
 check "five ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
-if test -e "$build/.libs/libhalay-mpi.so" && on_1 srun --mpi=list 2>&1 | grep -q pmix; then
+# On a busy machine one of twenty MPI_Init of Open MPI 4.1 dies here: its btl_tcp calls the handler of a message before
+# there is one, a null pointer; what it prints is that, or that a connection was lost.
+if ! third_party "MPI_Init under srun"; then
+    :
+elif test -e "$build/.libs/libhalay-mpi.so" && on_1 srun --mpi=list 2>&1 | grep -q pmix; then
     in_job --mpi-flavour srun "$build/tests/launcher/world_probe"
     check "srun's ranks make one world" test "$(grep -c 'of 5' "$dir/out")" = 5
 else

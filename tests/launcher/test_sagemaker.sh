@@ -6,10 +6,9 @@
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 entry=$top_builddir/contrib/sagemaker/sm-entry
 case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
-# Addresses that no other process has, so that whoever runs this test, too, is no stranger here; the port is the one
-# that is used unless another is said, outside of the range from which the system gives ports away.
+# Addresses and a port that no other run of this test has, outside the range from which the system gives ports away.
 host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))
-port=7778
+port=$((10000 + $$ % 20000))
 
 # host N NAME HYPERPARAMETERS [HOSTS]
 host() {
