@@ -88,8 +88,8 @@ def has_static(library: str) -> bool:
 
 
 def make(build: str, *words: str) -> None:
-    jobs = subprocess.run([os.path.join(SOURCE, "tools/jobs")], capture_output=True, text=True, check=True).stdout.strip()
-    run("make", "-s", f"-j{jobs}", *words, cwd=build)
+    jobs = subprocess.run([os.path.join(SOURCE, "tools/jobs")], capture_output=True, text=True, check=True).stdout
+    run("make", "-s", f"-j{jobs.strip()}", *words, cwd=build)
 
 
 def is_shareable(library: str) -> bool:
