@@ -351,6 +351,34 @@ def results():
     check_same(explanation.windows, table, "origin", table["ds"].dtype)
     assert explanation["windows"] == len(explanation.windows) and repr(explanation).startswith("test: ")
     assert forecaster.history_[-1]["step"] == 2 and forecaster.data_["entities"] == 2
+    names()
+
+
+def names():
+    """Columns of the table may have any name, also those of the results' own columns."""
+    for id, time, targets in (
+        ("origin", "ds", ["y"]), ("unique_id", "origin", ["y"]), ("unique_id", "ds", ["origin"]),
+        ("entity", "time", ["target"]), ("id", "moment", ["p50"]), ("distance", "regime", ["lag 1"]),
+        ("horizon", "steps", ["entity"]), ("steps", "hour", ["month"]), ("y_0.5", "ds", ["y"]),
+        ("unique_id", "ds", ["y", "y_0.5"]),
+    ):  # fmt: skip
+        table = make(rows=300).rename(columns={"unique_id": id, "ds": time, "y": targets[0]})
+        for more in targets[1:]:
+            table[more] = table[targets[0]] + 1000
+        forecaster = Forecaster(**{**TINY, "id": id, "time": time, "target": targets}).fit(table)
+        explanation = forecaster.explain(stride=12, occlusion=False)
+        windows, reasons = forecaster.predict(split="test", explain=True)
+        for made in (windows, reasons, explanation.windows, forecaster.predict(table)):
+            assert len(set(made.columns)) == len(made.columns), (id, list(made.columns))
+            assert set(made[id]) == {"east", "west"}, (id, list(made.columns))
+        merged = windows.merge(table, on=[id, time], suffixes=("", "_measured"))
+        assert len(merged) == len(windows), (id, time, "the moments are gone")
+        for target in targets:
+            assert (merged[target] == merged[f"{target}_measured"]).all(), (target, "what was measured is gone")
+        assert len(windows.columns) == 3 + 4 * len(targets), list(windows.columns)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert set(forecaster.evaluate().by_entity["entity"]) == {"east", "west"}
 
 
 def drifts():

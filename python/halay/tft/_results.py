@@ -4,7 +4,7 @@
 import ctypes
 import html
 import io
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from . import _library as c
 from ._tables import need_pandas
@@ -56,13 +56,22 @@ class Taken:
             return _CANCELED
 
 
+def _free(name: str, taken: Iterable[str]) -> str:
+    """A name for a column of a result, with underscores behind it if the table's columns have it already."""
+    while name in taken:
+        name += "_"
+    return name
+
+
 class Restorer:
-    """Ids and times in the types in which a table had them."""
+    """Ids and times in the types in which a table had them; a column of the result's own has a name apart from them."""
 
     def __init__(self, schema: Dict[str, Any], frame: Any, has_id: bool) -> None:
         column = (schema.get("id") or {}).get("column")
+        inputs = (schema.get("inputs") or {}).items()
         self.id: Optional[str] = str(column or "entity") if has_id else None
         self.clock = Clock(schema, frame)
+        self.named = {self.id, self.clock.name, *(name for name, said in inputs if said.get("role") == "target")}
         self._like = frame[self.id] if frame is not None and self.id in frame.columns else None
 
     def ids(self, texts: Any) -> Any:
@@ -87,7 +96,7 @@ class Restorer:
             ids = self.ids(entities)
             made[self.id] = ids.repeat(repeat).reset_index(drop=True) if repeat != 1 else ids
         for name, seconds in times.items():
-            made[self.clock.name if name == "time" else name] = self.clock.restore(seconds)
+            made[self.clock.name if name == "time" else _free(name, self.named)] = self.clock.restore(seconds)
         return {name: pandas.Series(column).reset_index(drop=True) for name, column in made.items()}
 
 
@@ -104,9 +113,9 @@ def forecasts(taken: Taken, restorer: Restorer, has_origins: bool) -> Any:
     made = restorer.frame([one.decode() for one in taken.entities], taken.horizon, **times)
     for o, target in enumerate(taken.targets):
         if has_origins:
-            made[target] = actuals[:, :, o].ravel()
+            made[_free(target, made)] = actuals[:, :, o].ravel()
         for q, quantile in enumerate(taken.quantiles):
-            made[f"{target}_{quantile:g}"] = values[:, :, o, q].ravel()
+            made[_free(f"{target}_{quantile:g}", {*made, *restorer.named})] = values[:, :, o, q].ravel()
     return pandas.DataFrame(made)
 
 
@@ -118,8 +127,10 @@ def relied(taken: Taken, restorer: Restorer) -> Any:
     made = restorer.frame([one.decode() for one in taken.entities], 1, origin=numpy.array(taken.origins))
     weights = numpy.frombuffer(b"".join(taken.weights), "float64").reshape(len(taken.entities), -1)
     lags = numpy.frombuffer(b"".join(taken.lags), "float64").reshape(len(taken.entities), -1)
-    made.update({name: weights[:, i] for i, name in enumerate(taken.inputs)})
-    made.update({f"lag {i}": lags[:, i] for i in range(lags.shape[1])})
+    for i, name in enumerate(taken.inputs):
+        made[_free(name, made)] = weights[:, i]
+    for i in range(lags.shape[1]):
+        made[_free(f"lag {i}", made)] = lags[:, i]
     return pandas.DataFrame(made)
 
 
@@ -313,6 +324,7 @@ class Explanation(_Document):
         clock = self._restorer.clock
         made = self._restorer.frame(list(frame["entity"]), 1, origin=clock.parse(frame["origin"]))
         numbers = frame.drop(columns=["entity", "origin"]).apply(pandas.to_numeric)
+        numbers.columns = [_free(name, made) for name in numbers.columns]
         return pandas.concat([pandas.DataFrame(made), numbers], axis=1)
 
     def plot(self) -> Any:
