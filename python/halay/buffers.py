@@ -77,6 +77,8 @@ def _torch_type(dtype: Any) -> int:
 
 
 def _describe_numpy(array: Any, writable: bool) -> Buffer:
+    if hasattr(array, "mask"):
+        raise TypeError("the array is masked, and halay does not look at masks: pass .filled(...) of it")
     flags = array.flags
     if not flags.c_contiguous:
         raise ValueError("the array is not contiguous: pass numpy.ascontiguousarray(...) of it")
@@ -89,17 +91,40 @@ def _describe_numpy(array: Any, writable: bool) -> Buffer:
     return Buffer(array.ctypes.data, kind, array.shape, array)
 
 
+def torch_fault(tensor: Any) -> Optional[str]:
+    """Why the memory behind a tensor is not its elements, one behind the other; None if it may be."""
+    layout = str(tensor.layout).replace("torch.", "").replace("_", " ").strip()
+    if layout != "strided":
+        return f"the tensor is {layout}: pass its indices and its values, or .to_dense() of it"
+    if getattr(tensor, "is_nested", False):
+        return "the tensor is nested: pass its tensors one by one"
+    if tensor.is_quantized:
+        return "the tensor is quantized: pass .int_repr() or .dequantize() of it"
+    if tensor.is_neg() or tensor.is_conj():
+        return "the tensor is a view that negates when it is read: pass .resolve_conj().resolve_neg() of it"
+    if tensor._is_zerotensor():
+        return "the tensor has no memory: pass .clone() of it"
+    return None
+
+
+def is_expanded(tensor: Any) -> bool:
+    """Whether several elements of a tensor share memory: it can be read, not written."""
+    return any(length > 1 and stride == 0 for length, stride in zip(tensor.shape, tensor.stride()))
+
+
 def _describe_torch(tensor: Any) -> Buffer:
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"the tensor is on '{tensor.device}', neither in main memory nor on CUDA: pass .cpu() of it")
-    if tensor.is_sparse:
-        raise TypeError("the tensor is sparse: pass its indices and its values, or .to_dense() of it")
+    fault = torch_fault(tensor)
+    if fault:
+        raise TypeError(fault)
     if not tensor.is_contiguous():
         raise ValueError("the tensor is not contiguous: pass .contiguous() of it")
     stream = None
     if tensor.device.type == "cuda":
         stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream or _LEGACY_STREAM
-    return Buffer(tensor.data_ptr(), _torch_type(tensor.dtype), tensor.shape, tensor, stream)
+    # Another tensor over the memory is kept: the program's may get other memory meanwhile (tensor.set_(), tensor.data).
+    return Buffer(tensor.data_ptr(), _torch_type(tensor.dtype), tensor.shape, tensor.detach(), stream)
 
 
 def _is_dense(shape: Sequence[int], strides: Optional[Sequence[int]], item_size: int) -> bool:
@@ -181,6 +206,10 @@ def describe(data: Any, writable: bool = False) -> Buffer:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(data, numpy.ndarray):
         return _describe_numpy(data, writable)
+    if numpy is not None and isinstance(data, numpy.generic):
+        if writable:
+            raise TypeError("a NumPy scalar is read-only, and is to be written: pass numpy.array(...) of it")
+        return _describe_numpy(numpy.array(data), False)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
         return _describe_torch(data)
@@ -212,7 +241,7 @@ def flatten(shape: Shape) -> Shape:
 def empty(like: Any, shape: Shape) -> Any:
     """A new array of that shape, of the same kind and element type."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(like, numpy.ndarray):
+    if numpy is not None and isinstance(like, (numpy.ndarray, numpy.generic)):
         return numpy.empty(shape, like.dtype)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):

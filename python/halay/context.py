@@ -419,6 +419,7 @@ class Context:
         if collective in (Collective.REDUCE, Collective.GATHER, Collective.SCATTER):
             return self._prepare_rooted(info, name, data, out, splits, process_set)
         given = buffers.describe(data, writable=out is data or collective == Collective.BROADCAST)
+        _check_rows(collective, given)
         _set_shape(info, given)
         keep: List[Any] = [given.owner]
         size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)
@@ -430,7 +431,7 @@ class Context:
         elif out is None:
             out = buffers.empty(data, _result_shape(collective, given, splits, size, rank))
         if collective in (Collective.ALLGATHER, Collective.ALLTOALL):
-            finish = _finisher(data, out, size)
+            finish = _finisher(data, given, out, size)
         info.in_ = given.address
         placed = given if out is data else buffers.describe(out, writable=True)
         _set_device(info, (given, placed))
@@ -453,7 +454,8 @@ class Context:
         like = out if data is None else data
         if like is None:
             raise ValueError("there are neither data nor out to tell the type and the shape of a row")
-        given = buffers.describe(like, writable=is_root and out is data)
+        given = buffers.describe(like, writable=out is like)
+        _check_rows(collective, given)
         _set_shape(info, given)
         keep: List[Any] = [given.owner]
         if is_root or collective != Collective.SCATTER:
@@ -474,14 +476,14 @@ class Context:
             keep.append(placed.owner)
         finish = None
         if collective != Collective.REDUCE:
-            finish = _finisher(like, out, size, is_root or collective == Collective.SCATTER)
+            finish = _finisher(like, given, out, size, is_root or collective == Collective.SCATTER)
         return _Prepared(info, name, keep, out, finish)
 
     def _prepare_group(self, data: Sequence[Any], out: Optional[Sequence[Any]], **options: Any) -> _Prepared:
         """Describe an all-reduce of several arrays as one."""
         info, name = self._describe(Collective.ALLREDUCE, **options)
         given = [buffers.describe(array, writable=out is data) for array in data]
-        made = [buffers.empty(array, array.shape) for array in data] if out is None else out
+        made = [buffers.empty(array, buffer.shape) for array, buffer in zip(data, given)] if out is None else out
         if len(made) != len(given):
             raise ValueError(f"{len(made)} arrays for the results of {len(given)}")
         placed = given if out is data else [buffers.describe(array, writable=True) for array in made]
@@ -853,6 +855,12 @@ def _set_out(info: TensorInfo, given: buffers.Buffer, placed: buffers.Buffer, ne
     info.out, info.out_bytes = placed.address, room
 
 
+def _check_rows(collective: int, given: buffers.Buffer) -> None:
+    """On every rank alike, whatever it does with the result."""
+    if not given.shape and collective not in (Collective.ALLREDUCE, Collective.BROADCAST, Collective.REDUCE):
+        raise ValueError("a scalar has no rows")
+
+
 def _part(rows: int, splits: Optional[Sequence[int]], size: int, rank: int) -> int:
     """Rows of this rank's part of a reduce-scatter or scatter."""
     return splits[rank] if splits is not None else int(held.halay_scatter_rows(rows, size, rank, None))
@@ -868,8 +876,6 @@ def _result_shape(
     shape = tuple(given.shape)
     if collective in (Collective.ALLREDUCE, Collective.BROADCAST, Collective.REDUCE):
         return shape
-    if not shape:
-        raise ValueError("a scalar has no rows")
     if collective in (Collective.ALLGATHER, Collective.GATHER):
         return (shape[0] * size, *shape[1:])
     if collective in (Collective.REDUCE_SCATTER, Collective.SCATTER):
@@ -886,8 +892,9 @@ def _room_needed(
     return buffers.elements(_result_shape(collective, given, splits, size, rank)) * ITEM_SIZES[given.dtype]
 
 
-def _finisher(data: Any, out: Any, size: int, has_result: bool = True) -> Finish:
+def _finisher(data: Any, given: buffers.Buffer, out: Any, size: int, has_result: bool = True) -> Finish:
     """What makes the result of an operation whose size is known when it has ended. Without an out it is new."""
+    row = tuple(given.shape[1:])
 
     def finish(request: Request, status: int, said: Result) -> Any:
         if status not in (_OK, Status.ARGUMENT) or not said.data and status != _OK:
@@ -898,7 +905,7 @@ def _finisher(data: Any, out: Any, size: int, has_result: bool = True) -> Finish
             return None
         if out is not None and said.bytes <= buffers.nbytes(buffers.describe(out)):
             return out[: said.shape[0]]
-        return buffers.filled(data, tuple(said.shape[: said.dimensions]), said.data, said.bytes)
+        return buffers.filled(data, (said.shape[0], *row), said.data, said.bytes)
 
     return finish
 

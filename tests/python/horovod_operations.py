@@ -53,6 +53,37 @@ def allreduce():
     equal(hvd.allreduce(same, op=hvd.Adasum), same)
 
 
+def averages():
+    """Of integers: exact, whatever their size is, and cut towards zero; every call."""
+    for dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        limits = torch.iinfo(dtype)
+        values = [limits.max, limits.min, limits.max - 1, limits.min + 1, 7, 0, limits.max // 3, limits.min // 3]
+        values += [1_700_000_000_000_000_001, -1_700_000_000_000_000_001, 2**53 + 1] if dtype == torch.int64 else []
+        same = torch.tensor(values, dtype=dtype)
+
+        def wanted(at):
+            total = sum(int(part[at]) for part in mixed)
+            return abs(total) // SIZE * (1 if total >= 0 else -1)
+
+        mixed = [torch.roll(same, 3 * rank) for rank in range(SIZE)]
+        average = torch.tensor([wanted(at) for at in range(len(same))], dtype=dtype)
+        for all_, result in (([same] * SIZE, same), (mixed, average)):
+            mine = all_[RANK]
+            equal(hvd.allreduce(mine), result)
+            equal(hvd.allreduce_(mine.clone()), result)
+            equal(hvd.synchronize(hvd.allreduce_async(mine)), result)
+            equal(hvd.grouped_allreduce([mine, torch.tensor(0.5)])[0], result)
+            equal(hvd.grouped_allreduce([mine, torch.tensor(0.5)])[1], torch.tensor(0.5))
+            equal(hvd.grouped_allreduce_([mine.clone()])[0], result)
+            equal(hvd.reducescatter(mine.repeat(SIZE)), result)
+            equal(hvd.grouped_reducescatter([mine.repeat(SIZE)])[0], result)
+            equal(hvd.allreduce(mine[0]), result[0])
+        indices = torch.tensor([[0, 2, 2]])
+        sparse = torch.sparse_coo_tensor(indices, torch.tensor([5, 3, 4], dtype=torch.int64), (3,))
+        got = hvd.sparse_allreduce_async(sparse, "sparse integers", hvd.Average)().to_dense()
+        equal(got, torch.tensor([5, 0, 7]))
+
+
 def rows():
     for dtype in TYPES:
         mine = given(RANK, dtype, RANK + 1)
@@ -226,5 +257,5 @@ def life():
     hvd.shutdown()
 
 
-for test in (allreduce, rows, gradients, objects_and_sets, misuse, batch_norm, devices, life):
+for test in (allreduce, averages, rows, gradients, objects_and_sets, misuse, batch_norm, devices, life):
     test()

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from .._library import Member, TensorInfo, held, last_error
+from .._library import Member, Result, TensorInfo, held, last_error
 from ..buffers import torch_types
 from ..constants import ANY_RANK, Collective, Status
 from ..context import ProcessSet
@@ -43,6 +43,19 @@ def _dtype(tensor: torch.Tensor) -> int:
 def _address(tensor: torch.Tensor) -> int:
     """Where its data lie. The result of a functional collective waits for them first, and has no address of its own."""
     return tensor.data_ptr() or (tensor.trigger_wait().data_ptr() if hasattr(tensor, "trigger_wait") else 0)
+
+
+def _kept(tensor: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """What keeps its memory: the program's own tensor may get other memory meanwhile (tensor.set_(), tensor.data)."""
+    return None if tensor is None else tensor.detach()
+
+
+def _note_rows(size: int) -> Finish:
+    def finish(request: Request, status: int, said: Result) -> None:
+        if status == Status.OK:
+            request.rows = said.rows[:size] if said.rows else [said.shape[0]]
+
+    return finish
 
 
 class Engine:
@@ -166,7 +179,7 @@ class Channel:
         info.timeout_ms = timeout_ms or self.timeout_ms
         for name, value in values.items():
             setattr(info, name, value)
-        return self._submit_in_turn(info, (source, target, info))
+        return self._submit_in_turn(info, (_kept(source), _kept(target), info), _note_rows(len(self.ranks)))
 
     def point_to_point(self, collective: Collective, data: torch.Tensor, peer: Optional[int], tag: int) -> Request:
         """
@@ -184,7 +197,7 @@ class Channel:
         info.peer = ANY_RANK if peer is None else self.ranks[peer]
         info.tag = self._number * TAGS + tag
         info.timeout_ms = self.timeout_ms
-        return self._submit(info, data, note_sender if collective == Collective.RECEIVE else None)
+        return self._submit(info, _kept(data), note_sender if collective == Collective.RECEIVE else None)
 
     def _take_slot(self) -> _Slot:
         lineage = current_lineage()
@@ -197,7 +210,7 @@ class Channel:
             self._slots[name] = _Slot(name)
         return self._slots[name]
 
-    def _submit_in_turn(self, info: TensorInfo, keep: Any) -> Request:
+    def _submit_in_turn(self, info: TensorInfo, keep: Any, finish: Optional[Finish] = None) -> Request:
         with self._changed:
             slot = self._take_slot()
             place = slot.taken
@@ -209,7 +222,7 @@ class Channel:
             if slot.request is not None and not slot.request.poll():
                 _wait_for(slot.request)
             info.name = slot.name.encode()[-255:]
-            slot.request = request = self._submit(info, keep)
+            slot.request = request = self._submit(info, keep, finish)
             request.name = slot.name
             return request
         finally:
@@ -243,7 +256,7 @@ class Channel:
         info.collective, info.set, info.reduction = Collective.ALLREDUCE, self._set, reduction
         info.members, info.member_count, info.member_bytes = members, len(tensors), ctypes.sizeof(Member)
         info.timeout_ms = timeout_ms or self.timeout_ms
-        return self._submit_in_turn(info, (tensors, members))
+        return self._submit_in_turn(info, ([_kept(tensor) for tensor in tensors], members))
 
     def sizes(self, values: Sequence[int]) -> Any:
         """An array of counts, one a rank."""

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor as _Tensor
 
+from ..buffers import is_expanded, torch_fault
 from ..constants import Collective, Reduction
 from ..request import Request
 from ._engine import DTYPES, Channel
@@ -65,16 +66,53 @@ def _check(tensors: Sequence[_Tensor]) -> None:
             )
         if tensor.layout != torch.strided:
             raise ValueError(f"halay: the tensor is {tensor.layout}, and only an all-reduce by SUM takes sparse ones")
+        if tensor.is_quantized or getattr(tensor, "is_nested", False):
+            raise ValueError(f"halay: {torch_fault(tensor)}")
+
+
+def _check_written(tensors: Sequence[_Tensor]) -> None:
+    """Those that a rank writes to. Each element has a place of its own: an expanded tensor is refused on all ranks,
+    also on those that only read it."""
+    _check(tensors)
+    for tensor in tensors:
+        if tensor._is_zerotensor():
+            raise ValueError(f"halay: {torch_fault(tensor)}")
+        if is_expanded(tensor):
+            raise ValueError("halay: the tensor is expanded, its elements share memory: pass .clone() of it")
+
+
+def _check_alike(what: str, tensors: Sequence[_Tensor]) -> None:
+    """Tensors that travel as one."""
+    types = {str(tensor.dtype).replace("torch.", "") for tensor in tensors}
+    if len(types) > 1:
+        raise ValueError(f"halay: {what}: the tensors are of different types: {', '.join(sorted(types))}")
+
+
+def _check_count(what: str, tensors: Sequence[_Tensor], size: int) -> None:
+    if len(tensors) != size:
+        raise ValueError(f"halay: {what}: {len(tensors)} tensors for {size} ranks")
+
+
+def _is_plain(tensor: _Tensor) -> bool:
+    """Whether the memory behind it is its elements."""
+    return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
+
+
+def _plain(tensor: _Tensor) -> _Tensor:
+    """The tensor itself if it is, or else a copy that is."""
+    if tensor._is_zerotensor():
+        return tensor.clone()
+    return tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def _bytes_of(tensor: _Tensor) -> _Tensor:
     """The tensor, flat and contiguous; as bytes if its elements are none of halay's types. For data that only move."""
-    flat = tensor.contiguous().view(-1)
+    flat = _plain(tensor).view(-1)
     return flat if flat.dtype in DTYPES else flat.view(torch.uint8)
 
 
 def _store(target: _Tensor, data: _Tensor) -> None:
-    target.copy_(data.view(target.dtype).view(target.shape))
+    target.detach().copy_(data.view(target.dtype).view(target.shape))
 
 
 def _rows(tensor: _Tensor) -> Sequence[int]:
@@ -82,7 +120,14 @@ def _rows(tensor: _Tensor) -> Sequence[int]:
     return (tensor.shape[0], math.prod(tensor.shape[1:]))
 
 
-def _deal_out(whole: _Tensor, sizes: Sequence[int], parts: Sequence[_Tensor]) -> None:
+def _check_rows(what: str, request: Request, sizes: Sequence[int]) -> None:
+    """Each rank gives as much as this one has room for: halay takes it as it comes."""
+    if request.rows != list(sizes):
+        raise DistBackendError(f"halay: {what}: the ranks give {request.rows} elements, the outputs have {list(sizes)}")
+
+
+def _deal_out(request: Request, what: str, whole: _Tensor, sizes: Sequence[int], parts: Sequence[_Tensor]) -> None:
+    _check_rows(what, request, sizes)
     for data, part in zip(whole.split(list(sizes)), parts):
         _store(part, data)
 
@@ -132,19 +177,19 @@ class Collectives:
         tensor, kind = tensors[0], _kind(opts)
         if tensor.is_sparse:
             return self._allreduce_sparse(tensors, opts)
-        _check(tensors)
+        _check_written(tensors)
         if kind == _XOR:
             return self._work(*self._allreduce_gathered(tensors, opts, torch.bitwise_xor))
-        data = tensor.contiguous()
+        data = _plain(tensor)
         request = self._channel.submit(
             Collective.ALLREDUCE, data, data, (data.numel(),), _timeout(opts), reduction=_reduction(kind)
         )
-        return self._work(request, tensors, "all_reduce", None if data is tensor else lambda: tensor.copy_(data))
+        return self._work(request, tensors, "all_reduce", None if data is tensor else lambda: _store(tensor, data))
 
     def _allreduce_gathered(self, tensors: _Tensors, opts: Any, combine: Callable[[_Tensor, _Tensor], _Tensor]) -> Any:
         """For a reduction that halay lacks: all ranks' data, reduced here."""
         tensor = tensors[0]
-        data = tensor.contiguous().view(-1)
+        data = _plain(tensor).view(-1)
         rows = torch.empty((self._size, data.numel()), dtype=data.dtype)
         request = self._channel.submit(Collective.ALLGATHER, data, rows, (data.numel(),), _timeout(opts))
 
@@ -180,25 +225,25 @@ class Collectives:
         return self._together(works, tensors, finish)
 
     def allreduce_coalesced(self, tensors: _Tensors, opts: Any = None) -> Any:
-        _check(tensors)
+        _check_written(tensors)
         kind = _kind(opts)
         if kind == _XOR:
             works = [Work(*self._allreduce_gathered([t], opts, torch.bitwise_xor)) for t in tensors]
             return self._together(works, tensors)
-        data = [tensor.contiguous() for tensor in tensors]
+        data = [_plain(tensor) for tensor in tensors]
         request = self._channel.submit_group(data, _timeout(opts), reduction=_reduction(kind))
 
         def finish() -> None:
             for tensor, result in zip(tensors, data):
                 if tensor is not result:
-                    tensor.copy_(result)
+                    _store(tensor, result)
 
         return self._work(request, tensors, "all_reduce_coalesced", finish)
 
     def reduce(self, tensors: _Tensors, opts: Any) -> Any:
-        _check(tensors)
+        _check_written(tensors)
         tensor, here = tensors[0], self._rank == self._root(opts)
-        data = tensor.contiguous()
+        data = _plain(tensor)
         request = self._channel.submit(
             Collective.REDUCE,
             data,
@@ -208,20 +253,22 @@ class Collectives:
             reduction=_reduction(_kind(opts)),
             root=self._channel.ranks[opts.rootRank],
         )
-        finish = None if data is tensor or not here else lambda: tensor.copy_(data)
+        finish = None if data is tensor or not here else lambda: _store(tensor, data)
         return self._work(request, tensors, "reduce", finish)
 
     def reduce_scatter_single(self, output: _Tensor, input: _Tensor, opts: Any = None) -> Any:
         return self._work(*self._reduce_scatter(output, input, opts))
 
     def _reduce_scatter(self, output: _Tensor, input: _Tensor, opts: Any) -> Any:
-        _check([output, input])
+        _check([input])
+        _check_written([output])
+        _check_alike("reduce_scatter_tensor", [output, input])
         if input.numel() != output.numel() * self._size:
             raise ValueError(
                 f"halay: reduce_scatter_tensor: the input has {input.numel()} elements, and {self._size} ranks with an "
                 f"output of {output.numel()} elements need {output.numel() * self._size}"
             )
-        data, part = input.contiguous(), output.contiguous()
+        data, part = _plain(input), _plain(output)
         request = self._channel.submit(
             Collective.REDUCE_SCATTER,
             data,
@@ -230,14 +277,17 @@ class Collectives:
             _timeout(opts),
             reduction=_reduction(_kind(opts)),
         )
-        return request, [output], "reduce_scatter", None if part is output else lambda: output.copy_(part)
+        return request, [output], "reduce_scatter", None if part is output else lambda: _store(output, part)
 
     def reduce_scatter(self, outputs: _Tensors, inputs: List[_Tensors], opts: Any = None) -> Any:
-        _check(outputs + inputs[0])
+        _check(inputs[0])
+        _check_written(outputs)
+        _check_alike("reduce_scatter", outputs + inputs[0])
+        _check_count("reduce_scatter", inputs[0], self._size)
         sizes = [part.numel() for part in inputs[0]]
         if outputs[0].numel() != sizes[self._rank]:
             raise ValueError("halay: reduce_scatter: the output differs in size from this rank's part of the input")
-        data = torch.cat([part.reshape(-1) for part in inputs[0]])
+        data = torch.cat([_plain(part).view(-1) for part in inputs[0]])
         part = torch.empty(sizes[self._rank], dtype=data.dtype)
         request = self._channel.submit(
             Collective.REDUCE_SCATTER,
@@ -257,7 +307,7 @@ class Collectives:
     # ---- data that only move ----
 
     def broadcast(self, tensors: _Tensors, opts: Any) -> Any:
-        _check(tensors)
+        _check_written(tensors)
         tensor, data = tensors[0], _bytes_of(tensors[0])
         request = self._channel.submit(
             Collective.BROADCAST,
@@ -268,14 +318,15 @@ class Collectives:
             root=self._channel.ranks[self._root(opts)],
         )
         return self._work(
-            request, tensors, "broadcast", None if tensor.is_contiguous() else lambda: _store(tensor, data)
+            request, tensors, "broadcast", None if _is_plain(tensor) else lambda: _store(tensor, data)
         )
 
     def all_gather_single(self, output: _Tensor, input: _Tensor, opts: Any = None) -> Any:
         return self._work(*self._all_gather(output, input, opts))
 
     def _all_gather(self, output: _Tensor, input: _Tensor, opts: Any) -> Any:
-        _check([output, input])
+        _check([input])
+        _check_written([output])
         if output.numel() != input.numel() * self._size or output.dtype != input.dtype:
             raise ValueError(
                 f"halay: all_gather_into_tensor: the output has {output.numel()} elements of {output.dtype}, and "
@@ -283,7 +334,7 @@ class Collectives:
             )
         data, whole = _bytes_of(input), _bytes_of(output)
         request = self._channel.submit(Collective.ALLGATHER, data, whole, (1, data.numel()), _timeout(opts))
-        finish = None if output.is_contiguous() else lambda: _store(output, whole)
+        finish = None if _is_plain(output) else lambda: _store(output, whole)
         return request, [output], "all_gather_into_tensor", finish
 
     def allgather(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any = None) -> Any:
@@ -299,14 +350,16 @@ class Collectives:
     def _all_gather_list(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any) -> Any:
         """The tensors may differ in size between ranks."""
         parts = outputs[0]
-        _check(parts + inputs[:1])
+        _check(inputs[:1])
+        _check_written(parts)
+        _check_alike("all_gather", parts + inputs[:1])
         if len(parts) != self._size:
             raise ValueError(f"halay: all_gather: {len(parts)} outputs for {self._size} ranks")
         data = _bytes_of(inputs[0])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in parts]
         whole = torch.empty(sum(sizes), dtype=data.dtype)
         request = self._channel.submit(Collective.ALLGATHER, data, whole, (data.numel(),), _timeout(opts))
-        return request, outputs, "all_gather", lambda: _deal_out(whole, sizes, parts)
+        return request, outputs, "all_gather", lambda: _deal_out(request, "all_gather", whole, sizes, parts)
 
     def allgather_coalesced(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any = None) -> Any:
         works = []
@@ -321,12 +374,14 @@ class Collectives:
     def all_to_all_single(
         self, output: _Tensor, input: _Tensor, output_splits: List[int], input_splits: List[int], opts: Any = None
     ) -> Any:
-        _check([output, input])
+        _check([input])
+        _check_written([output])
+        _check_alike("all_to_all_single", [output, input])
         self._check_splits("input", input, input_splits)
         self._check_splits("output", output, output_splits)
         rows = input.shape[0]
         columns = math.prod(input.shape[1:])
-        data, received = input.contiguous(), output.contiguous()
+        data, received = _plain(input), _plain(output)
         if data.dtype not in DTYPES:
             data, received, columns = data.view(torch.uint8), received.view(torch.uint8), columns * data.element_size()
         request = self._channel.submit(
@@ -337,10 +392,18 @@ class Collectives:
             _timeout(opts),
             splits=self._channel.sizes(input_splits) if input_splits else None,
         )
-        finish = None if output.is_contiguous() else lambda: _store(output, received)
+
+        def finish() -> None:
+            if output_splits:
+                _check_rows("all_to_all_single", request, output_splits)
+            if not _is_plain(output):
+                _store(output, received)
+
         return self._work(request, [output], "all_to_all_single", finish)
 
     def _check_splits(self, what: str, tensor: _Tensor, splits: Sequence[int]) -> None:
+        if not tensor.dim():
+            raise ValueError(f"halay: all_to_all_single: the {what} is a scalar, which has no rows")
         rows = tensor.shape[0]
         if not splits and rows % self._size:
             raise ValueError(f"halay: all_to_all_single: {rows} rows of the {what}, {self._size} ranks, no splits")
@@ -350,7 +413,11 @@ class Collectives:
             )
 
     def alltoall(self, outputs: _Tensors, inputs: _Tensors, opts: Any = None) -> Any:
-        _check(outputs + inputs)
+        _check(inputs)
+        _check_written(outputs)
+        _check_alike("all_to_all", outputs + inputs)
+        _check_count("all_to_all", inputs, self._size)
+        _check_count("all_to_all", outputs, self._size)
         data = torch.cat([_bytes_of(part) for part in inputs])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in outputs]
         received = torch.empty(sum(sizes), dtype=data.dtype)
@@ -358,25 +425,36 @@ class Collectives:
         request = self._channel.submit(
             Collective.ALLTOALL, data, received, (data.numel(),), _timeout(opts), splits=self._channel.sizes(splits)
         )
-        return self._work(request, outputs, "all_to_all", lambda: _deal_out(received, sizes, outputs))
+        return self._work(
+            request, outputs, "all_to_all", lambda: _deal_out(request, "all_to_all", received, sizes, outputs)
+        )
 
     def gather(self, outputs: List[_Tensors], inputs: _Tensors, opts: Any) -> Any:
         """The tensors may differ in size between ranks."""
         here = self._rank == self._root(opts)
         parts = outputs[0] if here else []
-        _check(parts + inputs)
+        _check(inputs)
+        _check_written(parts)
+        _check_alike("gather", parts + inputs)
+        if here:
+            _check_count("gather", parts, self._size)
         data = _bytes_of(inputs[0])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in parts]
         whole = torch.empty(sum(sizes), dtype=data.dtype)
         root = self._channel.ranks[opts.rootRank]
         request = self._channel.submit(Collective.GATHER, data, whole, (data.numel(),), _timeout(opts), root=root)
-        return self._work(request, outputs, "gather", lambda: _deal_out(whole, sizes, parts))
+        finish = (lambda: _deal_out(request, "gather", whole, sizes, parts)) if here else None
+        return self._work(request, outputs, "gather", finish)
 
     def scatter(self, outputs: _Tensors, inputs: List[_Tensors], opts: Any) -> Any:
         """The tensors may differ in size between ranks."""
         here = self._rank == self._root(opts)
         parts = inputs[0] if here else []
-        _check(parts + outputs)
+        _check(parts)
+        _check_written(outputs)
+        _check_alike("scatter", parts + outputs)
+        if here:
+            _check_count("scatter", parts, self._size)
         part = torch.empty_like(_bytes_of(outputs[0]))
         data = [_bytes_of(each) for each in parts]
         rows = torch.cat(data) if here else torch.empty(0, dtype=part.dtype)
@@ -389,7 +467,13 @@ class Collectives:
             root=self._channel.ranks[opts.rootRank],
             splits=self._channel.sizes([each.numel() for each in data]) if here else None,
         )
-        return self._work(request, outputs, "scatter", lambda: _store(outputs[0], part))
+
+        def finish() -> None:
+            request.rows = [sum(request.rows or ())]  # all of them from the root
+            _check_rows("scatter", request, [part.numel()])
+            _store(outputs[0], part)
+
+        return self._work(request, outputs, "scatter", finish)
 
     # ---- points and barriers ----
 
@@ -407,10 +491,10 @@ class Collectives:
     recvAnysource = recv_anysource
 
     def _receive(self, tensors: _Tensors, peer: Optional[int], tag: int) -> Any:
-        _check(tensors)
+        _check_written(tensors)
         tensor, data = tensors[0], _bytes_of(tensors[0])
         request = self._channel.point_to_point(Collective.RECEIVE, data, peer, tag)
-        finish = None if tensor.is_contiguous() else lambda: _store(tensor, data)
+        finish = None if _is_plain(tensor) else lambda: _store(tensor, data)
         return request, tensors, f"receive from {'any' if peer is None else peer}, tag {tag}", finish
 
     def _message(self, request: Request, tensors: _Tensors, what: str, finish: Any = None) -> Any:

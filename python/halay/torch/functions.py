@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 
+from halay import buffers
 from halay.torch import _job, ops
 from halay.torch.ops import allgather, allreduce_, broadcast_, broadcast_async_, synchronize
 from halay.torch.process_sets import ProcessSet, global_process_set
@@ -61,8 +62,11 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
         raise ValueError('invalid params of type: %s' % type(params))
     pairs = [(name, tensor) for name, tensor in pairs if isinstance(tensor, torch.Tensor)]
     agree("broadcast_parameters", "parameters", [describe_tensor(name, tensor) for name, tensor in pairs])
+    for name, tensor in pairs:
+        ops.check_kind(tensor)
+        if buffers.is_expanded(tensor):
+            raise ValueError(f"the parameter {name} is expanded, its elements share memory: pass .clone() of it")
     targets = [tensor.data if tensor.is_contiguous() else tensor.data.contiguous() for _, tensor in pairs]
-    ops.check(*targets)
     handles = [(tensor, target, broadcast_async_(target, root_rank, name))
                for (name, tensor), target in zip(pairs, targets)]
     for tensor, target, handle in handles:
@@ -102,6 +106,8 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 def describe_tensor(name: Optional[str], tensor: torch.Tensor) -> str:
     """What ranks have to agree about."""
     kind = str(tensor.dtype).replace("torch.", "")
+    if getattr(tensor, "is_nested", False):
+        return f"'{name}' of {kind}, nested"
     layout = "" if tensor.layout == torch.strided else " " + str(tensor.layout).replace("torch.", "")
     return f"'{name}' of {kind} {list(tensor.shape)}{layout}" if name else f"one of {kind} {list(tensor.shape)}{layout}"
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 
+from halay import buffers
 from halay.torch import _job
 from halay.torch._job import HorovodInternalError
 from halay.torch.compression import Compression
@@ -77,14 +78,24 @@ def _choose_op(op: Optional[int], average: Optional[bool]) -> int:
     return Average
 
 
-def check(*tensors: torch.Tensor) -> None:
+def check_kind(*tensors: torch.Tensor) -> None:
+    """TypeError or ValueError if their elements are not what the engine takes, wherever they lie."""
     for tensor in tensors:
-        if tensor.dtype not in _job.TYPES or tensor.is_sparse:
-            raise ValueError('Tensor type %s is not supported.' % tensor.type())
-        if not tensor.is_contiguous():
-            raise ValueError('Tensor is required to be contiguous.')
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError("a tensor is expected, not %r" % type(tensor).__name__)
+        fault = buffers.torch_fault(tensor)
+        if tensor.dtype not in _job.TYPES or fault:
+            kind = str(tensor.dtype) if fault else tensor.type()
+            raise ValueError('Tensor type %s is not supported%s' % (kind, ": " + fault if fault else "."))
         if tensor.device.type == "meta":
             raise ValueError("the tensor is on 'meta', which holds no data")
+
+
+def check(*tensors: torch.Tensor) -> None:
+    """The same, before anything is sent, if they are not what the engine takes."""
+    check_kind(*tensors)
+    if not all(tensor.is_contiguous() for tensor in tensors):
+        raise ValueError('Tensor is required to be contiguous.')
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
@@ -101,11 +112,39 @@ def _on_device(like: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     return (lambda t: t) if device.type == "cpu" else (lambda t: t.to(device))
 
 
+def _whole(op: int, prescale: float, postscale: float, tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether this is an average of integers, which the engine does not have and a double would round."""
+    return op == Average and prescale == postscale == 1 and \
+        any(not t.dtype.is_floating_point and t.dtype != torch.bool for t in tensors)
+
+
+def _addends(tensor: torch.Tensor, size: int) -> torch.Tensor:
+    """Of an average of integers over this number of ranks: what is to be summed, so that nothing overflows. int64 is
+    split into quotients and remainders, others travel in a wider type."""
+    if tensor.dtype.is_floating_point:
+        return tensor.clone()
+    if tensor.dtype == torch.int64:
+        return torch.stack([tensor.div(size, rounding_mode="floor"), tensor.remainder(size)], -1)
+    return tensor.to(torch.int32 if tensor.element_size() <= 2 and size < 1 << 15 else torch.int64)
+
+
+def _average(sums: torch.Tensor, dtype: torch.dtype, size: int) -> torch.Tensor:
+    """The average, of the sums of such addends, cut towards zero."""
+    if dtype.is_floating_point:
+        return sums / size
+    if dtype != torch.int64:
+        return sums.div(size, rounding_mode="trunc").to(dtype)
+    quotient, rest = sums.unbind(-1)
+    quotient = quotient + rest.div(size, rounding_mode="floor")
+    return quotient + ((quotient < 0) & (rest.remainder(size) != 0)).to(dtype)
+
+
 # ---- all-reduce -----------------------------------------------------------------------------------------------------
 
 def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[torch.Tensor], process_set: ProcessSet,
                for_what: str) -> dict:
-    """What the engine is told of a reduction. It averages no integers: they are summed, and scaled behind it."""
+    """What the engine is told of a reduction. It averages no integers: they are summed, and scaled behind it (but see
+    _whole)."""
     if op not in _REDUCTIONS:
         raise ValueError("%s: there is no reduction %r" % (for_what, op))
     if op == Adasum and process_set.process_set_id != 0:
@@ -117,16 +156,26 @@ def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[tor
     return dict(reduction=_REDUCTIONS[op], prescale=prescale, postscale=postscale)
 
 
+def _put(output: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    output.detach().copy_(data)
+    return output
+
+
 def _start_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], op: int, prescale: float,
                      postscale: float, process_set: ProcessSet) -> Handle:
     check(tensor)
     how = _reduction(op, prescale, postscale, [tensor], process_set, "allreduce")
     source = _on_host(tensor)
+    if _whole(op, prescale, postscale, [tensor]):
+        size = process_set.size() or 1
+        sums = _addends(source, size)
+        request = _job.submit("allreduce", name, process_set, sums, sums, **_reduction(Sum, 1, 1, [], process_set, ""))
+        return Handle([request], lambda: _put(output, _average(sums, tensor.dtype, size)))
     target = source if output is tensor else output if output.device.type == "cpu" else torch.empty_like(source)
     request = _job.submit("allreduce", name, process_set, source, target, **how)
     if target.data_ptr() == output.data_ptr():
         return Handle([request], lambda: output)
-    return Handle([request], lambda: output.copy_(target))
+    return Handle([request], lambda: _put(output, target))
 
 
 def start_flat(flat: torch.Tensor, name: str, op: int, prescale: float, postscale: float, wire: str,
@@ -142,8 +191,10 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Begin to reduce a tensor over all ranks. op: Average (the default), Sum, Adasum, Min, Max, Product. Each rank's
-    elements are multiplied by prescale_factor before, the result by postscale_factor after it; integers are cut towards
-    zero. average: of before Horovod 0.19; use op."""
+    elements are multiplied by prescale_factor before, the result by postscale_factor after it. An average of integers
+    is exact and cut towards zero; with factors it is computed in float64, of a sum that may wrap around. average: of
+    before Horovod 0.19; use op."""
+    check(tensor)
     return _start_allreduce(tensor, torch.empty_like(tensor), name, _choose_op(op, average), prescale_factor,
                             postscale_factor, process_set)
 
@@ -181,6 +232,7 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
               compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The tensor, reduced over all ranks; allreduce_async() says what the arguments mean."""
+    check(tensor)
     small, ctx = compression.compress(tensor)
     reduced = _Allreduce.apply(small, name, _choose_op(op, average), prescale_factor, postscale_factor, process_set)
     return compression.decompress(reduced, ctx)
@@ -191,13 +243,21 @@ def _start_group(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor
     check(*tensors)
     how = _reduction(op, prescale, postscale, tensors, process_set, "grouped_allreduce")
     sources = [_on_host(t) for t in tensors]
+    if _whole(op, prescale, postscale, tensors):
+        size = process_set.size() or 1
+        sums = [_addends(source, size) for source in sources]
+        how.update(_reduction(Sum, 1, 1, [], process_set, "grouped_allreduce"))
+        request = _job.submit("allreduce", name, process_set, members=list(zip(sums, sums)), kind="grouped_allreduce",
+                              **how)
+        return Handle([request], lambda: [_put(o, _average(part, t.dtype, size))
+                                          for o, part, t in zip(outputs, sums, tensors)])
     targets = [s if o is t else o if o.device.type == "cpu" else torch.empty_like(s)
                for s, o, t in zip(sources, outputs, tensors)]
     request = _job.submit("allreduce", name, process_set, members=list(zip(sources, targets)), kind="grouped_allreduce",
                           **how)
 
     def finish() -> List[torch.Tensor]:
-        return [o if o.data_ptr() == t.data_ptr() else o.copy_(t) for o, t in zip(outputs, targets)]
+        return [o if o.data_ptr() == t.data_ptr() else _put(o, t) for o, t in zip(outputs, targets)]
     return Handle([request], finish)
 
 
@@ -205,6 +265,7 @@ def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[b
                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """Begin to reduce several tensors as one: they start when all ranks have submitted all, and end together."""
+    check(*tensors)
     return _start_group(tensors, [torch.empty_like(t) for t in tensors], name, _choose_op(op, average), prescale_factor,
                         postscale_factor, process_set)
 
@@ -244,6 +305,7 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
                       postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """The tensors, reduced as one over all ranks."""
+    check(*tensors)
     small = [compression.compress(t) for t in tensors]
     reduced = _GroupedAllreduce.apply(name, _choose_op(op, average), prescale_factor, postscale_factor, process_set,
                                       *(t for t, _ in small))
@@ -261,9 +323,14 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
 
     def wait() -> torch.Tensor:
         all_values, all_indices = synchronize(values), synchronize(indices)
-        if op == Average:
+        if op == Average and all_values.dtype.is_floating_point:
             all_values = all_values / process_set.size()
-        return torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size())
+        total = torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size())
+        if op == Average and not all_values.dtype.is_floating_point:  # of the sum, not of each part of it
+            total = total.coalesce()
+            cut = total.values().div(process_set.size(), rounding_mode="trunc")
+            return torch.sparse_coo_tensor(total.indices(), cut, tensor.size())
+        return total
     return wait
 
 
@@ -305,6 +372,7 @@ class _Allgather(torch.autograd.Function):
 def allgather(tensor: torch.Tensor, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """The rows of all ranks. The gradient is averaged over the ranks, as in Horovod."""
+    check(tensor)
     return _Allgather.apply(tensor, name, process_set)
 
 
@@ -325,7 +393,7 @@ def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str]
 class _GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor) -> Tuple:
-        ctx.rows, ctx.process_set = [t.shape[0] for t in tensors], process_set
+        ctx.rows, ctx.process_set = [t.shape[0] if t.dim() else 0 for t in tensors], process_set
         return tuple(synchronize(grouped_allgather_async(tensors, name, process_set)))
 
     @staticmethod
@@ -337,6 +405,7 @@ class _GroupedAllgather(torch.autograd.Function):
 def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """The rows of all ranks, of several tensors."""
+    check(*tensors)
     return list(_GroupedAllgather.apply(name, process_set, *tensors))
 
 
@@ -351,12 +420,13 @@ def _start_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int,
     request = _job.submit("broadcast", name, process_set, data, data, root=root_rank)
     if data.data_ptr() == output.data_ptr():
         return Handle([request], lambda: output)
-    return Handle([request], lambda: output.copy_(data))
+    return Handle([request], lambda: _put(output, data))
 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Begin to give every rank the root's tensor. root_rank is a rank of the job, in a process set too."""
+    check(tensor)
     return _start_broadcast(tensor, tensor.detach().clone(), root_rank, name, process_set)
 
 
@@ -447,6 +517,7 @@ class _Alltoall(torch.autograd.Function):
 def alltoall(tensor: torch.Tensor, splits: Splits = None, name: Optional[str] = None,
              process_set: ProcessSet = global_process_set) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """The rows that the ranks have sent to this one; with splits also how many came from each."""
+    check(tensor)
     output, received = _Alltoall.apply(tensor, splits, name, process_set)
     return output if splits is None else (output, received)
 
@@ -459,6 +530,11 @@ def _start_reducescatter(tensor: torch.Tensor, name: Optional[str], op: int, pro
         raise HorovodInternalError("Reducescatter currently only supports AVERAGE and SUM.")
     how = _reduction(op, prescale, postscale, [tensor], process_set, "reducescatter")
     source, to_device = _on_host(tensor), _on_device(tensor)
+    if _whole(op, prescale, postscale, [tensor]) and tensor.dim():
+        size = process_set.size() or 1
+        how.update(_reduction(Sum, 1, 1, [], process_set, "reducescatter"))
+        request = _job.submit("reducescatter", name, process_set, _addends(source, size), **how)
+        return request, lambda: to_device(_average(_job.result(request)[0], tensor.dtype, size))
     request = _job.submit("reducescatter", name, process_set, source, **how)
     return request, lambda: to_device(_job.result(request)[0])
 
@@ -493,6 +569,7 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
                   op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                   postscale_factor: float = 1.0) -> torch.Tensor:
     """This rank's rows of the reduced tensor."""
+    check(tensor)
     small, ctx = compression.compress(tensor)
     part = _Reducescatter.apply(small, name, op, process_set, prescale_factor, postscale_factor)
     return compression.decompress(part, ctx)
@@ -527,6 +604,7 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
                           process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[torch.Tensor]:
     """This rank's rows of several reduced tensors."""
+    check(*tensors)
     small = [compression.compress(t) for t in tensors]
     parts = _GroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor,
                                         *(t for t, _ in small))
