@@ -17,10 +17,29 @@ def _dumps(what: Any) -> bytes:
     try:
         import cloudpickle
     except ImportError:
-        import pickle
-
-        return pickle.dumps(what)
+        return _dumps_by_name(what)
     return cloudpickle.dumps(what)
+
+
+def _dumps_by_name(what: Any) -> bytes:
+    """By pickle, which sends functions and classes as names of their modules: __main__ is another one in the ranks."""
+    import io
+    import pickle
+
+    class Pickler(pickle.Pickler):
+        def reducer_override(self, obj: Any) -> Any:
+            if getattr(obj, "__module__", None) == "__main__" and isinstance(obj, (type, type(_dumps))):
+                raise pickle.PicklingError(f"{obj.__qualname__} is of the program itself (__main__)")
+            return NotImplemented
+
+    made = io.BytesIO()
+    try:
+        Pickler(made).dump(what)
+    except (pickle.PicklingError, AttributeError, TypeError) as failure:
+        raise pickle.PicklingError(
+            f"{failure}, and cannot be sent to the ranks by name: install cloudpickle, or move it to a module"
+        ) from failure
+    return made.getvalue()
 
 
 def _find_halayrun() -> str:

@@ -60,4 +60,35 @@ except RuntimeError as e:
 else:
     raise AssertionError("no error")
 END
+"$python" - <<'END'
+import functools
+import pickle
+import sys
+import time
+
+sys.modules["cloudpickle"] = None  # as where it is not installed
+import halay
+from halay import _run
+
+
+class Own:
+    def method(self):
+        pass
+
+
+def work():
+    pass
+
+
+_run._launch = lambda *_: sys.exit("ranks were started")
+for call, args in ((work, ()), (lambda: 1, ()), (functools.partial(work), ()), (Own().method, ()), (print, (Own(),)),
+                   (print, ([work],)), (print, (Own,))):
+    try:
+        halay.run(call, args, num_proc=2)
+    except pickle.PicklingError as failure:
+        assert "install cloudpickle" in str(failure), failure
+    else:
+        raise AssertionError("no error")
+assert pickle.loads(_run._dumps((time.sleep, (1,), {"by": functools.partial(max, 2)})))[1] == (1,)
+END
 echo "a function runs on two ranks"

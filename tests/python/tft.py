@@ -305,6 +305,12 @@ def shows():
         assert screen.getvalue() == "", "verbose=False"
         Forecaster(**{**keys, "verbose": True}).fit(table)
         said = screen.getvalue()
+        written = []
+        for stream in (None, types.SimpleNamespace(write=written.append)):  # a service's, some notebooks'
+            sys.stderr = stream
+            Forecaster(**{**keys, "verbose": True}).fit(table)
+        assert any("done after 6 steps" in text for text in written), written
+        sys.stderr = screen
         pages = []
         handle = types.SimpleNamespace(update=lambda page, raw: pages.append(page["text/plain"]))
         shell = types.SimpleNamespace(kernel=object())

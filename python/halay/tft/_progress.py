@@ -38,7 +38,9 @@ class Lines(Silent):
     """On standard error."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
+        # In a service there may be no standard error, in some notebooks one that knows little of files.
+        isatty = getattr(sys.stderr, "isatty", None)
+        self._is_terminal = bool(isatty and isatty())
         self._pace = _PACE if self._is_terminal else _PLAIN_PACE
         self._shown = time.monotonic()
         self._is_open = False  # the cursor is behind a line that is rewritten
@@ -51,8 +53,12 @@ class Lines(Silent):
         return True
 
     def _write(self, text: str, end: str) -> None:
-        sys.stderr.write(("\r\033[K" if self._is_terminal else "") + text + end)
-        sys.stderr.flush()
+        stream = sys.stderr
+        if stream is None:
+            return
+        stream.write(("\r\033[K" if self._is_terminal else "") + text + end)
+        if hasattr(stream, "flush"):
+            stream.flush()
 
     def step(self, text: str) -> None:
         self._is_open = self._is_terminal

@@ -102,7 +102,7 @@ class Session:
         if level == _WARNING:
             self.post(lambda: warn(text.split("warning: ", 1)[-1]))
         elif level > _WARNING:
-            self.post(lambda: print(text, file=sys.stderr))
+            self.post(lambda: print(text, file=sys.stderr) if sys.stderr is not None else None)
 
     def post(self, event: Callable[[], object]) -> None:
         """From any thread: what the program's thread does while it waits."""
