@@ -28,9 +28,12 @@ for those that go by rows.
 import ctypes
 import functools
 import weakref
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, Dict, NamedTuple, Tuple
 
-import jax
+try:
+    import jax
+except ModuleNotFoundError as failure:
+    raise ModuleNotFoundError("halay.jax needs JAX: pip install jax", name=failure.name) from None
 import jax.numpy as jnp
 import numpy as np
 
@@ -81,7 +84,8 @@ def _has_handler() -> bool:
 
 
 _places: "weakref.WeakKeyDictionary[Context, int]" = weakref.WeakKeyDictionary()
-_infos: List[TensorInfo] = []  # compiled programs have their addresses
+# Compiled programs have the addresses of these. One serves all traces of a call.
+_infos: Dict[Tuple[Any, ...], TensorInfo] = {}
 
 
 def _place(ctx: Context) -> int:
@@ -100,8 +104,10 @@ def _place(ctx: Context) -> int:
 def _by_handler(call: _Call, arrays: Tuple[Any, ...]) -> Tuple[Any, ...]:
     place, made = _place(call.ctx), []
     for name, array, shape in zip(call.names, arrays, call.results):
-        info, _ = call.ctx._describe(call.collective, name=name, **dict(call.options))
-        _infos.append(info)
+        key = (place, call.collective, name, call.options)
+        if key not in _infos:
+            _infos[key], _ = call.ctx._describe(call.collective, name=name, **dict(call.options))
+        info = _infos[key]
         ask = jax.ffi.ffi_call(
             _TARGET,
             jax.ShapeDtypeStruct(shape, array.dtype),

@@ -5,6 +5,8 @@
 . "$top_srcdir/tests/python/lib.sh"
 command -v python3 >/dev/null 2>&1 || skip "no python3"
 python=python3
+scratch=$(mktemp)
+trap 'rm -f "$scratch"' EXIT
 
 "$python" -c '
 import sys
@@ -33,4 +35,12 @@ assert "there is no '/nowhere/libhalay.so.1'" in said and "Set HALAY_LIBRARY to 
 said = imported(sys.executable)  # no library
 assert "cannot be loaded" in said and sys.executable in said, said
 END
+"$python" -m halay | grep -q "library: $HALAY_LIBRARY"
+"$python" -m halay --version | grep -q '^halay [0-9]'
+! "$python" -m halay --nonsense 2>"$scratch" || exit 1
+grep -q "unknown argument '--nonsense'" "$scratch"
+for module in torch distributed jax; do # isolated from what is installed
+    ! "$python" -S -m "halay.$module" 2>"$scratch" || exit 1
+    grep -q "halay.$module needs .*: pip install" "$scratch" || { cat "$scratch"; exit 1; }
+done
 echo "the import is light, and says what it lacks"

@@ -10,7 +10,11 @@ torch.distributed's backend "halay".
 docs/guides/pytorch.md says what there is and what differs from gloo.
 """
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as failure:
+    raise ModuleNotFoundError("halay.distributed needs PyTorch: pip install torch", name=failure.name) from None
+
 import torch.distributed as dist
 
 from ._compile import keep_out

@@ -13,6 +13,11 @@ that says `import horovod.torch`.
 Objects (broadcast_object, allgather_object, elastic states) travel pickled between the ranks of one job, all of which
 have proved that they know its secret: whoever can be a rank can run code on the others.
 """
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as failure:
+    raise ModuleNotFoundError("halay.torch needs PyTorch: pip install torch", name=failure.name) from None
+
 from halay.torch import elastic
 from halay.torch._job import (HorovodInternalError, HostsUpdatedInterrupt, cross_rank, cross_size, is_homogeneous,
                               is_initialized, local_rank, local_size, rank, size)
