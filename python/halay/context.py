@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import time
+import warnings
 import weakref
 from collections import deque
 from types import TracebackType
@@ -249,6 +250,9 @@ class Context:
             time.sleep(0.001)
         if self._watcher:
             self._watcher.stop()
+        if self._users:  # its memory is theirs; the end of the process frees it
+            warnings.warn("a thread is still in a call of halay's: the context is left as it is", RuntimeWarning, 2)
+            return
         for call in self._at_close:
             call()
         lib.halay_fini(pointer)
@@ -279,14 +283,16 @@ class Context:
 
     def _call(self, function: Any, *arguments: Any) -> int:
         """Call something that may take its time; the context is not closed meanwhile."""
-        with self._lock:
-            self._open()
-            self._users += 1
-        try:
+        users = 0
+        try:  # Ctrl-C may come between any two calls
+            with self._lock:
+                self._open()
+                users = 1
+                self._users += 1
             return int(function(*arguments))
         finally:
             with self._lock:
-                self._users -= 1
+                self._users -= users
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()

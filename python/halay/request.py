@@ -167,18 +167,20 @@ class Request:
 
     def _wait_ms(self, milliseconds: int) -> int:
         ctx = self._ctx
-        with ctx._lock:
-            if self._status != _IN_PROGRESS:
-                return self._status
-            if not ctx._p:
-                self._settle(_CLOSED)
-                return self._status
-            ctx._users += 1  # the context is not closed before they have left
-        try:
+        users = 0
+        try:  # Ctrl-C may come between any two calls
+            with ctx._lock:
+                if self._status != _IN_PROGRESS:
+                    return self._status
+                if not ctx._p:
+                    self._settle(_CLOSED)
+                    return self._status
+                users = 1
+                ctx._users += 1  # the context is not closed before they have left
             status = lib.halay_wait(self._p, milliseconds)
         finally:
             with ctx._lock:
-                ctx._users -= 1
+                ctx._users -= users
         with ctx._lock:
             if not ctx._p:
                 status = _CLOSED
