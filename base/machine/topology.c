@@ -6,12 +6,14 @@
  * is then neither cut nor limited, so that placement can be tried for machines that are not there.
  */
 #include "base/machine/topology.h"
+#include "base/config.h"
 #include "base/machine/cgroup.h"
 #include "base/machine/topology_impl.h"
 #include "base/number_text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef HALAY_HAVE_HWLOC
 #include <hwloc.h>
@@ -94,6 +96,14 @@ static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread
     return HALAY_OK;
 }
 
+/* Where the system says nothing of its processors, as in some sandboxes, hwloc complains on standard error each time
+ * and finds little, unless it was told of another machine. */
+static int is_readable(void)
+{
+    return access("/sys/devices/system/cpu", F_OK) == 0 || halay_environment_get("HWLOC_SYNTHETIC") ||
+           halay_environment_get("HWLOC_XMLFILE") || halay_environment_get("HWLOC_FSROOT");
+}
+
 /* The machine's tree, cut to this process if it is this machine's; destroyed by the caller. */
 static enum halay_status open_tree(struct halay_log *log, hwloc_topology_t *tree)
 {
@@ -115,6 +125,8 @@ enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thr
 {
     hwloc_topology_t tree;
 
+    if (!is_readable())
+        return halay_topology_os_threads(log, threads, out_count);
     enum halay_status status = open_tree(log, &tree);
     if (status != HALAY_OK)
         return status;
@@ -128,6 +140,9 @@ static enum halay_status load_tree(struct halay_log *log, struct halay_topology 
 {
     hwloc_topology_t tree;
 
+    *is_here = 1;
+    if (!is_readable())
+        return HALAY_OK;
     enum halay_status status = open_tree(log, &tree);
     if (status != HALAY_OK)
         return status;
@@ -188,6 +203,13 @@ int halay_topology_usable(const struct halay_topology *topology)
         masked += __builtin_popcount(topology->mask[i]);
     double usable = fmin(masked > topology->threads ? masked : topology->threads, floor(topology->quota));
     return usable >= 1 ? (int)usable : 1;
+}
+
+int halay_topology_ranks(const struct halay_topology *topology)
+{
+    double ranks = fmin(topology->cores, floor(topology->quota));
+
+    return ranks >= 1 ? (int)ranks : 1;
 }
 
 int halay_topology_numa_node(const struct halay_thread *threads, size_t count, int rank, int size)

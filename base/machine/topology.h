@@ -37,6 +37,9 @@ void halay_topology_add(struct halay_topology *topology, const unsigned char mas
  * and quota, at least 1. With more ranks than this none may spin for long. */
 int halay_topology_usable(const struct halay_topology *topology);
 
+/* How many ranks can have a core of their own: the lesser of cores and quota, at least 1. */
+int halay_topology_ranks(const struct halay_topology *topology);
+
 /* The hardware threads that this process may use, one after the other as they lie in the machine; those of one core are
  * neighbours, cores are numbered from 0. *threads is freed with free(). */
 struct halay_thread {

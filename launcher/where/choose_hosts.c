@@ -10,7 +10,6 @@
 #include "launcher/where/elastic_options.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"
-#include <stdlib.h>
 #include <string.h>
 
 static int is_among(const struct host_list *hosts, const char *name)
@@ -73,15 +72,12 @@ static void use_processors(const struct options *options, struct host_list *host
 
 int ranks_of_this_host(void)
 {
-    struct halay_thread *threads = NULL;
-    size_t count = 0;
+    struct halay_topology topology;
     int gpus = gpus_count("");
 
-    if (gpus || halay_topology_threads(NULL, &threads, &count) != HALAY_OK)
+    if (gpus || halay_topology_load(NULL, &topology) != HALAY_OK)
         return gpus;
-    int cores = count ? threads[count - 1].core + 1 : 1;
-    free(threads);
-    return cores;
+    return halay_topology_ranks(&topology);
 }
 
 /* --nproc-per-node; this host's number for all, which are alike as a rule. 0, or an exit code. */

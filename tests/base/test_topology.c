@@ -132,6 +132,13 @@ static void check_usable(void)
     t.quota = 0.2;
     CHECK(halay_topology_usable(&t) == 1);
 
+    struct halay_topology node = { .cores = 32, .threads = 64, .quota = INFINITY };
+    CHECK(halay_topology_ranks(&node) == 32);
+    node.quota = 4.5;
+    CHECK(halay_topology_ranks(&node) == 4);
+    node.quota = 0.5;
+    CHECK(halay_topology_ranks(&node) == 1);
+
     /* Two ranks bound to a core each, and one that shares the first one's. */
     unsigned char second[HALAY_CPU_MASK_BYTES] = { 2 };
     struct halay_topology bound = { .threads = 1, .quota = INFINITY, .mask = { 1 } };
