@@ -10,6 +10,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset HALAY_LIBRARY PYTHONPATH
 
+PATH=/nowhere /bin/sh "$top_srcdir/tools/wheel" "$scratch/dist" 2>"$scratch/said" && exit 1
+if ! grep -q 'no python3 in PATH' "$scratch/said" || [ -e "$scratch/dist" ]; then
+    echo "tools/wheel without python3 says: $(cat "$scratch/said")"
+    exit 1
+fi
+
 programs=
 for program in launcher/halayrun .libs/halay-tft perf/.libs/halay-perf; do
     built=$top_builddir/$program

@@ -39,7 +39,7 @@ case $1 in
     ;;
 esac
 wheel=$(realpath "$1")
-check "3.5 MB at most" test "$(stat -c %s "$wheel")" -le 3500000
+check "4 MB at most" test "$(stat -c %s "$wheel")" -le 4000000
 
 # A folder with what the tests need, and no compiler.
 mkdir "$scratch/path"
