@@ -91,6 +91,18 @@ enum halay_status halay_module_file_open(struct halay_log *log, enum halay_log_l
     return status;
 }
 
+int halay_module_file_is_there(const char *folder, const char *name)
+{
+    char(*place)[PATH_MAX] = malloc(PLACES * sizeof *place), path[PATH_MAX + 64];
+
+    if (!place)
+        return 0;
+    list_places(folder, place);
+    int found = find(place, name, "", path) || find(place, name, "-mpich", path);
+    free(place);
+    return found;
+}
+
 const char *halay_module_file_path(const void *symbol)
 {
     Dl_info info;

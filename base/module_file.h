@@ -19,6 +19,9 @@
 enum halay_status halay_module_file_open(struct halay_log *log, enum halay_log_level level, const char *folder,
                                          const char *name, const char *variant, void **handle);
 
+/* Whether there is a file of that module, with any of the variants that are known, where the call above looks. */
+int halay_module_file_is_there(const char *folder, const char *name);
+
 /* The file that holds a symbol; for messages. */
 const char *halay_module_file_path(const void *symbol);
 

@@ -186,7 +186,7 @@ static void print_module(const char *name, int is_built)
             return;
         }
     }
-    print_item(name, is_built, is_built ? "built, but neither in HALAY_MODULE_PATH nor in " HALAY_PKGLIBDIR : "");
+    print_item(name, 0, is_built ? "not there: neither in HALAY_MODULE_PATH nor in " HALAY_PKGLIBDIR : "");
 }
 
 static void print_build(void)

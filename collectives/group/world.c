@@ -18,6 +18,7 @@
 #include "base/machine/descriptors.h"
 #include "base/machine/mpi_variant.h"
 #include "base/memory.h"
+#include "base/module_file.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/transport/meet/participant.h"
 #include "collectives/transport/meet/peers.h"
@@ -568,8 +569,17 @@ static enum halay_status open_other(struct halay_world *world)
     }
     if (is_set_to(which, "ucx"))
         return open_module(world, MODULE_UCX, HALAY_LOG_ERROR);
-    enum halay_status status = open_module(world, MODULE_UCX, HALAY_LOG_INFO);
-    return status == HALAY_ERR_UNSUPPORTED ? open_module(world, MODULE_MPI, HALAY_LOG_ERROR) : status;
+    int has_ucx = halay_module_file_is_there(world->config.module_path, module_names[MODULE_UCX]);
+    int has_mpi = halay_module_file_is_there(world->config.module_path, module_names[MODULE_MPI]);
+    enum halay_status status = open_module(world, MODULE_UCX, has_ucx && !has_mpi ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
+    if (status == HALAY_ERR_UNSUPPORTED) /* in any case: other ranks may have what this one lacks */
+        status = open_module(world, MODULE_MPI, has_mpi ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
+    if (status == HALAY_ERR_UNSUPPORTED && !has_ucx && !has_mpi)
+        halay_error(world->log,
+                    "this halay has neither UCX nor MPI, so data stay on one host%s: install one that was built with "
+                    "UCX on every host, or let HALAY_MODULE_PATH name the folder of its libhalay-ucx.so",
+                    world->cross_size > 1 ? "" : ", among ranks that share memory");
+    return status;
 }
 
 static enum halay_status open_transports(struct halay_world *world)

@@ -251,6 +251,7 @@ run 0 --check-build
 check "check-build" out_has '[x] shm'
 mkdir "$dir/modules" && : >"$dir/modules/libhalay-ucx.so"
 HALAY_MODULE_PATH=$dir/modules run 0 --check-build
+check "no module that is nowhere" eval '! grep "\[x\] .* not there" "$dir/out"'
 check "where a module is, if it is built" eval \
     '! grep -q "\[x\] ucx" "$dir/out" || out_has "[x] ucx       $dir/modules/libhalay-ucx.so"'
 run 0 -np 2 --dry-run --bind none --transport shm -x A="it's" sh -c 'exit 7'
@@ -507,6 +508,19 @@ check "a start of its own wants to know of it" err_has 'TF_CONFIG, line 1, colum
 TF_CONFIG='{' run 0 -H localhost:1 echo alone
 check "but where -H says it" out_has '[0] alone'
 
+# --- between hosts ---------------------------------------------------------------------------------------------------
+# The probe has all of the library in itself, and no modules beside it, as a wheel.
+alone() { run 1 -np 2 "$@" sh -c 'HALAY_NODE=$HALAY_RANK exec "$0"' "$top_builddir/tests/launcher/world_probe"; }
+alone -x HALAY_LOG=warning
+check "no way to another host, in one sentence" grep -q \
+    'error: this halay has neither UCX nor MPI, so data stay on one host: install one that was built with' "$dir/err"
+check "and nothing of files" test "$(grep -c 'module' "$dir/err")" = 0
+if test -e "$top_builddir/.libs/libhalay-mpi.so"; then
+    HALAY_MODULE_PATH=$top_builddir/.libs alone --transport mpi
+    check "mpi without mpirun is an error that says how" grep -q \
+        "error: transport 'mpi' can't be used: .* 'halayrun --mpi' starts ranks by it" "$dir/err"
+fi
+
 # --- GPUs ------------------------------------------------------------------------------------------------------------
 gpus=$(ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)
 unset CUDA_VISIBLE_DEVICES
@@ -527,6 +541,24 @@ run 1 -np $((cores + 1)) --bind cores true
 check "--bind cores wants them" err_has "option --bind: $((cores + 1)) ranks want"
 run 0 -np 1 --verbose sh -c 'grep Cpus_allowed_list /proc/self/status'
 check "one rank has them all" grep -q 'processors ' "$dir/err"
+if unshare --mount mount -t tmpfs halay /sys 2>/dev/null; then
+    unshare --mount sh -c 'mount -t tmpfs halay /sys && exec "$@"' sh "$halayrun" -np 2 \
+        "$top_builddir/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err" </dev/null
+    check "where the system hides its processors, ranks run" test $? = 0
+    check "and nobody complains" test ! -s "$dir/err"
+    group=/sys/fs/cgroup/cpu/halay-test-$$
+    if test "$cores" -ge 2 && mkdir "$group" 2>/dev/null; then
+        echo 100000 >"$group/cpu.cfs_period_us" && echo 100000 >"$group/cpu.cfs_quota_us"
+        sh -c 'echo $$ >"$0" && exec "$@"' "$group/tasks" "$halayrun" --nproc-per-node auto printenv RANK \
+            >"$dir/out"
+        check "auto counts the time that a control group allows" test "$(cat "$dir/out")" = "[0] 0"
+        wait_for rmdir "$group"
+    else
+        echo "skipped: no control groups of version 1 to be made"
+    fi
+else
+    echo "skipped: /sys without processors, which is forbidden here"
+fi
 if "$halayrun" -np 2 --bind cores true 2>/dev/null; then
     run 0 -np 2 sh -c 'taskset -pc $$ | sed "s/.*: //"'
     check "each its own" test "$(sed 's/^...//' "$dir/out" | sort -u | wc -l)" = 2

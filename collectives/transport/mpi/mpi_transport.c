@@ -361,6 +361,11 @@ struct readiness {
     int32_t mpi_size;
 };
 
+static int is_asked_for(const struct halay_host *host)
+{
+    return host->config->transport && !strcmp(host->config->transport, "mpi");
+}
+
 static struct readiness readiness_find(const struct halay_host *host, const struct halay_boot *boot)
 {
     struct readiness mine = { 0, -1, -1 };
@@ -371,14 +376,18 @@ static struct readiness readiness_find(const struct halay_host *host, const stru
         return mine;
     halay_mpi_sweep();
     const char *why_not = halay_mpi_why_not_drive();
+    enum halay_log_level level = is_asked_for(host) ? HALAY_LOG_ERROR : HALAY_LOG_WARNING;
     mine.mpi_rank = rank;
     mine.mpi_size = size;
     if (why_not)
-        halay_host_warning(host, "transport 'mpi' can't be used: %s", why_not);
+        host->log_write(host->log, level, "transport 'mpi' can't be used: %s", why_not);
     else if (size != boot->size)
-        halay_host_warning(host, "transport 'mpi' can't be used: the job has %d ranks, MPI_COMM_WORLD has %d%s",
-                           boot->size, size,
-                           size == 1 ? ": this process was not started by the mpirun of this MPI" : "");
+        host->log_write(host->log, level,
+                        "transport 'mpi' can't be used: the job has %d ranks, MPI_COMM_WORLD has %d%s", boot->size,
+                        size,
+                        size == 1 ? ": this process was not started by the mpirun of this MPI; 'halayrun --mpi' "
+                                    "starts ranks by it"
+                                  : "");
     else
         mine.can = 1;
     return mine;
