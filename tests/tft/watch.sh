@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halay-tft watch: follows a training to its end, a line for each evaluation; on a terminal the view, drawn over, with
-# the job's ranks; says of one that has ended what it came to; knows a training that was killed for one that has ended.
+# the job's ranks; says of one that has ended what it came to; tells one that was killed, stopped or failed from one
+# that is done.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd run=$scratch/run
@@ -75,7 +76,7 @@ assert "the training has ended; evaluated at step" in views[-1] and "valid loss"
 END
 wait $training || wrong "train: $(cat "$scratch/trained")"
 
-# Killed: nobody says that it has ended.
+# Killed, stopped, failed.
 limit=60
 begin "$scratch/killed" env
 check "while it runs" "$tft" watch "$scratch/killed" --once
@@ -83,5 +84,15 @@ grep -q 'killed: training; evaluated at step .* ago$' "$scratch/said" || wrong "
 pkill -KILL -f "train --data $data --out $scratch/killed" || wrong "it has ended by itself"
 wait $training 2>/dev/null || true
 check "killed" "$tft" watch "$scratch/killed"
-grep -q '^the training has ended$' "$scratch/said" || wrong "$(cat "$scratch/said")"
+grep -q '^the training died$' "$scratch/said" || wrong "$(cat "$scratch/said")"
+begin "$scratch/stopped" env
+kill -TERM $training
+wait $training || true
+check "stopped" "$tft" watch "$scratch/stopped" --once
+grep -q 'stopped: the training was stopped; evaluated' "$scratch/said" || wrong "$(cat "$scratch/said")"
+grep -q '"end": "stopped"' "$scratch/stopped/end.json" || wrong "$(cat "$scratch/stopped/end.json")"
+cp -r "$scratch/stopped" "$scratch/failed"
+sed -i 's/"stopped"/"failed"/' "$scratch/failed/end.json"
+check "failed" "$tft" watch "$scratch/failed"
+grep -q '^the training failed$' "$scratch/said" || wrong "$(cat "$scratch/said")"
 finish

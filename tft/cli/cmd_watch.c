@@ -3,7 +3,8 @@
  * halay-tft watch: how a training goes, from its run's folder, while it runs; on a terminal a view that is drawn over,
  * elsewhere a line for each evaluation.
  *
- * What a training writes is all that is needed: metrics.jsonl, which has a lock as long as the training writes it.
+ * What a training writes is all that is needed: metrics.jsonl, which has a lock as long as the training writes it, and
+ * end.json, how it ended. With neither it died.
  */
 #include "base/course.h"
 #include "tft/cli/child.h"
@@ -66,7 +67,8 @@ struct watch {
     struct halay_course train, valid, speed;
     size_t lines;
     int is_running;
-    time_t written; /* when it was last */
+    const char *state; /* in words */
+    time_t written;    /* when it was last */
 };
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -120,6 +122,25 @@ static void print_line(const json_t *line)
     printf(json_is_true(json_object_get(line, "best")) ? " best\n" : "\n");
 }
 
+/* How a training that does not run has ended, by the file beside its metrics. */
+static const char *state_of_end(const struct watch *w)
+{
+    static const char *const words[][2] = { { "done", "the training has ended" },
+                                            { "stopped", "the training was stopped" },
+                                            { "failed", "the training failed" } };
+    const char *state = "the training died";
+    char path[TFT_CHILD_PATH];
+
+    snprintf(path, sizeof path, "%.*s/end.json", TFT_CHILD_PATH - 32, w->request->runs.at[0]);
+    json_t *end = json_load_file(path, 0, NULL);
+    const char *how = json_string_value(json_object_get(end, "end"));
+    for (size_t i = 0; how && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i][0], how))
+            state = words[i][1];
+    json_decref(end);
+    return state;
+}
+
 /* prints: lines that were not printed yet. HALAY_ERR_SYSTEM (logged): there is no such file. */
 static enum halay_status read_metrics(struct watch *w, int prints)
 {
@@ -136,6 +157,7 @@ static enum halay_status read_metrics(struct watch *w, int prints)
         return HALAY_ERR_SYSTEM;
     }
     w->is_running = flock(fileno(file), LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    w->state = w->is_running ? "training" : state_of_end(w);
     w->written = fstat(fileno(file), &about) ? 0 : about.st_mtime;
     while ((length = getline(&text, &size, file)) > 0 && text[length - 1] == '\n') {
         json_t *line = json_loads(text, 0, NULL);
@@ -192,7 +214,7 @@ static void print_view(const struct watch *w)
     const char *name;
     const json_t *value;
 
-    printf("%s: %s", w->request->runs.at[0], w->is_running ? "training" : "the training has ended");
+    printf("%s: %s", w->request->runs.at[0], w->state);
     if (!w->last) {
         printf("; no evaluation yet\n");
         return;
@@ -265,7 +287,7 @@ static enum halay_status watch(struct watch *w)
     while (!status && !(status = look(w, is_view)) && w->is_running && !w->request->once)
         nanosleep(&pause, NULL);
     if (!status && !is_view) {
-        printf("the training has ended\n");
+        printf("%s\n", w->state);
         status = tft_command_flush(w->log);
     }
     forget(w);

@@ -159,7 +159,7 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
 
 void tft_run_discard(const char *folder)
 {
-    static const char *const names[] = { "run.json", "metrics.jsonl" };
+    static const char *const names[] = { "run.json", "metrics.jsonl", "end.json" };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = tft_path_join(NULL, folder, names[i]);

@@ -9,6 +9,7 @@
  *                       that another run's parameters are not mistaken for this one's
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/train/progress.h)
+ *   end.json            how the training ended; while it runs, or if it was killed, there is none
  *   checkpoints/        what training resumes from (tft/run/checkpoints.h), unless --checkpoints names another folder
  *
  * The first two are written under another name, synced and renamed.

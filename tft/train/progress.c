@@ -5,6 +5,7 @@
 #include "tft/train/progress.h"
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/track/lines.h"
 #include <errno.h>
@@ -56,13 +57,20 @@ enum halay_status tft_progress_init(struct halay_log *log, const char *folder, c
     struct tft_progress p = { .log = log, .listener = *listener, .total_steps = total_steps, .start = *start };
     char *path = tft_path_join(log, folder, "metrics.jsonl");
 
-    if (!path)
+    p.end = tft_path_join(log, folder, "end.json");
+    if (!path || !p.end) {
+        free(path);
+        free(p.end);
         return HALAY_ERR_NO_MEMORY;
+    }
     p.metrics = tft_lines_open(log, path, step_of, tft_progress_last_evaluation(start));
     free(path);
-    if (!p.metrics)
+    if (!p.metrics) {
+        free(p.end);
         return HALAY_ERR_SYSTEM;
+    }
     flock(fileno(p.metrics), LOCK_EX | LOCK_NB); /* says that a training is at work; nothing else depends on it */
+    unlink(p.end);                               /* of an earlier training; usually there is none */
     p.began_us = p.before_us = halay_now_us();
     p.cpu_before = cpu_seconds();
     *progress = p;
@@ -73,7 +81,18 @@ void tft_progress_fini(struct tft_progress *progress)
 {
     if (progress->metrics)
         fclose(progress->metrics);
+    free(progress->end);
     progress->metrics = NULL;
+    progress->end = NULL;
+}
+
+enum halay_status tft_progress_end(struct tft_progress *p, const char *how, uint64_t step)
+{
+    json_t *end = json_pack("{ss sI}", "end", how, "step", (json_int_t)step);
+    enum halay_status status = end ? tft_output_json(p->log, "", p->end, end) : HALAY_ERR_NO_MEMORY;
+
+    json_decref(end);
+    return status;
 }
 
 double tft_progress_seconds(const struct tft_progress *progress)

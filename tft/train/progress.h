@@ -24,6 +24,7 @@ struct tft_progress {
     struct halay_log *log; /* borrowed */
     struct tft_listener listener;
     FILE *metrics; /* owned; NULL: none */
+    char *end;     /* owned: the path of end.json, beside it */
     int64_t began_us;
     uint64_t total_steps;
     struct tft_progress_start start;
@@ -56,11 +57,14 @@ static inline uint64_t tft_progress_last_evaluation(const struct tft_progress_st
 
 /* Open folder/metrics.jsonl, drop the lines after the start, and begin. Until fini the file has a lock (flock(2)), by
  * which `halay-tft watch` knows that a training is at work (the folder's own lock would do, but for the moment in which
- * a look takes it from a training that begins). The listener is copied. */
+ * a look takes it from a training that begins). The listener is copied. A file end.json of an earlier training there is
+ * removed. */
 enum halay_status tft_progress_init(struct halay_log *log, const char *folder, const struct tft_listener *listener,
                                     uint64_t total_steps, const struct tft_progress_start *start,
                                     struct tft_progress *progress);
 void tft_progress_fini(struct tft_progress *progress);
+/* Write end.json: how the training ended ("done", "stopped", "failed"). One that is killed leaves none. */
+enum halay_status tft_progress_end(struct tft_progress *progress, const char *how, uint64_t step);
 /* Seconds of training, including those before the start. */
 double tft_progress_seconds(const struct tft_progress *progress);
 

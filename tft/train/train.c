@@ -438,6 +438,9 @@ static enum halay_status end_notes(struct tft_trainer *t, enum halay_status stat
         status = HALAY_ERR_FORMAT;
     }
     enum halay_status ended = tft_trainer_end_notes(t, status);
+    status = status ? status : ended;
+    if (t->progress.end) /* rank 0's */
+        ended = tft_progress_end(&t->progress, status ? "failed" : t->interrupted ? "stopped" : "done", t->state.step);
     return status ? status : ended;
 }
 
