@@ -352,6 +352,12 @@ def greedy():
     code, text = server.post("id,t,load,heat\n" + "".join(old.values()) + ALL.split("\n", 1)[1], "text/csv")
     expect((code, text) == (200, read("run.csv")), f"a row far before the others: {code} {text[:300]}")
     expect(peak(server) < before + 100, f"{before} MiB grew to {peak(server)}")
+    body = b'{"instances": [{"columns": {"t": [' + b"1," * (1 << 20) + b"1]}}]}"
+    with ThreadPoolExecutor(16) as pool:
+        for code, text in pool.map(lambda _: server.post(body), range(32)):
+            expect(code in (400, 503), f"many numbers: {code} {text[:300]}")
+    expect(peak(server) < before + 400, f"{before} MiB grew to {peak(server)}: more bodies are read than are needed")
+    expect(server.ask("GET", "/ping")[0].status == 200, "it no longer answers")
     server.stop()
 
 

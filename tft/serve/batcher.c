@@ -15,6 +15,7 @@ struct serve_batcher {
     struct halay_log *log;         /* borrowed, as metrics */
     struct serve_metrics *metrics; /* borrowed */
     size_t most, batch;
+    const char *calibrate; /* borrowed */
     int64_t timeout_us;
     struct serve_model *model; /* owned; the thread's */
     pthread_t thread;
@@ -34,6 +35,8 @@ struct batch {
     struct halay_tft_query *queries; /* owned */
     size_t size;                     /* of these */
 };
+
+enum { READ_BYTES = 1 << 20 }; /* of bodies that are read before a batch, and one more */
 
 static void free_waiting(struct serve_waiting *w)
 {
@@ -188,6 +191,57 @@ static void forecast(struct serve_batcher *b, struct batch *batch)
 
 /* ---- the list ---- */
 
+/* Read a body. Returns the code of a refusal that was given, or 0. */
+static int read_body(struct serve_batcher *b, struct serve_waiting *w, size_t *bytes)
+{
+    struct serve_error error;
+    size_t size;
+    const char *body = halay_http_body(w->exchange, &size);
+
+    w->is_read = 1;
+    if (halay_now_us() - w->begun_us > b->timeout_us) /* drop_old refuses it */
+        return 0;
+    *bytes += size;
+    if (!serve_request_read(w->asked, body, size, &w->words, &w->request, &error))
+        return serve_answer_error(w->exchange, &error);
+    struct serve_options *o = &w->request.options;
+    if (o->explains && w->form == SERVE_CSV)
+        return serve_answer_refusal(
+            w->exchange, 406, "explanations come with JSON or JSON lines: 'Accept: application/json' asks for these");
+    if (!*o->calibrate && b->calibrate)
+        snprintf(o->calibrate, sizeof o->calibrate, "%s", b->calibrate);
+    return 0;
+}
+
+/* Read what waits, in order, until there is enough for a batch. Meanwhile others only append to the list. */
+static void read_some(struct serve_batcher *b)
+{
+    size_t tables = 0, bytes = 0;
+
+    pthread_mutex_lock(&b->lock);
+    for (struct serve_waiting **at = &b->first, *w; (w = *at) && tables < b->batch && bytes < READ_BYTES;) {
+        int code = 0;
+        if (!w->is_read) {
+            pthread_mutex_unlock(&b->lock);
+            code = read_body(b, w, &bytes);
+            pthread_mutex_lock(&b->lock);
+        }
+        tables += w->request.count;
+        if (!code) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        if (b->last == &w->next)
+            b->last = at;
+        b->count--;
+        pthread_mutex_unlock(&b->lock);
+        done(b, w, code);
+        pthread_mutex_lock(&b->lock);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* The first that waits and, in order, those that can be forecast with it. */
 static struct serve_waiting *take_batch_locked(struct serve_batcher *b)
 {
@@ -197,7 +251,7 @@ static struct serve_waiting *take_batch_locked(struct serve_batcher *b)
     b->first = first->next;
     b->count--;
     for (struct serve_waiting **at = &b->first; (w = *at);) {
-        const int fits = tables + w->request.count <= b->batch &&
+        const int fits = w->is_read && tables + w->request.count <= b->batch &&
                          (w->form == SERVE_CSV) == (first->form == SERVE_CSV) &&
                          serve_options_equal(&w->request.options, &first->request.options);
         if (!fits) {
@@ -246,6 +300,11 @@ static struct serve_waiting *wait_for_batch(struct serve_batcher *b, int *is_ove
     pthread_mutex_lock(&b->lock);
     while (!b->first && !b->next && !b->is_stopping)
         pthread_cond_wait(&b->changed, &b->lock);
+    if (b->first && !b->refuses) {
+        pthread_mutex_unlock(&b->lock);
+        read_some(b);
+        pthread_mutex_lock(&b->lock);
+    }
     struct serve_model *next = b->next;
     const int refuses = b->refuses;
     b->next = NULL;
@@ -281,7 +340,8 @@ static void *work(void *arg)
 /* ---- from other threads ---- */
 
 enum halay_status serve_batcher_start(struct halay_log *log, struct serve_metrics *metrics, struct serve_model *model,
-                                      size_t most, size_t batch, int64_t timeout_us, struct serve_batcher **batcher)
+                                      size_t most, size_t batch, const char *calibrate, int64_t timeout_us,
+                                      struct serve_batcher **batcher)
 {
     struct serve_batcher *b = calloc(1, sizeof *b);
 
@@ -294,6 +354,7 @@ enum halay_status serve_batcher_start(struct halay_log *log, struct serve_metric
                                  .metrics = metrics,
                                  .most = most,
                                  .batch = batch,
+                                 .calibrate = calibrate,
                                  .timeout_us = timeout_us,
                                  .model = model,
                                  .last = &b->first };

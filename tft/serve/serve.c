@@ -102,34 +102,11 @@ static int read_head(struct halay_http_exchange *exchange, enum serve_form *form
     return 0;
 }
 
-/* The body and the query's words. Returns likewise. */
-static int read_body(struct server *s, struct halay_http_exchange *exchange, enum serve_form form,
-                     struct serve_waiting *w)
-{
-    const struct serve_words words = { .name = halay_http_query(exchange, "name"),
-                                       .explain = halay_http_query(exchange, "explain"),
-                                       .calibrate = halay_http_query(exchange, "calibrate"),
-                                       .quantiles = halay_http_query(exchange, "quantiles") };
-    struct serve_error error;
-    size_t size;
-    const char *body = halay_http_body(exchange, &size);
-
-    if (!serve_request_read(form, body, size, &words, &w->request, &error))
-        return serve_answer_error(exchange, &error);
-    if (w->request.options.explains && w->form == SERVE_CSV)
-        return serve_answer_refusal(
-            exchange, 406, "explanations come with JSON or JSON lines: 'Accept: application/json' asks for these");
-    if (!*w->request.options.calibrate && s->config->calibrate)
-        snprintf(w->request.options.calibrate, sizeof w->request.options.calibrate, "%s", s->config->calibrate);
-    return 0;
-}
-
 static void invocations(void *arg, struct halay_http_exchange *exchange)
 {
     struct server *s = arg;
     const int64_t begun = halay_now_us();
     struct serve_waiting *w = calloc(1, sizeof *w);
-    enum serve_form form = SERVE_FORMS;
     int code;
 
     if (!w) {
@@ -137,16 +114,17 @@ static void invocations(void *arg, struct halay_http_exchange *exchange)
     } else {
         w->exchange = exchange;
         w->begun_us = begun;
-        code = read_head(exchange, &form, &w->form);
-        if (!code)
-            code = read_body(s, exchange, form, w);
+        w->words = (struct serve_words){ .name = halay_http_query(exchange, "name"),
+                                         .explain = halay_http_query(exchange, "explain"),
+                                         .calibrate = halay_http_query(exchange, "calibrate"),
+                                         .quantiles = halay_http_query(exchange, "quantiles") };
+        code = read_head(exchange, &w->asked, &w->form);
         if (!code && serve_batcher_add(s->batcher, w))
             return;
         if (!code)
             code = serve_answer_refusal(exchange, 503,
                                         is_stopping(s) ? "the server is stopping"
                                                        : "too many requests are waiting; try again later");
-        serve_request_fini(&w->request);
     }
     free(w);
     serve_metrics_answer(&s->metrics, code, halay_now_us() - begun);
@@ -217,8 +195,8 @@ static enum halay_status open_all(struct server *s)
         return status;
     const long long step = model->step;
     atomic_store_explicit(&s->metrics.loads, 1, memory_order_relaxed);
-    status = serve_batcher_start(s->log, &s->metrics, model, c->queue, c->batch, (int64_t)c->timeout_s * 1000000,
-                                 &s->batcher);
+    status = serve_batcher_start(s->log, &s->metrics, model, c->queue, c->batch, c->calibrate,
+                                 (int64_t)c->timeout_s * 1000000, &s->batcher);
     if (!status)
         status = halay_http_open(s->log, &http, &s->http);
     if (status)

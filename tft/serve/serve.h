@@ -8,8 +8,9 @@
  *     GET  /openapi.json          all of this as OpenAPI 3.0
  *     GET  /execution-parameters  for SageMaker's batch transform
  *
- * Threads: the caller's waits for signals and loads newer models; libmicrohttpd's reads requests; the batcher's
- * forecasts. SIGTERM and SIGINT end the server: it takes no new connection, answers what it has taken, and closes.
+ * Threads: the caller's waits for signals and loads newer models; libmicrohttpd's takes requests; the batcher's reads
+ * their bodies and forecasts. SIGTERM and SIGINT end the server: it takes no new connection, answers what it has taken,
+ * and closes.
  */
 #ifndef HALAY_TFT_SERVE_H
 #define HALAY_TFT_SERVE_H
