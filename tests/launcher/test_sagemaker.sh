@@ -433,7 +433,7 @@ check "without a word too" out_has 'own --sagemaker'
 printf '#!/bin/sh\necho own "$@"\n' >"$dir/bin/halay-tft"
 chmod +x "$dir/bin/halay-tft"
 PATH=$dir/bin:$PATH enter 0 serve
-check "the model's server" out_has "own serve $dir/1/model --listen 0.0.0.0:8080"
+check "the model's server" out_has "own serve $dir/1/model --listen 0.0.0.0:8080 --insecure"
 SAGEMAKER_BIND_TO_PORT=9000 PATH=$dir/bin:$PATH enter 0 serve
 check "its port" out_has '0.0.0.0:9000'
 
