@@ -159,6 +159,23 @@ check "resume auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto
 grep -q '^going on after step 60' "$scratch/said" && ! grep -q '^tried' "$scratch/said" ||
     wrong "it did not resume: $(cat "$scratch/said")"
 check "predict auto" "$tft" predict --checkpoint "$scratch/auto" "$scratch/A_load.csv" -o "$scratch/a.csv"
+# A limit of time holds for trials, and for validations: one that is over at once leaves no time for a trial, and a
+# validation takes the fewest windows.
+check "train auto in no time" "$tft" train --data "$scratch/auto.htd" --out "$scratch/hasty" --hidden-size 8 --heads 2 \
+    --max-time 0.001 --batch-size 32 --quantiles 0.1,0.5,0.9 --threads 1
+! grep -qE '^(trying .* training windows|tried)' "$scratch/said" &&
+    grep -q '^a validation takes 64 of 217 windows, ' "$scratch/said" &&
+    grep -q "^chosen: 'per: entity' 'relative_to: none', for want of time" "$scratch/said" ||
+    wrong "trials in no time: $(cat "$scratch/said")"
+check "evaluate it" "$tft" evaluate --checkpoint "$scratch/hasty" --data "$scratch/auto.htd" --stride 24
+# Without one too, trials validate 1,000 windows at most.
+sed 's/^split: .*/split: {train: "< 400", valid: "< 1440"}/' "$scratch/auto.yaml" >"$scratch/many.yaml"
+check "prepare many" "$tft" prepare --schema "$scratch/many.yaml" "$scratch/A_load.csv" -o "$scratch/many.htd"
+check "train many" "$tft" train --data "$scratch/many.htd" --out "$scratch/many" --hidden-size 8 --heads 2 \
+    --max-steps 1 --batch-size 32 --threads 1
+grep -q ' 1017 validation windows, batch' "$scratch/said" &&
+    [ "$(grep -c '^trying .* from 400 on: .* 1000 validation windows$' "$scratch/said")" = 4 ] ||
+    wrong "validations of trials: $(cat "$scratch/said")"
 
 # A load of a thousand times the size, which training has not seen.
 awk -F, 'NR == 1 || NR < 500 { print NR == 1 ? $0 : $1 "," 1000 * $2 }' "$scratch/A_load.csv" >"$scratch/B_load.csv"

@@ -36,6 +36,7 @@ struct tft_training_state {
     double loss_sum;          /* of their losses */
     double lowest, mark;      /* validation losses: the lowest, and the last that counted as an improvement */
     double share;             /* of the best weights, if their forecasts are blended */
+    double window_seconds;    /* that a validation takes for a window; 0: not measured, for want of a limit of time */
     double seconds;           /* of training to the end of the last step, in earlier processes too */
     struct tft_run_length length;
     int32_t judged, in_vain, halvings;

@@ -21,8 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tenth of the steps, or of the time, but no more than this; steps from one validation to the next. */
-enum { PART = 10, STEPS_LEAST = 20, STEPS_MOST = 250, VALIDATE_EVERY = 50 };
+/* A tenth of the steps, but no more than this; steps from one validation to the next; most windows of a validation. */
+enum { PART = 10, STEPS_LEAST = 20, STEPS_MOST = 250, VALIDATE_EVERY = 50, WINDOWS_MAX = 1000 };
+/* Of the time: all trials' at most, and a validation's of its trial's. */
+static const double trials_part = .4, validation_part = .25;
 static const double margin = .05;
 
 /* Where training stands. */
@@ -42,6 +44,7 @@ struct trials {
     struct snapshot begin, best;
     struct tft_origins origins;
     int open;                         /* what of the schema is */
+    int is_late;                      /* the trials' part of the time is over */
     int is_usable[TFT_ORIGINS];       /* origins */
     struct judgement of[TFT_ORIGINS]; /* of the present possibility */
 };
@@ -111,14 +114,30 @@ static enum halay_status judge(struct tft_trainer *t, struct judgement *lowest, 
     return status;
 }
 
-/* Steps of a trial, and its part of the time. */
-static uint64_t trial_steps(const struct tft_trainer *t, int origin, double *seconds)
+/* Is it one that the schema leaves open? */
+static int is_possible(const struct tft_trainer *t, const struct trials *b, int levels)
+{
+    const struct tft_schema *s = &t->data->schema;
+
+    return !(levels & ~b->open) && !(levels & TFT_LEVELS_SEASON && s->seasons[0] > s->encoder);
+}
+
+/* A trial's part of the time; 0: no limit. One at the last origin has twice that of another. */
+static double trial_seconds(const struct tft_trainer *t, const struct trials *b, int origin)
+{
+    int possibilities = 0;
+
+    for (int levels = 0; levels <= (TFT_LEVELS_WINDOW | TFT_LEVELS_SEASON); levels++)
+        possibilities += is_possible(t, b, levels);
+    return t->limits.seconds * trials_part / possibilities / (b->origins.count + 1) * (origin ? 1 : 2);
+}
+
+static uint64_t trial_steps(const struct tft_trainer *t, int origin)
 {
     uint64_t steps = t->limits.steps / PART;
 
     steps = steps < STEPS_LEAST ? STEPS_LEAST : steps;
     steps = steps > STEPS_MOST ? STEPS_MOST : steps;
-    *seconds = t->limits.seconds / PART / (origin ? 2 : 1);
     return origin ? (steps + 1) / 2 : steps;
 }
 
@@ -126,8 +145,8 @@ static uint64_t trial_steps(const struct tft_trainer *t, int origin, double *sec
 static enum halay_status try_levels(struct tft_trainer *t, const struct trials *b, int levels, int origin,
                                     struct judgement *lowest)
 {
-    double begin = 0, seconds;
-    uint64_t steps = trial_steps(t, origin, &seconds);
+    double begin = 0, seconds = (1 - validation_part) * trial_seconds(t, b, origin);
+    uint64_t steps = trial_steps(t, origin);
     int is_over = 0;
 
     *lowest = lost;
@@ -156,12 +175,46 @@ static enum halay_status go(struct tft_trainer *t, struct trials *b, int origin)
     const struct tft_level *levels;
     enum halay_status status = tft_origins_go(&b->origins, origin, &levels);
 
+    t->valid_max = tft_trainer_windows_within(t, validation_part * trial_seconds(t, b, origin));
+    t->valid_max = t->valid_max < WINDOWS_MAX ? t->valid_max : WINDOWS_MAX;
     if (!status)
         status = tft_trainer_list_windows(t);
     if (!status)
         t->train.levels = t->valid.levels = levels;
     b->is_usable[origin] = !status && t->train.count && t->valid_samples;
     return status;
+}
+
+/* "'per: window' 'relative_to: none'", of what is open. */
+static void name_levels(int open, int levels, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s",
+             !(open & TFT_LEVELS_WINDOW)  ? ""
+             : levels & TFT_LEVELS_WINDOW ? "'per: window'"
+                                          : "'per: entity'",
+             open == (TFT_LEVELS_WINDOW | TFT_LEVELS_SEASON) ? " " : "",
+             !(open & TFT_LEVELS_SEASON)  ? ""
+             : levels & TFT_LEVELS_SEASON ? "'relative_to: season'"
+                                          : "'relative_to: none'");
+}
+
+/* Rank 0. */
+static void say_begin(struct tft_trainer *t, const struct trials *b, int levels)
+{
+    char name[64], time[40];
+
+    name_levels(b->open, levels, name, sizeof name);
+    tft_schema_print_time(&t->data->schema, t->data->schema.split_end[TFT_TRAIN], time, sizeof time);
+    tft_progress_say(&t->progress, "trying %s from %s on: %zu training windows, %zu validation windows", name, time,
+                     t->train.count, t->valid_samples);
+}
+
+/* Is there no time for another trial? The same on every rank, since the state's clock is rank 0's. */
+static int is_late(const struct tft_trainer *t)
+{
+    double seconds = t->state.seconds + t->state.window_seconds * (double)t->valid_samples;
+
+    return t->limits.seconds > 0 && seconds >= trials_part * t->limits.seconds;
 }
 
 /* Try it at every origin, the last one last; *score: of all of them. */
@@ -172,7 +225,12 @@ static enum halay_status try_origins(struct tft_trainer *t, struct trials *b, in
 
     *score = 0;
     for (int k = b->origins.count - 1; k >= 0 && !status && !t->interrupted; k--) {
+        b->is_late |= is_late(t);
+        if (b->is_late)
+            return HALAY_OK;
         status = go(t, b, k);
+        if (!status && b->is_usable[k] && t->rank == 0)
+            say_begin(t, b, levels);
         if (!status && b->is_usable[k])
             status = try_levels(t, b, levels, k, &b->of[k]);
         if (b->is_usable[k]) {
@@ -196,19 +254,6 @@ static void list_numbers(const struct trials *b, size_t member, char *text, size
         if (b->is_usable[k])
             used += (size_t)halay_snprintf(text + used, size - used, "%s%.4g", used ? ", " : "",
                                            *(const double *)((const char *)&b->of[k] + member));
-}
-
-/* "'per: window' 'relative_to: none'", of what is open. */
-static void name_levels(int open, int levels, char *text, size_t size)
-{
-    snprintf(text, size, "%s%s%s",
-             !(open & TFT_LEVELS_WINDOW)  ? ""
-             : levels & TFT_LEVELS_WINDOW ? "'per: window'"
-                                          : "'per: entity'",
-             open == (TFT_LEVELS_WINDOW | TFT_LEVELS_SEASON) ? " " : "",
-             !(open & TFT_LEVELS_SEASON)  ? ""
-             : levels & TFT_LEVELS_SEASON ? "'relative_to: season'"
-                                          : "'relative_to: none'");
 }
 
 static void say_trial(struct tft_trainer *t, const struct trials *b, int levels)
@@ -255,17 +300,18 @@ static enum halay_status say_origins(struct tft_trainer *t, struct trials *b)
 /* Try all; b->best is where the choice stands then, and *choice is what it is. */
 static enum halay_status try_all(struct tft_trainer *t, struct trials *b, int *choice)
 {
-    const struct tft_schema *s = &t->data->schema;
     double lowest = INFINITY, score;
     char name[64];
     enum halay_status status = say_origins(t, b);
 
     for (int levels = 0; levels <= (TFT_LEVELS_WINDOW | TFT_LEVELS_SEASON) && !status; levels++) {
-        if (levels & ~b->open || (levels & TFT_LEVELS_SEASON && s->seasons[0] > s->encoder))
+        if (!is_possible(t, b, levels))
             continue;
         status = try_origins(t, b, levels, &score);
         if (status || t->interrupted)
             return status;
+        if (b->is_late)
+            break;
         if (t->rank == 0)
             say_trial(t, b, levels);
         if (score < lowest + (*choice == TFT_LEVELS_CHOSEN ? log1p(-margin) : 0)) {
@@ -276,7 +322,8 @@ static enum halay_status try_all(struct tft_trainer *t, struct trials *b, int *c
     }
     name_levels(b->open, *choice, name, sizeof name);
     if (!status && t->rank == 0)
-        tft_progress_say(&t->progress, "chosen: %s", name);
+        tft_progress_say(&t->progress, "chosen: %s%s", name,
+                         b->is_late ? ", for want of time for more trials ('max_time')" : "");
     return status;
 }
 
@@ -302,6 +349,7 @@ static enum halay_status take_choice(struct tft_trainer *t, const struct trials 
 static enum halay_status choose(struct tft_trainer *t, struct trials *b)
 {
     int choice = TFT_LEVELS_CHOSEN;
+    size_t valid_max = t->valid_max;
     enum halay_status status = snapshot_init(t, &b->begin);
 
     if (!status)
@@ -314,9 +362,9 @@ static enum halay_status choose(struct tft_trainer *t, struct trials *b)
         t->interrupted = 1;
         status = HALAY_OK;
     }
-    int moved = t->train.levels != NULL;
     tft_origins_fini(&b->origins);
-    if (!status && moved)
+    t->valid_max = valid_max;
+    if (!status)
         status = tft_trainer_list_windows(t);
     if (!status && t->interrupted)
         status = restore(t, &b->begin);

@@ -19,7 +19,6 @@
 #include "tft/train/train.h"
 #include "base/clock.h"
 #include "tft/run/run_folder.h"
-#include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
 #include "tft/score/forecast_scores.h"
@@ -71,24 +70,6 @@ static int record_validation(struct tft_trainer *t, double loss)
     t->state.halvings += t->state.in_vain % 2 == 0;
     t->stop |= t->state.in_vain >= t->config->patience;
     return best;
-}
-
-enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struct tft_forecast_scores *result)
-{
-    struct tft_forecaster f = { .log = t->log,
-                                .ctx = t->ctx,
-                                .stop = t->options->stop,
-                                .model = t->model,
-                                .workers = t->workers,
-                                .gather = { .windows = &t->valid, .numbers = t->valid_order },
-                                .params = tft_trainer_best_params(t) };
-    enum halay_status status = tft_forecaster_init(&f);
-
-    if (!status)
-        status = blended && t->blend.errors ? tft_blend_choose(&f, t->valid_samples, &t->blend, result)
-                                            : tft_forecast_scores_of(&f, t->valid_samples, result);
-    tft_forecaster_fini(&f);
-    return status;
 }
 
 /* Have all ranks computed the same parameters? If not, something is wrong with one of them. */
@@ -466,7 +447,9 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     t.said_samples = t.state.samples;
     t.stop = tft_trainer_is_over(&t);
     while (!status && goes_on(&t)) {
-        status = t.state.step ? HALAY_OK : tft_trainer_choose_levels(&t);
+        status = tft_trainer_fit_validation(&t);
+        if (!status && !t.interrupted && !t.state.step)
+            status = tft_trainer_choose_levels(&t);
         if (!status && !t.interrupted)
             status = t.stop ? evaluate_now(&t) : run_epoch(&t);
         status = tft_trainer_recover(&t, status);

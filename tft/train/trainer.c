@@ -100,6 +100,8 @@ enum halay_status tft_trainer_list_windows(struct tft_trainer *t)
         c->train_samples && (size_t)c->train_samples < t->train.count ? (size_t)c->train_samples : t->train.count;
     t->valid_samples =
         c->valid_samples && (size_t)c->valid_samples < t->valid.count ? (size_t)c->valid_samples : t->valid.count;
+    if (t->valid_max && t->valid_max < t->valid_samples)
+        t->valid_samples = t->valid_max;
     t->order = calloc(t->train.count + 1, sizeof *t->order);
     t->valid_order = calloc(t->valid.count + 1, sizeof *t->valid_order);
     if (!t->order || !t->valid_order) {

@@ -76,6 +76,7 @@ struct tft_trainer {
     double *weights;               /* owned: of the entities, for the sampler; NULL: all alike */
     size_t *before;                /* owned: training windows before each entity, and in all; only with weights */
     size_t epoch_samples, valid_samples, batch;
+    size_t valid_max; /* windows of a validation, beside the configuration's number; 0: no limit */
     uint64_t epoch_steps;
     struct tft_limits limits;
     struct tft_blend blend;           /* its share: that of the last validation */
@@ -144,6 +145,12 @@ enum halay_status tft_trainer_set_levels(struct tft_trainer *trainer, int levels
 /* The validation windows' scores, of blended forecasts or of the model's alone, to be ended by
  * tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not finite. */
 enum halay_status tft_trainer_validate(struct tft_trainer *trainer, int blended, struct tft_forecast_scores *result);
+
+/* Under a limit of time: limit the windows of a validation, whose pace is measured if the state has none yet. Between
+ * steps, on all ranks; sets interrupted. Lists windows anew where their number changes. */
+enum halay_status tft_trainer_fit_validation(struct tft_trainer *trainer);
+/* Validation windows that fit in this time, at that pace; SIZE_MAX: all. */
+size_t tft_trainer_windows_within(const struct tft_trainer *trainer, double seconds);
 
 /* Rank 0: begin, or begin again, the notes of a training from where the state stands. */
 enum halay_status tft_trainer_begin_notes(struct tft_trainer *trainer);

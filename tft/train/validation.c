@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Validation: the scores of forecasts of the validation windows, and how many windows it takes.
+ *
+ * Under a limit of time a validation takes a tenth of it at most. A few windows are forecast before the first step, and
+ * rank 0's clock says how long one takes; the state keeps that, so that all ranks, ranks that join later, and a
+ * training that resumes validate the same windows.
+ */
+#include "base/clock.h"
+#include "tft/score/blend_choice.h"
+#include "tft/train/trainer.h"
+
+/* Windows that are forecast to measure, and the fewest of a validation; its part of the time is one tenth. */
+enum { WINDOWS_MIN = 64, PART = 10 };
+
+enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struct tft_forecast_scores *result)
+{
+    struct tft_forecaster f = { .log = t->log,
+                                .ctx = t->ctx,
+                                .stop = t->options->stop,
+                                .model = t->model,
+                                .workers = t->workers,
+                                .gather = { .windows = &t->valid, .numbers = t->valid_order },
+                                .params = tft_trainer_best_params(t) };
+    enum halay_status status = tft_forecaster_init(&f);
+
+    if (!status)
+        status = blended && t->blend.errors ? tft_blend_choose(&f, t->valid_samples, &t->blend, result)
+                                            : tft_forecast_scores_of(&f, t->valid_samples, result);
+    tft_forecaster_fini(&f);
+    return status;
+}
+
+size_t tft_trainer_windows_within(const struct tft_trainer *t, double seconds)
+{
+    double pace = t->state.window_seconds;
+
+    if (!(t->limits.seconds > 0) || !(pace > 0) || seconds >= pace * (double)t->valid.count)
+        return SIZE_MAX;
+    return seconds > pace * WINDOWS_MIN ? (size_t)(seconds / pace) : WINDOWS_MIN;
+}
+
+/* All ranks get what rank 0 measures. */
+static enum halay_status measure(struct tft_trainer *t)
+{
+    struct tft_forecast_scores result = { 0 };
+    enum halay_status status = tft_trainer_bring(t);
+    double seconds;
+
+    t->valid_max = WINDOWS_MIN;
+    if (!status)
+        status = tft_trainer_list_windows(t);
+    if (!status)
+        status = tft_trainer_gather_average(t);
+    int64_t began = halay_now_us();
+    if (!status)
+        status = tft_trainer_validate(t, 0, &result);
+    tft_forecast_scores_fini(&result);
+    seconds = (double)(halay_now_us() - began + 1) / 1e6;
+    if (!status && t->ranks > 1)
+        status = halay_broadcast(t->ctx, "validation pace", &seconds, 1, HALAY_F64, 0);
+    if (!status)
+        t->state.window_seconds = seconds / (double)t->valid_samples;
+    return status;
+}
+
+enum halay_status tft_trainer_fit_validation(struct tft_trainer *t)
+{
+    size_t before = t->valid_samples;
+    int is_new = !(t->state.window_seconds > 0);
+    enum halay_status status = HALAY_OK;
+
+    if (!(t->limits.seconds > 0) || !t->valid_samples)
+        return HALAY_OK;
+    if (is_new)
+        status = measure(t);
+    size_t most = tft_trainer_windows_within(t, t->limits.seconds / PART);
+    if (status == HALAY_ERR_CANCELED) {
+        t->interrupted = 1;
+        return HALAY_OK;
+    }
+    if (status || (!is_new && most == t->valid_max))
+        return status;
+    t->valid_max = most;
+    status = tft_trainer_list_windows(t);
+    if (!status && t->rank == 0 && t->valid_samples < before)
+        tft_progress_say(&t->progress,
+                         "a validation takes %zu of %zu windows, which fit in a tenth of the %g s of 'max_time'",
+                         t->valid_samples, before, t->limits.seconds);
+    return status;
+}
