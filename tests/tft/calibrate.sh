@@ -63,6 +63,10 @@ check "backtest" "$tft" backtest --data "$data" --out "$scratch/fits" --hidden-s
     --valid-samples 50 --stride 480 --calibrate conformal --json "$scratch/back"
 [ -s "$scratch/fits/fit-0001/calibration.json" ] || wrong "backtest does not calibrate its fits"
 grep -q '^ "uncalibrated"' "$scratch/back" || wrong "backtest does not use the calibration"
+check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data "$data" --out fits --hidden-size 8 \
+    --heads 2 --max-steps 5 --valid-samples 50 --stride 480 --calibrate conformal --deterministic ranks \
+    --json "$scratch/back2"
+grep -q '^ "uncalibrated"' "$scratch/back2" || wrong "backtest on two ranks does not use the calibration"
 
 # Other parameters than it was made with; damaged; too little to learn from.
 check "train longer" train --out "$run" --calibrate none --resume --max-steps 80

@@ -5,6 +5,8 @@
 #   check NAME COMMAND...         the command succeeds
 #   refused STATUS TEXT COMMAND...  the command exits with STATUS, says TEXT and writes nothing
 #   needs_halayrun                the test is skipped where halayrun is not built
+#   apart RANKS PROGRAM ARGS...   as ranks that each work in a folder of their own, $scratch/host.RANK, as if on hosts
+#                                 that share no files
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tft=${TFT_PROGRAM:-$top_builddir/halay-tft}
@@ -54,6 +56,14 @@ needs_halayrun() {
         echo "skipped: halayrun is not built"
         exit 77
     }
+}
+
+apart() {
+    ranks=$1 program=$(realpath "$2")
+    shift 2
+    # shellcheck disable=SC2016 # each rank's
+    "$halayrun" -np "$ranks" sh -c 'mkdir -p "$0.$HALAY_RANK" && cd "$0.$HALAY_RANK" && exec "$@"' "$scratch/host" \
+        "$program" "$@"
 }
 
 finish() {

@@ -225,10 +225,11 @@ grep -q '"actual":null,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of 
 refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none" --split train
 refused 2 "option --refit: 'x' is not a whole number" backtest --out "$scratch/none" --refit x
 if [ -x "$halayrun" ]; then
-    check "backtest on two ranks" "$halayrun" -np 2 "$tft" backtest --data "$data" --stride 8 --refit 3 \
+    check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data "$data" --stride 8 --refit 3 \
         --hidden-size 8 --heads 2 --batch-size 32 \
         --learning-rate 0.01 --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks \
-        --out "$scratch/b2" --forecasts "$scratch/b2.csv"
+        --out b2 --forecasts "$scratch/b2.csv"
+    [ ! -e "$scratch/host.1/b2" ] || wrong "rank 1 of a backtest writes"
     check "the same backtest on two ranks" cmp "$scratch/b2.csv" "$scratch/once.csv"
 fi
 

@@ -374,6 +374,21 @@ enum halay_status tft_run_load(struct halay_log *log, const char *folder, const 
     return status;
 }
 
+enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
+                             const struct tft_device *device, struct tft_run *run)
+{
+    struct tft_run r = { 0 };
+    enum halay_status status = take_run(log, where, document, &r);
+
+    if (!status)
+        status = make_model(log, where, device, &r);
+    if (status)
+        tft_run_fini(&r);
+    else
+        *run = r;
+    return status;
+}
+
 void tft_run_fini(struct tft_run *r)
 {
     free(r->params);

@@ -52,6 +52,10 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
  * NULL: the processor. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
                                struct tft_run *run);
+/* Make a run of what run.json holds (where: for messages); its parameters, step and share are the caller's to set. On
+ * error nothing is held. */
+enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
+                             const struct tft_device *device, struct tft_run *run);
 void tft_run_fini(struct tft_run *run);
 
 /* The CRC-32 that stands for parameters, in hexadecimal digits. */

@@ -176,20 +176,26 @@ enum halay_status tft_calibration_find(struct halay_log *log, const char *folder
     return status;
 }
 
+enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document)
+{
+    enum halay_status status = tft_calibration_find(log, folder, document);
+
+    if (status || *document)
+        return status;
+    halay_error(log,
+                "'%s' has no calibration: 'halay-tft calibrate --checkpoint %s --data DATA' makes one from the "
+                "validation windows, '--calibrate none' does without",
+                folder, folder);
+    return HALAY_ERR_ARGUMENT;
+}
+
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
                                        const struct tft_data *data, struct tft_calibration *calibration)
 {
     char *path = tft_path_join(log, folder, "calibration.json");
     json_t *document = NULL;
-    enum halay_status status = path ? tft_calibration_find(log, folder, &document) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = path ? tft_calibration_read(log, folder, &document) : HALAY_ERR_NO_MEMORY;
 
-    if (!status && !document) {
-        halay_error(log,
-                    "'%s' has no calibration: 'halay-tft calibrate --checkpoint %s --data DATA' makes one from the "
-                    "validation windows, '--calibrate none' does without",
-                    folder, folder);
-        status = HALAY_ERR_ARGUMENT;
-    }
     if (!status)
         status = tft_calibration_take(log, path, document, run, data, calibration);
     json_decref(document);

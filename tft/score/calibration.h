@@ -38,6 +38,8 @@ json_t *tft_calibration_json(const struct tft_param_table *table, const float *p
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole);
 /* What the folder's file holds: a new reference, NULL if there is none. */
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document);
+/* The same; HALAY_ERR_ARGUMENT (logged) if there is none. */
+enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document);
 /* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): there is none; HALAY_ERR_FORMAT: it belongs to
  * other parameters. Nothing is held on error. */
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,

@@ -2,14 +2,14 @@
  *
  * Backtest: the list of origins, and for each fit: move the splits, train, forecast, add up.
  *
- * All ranks do the same; rank 0 writes. No rank reads a run's parameters before all know that its training is over.
+ * All ranks do the same; rank 0 writes a run's folder and reads it for all, once its training is over.
  * Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/train/backtest.h"
 #include "base/number_text.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
-#include "tft/run/run_folder.h"
+#include "tft/run/share.h"
 #include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
 #include "tft/score/forecast_file.h"
@@ -252,10 +252,15 @@ static enum halay_status calibrate_fit(struct backtest *b, const char *folder, c
 {
     int is_rolling = b->config->calibrate == TFT_CALIBRATE_ROLLING;
     struct tft_calibration calibration;
+    json_t *document = NULL;
 
     if (b->config->calibrate == TFT_CALIBRATE_NONE)
         return HALAY_OK;
-    enum halay_status status = tft_calibration_load(b->log, folder, run, b->data, &calibration);
+    enum halay_status status = b->rank == 0 ? tft_calibration_read(b->log, folder, &document) : HALAY_OK;
+    status = tft_share_document(b->log, b->ctx, "calibration.json", status, &document);
+    if (!status)
+        status = tft_calibration_take(b->log, folder, document, run, b->data, &calibration);
+    json_decref(document);
     if (!status)
         status = tft_calibrator_init(b->log, b->data, is_rolling, &calibration, calibrator);
     if (status)
@@ -283,7 +288,7 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
         tft_device_open(b->log, (enum tft_device_kind)b->config->device, halay_local_rank(b->ctx), &device);
 
     if (!status)
-        status = tft_run_load(b->log, folder, &device, &run);
+        status = tft_run_load_shared(b->log, b->ctx, folder, &device, &run);
 
     if (!status)
         status =
