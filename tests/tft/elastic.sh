@@ -22,6 +22,30 @@ refused 1 "needs 'strategy: allreduce'" "$halayrun" -np 2 --min-np 1 "$tft" $tra
 
 check "undisturbed" "$tft" $train --out "$scratch/alone"
 
+# takes_over: rank 0 is lost with its files, once it has written a model that nothing later is better than, and is not
+# replaced: the run of the rank that takes over has a model all the same.
+takes_over() {
+    cat >"$scratch/apart" <<END
+#!/bin/sh
+[ "\$HALAY_ELASTIC" = 0 ] || exit 9
+mkdir "$scratch/host.\$HALAY_RANK" && cd "$scratch/host.\$HALAY_RANK" && exec "$(realpath "$tft")" "\$@"
+END
+    chmod +x "$scratch/apart"
+    # shellcheck disable=SC2086 # words
+    "$halayrun" --verbose -np 2 --min-np 1 --cooldown 60:60 "$scratch/apart" $train --elastic --out run --eval-every 5 \
+        --learning-rate 1e-30 --patience 1000 --epochs 4 >"$scratch/apart.log" 2>&1 &
+    job=$!
+    until [ -e "$scratch/host.0/run/model.safetensors" ] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    kill -9 "$(sed -n "s/^halayrun: rank 0: pid \([0-9]*\),.*/\1/p" "$scratch/apart.log")"
+    check "rank 1 takes over" wait $job
+    [ "$(sed 's/.*"valid_loss":\([^,]*\),.*/\1/' "$scratch"/host.*/run/metrics.jsonl | sort -u | wc -l)" = 1 ] ||
+        wrong "the validation losses differ, so that nothing is tested"
+    grep -q "going on after step .* with 1 rank$" "$scratch/apart.log" &&
+        [ -e "$scratch/host.1/run/model.safetensors" ] ||
+        wrong "rank 1 has no model: $(cat "$scratch/apart.log")"
+}
+takes_over
+
 # disturb NAME RANKS SEATS ARGS...: kill these once there is a checkpoint.
 disturb() {
     name=$1 ranks=$2 seats=$3

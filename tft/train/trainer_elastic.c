@@ -16,9 +16,11 @@
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
+#include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
 #include "tft/train/trainer.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
 {
@@ -84,6 +86,47 @@ static enum halay_status take_files(struct tft_trainer *t)
 
 /* ---- other ranks ------------------------------------------------------------------------------------------------- */
 
+static int has_model(const struct tft_trainer *t)
+{
+    char *path = tft_path_join(t->log, t->options->folder, "model.safetensors");
+    int has = path && !access(path, F_OK);
+
+    free(path);
+    return has;
+}
+
+/* Rank 0 begins its files, or continues them. */
+static enum halay_status begin_files(struct tft_trainer *t, int has_lost)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (t->rank != 0)
+        return HALAY_OK;
+    if (!t->run)
+        status = take_files(t);
+    else if (has_lost)
+        status = begin_progress(t); /* lines since the commit are written again */
+    if (!status)
+        tft_progress_say(&t->progress, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
+                         t->ranks, t->ranks == 1 ? "" : "s");
+    return status;
+}
+
+/* The best weights may be lost with the host of a former rank 0. Then the next evaluation is the first, and there is
+ * one. */
+static enum halay_status find_best(struct tft_trainer *t)
+{
+    int32_t has = t->rank == 0 && has_model(t);
+    enum halay_status status = t->ranks > 1 ? halay_broadcast(t->ctx, "has model", &has, 1, HALAY_I32, 0) : HALAY_OK;
+
+    if (status || has)
+        return status;
+    t->state.judged = t->state.in_vain = 0;
+    t->stop = tft_trainer_is_over(t);
+    t->state.pending |= t->stop;
+    return HALAY_OK;
+}
+
 /* The state is that of a commit; the ranks may have changed. */
 static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 {
@@ -101,16 +144,8 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
     t->is_changed = 1;
     t->said_us = halay_now_us();
     t->said_samples = t->state.samples;
-    if (t->rank != 0)
-        return HALAY_OK;
-    if (!t->run)
-        status = take_files(t);
-    else if (has_lost)
-        status = begin_progress(t); /* lines since the commit are written again */
-    if (!status)
-        tft_progress_say(&t->progress, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
-                         t->ranks, t->ranks == 1 ? "" : "s");
-    return status;
+    status = begin_files(t, has_lost);
+    return status ? status : find_best(t);
 }
 
 enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begun)
@@ -130,7 +165,7 @@ enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begu
         return begun ? begun : status;
     if (t->failed)
         return HALAY_ERR_PEER; /* rank 0 has logged why */
-    return change.has_reformed ? go_on(t, 1) : HALAY_OK;
+    return change.has_reformed ? tft_trainer_recover(t, go_on(t, 1)) : HALAY_OK;
 }
 
 enum halay_status tft_trainer_commit(struct tft_trainer *t)
@@ -151,9 +186,11 @@ enum halay_status tft_trainer_recover(struct tft_trainer *t, enum halay_status f
 {
     struct halay_elastic_change change = { .struct_size = sizeof change };
 
-    if (!failure || !t->options->elastic || halay_context_status(t->ctx, NULL, 0) != HALAY_ERR_PEER)
-        return failure;
-    tft_exchange_forget(&t->exchange);
-    enum halay_status status = halay_elastic_restore(t->ctx, &change);
-    return status ? status : go_on(t, 1);
+    while (failure && t->options->elastic && halay_context_status(t->ctx, NULL, 0) == HALAY_ERR_PEER) {
+        tft_exchange_forget(&t->exchange);
+        failure = halay_elastic_restore(t->ctx, &change);
+        if (!failure)
+            failure = go_on(t, 1); /* another rank may be lost meanwhile */
+    }
+    return failure;
 }
