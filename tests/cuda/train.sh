@@ -129,7 +129,12 @@ EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"
 EMU_MEMORY=4000000 refused 1 "'cuda' has failed: cudaErrorMemoryAllocation (" train none "$tft"
 options='--device cuda --hidden-size 32 --batch-size 1000'
 EMU_MEMORY=16000000 refused 1 "samples would fit ('batch_size', or more ranks)" train none "$tft"
+# Rows stay on the host where they would take what later allocations need, with the same losses.
 options='--device cuda'
+EMU_MEMORY=15000000 check "on a device that is nearly full" train full "$tft"
+grep -q "halay warning: the data's rows .* the host fills each batch$" "$scratch/said" ||
+    wrong "where the rows are is not said: $(cat "$scratch/said")"
+same full cpu
 HALAY_MODULE_PATH=$scratch/nowhere
 [ -e "$top_builddir/.libs/libhalay-tft-cuda.so" ] || refused 1 "no libhalay-tft-cuda.so in" train none "$tft"
 HALAY_MODULE_PATH=$modules

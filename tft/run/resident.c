@@ -140,13 +140,15 @@ static enum halay_status send_rows(struct tft_resident *r, struct queue *queue)
 
 /* ---- */
 
-/* Three quarters of what is free at most: later allocations want some. */
+/* Three quarters of what is free at most, and all but 16 MiB: later allocations want some. */
+enum { ROOM_LEFT = 16 << 20 };
+
 static int has_room(const struct tft_resident *r, size_t bytes, size_t *free_bytes)
 {
     size_t all;
 
     r->kernels->room(free_bytes, &all);
-    return !all || bytes <= *free_bytes / 4 * 3;
+    return !all || (bytes <= *free_bytes / 4 * 3 && *free_bytes - bytes >= ROOM_LEFT);
 }
 
 /* Nonzero: there is memory. */
@@ -160,10 +162,11 @@ static int alloc_there(struct tft_resident *r)
         r->areas[i].there = r->kernels->alloc(r->area_bytes);
     if (r->memory && r->areas[r->threads - 1].there)
         return 1;
-    halay_info(r->log,
-               "the data's rows take %zu MB and do not fit into the memory of '%s', of which %zu MB are free: "
-               "the host fills each batch",
-               bytes >> 20, r->kernels->name, free_bytes >> 20);
+    halay_warning(
+        r->log,
+        "the data's rows take %zu MB, too much of the memory of '%s', of which %zu MB are free and 16 MB must "
+        "stay free: the host fills each batch",
+        bytes >> 20, r->kernels->name, free_bytes >> 20);
     return 0;
 }
 

@@ -14,8 +14,8 @@ struct tft_resident;
 
 /*
  * Copy the rows there, by way of queue. data are borrowed until destroy; a filled batch has `granule` samples at most,
- * and fill is called by `threads` threads. *resident is NULL, and info says why, if the host has to fill batches: the
- * rows do not fit, or targets are not scaled. HALAY_ERR_FORMAT: the data are damaged; HALAY_ERR_NO_MEMORY: the host's.
+ * and fill is called by `threads` threads. *resident is NULL if the host has to fill batches: the rows do not fit (a
+ * warning), or targets are not scaled (info). HALAY_ERR_FORMAT: the data are damaged; HALAY_ERR_NO_MEMORY: the host's.
  */
 enum halay_status tft_resident_create(struct halay_log *log, const struct tft_data *data, struct queue *queue,
                                       size_t granule, int threads, struct tft_resident **resident);
