@@ -108,6 +108,26 @@ static struct frame make_frame(const struct tft_chart *c)
     return f;
 }
 
+/* Writes a month since 1970 as 2017-08. */
+static void write_month(FILE *file, double month)
+{
+    halay_fprintf(file, "%.0f-%02.0f", 1970 + floor(month / 12), month - 12 * floor(month / 12) + 1);
+}
+
+/* The step of the ticks on the x axis. */
+static double x_step(const struct tft_chart *c, const struct frame *f)
+{
+    static const double months[] = { 1, 2, 3, 6, 12, 24, 60 };
+    double step = round_step(f->x1 - f->x0, 8);
+
+    if (c->x_kind == TFT_X_REAL)
+        return step;
+    for (size_t i = 0; c->x_kind == TFT_X_MONTHS && i < sizeof months / sizeof *months; i++)
+        if ((f->x1 - f->x0) / months[i] <= 10)
+            return months[i];
+    return fmax(step, 1);
+}
+
 static void write_axes(FILE *file, const struct tft_chart *c, const struct frame *f)
 {
     double step = round_step(f->y1 - f->y0, 5);
@@ -120,10 +140,15 @@ static void write_axes(FILE *file, const struct tft_chart *c, const struct frame
             "text-anchor=\"end\">%.6g</text>\n",
             f->left, f->right, py(f, y), py(f, y), f->left - 6, py(f, y) + 4, value);
     }
-    step = round_step(f->x1 - f->x0, 8);
-    for (double x = ceil(f->x0 / step) * step; x <= f->x1 + step / 1e6; x += step)
-        halay_fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.6g</text>\n", px(f, x),
-                      f->bottom + 16, fabs(x) < step / 1e6 ? 0 : x);
+    step = x_step(c, f);
+    for (double x = ceil(f->x0 / step) * step; x <= f->x1 + step / 1e6; x += step) {
+        halay_fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", px(f, x), f->bottom + 16);
+        if (c->x_kind == TFT_X_MONTHS)
+            write_month(file, x);
+        else
+            halay_fprintf(file, "%.6g", fabs(x) < step / 1e6 ? 0 : x);
+        fprintf(file, "</text>\n");
+    }
     halay_fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", (f->left + f->right) / 2, c->height - 6);
     tft_html_text(file, c->x_label);
     fprintf(file, "</text><text class=\"title\" x=\"%d\" y=\"16\">", 4);
@@ -254,7 +279,7 @@ void tft_figure_begin(FILE *file, int width, int height)
 {
     fprintf(file,
             "<figure tabindex=\"0\">\n<svg viewBox=\"0 0 %d %d\" style=\"min-width:%dpx\" role=\"img\" aria-label=\"",
-            width, height, width * 4 / 5);
+            width, height, width * 3 / 5);
 }
 
 void tft_chart_write(FILE *file, const struct tft_chart *c)

@@ -16,8 +16,12 @@ struct tft_line {
     size_t count;
 };
 
+/* What x is: any number, a whole number, or months since January 1970, which are written as 2017-08. */
+enum tft_x_kind { TFT_X_REAL, TFT_X_WHOLE, TFT_X_MONTHS };
+
 struct tft_chart {
     const char *title, *x_label, *y_label; /* plain text */
+    enum tft_x_kind x_kind;
     int width, height;
     const struct tft_line *lines;
     size_t line_count;

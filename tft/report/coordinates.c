@@ -74,7 +74,7 @@ static double goal_share(const struct picture *p, double value)
 
 static void write_label(FILE *f, double x, double share, const char *label)
 {
-    halay_fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", x + 6, y_of(share) + 4);
+    halay_fprintf(f, "<text class=\"over\" x=\"%.1f\" y=\"%.1f\">", x + 6, y_of(share) + 4);
     tft_html_text(f, label);
     fprintf(f, "</text>\n");
 }

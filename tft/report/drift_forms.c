@@ -230,33 +230,51 @@ void tft_drift_write_metrics(FILE *to, const json_t *result)
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
+/* Lines of the stretches of the past that follow one another: more than `step` apart, another line begins. */
+static size_t split_stretches(const double *x, const double *y, size_t n, double step, struct tft_line *lines)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || x[i] - x[i - 1] > step)
+            lines[count++] = (struct tft_line){ count ? NULL : "stretches of the past", "model", x + i, y + i, 0 };
+        lines[count - 1].count++;
+    }
+    return count;
+}
+
 /* How far blocks of the past went, and the recent span. */
 static void draw_course(FILE *f, const json_t *result, const json_t *family, const char *title)
 {
     const json_t *course = json_object_get(family, "course");
-    double year = tft_json_number_at(result, "year");
+    double year = tft_json_number_at(result, "year"), step = INFINITY;
     size_t n = json_array_size(course);
     double *x = calloc(3 * n + 1, sizeof *x), *y = x ? x + n : NULL, *one = x ? y + n : NULL;
+    struct tft_line *lines = calloc(n + 2, sizeof *lines);
 
     for (size_t i = 0; x && i < n; i++) {
         x[i] = tft_json_number(json_array_get(json_array_get(course, i), 0));
-        x[i] = year > 0 ? 1970 + x[i] / year : x[i];
+        x[i] = year > 0 ? 12 * x[i] / year : x[i];
         y[i] = tft_json_number(json_array_get(json_array_get(course, i), 1));
         one[i] = 1;
+        if (i && i + 1 < n)
+            step = fmin(step, x[i] - x[i - 1]);
     }
-    if (x && n > 1) {
-        const struct tft_line lines[] = { { "stretches of the past", "model", x, y, n - 1 },
-                                          { "threshold", "second", x, one, n },
-                                          { "recent", "naive", x + n - 1, y + n - 1, 1 } };
+    if (x && lines && n > 1) {
+        size_t count = split_stretches(x, y, n - 1, 1.5 * step, lines);
+        lines[count++] = (struct tft_line){ "threshold", "second", x, one, n };
+        lines[count++] = (struct tft_line){ "recent", "naive", x + n - 1, y + n - 1, 1 };
         tft_chart_write(f, &(struct tft_chart){ .title = title,
-                                                .x_label = year > 0 ? "year" : "time",
+                                                .x_label = year > 0 ? "month" : "time",
+                                                .x_kind = year > 0 ? TFT_X_MONTHS : TFT_X_REAL,
                                                 .y_label = "largest statistic, as a part of its threshold",
                                                 .width = 1040,
                                                 .height = 260,
                                                 .lines = lines,
-                                                .line_count = 3,
+                                                .line_count = count,
                                                 .from_zero = 1 });
     }
+    free(lines);
     free(x);
 }
 
@@ -316,7 +334,8 @@ static void write_table(FILE *f, const json_t *const *rows, size_t count)
     char label[LABEL_MOST], text[LABEL_MOST];
 
     fprintf(f, "<div class=\"wide\" "
-               "tabindex=\"0\"><table><tr><th>statistic</th><th>value</th><th>threshold</th><td></td><td></td></tr>\n");
+               "tabindex=\"0\"><table><tr><th>statistic</th><th>value</th><th>threshold</th>"
+               "<th>value / threshold</th><td></td><th>change</th></tr>\n");
     for (size_t i = 0; i < count && i < ROWS_ON_PAGE; i++) {
         double threshold = tft_json_number_at(rows[i], "threshold");
         int drifted = json_is_true(json_object_get(rows[i], "drifted"));
@@ -325,7 +344,10 @@ static void write_table(FILE *f, const json_t *const *rows, size_t count)
         fprintf(f, "<tr%s><td>", drifted ? " class=\"best\"" : "");
         tft_html_text(f, label);
         halay_fprintf(f, "</td><td>%.4f</td>", tft_json_number_at(rows[i], "value"));
-        halay_fprintf(f, isnan(threshold) ? "<td>-</td>" : "<td>%.4f</td>", threshold);
+        if (isnan(threshold))
+            fprintf(f, "<td>-</td><td>-</td>");
+        else
+            halay_fprintf(f, "<td>%.4f</td><td>%.2f</td>", threshold, tft_json_number_at(rows[i], "value") / threshold);
         fprintf(f, "<td>%s</td><td>", drifted ? "drifted" : "");
         tft_html_text(f, text);
         fprintf(f, "</td></tr>\n");

@@ -30,7 +30,8 @@ static const char behind_title[] =
     ".card{padding:12px 14px}\n"
     ".card b{display:block;font-size:24px;font-weight:600}\n"
     ".card span{color:var(--soft);font-size:13px}\n"
-    "figure{margin:0 0 14px;padding:12px;overflow-x:auto}\n"
+    "figure{margin:0 0 14px;padding:12px;overflow-x:auto;direction:rtl}\n" /* too narrow: what is last shows */
+    "figure svg{direction:ltr}\n"
     ".pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:0 14px}\n"
     "@media (max-width:760px){.pair{grid-template-columns:minmax(0,1fr)}main{padding:20px 12px 40px}}\n"
     ".wide{overflow-x:auto}\n"
@@ -44,6 +45,7 @@ static const char behind_title[] =
     "svg{width:100%;height:auto;display:block}\n"
     "svg text{font:11.5px system-ui,sans-serif;fill:var(--soft)}\n"
     "svg text.title{font-size:13.5px;font-weight:600;fill:var(--ink)}\n"
+    "svg text.over{paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}\n"
     ".grid{stroke:var(--grid)}\n"
     ".mark{stroke:var(--soft);stroke-dasharray:3 4}\n"
     ".line{fill:none;stroke-width:2;stroke-linejoin:round}\n"

@@ -221,6 +221,7 @@ static void draw_course(FILE *f, const json_t *result)
     const struct tft_line line = { "lowest so far", "model", x, y, x ? n : 0 };
     tft_chart_write(f, &(struct tft_chart){ .title = "What the search found",
                                             .x_label = "trial",
+                                            .x_kind = TFT_X_WHOLE,
                                             .y_label = text_at(result, "goal"),
                                             .width = 1040,
                                             .height = 260,
