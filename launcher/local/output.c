@@ -266,7 +266,9 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count)
 {
     if (!stream->tail)
         return;
-    for (size_t i = count > TAIL_BYTES ? count - TAIL_BYTES : 0; i < count; i++)
+    const size_t skipped = count > TAIL_BYTES ? count - TAIL_BYTES : 0;
+    stream->tail_count += skipped;
+    for (size_t i = skipped; i < count; i++)
         stream->tail[stream->tail_count++ % TAIL_BYTES] = bytes[i];
 }
 

@@ -58,7 +58,7 @@ says err 'none of allreduce, reduce, reduce-scatter, broadcast, all-gather, allt
 expect 2 "$halayrun" -np 2 "$perf" broadcast --root 2
 says err 'root 2 is no rank: there are 2, from 0 on'
 # One of several processes of another launcher is no job of one rank. A program that a batch script starts is one, and
-# so is one that halayrun starts below torchrun.
+# so is one that halayrun, told that it is on its own, starts below torchrun.
 for command in 1:doctor 2:allreduce 1:engine; do
     expect "${command%:*}" env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=localhost "$perf" "${command#*:}"
     says err \
@@ -66,7 +66,8 @@ for command in 1:doctor 2:allreduce 1:engine; do
 done
 expect 0 env SLURM_NTASKS=4 SLURM_PROCID=0 "$perf" allreduce -b 4 -e 4 -n 1
 expect 0 env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 MASTER_ADDR=localhost "$perf" allreduce -b 4 -e 4 -n 1
-expect 0 env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=localhost "$halayrun" -np 2 "$perf" allreduce -b 4 -e 4 -n 1
+expect 0 env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=localhost "$halayrun" --nnodes 1 -np 2 \
+    "$perf" allreduce -b 4 -e 4 -n 1
 expect 2 "$perf" allgather
 says err "did you mean 'all-gather'"
 expect 2 "$perf" allreduce --versus mpi
