@@ -10,6 +10,7 @@ callbacks that wait.
 The engine's own callbacks are not used: its thread would wait for Python's lock, and the data of all ranks with it.
 """
 
+import _thread
 import os
 import select
 import sys
@@ -52,9 +53,12 @@ class Watcher:
         self._start_thread()
 
     def _start_thread(self) -> None:
-        """The context's lock is held."""
+        """
+        The context's lock is held, so this may not wait for the thread, as threading.Thread does: the garbage collector
+        may run there first, and the end of a request takes that lock.
+        """
         self._free += 1
-        threading.Thread(target=self._run, name="halay callbacks", daemon=True).start()
+        _thread.start_new_thread(self._run, ())
 
     def add(self, request: "Request", callback: "Callback") -> None:
         """Call it when the request has ended. The context's lock is held."""
