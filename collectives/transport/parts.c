@@ -385,6 +385,7 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
     message->is_send = is_send;
     x->handle = message;
     parts->peers[peer].waiting += !x->is_optional;
+    parts->posted++;
     /* Nothing more goes to a lost peer: MPI may take it for an error of this rank. */
     if (parts->t.lost[peer] || (is_send && parts->peers[peer].is_unconnected) || is_blocked(parts, message, NULL) ||
         !message_hand_out(parts, message))

@@ -104,6 +104,7 @@ struct halay_parts {
     enum halay_status status;       /* the first error but for lost peers */
     struct halay_parts_peer *peers; /* owned: size of them */
     int left, lost;                 /* peers */
+    uint64_t posted;                /* transfers so far */
     unsigned looks;                 /* pumps since the newest of these */
     struct halay_message *waiting;  /* messages with parts to hand out, oldest first */
     struct halay_message *spare;    /* messages in reserve */

@@ -101,10 +101,13 @@ static int is_waiting(const struct halay_ucx_frames *frames)
 
 void halay_ucx_stall_look(struct halay_ucx_stall *stall, struct halay_ucx_frames *frames)
 {
+    /* A transfer that is posted starts the time: before it the program may have had nothing to move. */
+    uint64_t moves = frames->moves + frames->parts.posted;
+
     if (stall->is_reported)
         return;
-    if (stall->moves != frames->moves || !stall->since_us) {
-        stall->moves = frames->moves;
+    if (stall->moves != moves || !stall->since_us) {
+        stall->moves = moves;
         stall->since_us = halay_now_us();
         return;
     }

@@ -9,7 +9,7 @@
 
 /* Zero-initialised. */
 struct halay_ucx_stall {
-    uint64_t moves;   /* of the frames, at since_us */
+    uint64_t moves;   /* of the frames, and transfers posted, at since_us */
     int64_t since_us; /* 0: anything has moved since the last look */
     int is_reported;
 };
