@@ -30,8 +30,8 @@ part() {
     if timeout 120 "$@" >"$said" 2>&1; then
         echo "passed: $text: $(tail -n 1 "$said")"
     else
-        failed=1
         echo "failed: $text: exit status $?, $*"
+        failed=1
         tail -n 30 "$said"
     fi
 }
