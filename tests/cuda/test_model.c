@@ -67,7 +67,8 @@ static void compare(enum tft_conformance conformance, size_t statics, int ascend
     results_free(&there);
 }
 
-/* Other products: other numbers than f32's, by as much as so many bits of a factor allow. */
+/* Other products: numbers off f32's by as much as so many bits of a factor allow. The emulation rounds; a device may
+ * choose products that don't. */
 static void check_rounded(enum tft_dtype dtype, double least, double most)
 {
     const size_t B = 3;
@@ -81,7 +82,7 @@ static void check_rounded(enum tft_dtype dtype, double least, double most)
     config.dtype = dtype;
     run_step(&config, tft_kernels_cuda(), B, &there);
     double off = difference(near.gradients, there.gradients, n);
-    CHECK(off > least && off < most, "type %d, gradients: %g", (int)dtype, off);
+    CHECK((off > least || !emu_calls) && off < most, "type %d, gradients: %g", (int)dtype, off);
     CHECK(fabs(near.loss - there.loss) < 0.1 * most * near.loss, "type %d, loss %.9g, f32 %.9g", (int)dtype, there.loss,
           near.loss);
     results_free(&near);
