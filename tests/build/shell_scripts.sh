@@ -14,7 +14,9 @@ while read -r script; do
     if head -n 1 "$script" | grep -q bash; then shell=bash; fi
     $shell -n "$script" 2>"$scratch/said" || wrong "$(cat "$scratch/said")"
     # An assignment, a shift or a negation between a command and its $? sets it to 0.
-    awk '/\$\?/ && !/[;&|].*\$\?/ && before ~ /^ *([a-zA-Z_]+=[^$(`]*|shift|:|if ! .*then)$/ { print FILENAME ":" FNR ": " $0 }
+    awk '/\$\?/ && !/[;&|].*\$\?/ && before ~ /^ *([a-zA-Z_]+=[^$(`]*|shift|:|if ! .*then)$/ {
+            print FILENAME ":" FNR ": " $0
+        }
         !/^ *(#|$)/ { before = $0 }' "$script" >"$scratch/said"
     [ ! -s "$scratch/said" ] || wrong "the status is lost: $(cat "$scratch/said")"
     # build.sh is read with a path that shellcheck cannot follow: what it sets is unknown to it.
