@@ -224,14 +224,22 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
 
 /* ---- what one entity does ---- */
 
-/* Would the table be a twentieth shorter without the moments [first, last), at its beginning or its end? */
+/* Would the table be a twentieth shorter without the moments [first, last), at its beginning or its end? Not if another
+ * one is as far out, which is mostly found at once: tables may have many series. */
 static int is_alone(const struct tft_preset_scan *s, size_t first, size_t last, int is_begin)
 {
+    const int64_t outermost = is_begin ? s->first : s->last;
     int64_t end = is_begin ? s->last : s->first;
 
+    if (s->moments[is_begin ? first : last - 1].time != outermost)
+        return 0;
     for (size_t i = 0; i < s->count; i++) {
         int64_t time = s->moments[i].time;
-        if ((i < first || i >= last) && (is_begin ? time < end : time > end))
+        if (i >= first && i < last)
+            continue;
+        if (time == outermost)
+            return 0;
+        if (is_begin ? time < end : time > end)
             end = time;
     }
     return (is_begin ? end - s->first : s->last - end) > (s->last - s->first) / 20;
