@@ -74,19 +74,18 @@ static struct halay_context context;
 static struct halay_entry entries[TENSORS];
 static struct halay_request requests[TENSORS];
 static struct halay_entry *by_id[TENSORS] = { &entries[0], &entries[1], &entries[2] };
+static const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
+                                            .dtype = HALAY_F32,
+                                            .reduction = HALAY_SUM,
+                                            .dimensions = 1,
+                                            .shape = { 4 },
+                                            .prescale = 1,
+                                            .postscale = 1 };
 
 /* The context of a rank with three tensors in flight; the last one has this signature, the others are f32 sums. */
 static enum halay_status add_bucket(const struct halay_signature *last, const struct halay_id_range *ranges,
                                     size_t range_count)
 {
-    const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
-                                         .dtype = HALAY_F32,
-                                         .reduction = HALAY_SUM,
-                                         .dimensions = 1,
-                                         .shape = { 4 },
-                                         .prescale = 1,
-                                         .postscale = 1 };
-
     memset(&context, 0, sizeof context);
     context.size = 2;
     context.observers.meters = &context.observers.own;
@@ -111,13 +110,6 @@ static void check_buckets(void)
 {
     static const struct halay_id_range all[] = { { 0, TENSORS } }, last_only[] = { { TENSORS - 1, 1 } },
                                        none[] = { { 0, 0 } }, beyond[] = { { 0, UINT32_MAX } };
-    const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
-                                         .dtype = HALAY_F32,
-                                         .reduction = HALAY_SUM,
-                                         .dimensions = 1,
-                                         .shape = { 4 },
-                                         .prescale = 1,
-                                         .postscale = 1 };
     struct halay_signature other[6];
 
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
