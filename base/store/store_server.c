@@ -10,7 +10,8 @@
  * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the
  * timer is set for the oldest, since all have the same time), and there are at most STRANGERS of them: for one more the
  * oldest goes that has not sent a right hello. If all have, they are ranks that wait for a processor, and no other
- * connection is accepted until one of them is a member or its time is up. Members: nothing is read of a request while
+ * connection is accepted until one of them is a member or its time is up. Without descriptors and without one to drop,
+ * the listener rests for RETRY_MS: any part of the process may close some. Members: nothing is read of a request while
  * an answer is unsent, so that what a connection can make the server hold is one message each way. A get whose key is
  * absent parks the connection: it hangs on its key, and costs nothing until a set names that.
  *
@@ -34,7 +35,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { STRANGERS = 256, PROOF_MS = 5000, EVENTS = 64, ACCEPTS = 64, TURNS = 64, PARKINGS = 4096 };
+enum { STRANGERS = 256, PROOF_MS = 5000, RETRY_MS = 100, EVENTS = 64, ACCEPTS = 64, TURNS = 64, PARKINGS = 4096 };
 static const size_t table_bytes = (size_t)256 << 20;
 
 enum phase { HELLO, PROOF, HEAD, BODY, DEAD };
@@ -72,6 +73,8 @@ struct halay_store_server {
     int listener, timer, epoll;
     int is_listening; /* the listener is in the epoll set (not while descriptors have run out) */
     int is_crowded;   /* nor while there are STRANGERS that have sent a right hello */
+    int is_warned;    /* that descriptors had run out */
+    int64_t retry_us; /* when it listens again after that; else HALAY_NEVER */
     char address[96];
     struct list strangers, members, dead;
     struct connection *parked[PARKINGS]; /* lists of those that wait for a key, by its hash */
@@ -177,13 +180,26 @@ static void stop_listening(struct halay_store_server *server)
         server->is_listening = 0;
 }
 
+/* code: why nothing can be accepted. */
+static void run_out(struct halay_store_server *server, int code)
+{
+    if (!server->is_warned)
+        halay_warning(server->log, "store: cannot accept ranks: %s; they wait until it can (check ulimit -n)",
+                      strerror(code));
+    server->is_warned = 1;
+    server->retry_us = halay_deadline_us(RETRY_MS);
+    stop_listening(server);
+}
+
 static void bury(struct halay_store_server *server)
 {
-    int has_room = server->dead.first || (server->is_crowded && server->strangers.count < STRANGERS);
+    int has_room = server->dead.first || halay_deadline_passed(server->retry_us) ||
+                   (server->is_crowded && server->strangers.count < STRANGERS);
 
     if (has_room && !server->is_listening) {
         server->is_crowded = 0;
         server->is_listening = epoll_add(server, &server->listener);
+        server->retry_us = server->is_listening ? HALAY_NEVER : halay_deadline_us(RETRY_MS);
     }
     while (server->dead.first) {
         struct connection *c = server->dead.first;
@@ -487,13 +503,15 @@ static void read_piece(struct halay_store_server *server, struct connection *c)
 
 /* ---- accepting --------------------------------------------------------------------------------------------------- */
 
-/* The timer goes off when the oldest stranger's time is up. */
+/* The timer goes off when the oldest stranger's time is up, or the listener has rested. */
 static void set_timer(struct halay_store_server *server)
 {
     struct itimerspec when = { 0 };
+    int64_t us = server->retry_us;
 
-    if (server->strangers.first) {
-        int64_t us = server->strangers.first->deadline_us;
+    if (server->strangers.first && server->strangers.first->deadline_us < us)
+        us = server->strangers.first->deadline_us;
+    if (us != HALAY_NEVER) {
         when.it_value.tv_sec = (time_t)(us / 1000000);
         when.it_value.tv_nsec = (long)(us % 1000000) * 1000;
     }
@@ -559,8 +577,9 @@ static void accept_clients(struct halay_store_server *server)
         if (fd >= 0) {
             welcome_stranger(server, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            int code = errno;
             if (!make_room(server, "out of descriptors")) {
-                stop_listening(server);
+                run_out(server, code);
                 return;
             }
         } else if (errno != ECONNABORTED && errno != EINTR) {
@@ -680,6 +699,7 @@ enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
     server->log = log;
     server->listener = listener;
     server->timer = server->epoll = -1;
+    server->retry_us = HALAY_NEVER;
     memcpy(server->secret, secret, HALAY_SECRET_BYTES);
     store_table_init(&server->table, table_bytes);
 

@@ -739,6 +739,37 @@ static void check_descriptors(const struct service *s, struct halay_log *log)
     check_served(s, log, "no descriptors");
 }
 
+/* Driven here, without a thread: descriptors run out while the server has no connection. It accepts again when there
+ * are some, though none of its own has ended. */
+static void check_descriptors_return(struct halay_log *log)
+{
+    struct halay_store_server *server;
+    struct rlimit usual, tight;
+    struct raw raw;
+
+    REQUIRE(halay_store_server_create(log, NULL, secret, &server) == HALAY_OK);
+    raw.fd = raw_connect(halay_store_server_address(server));
+    int next = dup(0);
+    REQUIRE(raw.fd >= 0 && next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &usual));
+    tight = usual;
+    tight.rlim_cur = (rlim_t)next;
+    struct pollfd fds[] = { { .fd = halay_store_server_fd(server), .events = POLLIN },
+                            { .fd = raw.fd, .events = POLLIN } };
+    REQUIRE(poll(fds, 1, PATIENCE_MS) == 1 && !setrlimit(RLIMIT_NOFILE, &tight));
+    CHECK(halay_store_server_progress(server) == HALAY_OK);
+    REQUIRE(!setrlimit(RLIMIT_NOFILE, &usual));
+
+    store_make_hello(&raw.h, secret, STORE_VERSION, 0);
+    raw_send(raw.fd, raw.h.hello, STORE_HELLO_BYTES);
+    while (poll(fds, 2, PATIENCE_MS) > 0 && !fds[1].revents)
+        REQUIRE(halay_store_server_progress(server) == HALAY_OK);
+    CHECK(fds[1].revents && raw_receive(raw.fd, raw.h.challenge, STORE_HELLO_BYTES) &&
+              store_is_challenge(&raw.h, secret),
+          "not accepted once there were descriptors again");
+    close(raw.fd);
+    halay_store_server_destroy(server);
+}
+
 /* Driven here, without a thread: a parked get leaves the server with nothing to do. */
 static void check_sleep(struct halay_log *log)
 {
@@ -875,6 +906,7 @@ int main(void)
     check_table_grows();
     check_secret(&log);
     check_addresses(&log);
+    check_descriptors_return(&log);
     check_sleep(&log);
 
     service_start(&s);
