@@ -6,8 +6,10 @@
 #include "tests/tft/files.h"
 #include "tft/data/future.h"
 #include "tft/data/htd.h"
+#include "tft/data/lost_changes.h"
 #include "tft/data/windows.h"
 #include "tft/run/batches.h"
+#include "tft/run/targets.h"
 #include <math.h>
 
 #define WINDOW "window: {encoder: 2, horizon: 1}\n"
@@ -591,6 +593,97 @@ static void scales(void)
     tft_data_fini(&d);
 }
 
+/* ---- what floats keep ---- */
+
+static char warnings[2000];
+
+static void record_warning(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s\n", line);
+}
+
+/* 300 rows of an entity m with a value and its negative: level, growth a row, noise of so many units; and of a quiet
+ * one. jump: by how much more the value is from the middle on. */
+static const char *write_meter(double level, double growth, double noise, double jump)
+{
+    char *csv = malloc(300 * 200), *at = csv + sprintf(csv, "t;id;y;x\n");
+
+    REQUIRE(csv);
+    for (int i = 0; i < 300; i++) {
+        double y = level + growth * i + noise * (i * 7919 % 13) + (i < 150 ? 0 : jump);
+        at += sprintf(at, "%d;m;%.17g;%.17g\n%d;q;%d;%d\n", i, y, -y, i, i % 7, i % 5);
+    }
+    const char *path = write_text("meter.csv", csv);
+    free(csv);
+    return path;
+}
+
+/* What is warned of when that is prepared, and, of the target alone, when it is the target of a loss. */
+static void warn_of(const char *path, const char *scale, enum tft_loss loss)
+{
+    static const char form[] =
+        "id: {column: id}\ntime: {column: t, integer: true}\ncsv: {separator: \";\"}\n"
+        "inputs:\n  y: {column: y, role: target, %s}\n  x: {column: x, role: observed, %s}\n" STEPS WINDOW
+        "split: {train: \"< 300\"}\n";
+    struct tft_schema schema;
+    struct tft_table table;
+    struct tft_encoding encoding;
+    struct tft_data d;
+    char text[600];
+
+    *warnings = 0;
+    test_log.write = record_warning;
+    snprintf(text, sizeof text, form, scale, scale);
+    REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", text), &schema) &&
+            !tft_table_read(&test_log, &schema, &path, 1, &table) &&
+            !tft_encoding_fit(&test_log, &schema, &table, &encoding));
+    if (loss == TFT_LOSS_QUANTILES)
+        tft_lost_changes_check(&test_log, &schema, &table, &encoding);
+    REQUIRE(!tft_data_init(&test_log, &schema, &encoding, &table, &d));
+    tft_table_fini(&table);
+    d.loss = loss;
+    tft_targets_warn(&test_log, &d);
+    tft_data_fini(&d);
+    test_log.write = ignore_line;
+}
+
+/* A total of millions of which a row adds units, as it is and scaled, and counts beside a large level. */
+static void lost_changes(void)
+{
+    static const struct {
+        double level, growth, noise, jump;
+        const char *scale;
+        enum tft_loss loss;
+        const char *warning; /* NULL: nothing is lost */
+    } cases[] = {
+        { 1e7, 1, .1, 3e7, "scale: standard", TFT_LOSS_QUANTILES,
+          "input 'y' (column 'y'): 32-bit numbers do not hold its changes in 1 series; in 'm' they are about 1." },
+        { 1e7, 1, .1, 3e7, "scale: standard", TFT_LOSS_QUANTILES, "input 'x' (column 'x')" },
+        { 1e7, 1, .1, 3e7, "scale: standard, per: window", TFT_LOSS_QUANTILES,
+          "of values up to 4e+07; use its differences" },
+        { -1e9, 1e6, 1, 0, "scale: robust", TFT_LOSS_QUANTILES, NULL }, /* 1e6 a row is what changes */
+        { 1e9, 0, 3, 1e8, "scale: standard, per: window", TFT_LOSS_QUANTILES, "use its differences from row to row" },
+        { 1e9, 0, 3, 0, "scale: none", TFT_LOSS_QUANTILES, "scale it ('scale: standard')" },
+        { 1e9, 0, 3, 0, "scale: standard, per: all", TFT_LOSS_QUANTILES, "scale it 'per: entity'" },
+        { 1e9, 0, 3, 0, "scale: standard", TFT_LOSS_QUANTILES, NULL },
+        { 1e9, 1, 3, 0, "scale: standard, per: window", TFT_LOSS_QUANTILES, NULL },
+        { 1e6, 1, 3, 0, "scale: none", TFT_LOSS_QUANTILES, NULL },
+        { 1e9, 0, 3, 0, "scale: standard", TFT_LOSS_TWEEDIE, "target 'y' of 'm': 'loss: tweedie' is of the target" },
+        { 1e9, 0, 3, 0, "scale: standard", TFT_LOSS_POISSON, "use 'loss: gaussian'" },
+        { 1e9, 0, 3, 0, "scale: standard", TFT_LOSS_GAUSSIAN, NULL },
+        { 1e6, 0, 3, 0, "scale: standard", TFT_LOSS_TWEEDIE, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        warn_of(write_meter(cases[i].level, cases[i].growth, cases[i].noise, cases[i].jump), cases[i].scale,
+                cases[i].loss);
+        CHECK(cases[i].warning ? strstr(warnings, cases[i].warning) != NULL : !*warnings, "case %zu: '%s'", i,
+              warnings);
+    }
+}
+
 static void weights(void)
 {
     static const char schema[] =
@@ -828,6 +921,7 @@ int main(void)
     categories();
     derived();
     scales();
+    lost_changes();
     weights();
     dropped();
     dropped_lags();

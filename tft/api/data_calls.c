@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "tft/api/session.h"
 #include "tft/data/htd.h"
+#include "tft/data/lost_changes.h"
 #include "tft/data/preset.h"
 #include "tft/data/row_gaps.h"
 #include "tft/data/windows.h"
@@ -241,6 +242,8 @@ static enum halay_status prepare(struct work *w)
         tft_encoding_drop_untrained(log, &w->schema, &w->table);
     if (!status)
         status = tft_encoding_fit(log, &w->schema, &w->table, &w->encoding);
+    if (!status)
+        tft_lost_changes_check(log, &w->schema, &w->table, &w->encoding);
     if (!status)
         status = tft_data_init(log, &w->schema, &w->encoding, &w->table, &d->data);
     if (!status)

@@ -11,9 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+double tft_scaler_exact(const struct tft_scaler *s, double value)
+{
+    return ((s->log1p ? log1p(value) : value) - s->shift) / s->scale;
+}
+
 float tft_scaler_apply(const struct tft_scaler *s, double value)
 {
-    double scaled = ((s->log1p ? log1p(value) : value) - s->shift) / s->scale;
+    double scaled = tft_scaler_exact(s, value);
 
     return fabs(scaled) <= FLT_MAX ? (float)scaled : INFINITY;
 }

@@ -19,7 +19,8 @@ struct tft_scaler {
     int log1p;
 };
 
-/* Infinite, or not a number, where a float cannot hold the result. */
+double tft_scaler_exact(const struct tft_scaler *scaler, double value);
+/* The same as a float; infinite, or not a number, where that cannot hold it. */
 float tft_scaler_apply(const struct tft_scaler *scaler, double value);
 double tft_scaler_undo(const struct tft_scaler *scaler, double scaled);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/run/targets.h"
+#include "tft/data/lost_changes.h"
 #include "tft/run/run_config.h"
 #include <math.h>
 
@@ -47,4 +48,33 @@ enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data
                 status = refuse(log, d, e, i / O, i % O);
     }
     return status;
+}
+
+static struct tft_changes changes_of(const struct tft_data *d, size_t e, size_t o)
+{
+    const struct tft_scaler none = { .scale = 1 };
+    const size_t O = d->schema.target_count, first = d->entities[e].first, end = first + d->entities[e].rows;
+    struct tft_changes changes = { 0 };
+
+    for (size_t i = first + 1; i < end; i++)
+        if (d->present[i * O + o] && d->present[(i - 1) * O + o])
+            tft_changes_add(&none, d->target[(i - 1) * O + o], d->target[i * O + o], &changes);
+    return changes;
+}
+
+void tft_targets_warn(struct halay_log *log, const struct tft_data *d)
+{
+    for (size_t o = 0; o < d->schema.target_count && tft_loss_is_unscaled(d->loss); o++)
+        for (size_t e = 0; e < d->entity_count; e++) {
+            const struct tft_changes changes = changes_of(d, e, o);
+            if (!tft_changes_are_lost(&changes))
+                continue;
+            halay_warning(log,
+                          "target '%s' of '%s': 'loss: %s' is of the target itself, and 32-bit numbers do not hold its "
+                          "changes, about %.3g from row to row, of values up to %.3g; use 'loss: gaussian', or its "
+                          "differences from row to row as the target",
+                          d->schema.inputs[d->schema.targets[o]].name, d->entities[e].id, tft_loss_words[d->loss],
+                          changes.sum / (double)changes.lost, changes.most);
+            break;
+        }
 }

@@ -12,4 +12,8 @@
  * targets that are not scaled by their logarithm. Reads all rows for those three, none for others. */
 enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *data);
 
+/* Warn of a target whose changes from row to row are lost in the floats that these three losses take. The rows were
+ * checked. */
+void tft_targets_warn(struct halay_log *log, const struct tft_data *data);
+
 #endif
