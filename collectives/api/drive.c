@@ -637,13 +637,12 @@ static void rest(struct halay_group *group, const struct halay_coll *c, int64_t 
         return;
     }
     uint32_t token = t->ops->arm(t);
+    halay_group_check(group); /* a rank that ends the group rings once, and may have done so before */
     drive_all(group);
-    if (all_work(group) == before && c->status == HALAY_IN_PROGRESS) {
+    if (all_work(group) == before && c->status == HALAY_IN_PROGRESS)
         t->ops->sleep(t, token, most);
-        halay_group_check(group);
-    } else {
+    else
         t->ops->disarm(t);
-    }
 }
 
 enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 4, VICTIM = 2, PART = 100000, COUNT = RANKS * PART };
-
 #if defined(__SANITIZE_THREAD__)
 #define HAS_THREAD_SANITIZER 1
 #elif defined(__has_feature)
@@ -28,6 +26,8 @@ enum { RANKS = 4, VICTIM = 2, PART = 100000, COUNT = RANKS * PART };
 #ifndef HAS_THREAD_SANITIZER
 #define HAS_THREAD_SANITIZER 0
 #endif
+
+enum { RANKS = 4, VICTIM = 2, PART = 100000, COUNT = RANKS * PART };
 
 enum what {
     DIES,     /* in the middle: before it has done its part */
@@ -493,6 +493,68 @@ static void stop_writer(void)
     halay_fake_hub_destroy(hub);
 }
 
+/* ---- a peer that gives up rings once, perhaps before the others sleep ---- */
+
+struct late_sleeper {
+    struct halay_fake_hub *hub;
+    int rank;
+    int *has_ended; /* atomic: rank 1 has given up */
+};
+
+static int sleeps; /* of rank 0 */
+
+static void count_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
+{
+    (void)t, (void)token, (void)timeout_us;
+    sleeps++;
+}
+
+static void *sleep_late(void *arg)
+{
+    struct late_sleeper *l = arg;
+    static struct halay_transport_ops counting;
+    struct halay_world *world;
+    struct halay_group *group;
+    float data[8] = { 0 };
+
+    REQUIRE(halay_world_open_fake(l->hub, l->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    world->config.spin_us = 0;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    if (l->rank == 1) {
+        halay_group_fail(group, HALAY_ERR_CANCELED, 1);
+        __atomic_store_n(l->has_ended, 1, __ATOMIC_RELEASE);
+    } else {
+        await(l->has_ended, 1);
+        counting = *group->t->ops;
+        counting.sleep = count_sleep;
+        group->t->ops = &counting;
+        CHECK(halay_group_set_algorithm(group, "allreduce", "one-shot") == HALAY_OK);
+        CHECK(halay_group_allreduce(group, data, data, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+        CHECK(sleeps == 0, "rank 1 had given up already");
+    }
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void give_up_early(void)
+{
+    struct halay_fake_hub *hub;
+    struct late_sleeper each[2];
+    pthread_t threads[2];
+    int has_ended = 0;
+
+    REQUIRE(halay_fake_hub_create(2, &hub) == HALAY_OK);
+    for (int r = 0; r < 2; r++) {
+        each[r] = (struct late_sleeper){ hub, r, &has_ended };
+        REQUIRE(!pthread_create(&threads[r], NULL, sleep_late, &each[r]));
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    halay_fake_hub_destroy(hub);
+}
+
 int main(void)
 {
     static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
@@ -500,6 +562,7 @@ int main(void)
 
     make_values();
     stop_writer();
+    give_up_early();
     for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
             for (int w = 0; w < WHATS; w++)
