@@ -27,7 +27,8 @@
 #define HAS_THREAD_SANITIZER 0
 #endif
 
-enum { RANKS = 4, VICTIM = 2, PART = 100000, COUNT = RANKS * PART };
+/* A vector is several fragments, slots and chunks of shared memory. */
+enum { RANKS = 4, VICTIM = 2, PART = HAS_THREAD_SANITIZER ? 20000 : 100000, COUNT = RANKS * PART };
 
 enum what {
     DIES,     /* in the middle: before it has done its part */
