@@ -128,6 +128,10 @@ def types_of_values():
     for kind in ("Int64", "Float64", "Int32"):
         p = predicted(whole.assign(y=whole["y"].astype(kind).mask(whole.index == 5)))
         assert p.equals(want), f"a missing value in {kind}"
+    gap = predicted(table.assign(y=table["y"].mask(table.index == 5)))
+    for word in ("NA", "null", ""):
+        p = predicted(table.assign(y=table["y"].map(repr).mask(table.index == 5, word)))
+        assert p.equals(gap), f"numbers as texts, and '{word}' among them"
     roles = table.assign(
         price=np.arange(len(table)) % 5 * 1.0, is_open=np.arange(len(table)) % 3 == 0,
         kind=np.where(table["unique_id"] == "east", "a", "b"), temperature=table["y"] / 7)  # fmt: skip

@@ -593,6 +593,39 @@ static void scales(void)
     tft_data_fini(&d);
 }
 
+/* ---- missing numbers ---- */
+
+/* A word, in a column of numbers and in two of categories: missing in the first only. */
+static void missing_words(void)
+{
+#define WORDS(csv)                                                                                        \
+    "id: {column: id}\ntime: {column: t, integer: true}\n" csv                                            \
+    "inputs:\n  y: {column: y, role: target, scale: none, fill: interpolate}\n" STEPS                     \
+    "  land: {column: land, role: observed, type: category}\n  kind: {column: kind, role: static, type: " \
+    "category}\n" WINDOW "split: {train: \"< 5\"}\n"
+    static const char *const words[] = { "NA",   "NaN",  "nan",  "null", "NULL",   "None",     "N/A",      "n/a",
+                                         "#N/A", "<NA>", " NA ", "-nan", "1.#IND", "-1.#QNAN", "#N/A N/A", "\"NA\"" };
+    static const char *const others[] = { "many", "Na", "NANA", "inf", "-", "N A", "." };
+    struct tft_data d;
+    char csv[400];
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (int has_list = 0; has_list < 2; has_list++) {
+            snprintf(csv, sizeof csv, "t,id,y,land,kind\n1,%s,1,%s,%s\n2,%s,%s,b,%s\n3,%s,3,%s,%s\n4,%s,,b,%s\n",
+                     words[i], words[i], words[i], words[i], words[i], words[i], words[i], words[i], words[i], words[i],
+                     words[i]);
+            REQUIRE(!prepare(has_list ? WORDS("csv: {missing: [\"\", \"?\"]}\n") : WORDS(""), csv, &d));
+            SAME(targets(&d, 0), "1 2* 3 3*");
+            CHECK(d.encoding.vocabularies[2].count == 2 && d.encoding.vocabularies[3].count == 1, "'%s'", words[i]);
+            tft_data_fini(&d);
+        }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(csv, sizeof csv, "t,id,y,land,kind\n1,a,1,b,c\n2,a,%s,b,c\n3,a,3,b,c\n", others[i]);
+        CHECK(prepare(WORDS(""), csv, &d) && error_says("' is not a number (what means \"no value\""));
+    }
+#undef WORDS
+}
+
 /* ---- what floats keep ---- */
 
 static char warnings[2000];
@@ -921,6 +954,7 @@ int main(void)
     categories();
     derived();
     scales();
+    missing_words();
     lost_changes();
     weights();
     dropped();

@@ -55,3 +55,19 @@ int tft_number_parse(const char *text, char decimal, double *value)
         *value = -*value;
     return 1;
 }
+
+int tft_number_is_missing(const char *text)
+{
+    static const char *const words[] = { "",     "NA",     "NaN",     "nan",     "null",     "NULL", "None",
+                                         "N/A",  "n/a",    "<NA>",    "#N/A",    "#N/A N/A", "#NA",  "-NaN",
+                                         "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN" };
+    size_t length;
+
+    text += strspn(text, " ");
+    for (length = strlen(text); length && text[length - 1] == ' ';)
+        length--;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == length && !memcmp(words[i], text, length))
+            return 1;
+    return 0;
+}

@@ -9,4 +9,8 @@
  * large. decimal is '.' or ','. Returns 0 if the text is no number. */
 int tft_number_parse(const char *text, char decimal, double *value);
 
+/* Is it a text that programs write in place of a number that is missing? Those that pandas.read_csv takes for it, with
+ * nothing but blanks around them, and none. */
+int tft_number_is_missing(const char *text);
+
 #endif

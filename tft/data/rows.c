@@ -488,8 +488,13 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
         *value = (double)number;
         return HALAY_OK;
     }
-    if (!is_direct && !tft_number_parse(text, c->schema->decimal, value))
+    if (!is_direct && !tft_number_parse(text, c->schema->decimal, value)) {
+        if (tft_number_is_missing(text)) {
+            *value = NAN;
+            return HALAY_OK;
+        }
         return bad_cell(c, source, column, text, "a number (what means \"no value\" is listed in 'csv: missing')");
+    }
     if (!(fabs(*value) <= FLT_MAX))
         return bad_cell(c, source, column, text_of(source, fields, column),
                         "within what a model can hold, at most 3.4e38 in magnitude");
