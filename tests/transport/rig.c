@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 16, WAIT_MS = 20000, GRACE_US = 100000 };
+enum { RANKS_MAX = 16, WAIT_MS = 60000, GRACE_US = 100000 };
 
 static void keep_line(void *arg, enum halay_log_level level, const char *line)
 {

@@ -15,10 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer than a rank is late in a healthy collective. Tests take a short one. */
-#ifndef HALAY_UCX_STALL_US
-#define HALAY_UCX_STALL_US ((int64_t)10 * 1000 * 1000)
-#endif
+/* Longer than a rank is late in a healthy collective. */
+enum { STALL_S = 10 };
 
 enum { PEERS_MAX = 4, TAGS_MAX = 4, TEXT_BYTES = 128, LINE_BYTES = 256 };
 
@@ -83,7 +81,7 @@ static void report(const struct halay_ucx_frames *frames)
         frames->parts.host,
         "nothing has moved over UCX for %d s. A rank may be late; if the job hangs, these lines of all its "
         "ranks, and `ss -tinp` on their hosts, say where",
-        (int)(HALAY_UCX_STALL_US / 1000000));
+        STALL_S);
     for (int r = 0; r < frames->parts.t.size && count < PEERS_MAX; r++)
         if (frames->parts.peers[r].waiting) {
             report_peer(frames, r);
@@ -111,7 +109,7 @@ void halay_ucx_stall_look(struct halay_ucx_stall *stall, struct halay_ucx_frames
         stall->since_us = halay_now_us();
         return;
     }
-    if (halay_now_us() - stall->since_us < HALAY_UCX_STALL_US)
+    if (halay_now_us() - stall->since_us < (int64_t)STALL_S * 1000000)
         return;
     stall->since_us = 0;
     if (!is_waiting(frames))
