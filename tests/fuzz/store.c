@@ -27,8 +27,7 @@
 #include <unistd.h>
 
 enum { STRANGER, PROOF, MEMBER, UNSIGNED, SERVER, READERS };
-/* A client tries again until its time is over. */
-enum { BODY_MOST = 0xffff, PATIENCE_MS = 60000, CLIENT_MS = 100 };
+enum { BODY_MOST = 0xffff, PATIENCE_MS = 60000 };
 
 static const unsigned char secret[HALAY_SECRET_BYTES] = "the secret of this job is here!";
 
@@ -52,12 +51,18 @@ static void hurry(int fd)
     require(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)), "no hurry");
 }
 
-/* Each time from another address of this host: ended connections keep their ports for a minute, and a million of
- * them would leave none to listen on. */
-static int connect_to(int port)
+/* An address of this host, another one each time: ended connections keep their ports for a minute, and a million of
+ * them would leave none. */
+static struct sockaddr_in own_address(void)
 {
     static uint32_t host;
-    struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f010000 + host++ % 0x10000) };
+
+    return (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f010000 + host++ % 0x10000) };
+}
+
+static int connect_to(int port)
+{
+    struct sockaddr_in from = own_address();
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                               .sin_port = htons((uint16_t)port) };
@@ -282,7 +287,8 @@ struct impostor {
     const uint8_t *at, *end;
 };
 
-/* A store up to the welcome; then what the input says, signed. */
+/* A store up to the welcome; then what the input says, signed. It takes one connection: a client that tries again is
+ * refused, and gives up. */
 static void *impersonate(void *arg)
 {
     static unsigned char wire[STORE_HEAD_BYTES + BODY_MOST + STORE_MAC_BYTES];
@@ -293,6 +299,7 @@ static void *impersonate(void *arg)
     char rest[512];
     int fd = accept(i->listener, NULL, NULL);
 
+    close(i->listener);
     require(fd >= 0 && hear(NULL, fd, h.hello, STORE_HELLO_BYTES), "no hello");
     hurry(fd);
     store_make_challenge(&h, secret, STORE_VERSION);
@@ -310,25 +317,22 @@ static void *impersonate(void *arg)
 
 static void try_client(struct halay_log *log, const uint8_t *at, const uint8_t *end)
 {
-    static int listener = -1, port;
-    struct sockaddr_in bound = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in bound = own_address();
+    socklen_t length = sizeof bound;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct halay_store_client *client;
-    char where[32], value[16];
+    char where[32], host[INET_ADDRSTRLEN], value[16];
     unsigned reconnects;
     pthread_t thread;
 
-    if (listener < 0) {
-        socklen_t length = sizeof bound;
-        listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        require(!bind(listener, (struct sockaddr *)&bound, length) && !listen(listener, 1) &&
-                    !getsockname(listener, (struct sockaddr *)&bound, &length),
-                "no listener");
-        port = ntohs(bound.sin_port);
-    }
+    require(!bind(listener, (struct sockaddr *)&bound, length) && !listen(listener, 1) &&
+                !getsockname(listener, (struct sockaddr *)&bound, &length),
+            "no listener");
     struct impostor impostor = { listener, at, end };
     require(!pthread_create(&thread, NULL, impersonate, &impostor), "no thread");
-    snprintf(where, sizeof where, "127.0.0.1:%d", port);
-    if (halay_store_client_open(log, where, secret, 0, CLIENT_MS, &client, &reconnects) == HALAY_OK) {
+    snprintf(where, sizeof where, "%s:%d", inet_ntop(AF_INET, &bound.sin_addr, host, sizeof host),
+             ntohs(bound.sin_port));
+    if (halay_store_client_open(log, where, secret, 0, PATIENCE_MS, &client, &reconnects) == HALAY_OK) {
         (void)halay_store_set(client, "key", "value", 5);
         (void)halay_store_get(client, "key", value, 5, PATIENCE_MS);
         (void)halay_store_get(client, "more", value, sizeof value, PATIENCE_MS);
