@@ -39,9 +39,9 @@ for text in '^.*/run: the training has ended; evaluated at step 300, epoch 1, af
     grep -q "$text" "$scratch/said" || wrong "$text: $(cat "$scratch/said")"
 done
 
-# On a terminal, with the ranks of the job, until the training ends.
+# On a terminal, with the ranks of the job, until the training is stopped.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-bound=--max-time limit=4
+bound=--max-time limit=60
 begin "$scratch/ranks" "$halayrun" -np 2 --metrics "$port"
 check "its checkpoints are among the metrics" python3 - "$port" <<'END'
 import sys, time, urllib.request
@@ -53,31 +53,33 @@ while time.monotonic() < end:
     time.sleep(.05)
 sys.exit(1)
 END
-check "the view" python3 - "$tft" "$scratch/ranks" "$port" "$halayrun" <<'END'
-import os, pty, sys
-tft, run, port, halayrun = sys.argv[1:]
+check "the view" python3 - "$tft" "$scratch/ranks" "$port" "$halayrun" "$training" <<'END'
+import os, pty, signal, sys
+tft, run, port, halayrun, training = sys.argv[1:]
 pid, fd = pty.fork()
 if not pid:
     os.execv(tft, [tft, "watch", run, "--job", port, "--halayrun", halayrun])
-text = b""
+text, seen = b"", 4
 try:
     while True:
         more = os.read(fd, 1 << 16)
         if not more:
             break
         text += more
+        if seen and text.count(b"\033[H\033[J") >= seen:
+            os.kill(int(training), signal.SIGTERM)
+            seen = 0
 except OSError:  # the other side is closed
     pass
 assert os.waitpid(pid, 0)[1] == 0
 views = text.decode().split("\033[H\033[J")
 assert len(views) > 3 and "ranks: training; evaluated at step" in views[-2], views[-2:]
 assert "2 of 2 ranks alive" in views[2] and "\n   1 localhost" in views[2], views[2]
-assert "the training has ended; evaluated at step" in views[-1] and "valid loss" in views[-1], views[-1]
+assert "the training was stopped; evaluated at step" in views[-1] and "valid loss" in views[-1], views[-1]
 END
 wait $training || wrong "train: $(cat "$scratch/trained")"
 
 # Killed, stopped, failed.
-limit=60
 begin "$scratch/killed" env
 check "while it runs" "$tft" watch "$scratch/killed" --once
 grep -q 'killed: training; evaluated at step .* ago$' "$scratch/said" || wrong "$(cat "$scratch/said")"
