@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The forecaster, in parts by name: what types of columns give, what is refused, files and pickles, Ctrl-C, memory.
+# The forecaster, in parts named as arguments: what types of columns give, what is refused, files and pickles, Ctrl-C,
+# memory.
 import contextlib
 import copy
 import ctypes
@@ -582,5 +583,7 @@ PARTS = {
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip
 warnings.simplefilter("ignore", ForecastWarning)
-for part in PARTS[sys.argv[1]]:
-    part()
+for name in sys.argv[1:]:
+    for part in PARTS[name]:
+        part()
+    print(f"{name}: as tft.py has it", flush=True)

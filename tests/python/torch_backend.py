@@ -549,9 +549,8 @@ CHECKS = [
 ]
 
 
-def main():
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    store = dist.FileStore(sys.argv[1], size)
+def check_world(rank, size, path):
+    store = dist.FileStore(path, size)
     dist.init_process_group("halay", store=store, rank=rank, world_size=size)
     assert dist.get_backend() == "halay" and dist.get_rank() == rank and dist.get_world_size() == size
     world = Members(list(range(size)), None)
@@ -563,6 +562,16 @@ def main():
     check_subgroups(size)
     dist.destroy_process_group()
     check_one_of_several(dist.PrefixStore("several", store), rank, size)
+    if rank == 0:
+        print(f"{size} ranks: as torch has it", flush=True)
+
+
+def main():
+    """The last rank alone while the others are a world of their own, then all of them."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    for ranks in ([size - 1], list(range(size - 1)), list(range(size))):
+        if rank in ranks:
+            check_world(ranks.index(rank), len(ranks), f"{sys.argv[1]}.{ranks}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WARMUP = 5, TIMEOUT_MS = 60000 };
+enum { WARMUP = 5, TIMEOUT_MS = 60000 }; /* WARMUP: steps, or as many as are measured if they are fewer */
 
 struct replay {
     size_t count;                    /* of tensors */
@@ -241,7 +241,7 @@ static enum halay_status run_steps(struct perf_engine *engine, struct replay *r,
 {
     enum halay_status status = HALAY_OK;
 
-    for (long i = -WARMUP; i < steps && status == HALAY_OK; i++) {
+    for (long i = steps < WARMUP ? -steps : -WARMUP; i < steps && status == HALAY_OK; i++) {
         perf_progress_show(engine->progress, "model: step %ld of %ld", i < 0 ? 0 : i, steps);
         for (int row = 0; row < PERF_STEP_ROWS && status == HALAY_OK; row++)
             if (has_row(engine, r, row))
