@@ -43,6 +43,8 @@ enum stamp {
     QUARTER_NUMBER,
     EPOCH,
     EPOCH_MS,
+    EPOCH_US,
+    EPOCH_NS,
     YEAR,
     COUNT,
     AMERICAN,
@@ -86,7 +88,11 @@ static void print_number(enum stamp stamp, int64_t time, const struct tft_date *
         snprintf(text, size, "%lld", day);
         break;
     default:
-        snprintf(text, size, stamp == EPOCH_MS ? "%lld000" : "%lld", (long long)time);
+        snprintf(text, size, "%lld%s", (long long)time,
+                 stamp == EPOCH_MS   ? "000"
+                 : stamp == EPOCH_US ? "000000"
+                 : stamp == EPOCH_NS ? "000000000"
+                                     : "");
     }
 }
 
@@ -247,7 +253,13 @@ static const struct {
     { SHORT_DAY, "1d", 1, "1d", "%y%m%d", NULL },
     { EPOCH, "1h", 1, "1h", "%s", NULL },
     { EPOCH, "10s", 1, "10s", "%s", NULL },
+    { EPOCH, "2s", 1, "2s", "%s", NULL },
+    { EPOCH, "1s", 1, "1", "", NULL }, /* or counts: that is warned of */
     { EPOCH_MS, "1h", 1, "", "", "look like milliseconds since 1970" },
+    { EPOCH_US, "1h", 1, "", "",
+      "look like microseconds since 1970 like 1706706300000000, which no format reads; write" },
+    { EPOCH_NS, "1h", 1, "", "", "look like nanoseconds since 1970 like 1706706300000000000, which no format reads" },
+    { EPOCH_NS, "1s", 1, "", "", "write seconds since 1970, or times like 2017-08-01 01:00:00" },
     { WEEK_NUMBER, "1w", 3, "", "", "look like weeks of years like 202405" },
     { QUARTER_NUMBER, "3M", 1, "", "", "look like quarters like 20241" },
     { YEAR, "12M", 1, "1", "", NULL },
@@ -287,7 +299,8 @@ static void stamps(void)
 /* Counts stay counts, whatever they begin with, and where the schema says so. */
 static void counts(void)
 {
-    static const int64_t starts[] = { 0, 1, 101, 1950, 19990, 202401, 240101, 20240101, 2024001, 99999999 };
+    static const int64_t starts[] = { 0,        1,       101,      1950,       19990,      202401,    240101,
+                                      20240101, 2024001, 99999999, 1000000000, 1700000000, 4200000000 };
     char every[32], format[32], text[32];
     struct tft_table t;
 
@@ -303,6 +316,18 @@ static void counts(void)
             tft_table_fini(&t);
     }
     struct file f = { 0 };
+    test_log.write = record_warning;
+    add_series(&f, "a", EPOCH, "1s", 1700000000, 0);
+    CHECK(!read_file(&f, NULL, every, format, &t) && strstr(warnings, "if they are seconds since 1970, set 'format"));
+    tft_table_fini(&t);
+    add_series(&f, "a", EPOCH, "1s", 1700000000, 0);
+    CHECK(!read_file(&f, "preset: long\ntime: {column: ds, format: \"%s\"}\n", every, format, &t) &&
+          !strcmp(every, "1s"));
+    tft_table_fini(&t);
+    add_series(&f, "a", EPOCH, "1h", 1700000000, 0);
+    CHECK(!read_file(&f, NULL, every, format, &t) && strstr(warnings, "if they are counts, set 'integer: true'"));
+    tft_table_fini(&t);
+    test_log.write = ignore_line;
     add_series(&f, "a", DAY_NUMBER, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
     CHECK(refuses_with(&f, "preset: long\ntime: {column: ds, integer: true}\n", "rows would be added to the 400"));
     add_series(&f, "a", DOTS_TIME, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
@@ -346,7 +371,19 @@ static void wrong_rows(void)
     CHECK(refuses_with(&f, NULL, "row 402, column 'ds': '2020-01-01 00:00:00' has no offset from UTC"));
     add_series(&f, "a", ISO_DAY, "1B", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
     add(&f, "a", "2019-01-05", 1);
-    CHECK(refuses_with(&f, NULL, "row 402: 2019-01-05 00:00:00 is not a whole number of steps"));
+    CHECK(refuses_with(&f, NULL,
+                       "row 402: 2019-01-05 00:00:00 is not a whole number of steps after the first moment "
+                       "of 'a', 2019-01-01 00:00:00; it is on a weekend, which business days leave out: set "
+                       "'every: 1d' in the schema"));
+    struct tft_table t;
+    char every[32], format[32];
+    add_series(&f, "a", ISO_DAY, "1B", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add(&f, "a", "2019-01-05", 1);
+    CHECK(!read_file(&f, "preset: long\nevery: 1d\n", every, format, &t) && !strcmp(every, "1d"));
+    tft_table_fini(&t);
+    add_series(&f, "a", ISO_DAY, "1B", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add(&f, "a", "2019-01-08 12:00", 1);
+    CHECK(refuses_with(&f, NULL, "'resample' combines rows of a step"));
 }
 
 /* With a zone, times with and without an offset are of one clock. */

@@ -173,20 +173,32 @@ static enum halay_status judge_numbers(struct tft_preset_scan *s)
 {
     int fits_all, form = s->counts && !s->integer_is_given ? tft_time_look_form(&s->look, &fits_all) : -1;
 
-    if (form < 0)
+    if (form < 0) {
+        if (s->counts && !s->integer_is_given && tft_time_look_is_either(&s->look))
+            halay_warning(s->log,
+                          "column '%s' has whole numbers that go up by 1, and is read as counts; if they are seconds "
+                          "since 1970, set 'format: \"%%s\"' in the schema's 'time'",
+                          s->ds);
         return HALAY_OK;
+    }
     const struct tft_time_form *f = &tft_time_forms[form];
     if (fits_all && f->format) {
-        halay_warning(s->log, "column '%s' has whole numbers that look like %s, and is read as such (%s)", s->ds,
-                      f->name, f->format);
+        halay_warning(s->log,
+                      "column '%s' has whole numbers that look like %s, and is read as such (%s); if they are "
+                      "counts, set 'integer: true' in the schema's 'time'",
+                      s->ds, f->name, f->format);
         return read_as(s, f->format);
     }
-    if (fits_all)
+    if (fits_all && f->in_second)
+        halay_error(s->log,
+                    "column '%s' has whole numbers that look like %s, which no format reads; write seconds since 1970, "
+                    "or times like 2017-08-01 01:00:00",
+                    s->ds, f->name);
+    else if (fits_all)
         halay_error(s->log,
                     "column '%s' has whole numbers that look like %s, which no format reads; write times like "
-                    "2017-08-01 01:00:00, or say that they are counts (in the schema, time: {column: %s, integer: "
-                    "true})",
-                    s->ds, f->name, s->ds);
+                    "2017-08-01, or set 'integer: true' in the schema's 'time' if they are counts",
+                    s->ds, f->name);
     else
         halay_error(s->log,
                     "%s%s%srow %zu: column '%s' has whole numbers that look like %s, but this one, %lld, does not; "

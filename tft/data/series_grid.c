@@ -236,13 +236,17 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
     const int is_first = first->time == g->series->start && on_grid(g, row->time) > on_grid(g, first->time);
     const struct tft_row *odd = is_first ? first : row;
     char moment[40], start[40];
+    struct tft_date date;
 
+    tft_time_to_date(tft_schema_row_clock(g->c->schema, odd->time), &date);
+    const int is_weekend = g->c->schema->every.kind == TFT_PERIOD_BUSINESS_DAYS && date.day_of_week >= 5;
     tft_schema_print_row_time(g->c->schema, odd->time, moment, sizeof moment);
     tft_schema_print_row_time(g->c->schema, is_first ? row->time : g->series->start, start, sizeof start);
-    halay_error(g->c->log,
-                "%s: %s is not a whole number of steps %s %s of '%s', %s; 'resample' combines rows of a step",
+    halay_error(g->c->log, "%s: %s is not a whole number of steps %s %s of '%s', %s; %s",
                 tft_rows_place(g->c, odd->file, odd->line).text, moment, is_first ? "before" : "after",
-                is_first ? "the next moment" : "the first moment", g->series->id, start);
+                is_first ? "the next moment" : "the first moment", g->series->id, start,
+                is_weekend ? "it is on a weekend, which business days leave out: set 'every: 1d' in the schema"
+                           : "'resample' combines rows of a step");
     return HALAY_ERR_FORMAT;
 }
 

@@ -5,30 +5,33 @@
  * A number looks like a date if it has the form's digits, if the date exists, and if its year is from 1900 to 2199.
  * Years alone are counts of 1. Forms that a run of counts may fit by chance must
  * go on where counts would have left them: days of years, weeks and quarters into another year, short dates into
- * another month.
+ * another month. Times since 1970 lie before 2100; counts never leave them, so seconds that mostly go up by 1
+ * are counts.
  */
 #include "tft/data/time_forms.h"
 #include "tft/data/calendar.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { YEAR_FIRST = 1900, YEAR_END = 2200 };
+enum { YEAR_FIRST = 1900, YEAR_END = 2200, YEAR_END_SINCE_1970 = 2100 };
 
 const struct tft_time_form tft_time_forms[TFT_TIME_FORMS] = {
-    { "dates like 20240131", "%Y%m%d" },
-    { "months like 202401", "%Y%m" },
-    { "hours like 2024013113", "%Y%m%d%H" },
-    { "minutes like 202401311305", "%Y%m%d%H%M" },
-    { "times like 20240131130500", "%Y%m%d%H%M%S" },
-    { "days of years like 2024031", "%Y%j" },
-    { "seconds since 1970 like 1706706300", "%s" },
-    { "dates like 240131", "%y%m%d" },
-    { "milliseconds since 1970 like 1706706300000", NULL },
-    { "weeks of years like 202405", NULL },
-    { "quarters like 20241", NULL },
+    { "dates like 20240131", "%Y%m%d", 0 },
+    { "months like 202401", "%Y%m", 0 },
+    { "hours like 2024013113", "%Y%m%d%H", 0 },
+    { "minutes like 202401311305", "%Y%m%d%H%M", 0 },
+    { "times like 20240131130500", "%Y%m%d%H%M%S", 0 },
+    { "days of years like 2024031", "%Y%j", 0 },
+    { "seconds since 1970 like 1706706300", "%s", 1 },
+    { "dates like 240131", "%y%m%d", 0 },
+    { "milliseconds since 1970 like 1706706300000", NULL, 1000 },
+    { "weeks of years like 202405", NULL, 0 },
+    { "quarters like 20241", NULL, 0 },
+    { "microseconds since 1970 like 1706706300000000", NULL, 1000000 },
+    { "nanoseconds since 1970 like 1706706300000000000", NULL, 1000000000 },
 };
-enum { FORM_DAY_OF_YEAR = 5, FORM_EPOCH = 6, FORM_SHORT = 7, FORM_MILLISECONDS = 8, FORM_WEEK = 9, FORM_QUARTER = 10 };
-static const size_t form_digits[TFT_TIME_FORMS] = { 8, 6, 10, 12, 14, 7, 10, 6, 13, 6, 5 };
+enum { FORM_DAY_OF_YEAR = 5, FORM_EPOCH = 6, FORM_SHORT = 7, FORM_WEEK = 9, FORM_QUARTER = 10 };
+static const size_t form_digits[TFT_TIME_FORMS] = { 8, 6, 10, 12, 14, 7, 10, 6, 13, 6, 5, 16, 19 };
 
 int tft_time_read_digits(const char *text, int64_t *value)
 {
@@ -38,10 +41,13 @@ int tft_time_read_digits(const char *text, int64_t *value)
     const int is_negative = *text == '-';
     text += is_negative;
     size_t n = strspn(text, "0123456789");
-    if (!n || n > 18 || text[n + strspn(text + n, " ")])
+    if (!n || n > 19 || text[n + strspn(text + n, " ")])
         return 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (sum > (INT64_MAX - 9) / 10)
+            return 0;
         sum = sum * 10 + (text[i] - '0');
+    }
     *value = is_negative ? -sum : sum;
     return 1;
 }
@@ -68,8 +74,8 @@ static int64_t form_month(int form, int64_t value, size_t digits)
     if (form == FORM_DAY_OF_YEAR && value % 1000 == 0)
         return 0;
     snprintf(text, sizeof text, "%0*lld", (int)form_digits[form], (long long)value);
-    if (form == FORM_MILLISECONDS)
-        time = value / 1000;
+    if (tft_time_forms[form].in_second)
+        time = value / tft_time_forms[form].in_second;
     else if (tft_time_parse(text, tft_time_forms[form].format, &time))
         return 0;
     tft_time_to_date(time, &date);
@@ -82,10 +88,15 @@ void tft_time_look_add(struct tft_time_look *look, int64_t value)
 
     for (int64_t rest = value; rest > 0; rest /= 10)
         digits++;
+    if (look->rows && value != look->last) {
+        look->changes++;
+        look->ones += value == look->last + 1;
+    }
+    look->last = value;
     look->rows++;
     for (int i = 0; i < TFT_TIME_FORMS; i++) {
         int64_t month = digits ? form_month(i, value, digits) : 0;
-        if (month < YEAR_FIRST * 12 || month >= YEAR_END * 12) {
+        if (month < YEAR_FIRST * 12 || month >= (tft_time_forms[i].in_second ? YEAR_END_SINCE_1970 : YEAR_END) * 12) {
             look->first_other[i] = look->first_other[i] ? look->first_other[i] : look->rows;
             continue;
         }
@@ -100,8 +111,15 @@ static int may_be_chance(const struct tft_time_look *look, int form)
 {
     if (form == FORM_SHORT)
         return look->first_month[form] == look->last_month[form];
-    return (form == FORM_DAY_OF_YEAR || form >= FORM_WEEK) &&
+    if (form == FORM_EPOCH)
+        return look->ones * 2 > look->changes;
+    return (form == FORM_DAY_OF_YEAR || form == FORM_WEEK || form == FORM_QUARTER) &&
            look->first_month[form] / 12 == look->last_month[form] / 12;
+}
+
+int tft_time_look_is_either(const struct tft_time_look *look)
+{
+    return look->rows && look->fits[FORM_EPOCH] == look->rows && may_be_chance(look, FORM_EPOCH);
 }
 
 int tft_time_look_form(const struct tft_time_look *look, int *fits_all)
@@ -190,6 +208,8 @@ void tft_time_advise(const char *text, char *advice, size_t size)
     }
     if (form >= 0 && tft_time_forms[form].format)
         snprintf(advice, size, " (set 'format', here \"%s\")", tft_time_forms[form].format);
+    else if (form >= 0)
+        snprintf(advice, size, " (it looks like %s, which no format reads)", tft_time_forms[form].name);
     else if (!advise_order(text, advice, size))
         snprintf(advice, size, " (or set 'format')");
 }

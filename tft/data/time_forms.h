@@ -10,11 +10,12 @@
 #include <stdint.h>
 
 /* Forms of whole numbers, by number; some have no format that would read them. */
-enum { TFT_TIME_FORMS = 11 };
+enum { TFT_TIME_FORMS = 13 };
 
 struct tft_time_form {
     const char *name;   /* for messages: "dates like 20240131" */
     const char *format; /* NULL: none reads it */
+    int64_t in_second;  /* of numbers since 1970, how many a second has; 0: it is a date */
 };
 extern const struct tft_time_form tft_time_forms[TFT_TIME_FORMS];
 
@@ -22,14 +23,18 @@ extern const struct tft_time_form tft_time_forms[TFT_TIME_FORMS];
 struct tft_time_look {
     size_t rows, fits[TFT_TIME_FORMS];
     int64_t first_month[TFT_TIME_FORMS], last_month[TFT_TIME_FORMS]; /* since year 0 */
+    int64_t last;                                                    /* the newest */
+    size_t changes, ones;                                            /* from one to the next; changes by 1 */
     size_t first_other[TFT_TIME_FORMS]; /* the first row that does not fit, counted from 1 */
 };
 
-/* A whole number of at most 18 digits. Returns 0 if the text is none. */
+/* A whole number of an int64_t. Returns 0 if the text is none. */
 int tft_time_read_digits(const char *text, int64_t *value);
 void tft_time_look_add(struct tft_time_look *look, int64_t value);
 /* The form that all rows have, or, with *fits_all 0, nine tenths of at least ten; -1: none, the numbers are counts. */
 int tft_time_look_form(const struct tft_time_look *look, int *fits_all);
+/* Are the numbers counts that might be seconds since 1970 as well? */
+int tft_time_look_is_either(const struct tft_time_look *look);
 
 /* What is wrong with the first time of the other kind, where a column has times with and without an offset and nothing
  * says by which clock the latter are written. */
