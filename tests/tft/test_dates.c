@@ -438,6 +438,84 @@ static void made_up(void)
     test_log.write = ignore_line;
 }
 
+/* ---- inputs of the preset and of the table ---- */
+
+/* Inputs of the schema, and which of them come from the calendar or the id; a name that both have is the table's. */
+static const struct {
+    const char *schema, *names; /* or what is refused, after '!' */
+    const char *warning;
+} own[] = {
+    { "", "y=y steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month month=@month", NULL },
+    { "  month: {column: y, role: known}\n",
+      "y=y month=y steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month "
+      "preset_month=@month",
+      "input 'month' is the table's; the preset's own input of that name is 'preset_month'" },
+    { "  steps: {column: y, role: observed}\n",
+      "y=y steps=y preset_steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month "
+      "month=@month",
+      "'preset_steps'" },
+    { "  steps: {column: y, role: target}\n",
+      "steps=y preset_steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month month=@month",
+      "'preset_steps'" },
+    { "  unique_id: {column: y, role: observed}\n",
+      "y=y unique_id=y steps=@steps preset_unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month "
+      "month=@month",
+      "'preset_unique_id'" },
+    { "  month: {from: id, role: static, type: category}\n",
+      "y=y month=@id steps=@steps day_of_week=@day_of_week day_of_month=@day_of_month preset_month=@month",
+      "'preset_month'" },
+    /* Another form of the same is what the schema changes of it. */
+    { "  month: {calendar: month, role: known, type: category}\n  unique_id: {column: unique_id, role: static, "
+      "type: category}\n",
+      "y=y month=@month unique_id=unique_id steps=@steps day_of_week=@day_of_week day_of_month=@day_of_month", NULL },
+    { "  month: {column: y, role: known}\n  preset_month: {column: y, role: known}\n",
+      "!the preset has an input 'month' of its own; rename the schema's 'month' or 'preset_month'", NULL },
+    { "  y: {column: y, role: known}\n", "!input 'y' has the target's name; rename it, or set 'role: target'", NULL },
+};
+
+static enum halay_status read_own(const char *inputs, struct tft_schema *schema)
+{
+    struct file f = { 0 };
+    char text[600];
+    int found;
+
+    add_series(&f, "a", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    const char *path = write_text("rows.csv", f.text);
+    free(f.text);
+    snprintf(text, sizeof text, "preset: long\n%s%s", *inputs ? "inputs:\n" : "", inputs);
+    const struct tft_schema_source given = { .text = text };
+    const struct tft_table_source tables = { .paths = &path, .path_count = 1 };
+    const struct tft_preset preset = { .encoder = 4, .horizon = 2 };
+    *warnings = 0;
+    return tft_preset_read(&test_log, &given, &tables, &preset, schema, &found);
+}
+
+static void own_inputs(void)
+{
+    struct tft_schema schema;
+
+    test_log.write = record_warning;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        char names[600] = "";
+        enum halay_status status = read_own(own[i].schema, &schema);
+        if (*own[i].names == '!') {
+            CHECK(status && error_says(own[i].names + 1), "case %zu", i);
+            continue;
+        }
+        REQUIRE(!status);
+        for (size_t k = 0; k < schema.input_count; k++) {
+            const struct tft_input *x = &schema.inputs[k];
+            const char *from = x->source == TFT_FROM_ID ? "id" : tft_calendar_names[x->calendar];
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s=%s%s", k ? " " : "", x->name,
+                     x->column ? "" : "@", x->column ? x->column : from);
+        }
+        CHECK(!strcmp(names, own[i].names), "case %zu: %s", i, names);
+        CHECK(own[i].warning ? strstr(warnings, own[i].warning) != NULL : !*warnings, "case %zu: %s", i, warnings);
+        tft_schema_fini(&schema);
+    }
+    test_log.write = ignore_line;
+}
+
 int main(void)
 {
     begin_scratch();
@@ -446,6 +524,7 @@ int main(void)
     wrong_rows();
     one_zone();
     made_up();
+    own_inputs();
     end_scratch();
     return test_end();
 }

@@ -3,6 +3,7 @@
  * Preset: makes the document that a user would have written, from what the rows say and what the given schema says.
  */
 #include "tft/data/preset_impl.h"
+#include <stdio.h>
 #include <string.h>
 
 /* What the window and the calendar are for steps of some length. */
@@ -53,8 +54,50 @@ static json_t *complete_input(const json_t *given)
     return input;
 }
 
+/* Add an input of the preset's own, which becomes the inputs'. Where its name is that of a column or of the id, it gets
+ * another one; where it is that of another input that the given schema makes, that replaces it. */
+static enum halay_status add_own(const struct tft_preset_scan *s, const char *name, json_t *own, json_t *inputs)
+{
+    const json_t *other = json_object_get(inputs, name);
+    char renamed[300];
+
+    if (!other) {
+        json_object_set_new(inputs, name, own);
+        return HALAY_OK;
+    }
+    if (!json_object_get(other, "column") && !json_object_get(other, "from")) {
+        json_decref(own);
+        return HALAY_OK;
+    }
+    snprintf(renamed, sizeof renamed, "preset_%.250s", name);
+    if (json_object_get(inputs, renamed)) {
+        halay_error(s->log, "%s: the preset has an input '%s' of its own; rename the schema's '%s' or '%s'", s->where,
+                    name, name, renamed);
+        json_decref(own);
+        return HALAY_ERR_FORMAT;
+    }
+    halay_warning(s->log, "input '%s' is the table's; the preset's own input of that name is '%s'", name, renamed);
+    json_object_set_new(inputs, renamed, own);
+    return HALAY_OK;
+}
+
+/* The id, unless the schema has an input of it, and the calendar's. */
+static enum halay_status add_all_own(const struct tft_preset_scan *s, const struct habit *habit, int has_id,
+                                     json_t *inputs)
+{
+    const char *column = json_string_value(json_object_get(json_object_get(inputs, s->id), "column"));
+    enum halay_status status = HALAY_OK;
+
+    if (!has_id && !(column && !strcmp(column, s->id)))
+        status = add_own(s, s->id, json_pack("{ss ss ss}", "from", "id", "role", "static", "type", "category"), inputs);
+    for (size_t i = 0; habit->calendar[i] && !status; i++)
+        status = add_own(s, habit->calendar[i], json_pack("{ss ss}", "calendar", habit->calendar[i], "role", "known"),
+                         inputs);
+    return status;
+}
+
 /* Targets, the other inputs that were given, the step's number, the id, the calendar. */
-static json_t *make_inputs(const struct tft_preset_scan *s, const struct habit *habit)
+static enum halay_status make_inputs(const struct tft_preset_scan *s, const struct habit *habit, json_t **made)
 {
     json_t *inputs = json_object(), *given;
     const char *name;
@@ -67,18 +110,23 @@ static json_t *make_inputs(const struct tft_preset_scan *s, const struct habit *
     }
     json_object_foreach(json_object_get(s->given, "inputs"), name, given) {
         const char *from = json_string_value(json_object_get(given, "from"));
+        if (s->y && !strcmp(name, s->y) && json_is_object(given)) {
+            halay_error(s->log, "%s: input '%s' has the target's name; rename it, or set 'role: target'", s->where,
+                        name);
+            json_decref(inputs);
+            return HALAY_ERR_FORMAT;
+        }
         has_id |= from && !strcmp(from, "id");
         json_object_set_new(inputs, name, complete_input(given));
     }
-    if (!json_object_get(inputs, "steps"))
-        json_object_set_new(inputs, "steps", json_pack("{ss ss}", "calendar", "steps", "role", "known"));
-    if (!has_id && !json_object_get(inputs, s->id))
-        json_object_set_new(inputs, s->id, json_pack("{ss ss ss}", "from", "id", "role", "static", "type", "category"));
-    for (size_t i = 0; inputs && habit->calendar[i]; i++)
-        if (!json_object_get(inputs, habit->calendar[i]))
-            json_object_set_new(inputs, habit->calendar[i],
-                                json_pack("{ss ss}", "calendar", habit->calendar[i], "role", "known"));
-    return inputs;
+    enum halay_status status = add_own(s, "steps", json_pack("{ss ss}", "calendar", "steps", "role", "known"), inputs);
+    if (!status)
+        status = add_all_own(s, habit, has_id, inputs);
+    if (status)
+        json_decref(inputs);
+    else
+        *made = inputs;
+    return status;
 }
 
 /* "< 2017-08-01 00:00:00": the moment n steps after the first. */
@@ -147,16 +195,20 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
     const struct habit habit = habit_of(s);
     const size_t horizon = steps_of(s, "horizon", preset->horizon ? preset->horizon : habit.horizon);
     const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
-    json_t *split = json_incref(json_object_get(s->given, "split")), *time;
+    json_t *split = json_incref(json_object_get(s->given, "split")), *time, *inputs = NULL;
     enum halay_status status = split ? HALAY_OK : make_split(s, horizon, &split);
 
-    if (status)
+    if (!status)
+        status = make_inputs(s, &habit, &inputs);
+    if (status) {
+        json_decref(split);
         return status;
+    }
     time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1)
                      : json_pack("{ss ss*}", "column", s->ds, "format", s->format);
-    json_t *document = json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time,
-                                 "every", s->every_text, "inputs", make_inputs(s, &habit), "window",
-                                 make_window(s, encoder, horizon), "split", split);
+    json_t *document =
+        json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time, "every",
+                  s->every_text, "inputs", inputs, "window", make_window(s, encoder, horizon), "split", split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
         return HALAY_ERR_NO_MEMORY;
