@@ -36,6 +36,14 @@ __attribute__((unused)) static int test_end(void)
     return test_failed || !test_passed;
 }
 
+/* TEST_BRIEF=1 in the environment: another run on the same code does it whole. */
+__attribute__((unused)) static int test_is_brief(void)
+{
+    const char *brief = getenv("TEST_BRIEF");
+
+    return brief && *brief == '1' && !brief[1];
+}
+
 /* The harness itself is broken (no memory, no thread): exit 99. */
 #define REQUIRE(condition)                                                          \
     do {                                                                            \

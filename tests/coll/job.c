@@ -92,12 +92,12 @@ static int run_what(struct halay_group *group, const char *what, const struct ha
     if (!strcmp(what, "huge"))
         return huge(group);
     if (!strcmp(what, "subsets"))
-        return subsets_run(group);
+        return subsets_run(group, 0);
     if (!strcmp(what, "allocations"))
         return allocations_run(group);
     if (!strcmp(what, "checking"))
-        return checking_run(group) + matrix_run(group, 1) + subsets_run(group);
-    return matrix_run(group, !strcmp(what, "quick")) + subsets_run(group);
+        return checking_run(group) + matrix_run(group, 1) + subsets_run(group, 0);
+    return matrix_run(group, !strcmp(what, "quick")) + subsets_run(group, 0);
 }
 
 static int be_rank(const char *what, const struct halay_algorithm *algorithm)

@@ -1016,17 +1016,9 @@ static void pieces_all(struct run *run, const struct halay_algorithm *a)
 
 /* ---- huge: few ranks, few cases ---- */
 
-/* Another run on the same code does it whole. */
-static int is_brief(void)
-{
-    const char *brief = getenv("TEST_BRIEF");
-
-    return brief && !strcmp(brief, "1");
-}
-
 static int has_huge(const struct run *run)
 {
-    return !run->quick && run->size == HUGE_RANKS && !is_brief();
+    return !run->quick && run->size == HUGE_RANKS && !test_is_brief();
 }
 
 static void huge_all(struct run *run, const struct halay_algorithm *a)
@@ -1367,7 +1359,7 @@ int matrix_run(struct halay_group *group, int quick)
     struct run run = { .group = group,
                        .rank = halay_group_rank(group),
                        .size = size,
-                       .quick = quick || (is_brief() && size != 3),
+                       .quick = quick || (test_is_brief() && size != 3),
                        .hash = 14695981039346656037u };
     size_t bytes = (LARGE + 2 * GUARD) * 8 + 4096; /* guards of allreduce_case included */
     void *shared[2];

@@ -7,7 +7,7 @@
 
 #include "collectives/api/group.h"
 
-/* Returns the number of failures and prints each. */
-int subsets_run(struct halay_group *group);
+/* brief: neither as many groups as there can be nor the matrix. Returns the number of failures and prints each. */
+int subsets_run(struct halay_group *group, int brief);
 
 #endif
