@@ -8,6 +8,7 @@
  * any half-built state.
  */
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/net/socket.h"
 #include "base/store/store_protocol.h"
 #include <errno.h>
@@ -44,12 +45,28 @@ static enum halay_status breaks(struct halay_store_client *client, enum halay_st
     return status;
 }
 
+/* Logs why a wait failed; errno is that of the wait. */
+static void report_wait(const struct halay_store_client *client)
+{
+    halay_error(client->log, "store: cannot wait for '%s': %s", client->address, strerror(errno));
+}
+
+/* Logs that nothing was received within the time that the program gives. */
+static void report_silence(const struct halay_store_client *client)
+{
+    halay_error(client->log,
+                "store: '%s' has not answered within %d ms; check its address, and that no firewall is between",
+                client->address, client->timeout_ms);
+}
+
 /* Status of a failed send or receive of a session, with its line. */
 static enum halay_status session_status(struct halay_store_client *client, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
         return breaks(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
-    return breaks(client, status, "cannot be waited for");
+    report_wait(client);
+    client->broken = status;
+    return status;
 }
 
 static enum halay_status reserve_answer(struct halay_store_client *client, size_t bytes)
@@ -76,10 +93,11 @@ static enum halay_status receive_message(struct halay_store_client *client, int6
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : session_status(client, status);
     if (store_body_bytes(client->buffer, &body) != HALAY_OK)
-        return breaks(client, HALAY_ERR_FORMAT, "sent a message of impossible length");
+        return breaks(client, HALAY_ERR_FORMAT,
+                      "sent a message of impossible length; does something on the way change data?");
     size_t total = STORE_HEAD_BYTES + body + STORE_MAC_BYTES;
     if (reserve_answer(client, total) != HALAY_OK)
-        return breaks(client, HALAY_ERR_NO_MEMORY, "sent an answer for which there is no memory");
+        return breaks(client, HALAY_ERR_NO_MEMORY, "sent an answer that does not fit in this process's memory");
     status = halay_socket_receive(client->fd, client->buffer, total, &client->have, deadline_us);
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : session_status(client, status);
@@ -98,7 +116,7 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
     if (client->broken != HALAY_OK)
         return client->broken;
     if (key_bytes == 0 || key_bytes >= HALAY_STORE_KEY_MAX || bytes > HALAY_STORE_VALUE_MAX) {
-        halay_error(client->log, "store: key '%.40s' has %zu bytes and its value %zu; at most %d and %zu are possible",
+        halay_error(client->log, "store: key '%.40s' has %zu bytes and its value %zu; expected 1 to %d and at most %zu",
                     key, key_bytes, bytes, HALAY_STORE_KEY_MAX - 1, HALAY_STORE_VALUE_MAX);
         return HALAY_ERR_ARGUMENT;
     }
@@ -111,7 +129,7 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
     size_t count = store_message_bytes(&message);
     unsigned char *wire = malloc(count);
     if (!wire) {
-        halay_error(client->log, "store: no memory to set key '%s'", key);
+        halay_error(client->log, "store: no memory for a request of key '%s'", key);
         client->number--;
         return HALAY_ERR_NO_MEMORY;
     }
@@ -119,7 +137,7 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
     enum halay_status status = halay_socket_send(client->fd, wire, count, halay_deadline_us(client->timeout_ms));
     free(wire);
     if (status == HALAY_ERR_TIMEOUT) /* part of it may be on its way: nothing can follow */
-        return breaks(client, status, "takes no more bytes");
+        return breaks(client, status, "has not read this process's request in time; is its host overloaded?");
     return status == HALAY_OK ? HALAY_OK : session_status(client, status);
 }
 
@@ -144,16 +162,18 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
         return status;
     status = receive_answer(client, client->timeout_ms, &answer);
     if (status == HALAY_ERR_TIMEOUT)
-        halay_error(client->log, "store: '%s' has not set key '%s' for %d ms", client->address, key,
-                    client->timeout_ms);
+        halay_error(client->log, "store: '%s' has not confirmed key '%s' within %d ms; is its host overloaded?",
+                    client->address, key, client->timeout_ms);
     if (status != HALAY_OK)
         return status;
     if (answer.kind == STORE_FULL) {
-        halay_error(client->log, "store: '%s' has no room for key '%s' of %zu bytes", client->address, key, bytes);
+        halay_error(client->log, "store: the table of '%s' is full: no room for key '%s' of %zu bytes", client->address,
+                    key, bytes);
         return HALAY_ERR_NO_MEMORY;
     }
-    return answer.kind == STORE_DONE ? HALAY_OK
-                                     : breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
+    return answer.kind == STORE_DONE
+               ? HALAY_OK
+               : breaks(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
 }
 
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key)
@@ -172,7 +192,7 @@ enum halay_status halay_store_answer(struct halay_store_client *client, const ch
     if (status != HALAY_OK)
         return status; /* HALAY_ERR_TIMEOUT logs nothing: only the caller knows what is missing */
     if (answer.kind != STORE_VALUE)
-        return breaks(client, HALAY_ERR_FORMAT, "gave an answer to another question");
+        return breaks(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
     if (answer.value_bytes != bytes) {
         halay_error(client->log, "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?",
                     key, answer.value_bytes, bytes);
@@ -198,15 +218,16 @@ static enum halay_status parse_address(struct halay_log *log, const char *addres
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
     char host[64];
+    long port; /* getaddrinfo takes larger ones, modulo 65536 */
     const char *colon = strrchr(address, ':'), *start = address + (*address == '[');
     const char *end = colon && *address == '[' ? colon - 1 : colon;
 
     if (colon && end > start && (*address != '[' || *end == ']') && (size_t)(end - start) < sizeof host) {
         snprintf(host, sizeof host, "%.*s", (int)(end - start), start);
-        if (colon[1] && getaddrinfo(host, colon + 1, &hints, found) == 0)
+        if (halay_parse_long(colon + 1, 1, 65535, &port) == HALAY_OK && !getaddrinfo(host, colon + 1, &hints, found))
             return HALAY_OK;
     }
-    halay_error(log, "store: '%.80s' is no address; it looks like 127.0.0.1:40000 or [::1]:40000", address);
+    halay_error(log, "store: '%.80s' is not an address; expected one like 127.0.0.1:40000 or [::1]:40000", address);
     return HALAY_ERR_ARGUMENT;
 }
 
@@ -216,9 +237,10 @@ static enum halay_status connect_store(struct halay_store_client *client, const 
     enum halay_status status = halay_socket_connect(to->ai_addr, to->ai_addrlen, deadline_us, &client->fd);
 
     if (status == HALAY_ERR_TIMEOUT)
-        halay_error(client->log, "store: '%s' does not answer", client->address);
+        report_silence(client);
     else if (status != HALAY_OK)
-        halay_error(client->log, "store: cannot connect to '%s': %s", client->address, strerror(errno));
+        halay_error(client->log, "store: cannot connect to '%s': %s; does the launcher run there?", client->address,
+                    strerror(errno));
     return status;
 }
 
@@ -235,7 +257,9 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
     if (status != HALAY_OK)
         return status;
     if (store_is_refusal(h)) {
-        halay_error(client->log, "store: '%s' refuses this process: it does not hold that job's secret",
+        halay_error(client->log,
+                    "store: '%s' refuses this process, which does not hold that job's secret; do address and secret "
+                    "come from one job?",
                     client->address);
         return HALAY_ERR_AUTH;
     }
@@ -271,11 +295,12 @@ static enum halay_status take_welcome(struct halay_store_client *client, int64_t
     if (status == HALAY_OK)
         status = receive_message(client, deadline_us, &welcome);
     if (status == HALAY_ERR_TIMEOUT)
-        halay_error(client->log, "store: '%s' does not answer", client->address);
+        report_silence(client);
     if (status != HALAY_OK)
         return status;
     if (welcome.kind != STORE_WELCOME || welcome.value_bytes != 4)
-        return breaks(client, HALAY_ERR_FORMAT, "did not begin with a welcome");
+        return breaks(client, HALAY_ERR_FORMAT,
+                      "did not begin with a welcome; are launcher and library of one installation?");
     *reconnects = store_read_u32(welcome.value);
     return HALAY_OK;
 }
@@ -302,9 +327,10 @@ static enum halay_status try_open(struct halay_store_client *client, const struc
         return status;
     status = shake_hands(client, &h, secret, deadline_us);
     sodium_memzero(&h, sizeof h);
-    if (status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_SYSTEM)
-        halay_error(client->log, "store: '%s' %s", client->address,
-                    status == HALAY_ERR_TIMEOUT ? "does not answer" : "cannot be waited for");
+    if (status == HALAY_ERR_TIMEOUT)
+        report_silence(client);
+    else if (status == HALAY_ERR_SYSTEM)
+        report_wait(client);
     return status == HALAY_OK ? take_welcome(client, deadline_us, reconnects) : status;
 }
 
@@ -336,7 +362,7 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
     struct addrinfo *to;
 
     if (rank < 0 || rank > STORE_RANK_MAX) {
-        halay_error(log, "store: %d is no rank; the largest is %d", rank, STORE_RANK_MAX);
+        halay_error(log, "store: %d is not a rank; expected 0 to %d", rank, STORE_RANK_MAX);
         return HALAY_ERR_ARGUMENT;
     }
     if (store_init(log) != HALAY_OK)
@@ -346,7 +372,7 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
         return status;
     struct halay_store_client *client = calloc(1, sizeof *client);
     if (!client || !(client->buffer = malloc(STORE_HEAD_BYTES))) {
-        halay_error(log, "store: no memory");
+        halay_error(log, "store: no memory for a connection to '%s'", address);
         free(client);
         freeaddrinfo(to);
         return HALAY_ERR_NO_MEMORY;

@@ -253,6 +253,7 @@ static void check_two_clients(const struct service *s, struct halay_log *log)
     long_key[HALAY_STORE_KEY_MAX] = 0;
     CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_ERR_ARGUMENT &&
           halay_store_set(b, "", "x", 1) == HALAY_ERR_ARGUMENT);
+    CHECK(strstr(log->last_error, "key '' has 0 bytes and its value 1; expected 1 to "), "%s", log->last_error);
     long_key[HALAY_STORE_KEY_MAX - 1] = 0;
     CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_OK);
 
@@ -296,6 +297,7 @@ static void check_generations(const struct service *s, struct halay_log *log)
     CHECK(reconnects == 0);
     halay_store_client_close(client);
     CHECK(halay_store_client_open(log, address(s), secret, -1, 100, &client, &reconnects) == HALAY_ERR_ARGUMENT);
+    CHECK(strstr(log->last_error, "-1 is not a rank; expected 0 to "), "%s", log->last_error);
     CHECK(halay_store_client_open(log, address(s), secret, STORE_RANK_MAX + 1, 100, &client, &reconnects) ==
           HALAY_ERR_ARGUMENT);
 }
@@ -307,20 +309,25 @@ static void check_wrong_secret(const struct service *s, struct halay_log *log)
 
     CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &reconnects) ==
           HALAY_ERR_AUTH);
-    CHECK(strstr(log->last_error, "refuses this process"), "%s", log->last_error);
+    CHECK(strstr(log->last_error, "refuses this process, which does not hold"), "%s", log->last_error);
 }
 
 static void check_addresses(struct halay_log *log)
 {
-    static const char *const bad[] = { "",       ":",           "127.0.0.1",         "127.0.0.1:",
-                                       ":1",     "somewhere:1", "127.0.0.1:x",       "[::1:1",
-                                       "[::1]1", "::",          "127.0.0.1:99999999" };
+    static const char *const bad[] = {
+        "",       ":",  "127.0.0.1",          "127.0.0.1:",      ":1",          "somewhere:1", "127.0.0.1:x", "[::1:1",
+        "[::1]1", "::", "127.0.0.1:99999999", "127.0.0.1:65537", "127.0.0.1:0", "127.0.0.1:-1"
+    };
     struct halay_store_client *client;
     unsigned reconnects;
 
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK(halay_store_client_open(log, bad[i], secret, 0, 100, &client, &reconnects) != HALAY_OK, "'%s'", bad[i]);
-    CHECK(halay_store_client_open(log, "127.0.0.1:1", secret, 0, 5000, &client, &reconnects) == HALAY_ERR_SYSTEM);
+        CHECK(strstr(log->last_error, "is not an address; expected one like 127.0.0.1:40000"), "%s", log->last_error);
+    }
+    CHECK(halay_store_client_open(log, "127.0.0.1:1", secret, 0, PATIENCE_MS, &client, &reconnects) ==
+          HALAY_ERR_SYSTEM);
+    CHECK(strstr(log->last_error, "'127.0.0.1:1': Connection refused; does the launcher run"), "%s", log->last_error);
     struct halay_store_server *server;
     CHECK(halay_store_server_create(log, "nowhere", secret, &server) == HALAY_ERR_ARGUMENT);
     if (halay_store_server_create(log, "::1", secret, &server) == HALAY_OK) { /* where there is IPv6 */
@@ -923,7 +930,7 @@ int main(void)
     check_impostor(&log, other_secret, STORE_VERSION, 0, HALAY_ERR_AUTH, "it is not the store of this job");
     check_impostor(&log, secret, 9, 0, HALAY_ERR_VERSION,
                    "speaks version 9 of the store's protocol, this is version 1");
-    check_impostor(&log, secret, STORE_VERSION, 1, HALAY_ERR_TIMEOUT, "does not answer");
+    check_impostor(&log, secret, STORE_VERSION, 1, HALAY_ERR_TIMEOUT, "has not answered within 100 ms; check");
     check_other_version(&s, &log);
     check_garbage(&s, &log);
     check_replay(&s, &log);
