@@ -197,6 +197,7 @@ static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_uc
 static void on_control_sent(void *request, ucs_status_t status, void *arg)
 {
     (void)status; /* a peer that is lost is reported by its endpoint */
+    ((struct halay_ucx_control *)arg)->frames->under_way--;
     control_give(arg);
     ucp_request_free(request);
 }
@@ -215,6 +216,8 @@ static void control_send_on(struct halay_ucx_control *control, ucp_ep_h ep)
         halay_parts_peer_lost(&frames->parts, control->peer, ucs_status_string(UCS_PTR_STATUS(request)));
     if (!request || UCS_PTR_IS_ERR(request))
         control_give(control);
+    else
+        frames->under_way++;
 }
 
 static void control_send(struct halay_ucx_control *control)
@@ -286,6 +289,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
     struct halay_part *part = arg;
     struct halay_ucx_frames *frames = frames_of(part->t);
 
+    frames->under_way--;
     finish(frames, part, part_result(frames, part, status), 0);
     ucp_request_free(request);
 }
@@ -314,6 +318,7 @@ static enum halay_status part_send(struct halay_ucx_frames *frames, struct halay
                                                sizeof *header, part->memory, part->bytes, &param);
     if (UCS_PTR_IS_ERR(request))
         return part_result(frames, part, UCS_PTR_STATUS(request));
+    frames->under_way += !!request;
     return request ? HALAY_IN_PROGRESS : HALAY_OK;
 }
 
@@ -358,6 +363,7 @@ static void on_fetched(void *request, ucs_status_t status, size_t length, void *
     struct halay_part *landing = arg, *part = landing->request;
     struct halay_ucx_frames *frames = frames_of(landing->t);
 
+    frames->under_way--;
     if (part) {
         if (status == UCS_OK && !landing->block)
             place(part, landing->memory, length);
@@ -392,7 +398,9 @@ static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void
     if (UCS_PTR_IS_ERR(request)) {
         finish(frames, part, part_result(frames, part, UCS_PTR_STATUS(request)), 0);
         halay_parts_give(&frames->parts, landing);
+        return;
     }
+    frames->under_way++;
 }
 
 /* What came before this receive, or else it waits. */

@@ -93,9 +93,10 @@ struct halay_ucx_frames {
     struct halay_parts parts; /* first */
     ucp_worker_h worker;      /* borrowed from start on */
     int is_stopped;
-    int endpoints;  /* a peer */
-    int called;     /* peers that are called and not opened yet */
-    uint64_t moves; /* frames that have come and parts that have ended, so far */
+    int endpoints;    /* a peer */
+    int called;       /* peers that are called and not opened yet */
+    size_t under_way; /* requests that UCX has: a worker is destroyed when it has none */
+    uint64_t moves;   /* frames that have come and parts that have ended, so far */
     size_t budget;
     struct halay_ucx_peer *peers;                      /* owned: size of them */
     struct halay_ucx_queue finished;                   /* parts to be ended */

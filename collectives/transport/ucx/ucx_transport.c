@@ -20,8 +20,8 @@
  * the two sees the other. What arrives before the worker is armed inside sleep makes ucp_worker_arm say "busy".
  *
  * Leaving: say goodbye to everyone, push everything out, listen a moment for the others' goodbyes (a socket that is
- * closed with something unread resets the connection, and what is still on its way with it), close by force. Each step
- * has an end by the clock.
+ * closed with something unread resets the connection, and what is still on its way with it), close by force, wait for
+ * UCX to end its requests. Each step has an end by the clock.
  *
  * Cleanup: zero-init and fini.
  */
@@ -337,25 +337,35 @@ static void close_endpoints(struct ucx_transport *self, size_t *pending)
                 count(pending, ucp_ep_close_nbx(self->frames.peers[r].eps[i], &param));
                 self->frames.peers[r].eps[i] = NULL;
             }
-    drive(self, pending, CLOSE_MS);
 }
 
-/* Accepts any half-built state. The counters of what is pending live until the worker is gone: a request may outlive
+/* Waits for the requests of closed endpoints: UCX 1.18 breaks the heap if a worker is destroyed before they have ended.
+ * Nothing is pushed: there is no endpoint any more. */
+static void await_requests(struct ucx_transport *self, const size_t *pending)
+{
+    int64_t deadline = halay_deadline_us(CLOSE_MS);
+
+    while ((*pending || self->frames.under_way) && !halay_deadline_passed(deadline))
+        (void)ucp_worker_progress(self->worker.worker);
+}
+
+/* Accepts any half-built state. The counter of what is pending lives until the worker is gone: a request may outlive
  * its time. */
 static void transport_fini(struct ucx_transport *self)
 {
-    size_t pushing = 0, closing = 0;
+    size_t pending = 0;
 
     if (self->frames.peers && self->worker.worker) {
         if (self->addresses && is_whole(self))
             await_calls(self);
         if (self->addresses)
             open_rest(self);
-        say_goodbye(self, &pushing);
+        say_goodbye(self, &pending);
         if (is_whole(self))
             listen_for_goodbyes(self);
         halay_ucx_frames_stop(&self->frames);
-        close_endpoints(self, &closing);
+        close_endpoints(self, &pending);
+        await_requests(self, &pending);
     }
     halay_ucx_worker_fini(&self->worker);
     halay_ucx_frames_fini(&self->frames);
