@@ -41,4 +41,33 @@ check "predict" "$tft" predict --checkpoint "$scratch/run" "$scratch/short.csv" 
 [ "$(sed '$!d' "$scratch/out.csv" | cut -d, -f3,4)" = "2020-10-25 23:45:00+01:00,96" ] ||
     wrong "predict: $(sed '$!d' "$scratch/out.csv")"
 grep -q '"then": *"CET-1CEST,M3.5.0,M10.5.0/3"' "$scratch/run/run.json" || wrong "the run has no rules of its zone"
+
+# A run without a zone reads times as its training's were written, with an offset or without one.
+hours() { # SUFFIX NAME: 100 hours
+    awk -v suffix="$1" 'BEGIN { print "unique_id,ds,y"
+        for (i = 0; i < 100; i++)
+            printf "a,2020-01-%02d %02d:00:00%s,%d\n", 1 + int(i / 24), i % 24, suffix, i % 24 }' </dev/null \
+        >"$scratch/$2.csv"
+}
+hours "" none
+hours Z utc
+hours +01:00 offset
+for kind in none utc; do
+    check "prepare $kind" "$tft" prepare --preset long --encoder 8 --horizon 2 "$scratch/$kind.csv" \
+        -o "$scratch/$kind.htd"
+    check "train $kind" "$tft" train --data "$scratch/$kind.htd" --out "$scratch/$kind" --hidden-size 2 --heads 1 \
+        --max-steps 1 --threads 1 --keep 0
+    check "predict $kind" "$tft" predict --checkpoint "$scratch/$kind" "$scratch/$kind.csv" -o "$scratch/out.csv"
+done
+check "predict another offset" "$tft" predict --checkpoint "$scratch/utc" "$scratch/offset.csv" -o "$scratch/out.csv"
+first="row 2, column 'ds': '2020-01-01 00:00:00"
+have="from UTC, and the times that the model was trained on have"
+refused 1 "none.csv', $first' has no offset $have one; write these" "$tft" predict --checkpoint "$scratch/utc" \
+    "$scratch/none.csv" -o "$scratch/out.csv"
+for kind in utc offset; do
+    refused 1 "has an offset $have none; write these as those" "$tft" predict --checkpoint "$scratch/none" \
+        "$scratch/$kind.csv" -o "$scratch/out.csv"
+done
+refused 1 "has an offset $have none" "$tft" predict --checkpoint "$scratch/none" --future "$scratch/utc.csv" \
+    "$scratch/none.csv" -o "$scratch/out.csv"
 finish

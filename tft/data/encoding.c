@@ -96,6 +96,9 @@ static enum halay_status take_all(struct halay_log *log, const char *where, cons
         return damaged(log, where, "no origin, weight or entities");
     e->origin = json_integer_value(origin);
     e->weight = json_number_value(weight);
+    e->clocks = (int)json_integer_value(json_object_get(document, "clocks"));
+    if (e->clocks < 0 || e->clocks > 2)
+        return damaged(log, where, "the clocks are out of range");
     if (e->origin > (int64_t)1 << 42 || e->origin < -((int64_t)1 << 42))
         return damaged(log, where, "the origin is out of range");
     e->scalers = calloc((e->entity_count + 1) * schema->input_count, sizeof *e->scalers);

@@ -3,7 +3,7 @@
  * Encoding: what was learned from the training span and is needed to prepare other rows: scalers, entities, categories.
  * It is part of a run's description, as a JSON document.
  *
- *     {"origin": moment, "weight": mean, "entities": [id, ...],
+ *     {"origin": moment, "weight": mean, "clocks": 1 or 2, "entities": [id, ...],
  *      "scalers": {input: [shift, scale], or for each entity [shift, scale, shift, scale, ...]},
  *                  under `per: window` and `auto` another pair, of all entities together, for those not seen
  *      "categories": {input: [name, ...]}}
@@ -30,9 +30,10 @@ struct tft_vocabulary {
 };
 
 struct tft_encoding {
-    json_t *document;           /* owned */
-    int64_t origin;             /* steps are counted from here */
-    double weight;              /* mean of the weights in the training span; 1 without weights */
+    json_t *document; /* owned */
+    int64_t origin;   /* steps are counted from here */
+    int clocks;       /* 1: times were without an offset from UTC, 2: with one; 0: not known, or it does not matter */
+    double weight;    /* mean of the weights in the training span; 1 without weights */
     size_t entity_count;        /* seen in training */
     const char **ids;           /* owned array, its texts in the document; in order of name */
     size_t input_count;         /* of the schema */

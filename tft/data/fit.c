@@ -430,6 +430,8 @@ static json_t *make_document(struct fitter *f, double weight)
     json_t *document = ok ? json_pack("{sI sf sO sO sO}", "origin", (json_int_t)f->view.origin, "weight", weight,
                                       "entities", entities, "scalers", scalers, "categories", categories)
                           : NULL;
+    if (document && !f->schema->zone && f->table->clocks)
+        json_object_set_new(document, "clocks", json_integer(f->table->clocks));
     json_decref(entities);
     json_decref(scalers);
     json_decref(categories);

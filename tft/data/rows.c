@@ -555,8 +555,15 @@ static enum halay_status take_cells(struct tft_collector *c, const struct source
 static enum halay_status mixed_clocks(struct tft_collector *c, const struct source *source, const char *text,
                                       int is_utc)
 {
-    halay_error(c->log, "%s, column '%s': '%.64s' %s", place_of(c, source).text, column_name(source, source->times[0]),
-                text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+    if (c->schema->clocks)
+        halay_error(c->log,
+                    "%s, column '%s': '%.64s' has %s offset from UTC, and the times that the model was trained on have "
+                    "%s; write these as those, or give the training a zone (--zone, 'zone'), which reads both",
+                    place_of(c, source).text, column_name(source, source->times[0]), text, is_utc ? "an" : "no",
+                    is_utc ? "none" : "one");
+    else
+        halay_error(c->log, "%s, column '%s': '%.64s' %s", place_of(c, source).text,
+                    column_name(source, source->times[0]), text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
     return HALAY_ERR_FORMAT;
 }
 

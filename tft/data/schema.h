@@ -132,7 +132,9 @@ struct tft_schema {
     size_t keep;      /* of a series the last rows, so many at most; 0: all */
     int has_ahead;    /* of a future: */
     int64_t ahead[2]; /* no moments of series before and after these are asked for */
-    int limits_gaps;  /* a table whose gaps are far larger than its rows is refused: HALAY_ERR_UNSUPPORTED */
+    /* Of a run's rows: how the training's times are written, where that is known (tft/data/encoding.h). */
+    int clocks;
+    int limits_gaps; /* a table whose gaps are far larger than its rows is refused: HALAY_ERR_UNSUPPORTED */
     int has_span;
     int64_t span[2]; /* first and last moment, both included */
     enum tft_duplicates duplicates;

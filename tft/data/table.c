@@ -99,6 +99,7 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
                                .frame = source->frame,
                                .text = source->text,
                                .table = &t,
+                               .clocks = schema->clocks,
                                .future = future };
     enum halay_status status =
         is_one ? HALAY_OK : tft_paths_expand(log, source->paths, source->path_count, schema->files, &expanded);
@@ -111,6 +112,7 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
     }
     for (size_t i = 0; i < c.paths->count && !status; i++)
         status = tft_rows_collect(&c, i);
+    t.clocks = c.clocks;
     if (!status)
         status = complete_entities(&c);
     for (size_t i = 0; i < c.size; i++) {

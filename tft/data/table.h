@@ -82,6 +82,7 @@ struct tft_table {
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
     struct tft_row_gaps gaps;
+    int clocks;         /* of its rows: 1: times without an offset from UTC, 2: with one, 3: both */
     int ends_in_future; /* tft_table_extend was called */
 };
 
