@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 
 import numpy
 from checks import raises
@@ -49,6 +50,32 @@ def interrupt():
         assert (data == 2).all(), data
         ctx.allreduce(numpy.ones(1), name="reaps")
         assert not ctx._orphans
+        count_users(ctx)
+
+
+class Pressed:
+    """A context's lock; Ctrl-C comes when it is left for the first time."""
+
+    def __init__(self, ctx):
+        self.ctx, self.lock, ctx._lock = ctx, ctx._lock, self
+
+    def __enter__(self):
+        return self.lock.__enter__()
+
+    def __exit__(self, *why):
+        self.ctx._lock = self.lock
+        self.lock.__exit__(*why)
+        raise KeyboardInterrupt
+
+
+def count_users(ctx):
+    """Who is in a call is counted, and no longer when Ctrl-C comes before it: close() would wait."""
+    request = ctx.allreduce_async(numpy.ones(1), name="counted")
+    for call in (request.wait, lambda: ctx._call(lambda: 0)):
+        Pressed(ctx)
+        raises(KeyboardInterrupt, call)
+        assert ctx._users == 0, ctx._users
+    assert request.wait() == 2
 
 
 def start():
@@ -179,7 +206,37 @@ def late():
     assert (ctx.allreduce(numpy.ones(2), name="x") == 2).all()
 
 
+def close_in_use():
+    """close() frees nothing while a call does not end; then the context is left as it is."""
+    ctx = halay.Context(unique_id=halay.unique_id(), rank=0, size=1)
+    begun, may_end, freed, ended = threading.Event(), threading.Event(), [], []
+    ctx._at_close.append(lambda: freed.append(1))
+
+    def call():
+        begun.set()
+        may_end.wait()
+        return 0
+
+    user = threading.Thread(target=lambda: ended.append(ctx._call(call)))
+    user.start()
+    begun.wait()
+    patience, halay.context.CLOSE_SECONDS = halay.context.CLOSE_SECONDS, 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ctx.close()
+    halay.context.CLOSE_SECONDS = patience
+    assert not freed, "what a thread uses was freed"
+    assert ["a thread is still in a call" in str(one.message) for one in caught] == [True], caught
+    may_end.set()
+    user.join()
+    assert ended == [0] and ctx._users == 0
+    raises(halay.ClosedError, lambda: ctx.allreduce(numpy.ones(1)))
+    ctx.close()
+    assert not freed
+
+
 def thread():
+    close_in_use()
     ctx = halay.Context()
     ended = []
 

@@ -9,6 +9,7 @@ import ctypes
 import os
 import sys
 import tempfile
+import weakref
 
 import checks
 import numpy
@@ -181,6 +182,34 @@ def arrays(ctx):
     assert float(half) == 1
 
 
+def other_memory(ctx):
+    """A tensor that gets other memory in flight keeps the old until it has ended: the engine writes there."""
+    import torch
+    import torch.distributed as dist
+
+    def own(x):
+        request = ctx.allreduce_async(x, x, name="other memory")
+        return request.wait
+
+    def registered(x):
+        tensor = ctx.register(halay.Collective.ALLREDUCE, x, x, name="other memory, registered")
+        return lambda: tensor.submit().wait()
+
+    for begin in (own, registered, lambda x: dist.all_reduce(x, async_op=True).wait):
+        for change in (lambda x: x.set_(torch.zeros(1)), lambda x: setattr(x, "data", torch.zeros(1))):
+            array = numbers(RANK)
+            x, kept = torch.from_numpy(array), weakref.ref(array)
+            end = begin(x)
+            change(x)
+            memory = array.ctypes.data
+            del array
+            assert kept() is not None and kept().ctypes.data == memory, "freed in flight"
+            end()
+            assert (kept() is None) or (kept() == numbers(0) + numbers(1)).all(), kept()
+            assert x.tolist() == [0], x
+            del end  # a registered tensor's name is free again
+
+
 def tensors(ctx):
     import torch
     import torch.distributed as dist
@@ -347,6 +376,7 @@ def tensors(ctx):
     for call in (lambda: dist.all_gather(two, torch.ones(4)), lambda: dist.all_to_all(two, [torch.ones(4)] * 2),
                  lambda: dist.reduce_scatter(torch.zeros(4), two)):
         checks.raises((ValueError, RuntimeError), call, "type")
+    other_memory(ctx)
     dist.destroy_process_group()
 
 

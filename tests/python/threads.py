@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random operations from several threads and in two contexts, in another order on each rank. threads.py SEED"""
 
+import _thread
 import asyncio
+import os
 import random
 import sys
 import threading
@@ -144,6 +146,49 @@ def check_close(ctx):
     assert told.wait(60)
 
 
+def check_starts(ctx):
+    """A new thread takes the context's lock before all else, as when its garbage collector ends a request there."""
+    context, called, starter = halay.Context(), threading.Event(), None
+    places = [(module, name) for module in (_thread, threading)
+              for name in ("start_new_thread", "_start_new_thread", "_start_joinable_thread") if hasattr(module, name)]
+    kept = [getattr(*place) for place in places]
+
+    def take_first(start):
+        def begin(function, *rest, **named):
+            def run(*given):
+                with context._lock:
+                    pass
+                return function(*given)
+
+            return start(run, *rest, **named)
+
+        return begin
+
+    def nest(_):  # so that another thread is started to look meanwhile
+        inner = threading.Event()
+        context.allreduce_async(numpy.ones(1), name="again").add_done_callback(lambda _: inner.set())
+        if inner.wait(60):
+            called.set()
+
+    if ctx.rank == 0:
+        first = context.allreduce_async(numpy.ones(1), name="first")
+        starter = threading.Thread(target=first.add_done_callback, args=[nest], daemon=True)
+        for place, start in zip(places, kept):
+            setattr(*place, take_first(start))
+        starter.start()
+        starter.join(60)
+    ctx.barrier("the watcher has started")
+    if ctx.rank:
+        context.allreduce(numpy.ones(1), name="first")
+        context.allreduce(numpy.ones(1), name="again")
+    elif starter.is_alive() or not called.wait(60):
+        print("the start of a thread waits for the thread, which waits for the lock", file=sys.stderr, flush=True)
+        os._exit(1)  # nothing can be closed any more
+    for place, start in zip(places, kept):
+        setattr(*place, start)
+    context.close()
+
+
 def check_many(ctx):
     data = [numpy.ones(4) for _ in range(20)]
     tensors = [ctx.register(halay.Collective.ALLREDUCE, one, one, name=f"many {at}") for at, one in enumerate(data)]
@@ -168,4 +213,5 @@ with halay.Context() as first, halay.Context() as second:
     check_waiting_callbacks(second)
     if first.size > 1:
         check_close(first)
+        check_starts(first)
     check_many(second)
