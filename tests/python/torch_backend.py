@@ -465,6 +465,28 @@ def check_hooks(m):
         torch.Tensor.cuda, torch.nn.Module.cuda, powerSGD_hook._orthogonalize = kept
 
 
+def check_failing_hook(m):
+    """What a hook's callback raises, and what its collective ended with, is what backward() raises."""
+    def fail(bucket):
+        def callback(future):
+            raise KeyError("in a hook")
+
+        return dist.all_reduce(bucket.buffer(), group=m.group, async_op=True).get_future().then(callback)
+
+    def differ(bucket):
+        given = torch.ones(3 + m.rank)
+        return dist.all_reduce(given, group=m.group, async_op=True).get_future().then(lambda future: future.value()[0])
+
+    hooks = [(fail, KeyError, "in a hook")]
+    if m.size > 1:
+        hooks += [(differ, RuntimeError, "rank 1"), (lambda bucket: differ(bucket).then(lambda more: more.value()),
+                                                     RuntimeError, "rank 1")]  # fmt: skip
+    for hook, kind, text in hooks:
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), process_group=m.group)
+        model.register_comm_hook(None, lambda _, bucket, hook=hook: hook(bucket))
+        raises(kind, model(torch.ones(1, 2)).sum().backward, text)
+
+
 def check_nested(m):
     """Callbacks that wait for other futures: here and there at once, elsewhere when others are in flight again."""
     def nested(at):
@@ -559,6 +581,7 @@ def check_world(rank, size, path):
     check_ddp(world)
     check_compression(world)
     check_hooks(world)
+    check_failing_hook(world)
     check_subgroups(size)
     dist.destroy_process_group()
     check_one_of_several(dist.PrefixStore("several", store), rank, size)

@@ -73,6 +73,23 @@ def current_lineage() -> Optional[Lineage]:
     return _current.lineage
 
 
+class _Failure:
+    """
+    The value of a future that failed. Torch raises the exception where Python reads the future; DDP's reducer reads the
+    value in C++, and would report that it is not a tensor. It asks for the value's class first, which raises, too.
+    """
+
+    def __init__(self, exception: BaseException) -> None:
+        self._exception = exception
+
+    def __repr__(self) -> str:
+        return f"failed: {self._exception!r}"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise self._exception
+
+
 class Outcome(_FutureOfTorch):
     """A future for Python, whose callbacks submit under names of their own."""
 
@@ -96,6 +113,13 @@ class Outcome(_FutureOfTorch):
             self.set_exception(failure)
         else:
             self.set_result(value)
+
+    def set_exception(self, exception: BaseException) -> None:
+        def fail(_: Any) -> None:
+            raise exception
+
+        self._set_unwrap_func(fail)
+        self.set_result(_Failure(exception))
 
     def then(self, callback: Callable[[Any], Any]) -> "Outcome":
         lineage = self._lineage and self._lineage.next_callback()
