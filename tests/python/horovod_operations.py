@@ -217,8 +217,10 @@ def misuse_of_adasum():
 
 
 def batch_norm():
-    """Ranks with different numbers of samples, against BatchNorm1d over all of them."""
+    """Ranks with different numbers of samples, against BatchNorm1d over all of them. An unnamed call that is before the
+    layer on one rank and after it on the others meets none of its sums."""
     torch.manual_seed(0)
+    unnamed = hvd.allreduce_async(torch.ones(3), op=hvd.Sum) if RANK == 0 else None
     samples = torch.randn(sum(range(2, SIZE + 2)), 4, dtype=torch.float64)
     start = sum(range(2, RANK + 2))
     x = samples[start:start + RANK + 2].clone().requires_grad_()
@@ -228,6 +230,9 @@ def batch_norm():
     weights = torch.randn_like(samples)
     (out * weights[start:start + RANK + 2]).sum().backward()
     (wanted * weights).sum().backward()
+    if unnamed is None:
+        unnamed = hvd.allreduce_async(torch.ones(3), op=hvd.Sum)
+    equal(hvd.synchronize(unnamed), torch.full((3,), float(SIZE)))
     assert torch.allclose(out, wanted[start:start + RANK + 2])
     assert torch.allclose(x.grad, whole.grad[start:start + RANK + 2])
     assert torch.allclose(hvd.allreduce(ours.weight.grad, op=hvd.Sum), plain.weight.grad)

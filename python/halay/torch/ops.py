@@ -219,13 +219,14 @@ class _Allreduce(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: int, prescale: float, postscale: float,
                 process_set: ProcessSet) -> torch.Tensor:
         ctx.how = (op, prescale, postscale, process_set)
+        ctx.name = name if name is None else name + ".gradient"
         return synchronize(allreduce_async(tensor, None, name, *ctx.how))
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Tuple:
         op, prescale, postscale, process_set = ctx.how
-        return allreduce(grad.contiguous(), op=op, prescale_factor=prescale, postscale_factor=postscale,
-                         process_set=process_set), None, None, None, None, None
+        return allreduce(grad.contiguous(), name=ctx.name, op=op, prescale_factor=prescale,
+                         postscale_factor=postscale, process_set=process_set), None, None, None, None, None
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,

@@ -11,7 +11,8 @@ from halay.torch.ops import Sum, allreduce
 
 class SyncBatchNorm(_BatchNorm):
     """torch.nn.BatchNorm1d, 2d and 3d, with mean and variance of the samples of all ranks. Ranks may have different
-    numbers of samples. Gradients of weight and bias are this rank's part: an optimizer reduces them as all others."""
+    numbers of samples. Gradients of weight and bias are this rank's part: an optimizer reduces them as all others. Sums
+    have names of their own, so the unnamed calls of a program need not be in the same order around a layer."""
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -41,11 +42,12 @@ class SyncBatchNorm(_BatchNorm):
         others = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1] + [1] * (x.dim() - 2)
         sums = torch.cat([x.sum(others), x.new_tensor([x.numel() // x.shape[1]])])
-        sums = allreduce(sums, op=Sum)
+        sums = allreduce(sums, op=Sum, name="sync_batch_norm.sums")
         count = sums[-1].detach()
         mean = sums[:-1] / count
         centred = x - mean.view(shape)
-        variance = allreduce((centred * centred).sum(others), op=Sum) / count
+        squares = allreduce((centred * centred).sum(others), op=Sum, name="sync_batch_norm.squares")
+        variance = squares / count
         if self.training and self.track_running_stats:
             self._remember(mean.detach(), variance.detach(), float(count))
         result = centred * torch.rsqrt(variance + self.eps).view(shape)
