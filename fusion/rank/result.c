@@ -36,6 +36,11 @@ enum halay_status halay_result_place(struct halay_request *r, size_t rows, void 
     return r->held ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
+int halay_result_is_missing(const struct halay_request *r)
+{
+    return r->result_bytes > (r->out ? r->out_bytes : 0) && !r->held;
+}
+
 enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_request *r, void **where)
 {
     const struct halay_words *heard = &r->entry->heard;

@@ -117,6 +117,24 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
                       halay_status_string(status));
 }
 
+/* Other ranks may have started what this one could not: if it continued, its next collectives would meet the wrong
+ * ones. */
+static void fail_start(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status)
+{
+    const struct halay_request *first = b->requests[0];
+    struct halay_process_set *set = b->set;
+    int lacks_result = status == HALAY_ERR_NO_MEMORY && !first->is_part && halay_result_is_missing(first);
+
+    halay_bucket_drop(ctx, b);
+    if (!lacks_result)
+        fail_group(set, status);
+    else
+        halay_engine_fail(
+            ctx, status, ctx->rank,
+            "tensor '%.*s': rank %d has no memory for its result of %zu bytes; exchange fewer rows at a time",
+            (int)first->entry->node.length, first->entry->node.name, ctx->rank, first->result_bytes);
+}
+
 /* Start the bucket that is first in line. */
 static void start_first(struct halay_process_set *set)
 {
@@ -142,10 +160,7 @@ static void start_first(struct halay_process_set *set)
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
-        /* Other ranks may have started what this one refused: if it went on, its next collectives would meet the wrong
-         * ones. */
-        halay_bucket_drop(ctx, b);
-        fail_group(set, status);
+        fail_start(ctx, b, status);
     }
     if (!ctx->driven.execution.running_count)
         halay_tally_idle(&ctx->observers.meters->tally);

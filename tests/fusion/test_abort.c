@@ -2,6 +2,7 @@
  *
  * halay_abort over the fake transport: one rank gives up, in a thread of its own while its others wait, in a callback,
  * with nothing in flight, in the midst of data, or several ranks at once; every rank's requests end and say who it was.
+ * So they do when one rank has no memory for a result.
  */
 #include "tests/fusion/ranks.h"
 
@@ -192,6 +193,55 @@ static void arguments(struct rank_run *run)
     CHECK(strstr(text, run->size == 1 ? "aborted: no reason given" : "aborted: rrr") != NULL, "'%s'", text);
 }
 
+/* ---- a rank without memory for a result ---- */
+
+enum { ROWS = 3, COLUMNS = 1009 };
+
+void *__wrap_malloc(size_t bytes);
+void *__real_malloc(size_t bytes);
+
+/* The next allocation of this size fails, on one rank; 0: none does. */
+static _Atomic size_t failing_bytes;
+
+void *__wrap_malloc(size_t bytes)
+{
+    size_t failing = bytes;
+
+    return bytes && atomic_compare_exchange_strong(&failing_bytes, &failing, 0) ? NULL : __real_malloc(bytes);
+}
+
+static void without_memory(struct rank_run *run)
+{
+    static const float rows[ROWS * COLUMNS];
+    const size_t splits[] = { 1, 1, 1 };
+    struct halay_request *request;
+    int rank = -1, *is_alltoall = run->arg;
+    size_t bytes = 0;
+
+    enum halay_status status =
+        *is_alltoall ? halay_alltoall_async(run->ctx, "rows", rows, splits, ROWS, COLUMNS, HALAY_F32, NULL, 0, &request)
+                     : halay_allgather_async(run->ctx, "rows", rows, ROWS, COLUMNS, HALAY_F32, NULL, 0, &request);
+    REQUIRE(status == HALAY_OK);
+    status = halay_wait(request, -1);
+    const char *text = halay_request_text(request);
+    if (status == HALAY_ERR_NO_MEMORY)
+        CHECK(sscanf(text, "tensor 'rows': rank %d has no memory for its result of %zu bytes", &rank, &bytes) == 2 &&
+                  rank == run->rank && bytes == sizeof rows * (*is_alltoall ? 1 : 3),
+              "'%s'", text);
+    else
+        CHECK(status == HALAY_ERR_PEER && strstr(text, "rank "), "'%s', '%s'", halay_status_string(status), text);
+    halay_request_free(request);
+}
+
+static void lose_results(void)
+{
+    for (int is_alltoall = 0; is_alltoall < 2; is_alltoall++) {
+        atomic_store(&failing_bytes, sizeof(float) * ROWS * COLUMNS * (is_alltoall ? 1 : 3));
+        ranks_run(3, 0, &(struct rank_run){ .body = without_memory, .arg = &is_alltoall, .expected = "" }, NULL, NULL);
+        CHECK(!atomic_load(&failing_bytes), "no rank asked for memory");
+    }
+}
+
 struct job {
     void (*body)(struct rank_run *run);
     int size;
@@ -225,5 +275,6 @@ int main(void)
         for (int k = 0; k < JOBS; k++)
             pthread_join(jobs[k].thread, NULL);
     }
+    lose_results();
     return test_end();
 }
