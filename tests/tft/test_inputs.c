@@ -593,6 +593,44 @@ static void scales(void)
     tft_data_fini(&d);
 }
 
+/* Whether times have an offset is kept, and read again; what an earlier version wrote does not say it. */
+static void clocks_are_kept(void)
+{
+    static const struct {
+        const char *schema, *suffix;
+        int clocks;
+    } cases[] = { { "", "", 1 }, { "", "Z", 2 }, { "", "+05:30", 2 }, { "zone: Europe/Berlin\n", "Z", 0 } };
+    json_t *documents[4], *without;
+    char schema[400], csv[400];
+    struct tft_data d, m;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *suffix = cases[i].suffix, *path = in_scratch("clocks.htd");
+        snprintf(schema, sizeof schema,
+                 "id: {column: id}\ntime: {column: t}\nevery: 1h\n%sinputs:\n"
+                 "  y: {column: y, role: target, scale: none}\n" STEPS WINDOW "split: {train: \"< 2021-01-01\"}\n",
+                 cases[i].schema);
+        snprintf(csv, sizeof csv, "id,t,y\na,2020-01-01 00:00%s,1\na,2020-01-01 01:00%s,2\na,2020-01-01 02:00%s,3\n",
+                 suffix, suffix, suffix);
+        REQUIRE(!prepare(schema, csv, &d) && !tft_htd_write(&test_log, path, &d) && !tft_htd_open(&test_log, path, &m));
+        CHECK(d.encoding.clocks == cases[i].clocks && m.encoding.clocks == cases[i].clocks, "case %zu: %d and %d", i,
+              d.encoding.clocks, m.encoding.clocks);
+        documents[i] = json_deep_copy(d.encoding.document);
+        json_object_set_new(documents[i], "origin", json_integer(0));
+        tft_data_fini(&d);
+        tft_data_fini(&m);
+    }
+    without = json_deep_copy(documents[0]);
+    json_object_del(without, "clocks");
+    CHECK(tft_encoding_is_same(documents[1], documents[2]) && !tft_encoding_is_same(documents[0], documents[1]));
+    CHECK(tft_encoding_is_same(documents[0], without) && tft_encoding_is_same(without, documents[1]));
+    json_object_set_new(without, "weight", json_real(2));
+    CHECK(!tft_encoding_is_same(documents[0], without) && !tft_encoding_is_same(without, documents[0]));
+    json_decref(without);
+    for (size_t i = 0; i < 4; i++)
+        json_decref(documents[i]);
+}
+
 /* ---- missing numbers ---- */
 
 /* A word, in a column of numbers and in two of categories: missing in the first only. */
@@ -954,6 +992,7 @@ int main(void)
     categories();
     derived();
     scales();
+    clocks_are_kept();
     missing_words();
     lost_changes();
     weights();

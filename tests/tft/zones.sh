@@ -68,6 +68,8 @@ for kind in utc offset; do
     refused 1 "has an offset $have none; write these as those" "$tft" predict --checkpoint "$scratch/none" \
         "$scratch/$kind.csv" -o "$scratch/out.csv"
 done
+refused 1 "prepared from times with an offset from UTC; those that the model was trained on have none" \
+    "$tft" evaluate --checkpoint "$scratch/none" --data "$scratch/utc.htd"
 refused 1 "has an offset $have none" "$tft" predict --checkpoint "$scratch/none" --future "$scratch/utc.csv" \
     "$scratch/none.csv" -o "$scratch/out.csv"
 finish

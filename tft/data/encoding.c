@@ -136,6 +136,25 @@ enum halay_status tft_encoding_init(struct halay_log *log, const char *where, co
     return HALAY_OK;
 }
 
+/* Has b the same of all that a has? */
+static int has_all(const json_t *a, const json_t *b)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)a, key, value) {
+        const json_t *other = json_object_get(b, key);
+        if (!json_equal(value, other) && (other || strcmp(key, "clocks")))
+            return 0;
+    }
+    return 1;
+}
+
+int tft_encoding_is_same(const json_t *a, const json_t *b)
+{
+    return has_all(a, b) && has_all(b, a);
+}
+
 void tft_encoding_fini(struct tft_encoding *encoding)
 {
     for (size_t i = 0; encoding->vocabularies && i < encoding->input_count; i++)

@@ -52,6 +52,8 @@ enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schem
 enum halay_status tft_encoding_init(struct halay_log *log, const char *where, const struct tft_schema *schema,
                                     json_t *document, struct tft_encoding *encoding);
 void tft_encoding_fini(struct tft_encoding *encoding);
+/* Are the documents of two encodings the same? "clocks", which earlier versions did not keep, may be in one alone. */
+int tft_encoding_is_same(const json_t *a, const json_t *b);
 
 /* Must an entity have been seen in training to be encoded? */
 int tft_encoding_needs_entity(const struct tft_schema *schema);

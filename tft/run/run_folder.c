@@ -130,8 +130,10 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
     if (status)
         return status;
     if (!json_equal(json_object_get(before, "schema"), data->schema.document) ||
-        !json_equal(json_object_get(before, "encoding"), data->encoding.document)) {
-        halay_error(log, "%s: the run began with data of another schema, other entities or other scalers", where);
+        !tft_encoding_is_same(json_object_get(before, "encoding"), data->encoding.document)) {
+        halay_error(
+            log, "%s: the run began with data of another schema, other entities or scalers, or times of another kind",
+            where);
         return HALAY_ERR_FORMAT;
     }
     return warn_of_machine(log, where, before, config);
@@ -445,7 +447,14 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
                     path, data->schema.seasons[0], r->schema.seasons[0]);
         return HALAY_ERR_FORMAT;
     }
-    if (!json_equal(r->encoding.document, data->encoding.document)) {
+    if (!tft_encoding_is_same(r->encoding.document, data->encoding.document)) {
+        if (r->encoding.clocks != data->encoding.clocks && r->encoding.clocks && data->encoding.clocks) {
+            halay_error(log,
+                        "'%s' was prepared from times with %s offset from UTC; those that the model was trained on "
+                        "have %s",
+                        path, data->encoding.clocks == 2 ? "an" : "no", data->encoding.clocks == 2 ? "none" : "one");
+            return HALAY_ERR_FORMAT;
+        }
         halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);
         return HALAY_ERR_FORMAT;
     }
