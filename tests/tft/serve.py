@@ -183,7 +183,7 @@ def refusals(server):
         (400, "instances[0].columns.t", 1, "a number, a text or null", {"instances": [{"columns": {"t": [[]]}}]}),
         (400, "instances[0]", None, "no column 'id'", {"instances": [{"columns": {"t": [1]}, "future": {"t": [2]}}]}),
         (400, "instances[0]", None, "'a' has 3 rows", {"instances": [few]}),
-        (400, "instances[0]", None, "'z' was not seen in training", {"instances": [stranger]}),
+        (400, "instances[0]", 1, "'z' was not seen in training", {"instances": [stranger]}),
         (400, "instances[0]", None, "has no row of", {"instances": [late]}),
         (400, "quantiles", None, "between 0 and 1", {"instances": [good], "quantiles": [2]}),
         (400, None, None, "does not forecast the quantile 0.3", {"instances": [good], "quantiles": [0.3]}),
@@ -341,10 +341,14 @@ def greedy():
     """Small bodies whose rows leave large gaps take little memory."""
     server = Server("run")
     before = peak(server)
-    far = "".join(f"s{i},{t},1,1\n" for i in range(300) for t in (0, 100000))
+    strangers = "".join(f"s{i},{t},1,1\n" for i in range(20000) for t in (0, 700))
     names = "".join(f"{name},{t},1,1\n" for name in "abc" for t in (0, 100100))
     late = "".join(f"{name},{t},{y},1\n" for name in "abc" for t, y in ((0, 1), (1, 2), (100000, "")))
-    for rows, codes in (far, (400, 413)), (names, (200, 400, 413)), (late, (400, 413)):
+    code, text = server.post("id,t,load,heat\n" + strangers, "text/csv")
+    error = json.loads(text)["error"]
+    expect((code, error.get("row")) == (400, 2) and "not seen in training" in error["reason"], f"unknown ids: {text}")
+    expect(peak(server) < before + 20, f"unknown ids: {before} MiB grew to {peak(server)}")
+    for rows, codes in (names, (200, 400, 413)), (late, (400, 413)):
         code, text = server.post("id,t,load,heat\n" + rows, "text/csv")
         expect(code in codes, f"large gaps: {code} {text[:300]}")
     cells = [row.split(",") for row in (ALL.split("\n")[1:-1])]

@@ -143,6 +143,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     }
     schema.limits_gaps = rows->is_whole;
     schema.clocks = encoding.clocks;
+    source.encoding = rows->is_whole ? &encoding : NULL; /* before memory is spent on its rows */
     /* What lies behind the last measured target is the future, unless that is given apart. */
     if (rows->is_at_end && !schema.trim && (rows->future ? rows->future == rows->table : !has_constant(&schema)))
         schema.trim = TFT_TRIM_END;

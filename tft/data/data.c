@@ -191,15 +191,11 @@ struct maker {
 static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
 {
     struct tft_data *d = m->d;
-    size_t e = d->entity_count, code = tft_encoding_entity(&d->encoding, s->id);
+    size_t e = d->entity_count;
+    enum halay_status status = tft_encoding_check_entity(m->log, NULL, &d->schema, &d->encoding, s->id);
 
-    if (code == d->encoding.entity_count && tft_encoding_needs_entity(&d->schema)) {
-        halay_error(m->log,
-                    "entity '%s' was not seen in training (%zu are known, the first is '%s'); to forecast new "
-                    "entities, set 'per: all' for each input that is scaled and 'unknown: true' for the id",
-                    s->id, d->encoding.entity_count, d->encoding.ids[0]);
-        return HALAY_ERR_FORMAT;
-    }
+    if (status)
+        return status;
     if (s->rows <= s->lead) {
         d->summary.entities_short++;
         return HALAY_OK;
@@ -207,7 +203,7 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
     d->names[e] = strdup(s->id);
     if (!d->names[e])
         return HALAY_ERR_NO_MEMORY;
-    d->codes[e] = code;
+    d->codes[e] = tft_encoding_entity(&d->encoding, s->id);
     d->entities[e] = (struct tft_entity){ .id = d->names[e],
                                           .start = tft_period_add(&d->schema.every, s->start, (int64_t)s->lead),
                                           .first = d->rows,

@@ -4,6 +4,7 @@
  * column's entity.
  */
 #include "tft/data/csv.h"
+#include "tft/data/encoding.h"
 #include "tft/data/number.h"
 #include "tft/data/table_impl.h"
 #include "tft/data/time_forms.h"
@@ -113,6 +114,12 @@ static enum halay_status find_entity(struct tft_collector *c, const struct sourc
     if (c->ids.count > known && !is_utf8(id)) {
         halay_error(c->log, "%s: the id '%.64s' is not text in UTF-8", place_of(c, source).text, id);
         return HALAY_ERR_FORMAT;
+    }
+    if (c->ids.count > known && c->encoding) {
+        enum halay_status status =
+            tft_encoding_check_entity(c->log, place_of(c, source).text, c->schema, c->encoding, id);
+        if (status)
+            return status;
     }
     if (*entity == c->size) {
         size_t size = c->size ? c->size * 2 : 16;

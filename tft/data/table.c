@@ -98,6 +98,7 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
                                .paths = is_one ? &one : &expanded,
                                .frame = source->frame,
                                .text = source->text,
+                               .encoding = source->encoding,
                                .table = &t,
                                .clocks = schema->clocks,
                                .future = future };

@@ -16,6 +16,8 @@
 #include "tft/data/spill.h"
 #include <stdint.h>
 
+struct tft_encoding;
+
 /* What happened on the way. */
 struct tft_table_summary {
     size_t files, rows_read, rows_outside_span, rows_duplicated;
@@ -99,6 +101,7 @@ struct tft_table_source {
     size_t path_count;
     const struct tft_frame *frame; /* NULL: the files */
     struct tft_text text;
+    const struct tft_encoding *encoding; /* refuse a row whose entity it must know and does not; NULL: take all */
 };
 
 /* What messages call it: the frame's name, or the first file's. */

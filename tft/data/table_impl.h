@@ -40,6 +40,7 @@ struct tft_collector {
     const struct tft_paths *paths; /* of a frame or a text its name alone */
     const struct tft_frame *frame; /* NULL: files */
     struct tft_text text;
+    const struct tft_encoding *encoding; /* as in tft_table_source */
     struct tft_table *table;
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
