@@ -102,7 +102,7 @@ static double quantile(int entity, int lag, int season, int phase, int phases, d
 
 static void check_forecasts(const struct tft_data *d, int season, int phases)
 {
-    static const double quantiles[] = { 0.1, 0.5, 0.9 };
+    static const double quantiles[] = { 0.9, 0.1, 0.5 };
     struct tft_naive naive;
     double p[3], plain, y;
     int step = season ? season : 1;

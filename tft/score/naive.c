@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naive forecasts: residuals of the training span, sorted by entity and phase in the season, and their quantiles.
+ * Naive forecasts: residuals of the training span, by entity and phase in the season, and their quantiles. There are
+ * rows times horizon residuals and few quantiles, so that only the places of these are put in order (C. A. R. Hoare,
+ * "Algorithm 65: find", CACM 4(7), 1961).
  *
  * Only measured values count: a filled one may know what comes after the origin. Cleanup: zeroed first, fini accepts
  * half-built.
@@ -15,9 +17,9 @@
 #include <string.h>
 
 /* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. No more than so many in
- * all are put in order, unless that leaves fewer than RESIDUALS_ENOUGH for each quantile: a horizon of 720 steps has as
+ * all are looked at, unless that leaves fewer than RESIDUALS_ENOUGH for each quantile: a horizon of 720 steps has as
  * many times those of the last value as of a season of 720. */
-enum { RESIDUALS_LEAST = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MOST = 20000000 };
+enum { RESIDUALS_LEAST = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MOST = 20000000, ROUNDS_MOST = 64 };
 
 /* Forecasts that are better by less than this are no better. */
 static const double margin = .01;
@@ -67,19 +69,52 @@ static int compare_residuals(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Quantile of sorted values, linear between the two nearest; 0 of none. */
-static double residual_quantile(const double *sorted, size_t n, double quantile)
+/* Puts the value there that sorting all of them, from `low` to `high`, would; none before it is larger, none after it
+ * smaller. What takes too long to divide is sorted. */
+static void find_place(double *low, double *high, const double *place)
+{
+    for (int round = 0; low < high && round < ROUNDS_MOST; round++) {
+        const double pivot = low[(high - low) / 2];
+        double *i = low, *j = high;
+        for (; i <= j; i++, j--) {
+            while (*i < pivot)
+                i++;
+            while (*j > pivot)
+                j--;
+            if (i > j)
+                break;
+            const double value = *i;
+            *i = *j;
+            *j = value;
+        }
+        if (place > j && place < i)
+            return;
+        if (place <= j)
+            high = j;
+        else
+            low = i;
+    }
+    if (low < high)
+        qsort(low, (size_t)(high - low) + 1, sizeof *low, compare_residuals);
+}
+
+/* Quantile of values, linear between the two nearest; 0 of none. Changes their order. */
+static double residual_quantile(double *values, size_t n, double quantile)
 {
     if (!n)
         return 0;
-    double at = quantile * (double)(n - 1);
-    size_t below = (size_t)at;
-    size_t above = below + 1 < n ? below + 1 : below;
-    return sorted[below] + (sorted[above] - sorted[below]) * (at - (double)below);
+    const double at = quantile * (double)(n - 1);
+    const double *below = values + (size_t)at, *last = values + n - 1;
+
+    find_place(values, values + n - 1, below);
+    double above = below < last ? below[1] : *below;
+    for (const double *v = below + 1; v <= last; v++)
+        above = *v < above ? *v : above;
+    return *below + (above - *below) * (at - (double)(size_t)at);
 }
 
 /* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the forecast from `lag` before:
- * sorted; how many. */
+ * how many. */
 static size_t collect(const struct tft_naive *naive, size_t entity, size_t lag, size_t first, size_t step, size_t end,
                       double *residuals)
 {
@@ -92,7 +127,6 @@ static size_t collect(const struct tft_naive *naive, size_t entity, size_t lag, 
         if (!isnan(residual))
             residuals[n++] = residual;
     }
-    qsort(residuals, n, sizeof *residuals, compare_residuals);
     return n;
 }
 
