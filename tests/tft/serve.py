@@ -200,7 +200,7 @@ def refusals(server):
             (400, None, None, "is empty", ""),
             (400, None, None, "no column 'id'", "x,y\n1,2\n"),
             (400, "t", 2, "'x' is not", "id,t,load,heat\na,x,1,2\n"),
-            (400, "load", 3, "'nan' is not a number", "id,t,load,heat\na,1,1,2\na,2,nan,2\n"),
+            (400, "load", 3, "'much' is not a number", "id,t,load,heat\na,1,1,2\na,2,much,2\n"),
             (400, None, 3, "3 fields, the header has 4", "id,t,load,heat\na,1,1,2\na,2,2\n"),
             (400, None, 2, "a zero byte", "id,t,load,heat\na,1,\0,2\n"),
             (400, None, 2, "a quote is not closed", 'id,t,load,heat\n"a,1,1,2\n'),
