@@ -60,6 +60,8 @@ struct bench {
     real *beginning; /* owned: the parameters at first, in the host's memory */
     double *seconds; /* (steps), owned */
     double *losses;  /* (granules of a batch), owned */
+    uint64_t filled; /* position + 1 of the granule that the device has; 0: none */
+    int has_params;  /* nonzero: forecasts have run with `beginning` */
     double median;
     double rate; /* floating-point operations a second of a thread's matrix products */
     double adam_seconds, loss_first, loss_last;
@@ -251,9 +253,26 @@ static enum halay_status prepare(struct bench *bench)
     return prepare_blocks(bench);
 }
 
+/* Fills a granule, or finds that the device has it still: a training's rows never leave it. A device has one thread. */
+static enum halay_status fill_once(struct bench *bench, int thread, struct tft_batch *batch, tft_fill fill)
+{
+    if (batch->there && bench->filled == batch->position + 1) {
+        batch->is_there = 1;
+        return HALAY_OK;
+    }
+    if (batch->there)
+        bench->filled = batch->position + 1;
+    return fill(bench->model, thread, batch);
+}
+
+static enum halay_status fill_step(void *bench, int thread, struct tft_batch *batch)
+{
+    return fill_once(bench, thread, batch, tft_synthetic_fill);
+}
+
 /* This rank's part of a batch that is forecast. */
 struct part {
-    struct tft_model *model;
+    struct bench *bench;
     size_t first;   /* its first sample in the batch */
     double *losses; /* (granules of the batch): sums over targets and quantiles */
 };
@@ -264,7 +283,7 @@ static enum halay_status fill_part(void *arg, int thread, struct tft_batch *batc
     enum halay_status status;
 
     batch->position += part->first;
-    status = tft_synthetic_fill_windows(part->model, thread, batch);
+    status = fill_once(part->bench, thread, batch, tft_synthetic_fill_windows);
     batch->position -= part->first;
     return status;
 }
@@ -276,7 +295,7 @@ static enum halay_status take_loss(void *arg, int thread, const struct tft_batch
 
     (void)thread;
     (void)predictions;
-    part->losses[batch->position / tft_model_config(part->model)->granule] = loss;
+    part->losses[batch->position / tft_model_config(part->bench->model)->granule] = loss;
     return HALAY_OK;
 }
 
@@ -291,9 +310,10 @@ static enum halay_status one_evaluation(struct bench *bench, double *loss)
     if (status || !count)
         return status;
     end = (first + count) * config->granule;
-    struct part part = { bench->model, first * config->granule, bench->losses };
+    struct part part = { bench, first * config->granule, bench->losses };
     const struct tft_forward forward = {
         .params = bench->beginning,
+        .is_known = bench->has_params,
         .samples = (end < samples ? end : samples) - part.first,
         .fill = fill_part,
         .fill_arg = &part,
@@ -302,6 +322,7 @@ static enum halay_status one_evaluation(struct bench *bench, double *loss)
         .with_loss = 1,
     };
     status = tft_forward_run(bench->workers, &forward);
+    bench->has_params = 1;
     for (size_t g = 0; g < count; g++)
         *loss += bench->losses[g] / (double)(samples * config->D);
     return status;
@@ -319,9 +340,9 @@ static enum halay_status one_training_step(struct bench *bench, uint32_t number,
         .step = number,
         .samples = samples,
         .loss_scale = 1.0 / (double)(samples * config->D),
-        .fill = tft_synthetic_fill,
-        .fill_arg = bench->model,
-        .final = together ? tft_exchange_submit : NULL,
+        .fill = fill_step,
+        .fill_arg = bench,
+        .final = !together || tft_exchange_is_alone(&bench->exchange) ? NULL : tft_exchange_submit,
         .final_arg = &bench->exchange,
     };
     enum halay_status status =

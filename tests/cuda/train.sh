@@ -112,17 +112,29 @@ close "scores" "$scratch/scores.cpu" "$scratch/scores.cuda"
 close "forecasts" "$scratch/forecasts.cpu.csv" "$scratch/forecasts.cuda.csv"
 close "weights" "$scratch/why.cpu/importance.csv" "$scratch/why.cuda/importance.csv"
 
-for device in cpu cuda; do
-    check "bench, $device" "$top_builddir/perf/halay-tft-bench" --device $device --hidden 4 --batch 1 --steps 1 \
-        --threads 1 --json -
-    sed -n 's/.*"loss_[a-z]*": //p' "$scratch/said" >"$scratch/bench.$device"
-done
+# bench NAME [OPTION...]: five steps of the benchmark, two of which warm up.
+bench() {
+    name=$1
+    shift
+    EMU_COUNTS=$scratch/counts check "bench, $name" "$top_builddir/perf/halay-tft-bench" --hidden 4 --batch 1 \
+        --steps 3 --threads 1 --json - "$@"
+    sed -n 's/.*"loss_[a-z]*": //p' "$scratch/said" >"$scratch/bench.$name"
+}
+bench cpu
+bench cuda --device cuda
 close "losses of the benchmark" "$scratch/bench.cpu" "$scratch/bench.cuda"
 
 if [ -n "${CUDA_MODULES-}" ]; then # no GPU fails when asked to
     finish
     exit
 fi
+# The benchmark's steps are graphs, as the trainer's, on a batch that the device has; forecasts bring no parameters.
+# Parameters are 15 kB here, a batch is 3 kB; five steps bring both once, and 2 kB of values each.
+counted() { awk -v what="$1" '$1 == what { n = $2 } END { print n + 0 }' "$scratch/counts"; }
+[ "$(counted cudaGraphLaunch)" -eq 4 ] || wrong "5 steps launch $(counted cudaGraphLaunch) graphs, not 4"
+[ "$(counted bytes_to_devices)" -lt 44000 ] || wrong "5 steps bring $(counted bytes_to_devices) bytes to the device"
+bench forecasts --device cuda --evaluate
+[ "$(counted bytes_to_devices)" -lt 40000 ] || wrong "5 forecasts bring $(counted bytes_to_devices) bytes to the device"
 check "what fails" "$top_builddir/tests/cuda/test_trainer"
 options='--device cuda'
 EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"

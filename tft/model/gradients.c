@@ -375,7 +375,7 @@ static void upload_params(struct tft_workers *workers, const real *params)
 
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward)
 {
-    if (workers->params)
+    if (workers->params && !forward->is_known)
         upload_params(workers, forward->params);
     workers->forward = forward;
     workers->version++;

@@ -65,6 +65,7 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
 
 struct tft_forward {
     const real *params; /* the host's; they are brought to the device */
+    int is_known;       /* nonzero: params are unchanged since the last call, and the device has them */
     size_t samples;     /* [0, samples) are evaluated, in granules by position */
     tft_fill fill;      /* fill targets and weights too if loss is wanted */
     void *fill_arg;

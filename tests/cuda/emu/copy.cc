@@ -93,6 +93,8 @@ static cudaError_t copy_async(held &l, void *to, const void *from, size_t bytes,
     if ((e.from_host && !is_kind(from, bytes, region::PINNED)) || (e.to_host && !is_kind(to, bytes, region::PINNED)))
         found("pageable", "an asynchronous copy of %zu bytes with %s, which is not pinned, is not asynchronous", bytes,
               describe(e.from_host ? from : to).c_str());
+    if (e.from_host)
+        count("bytes_to_devices", bytes);
     operation work = copy(to, from, bytes, e);
     bool captured = stream_of(stream)->capture;
     if (e.from_host && !captured) {
