@@ -369,18 +369,33 @@ static void serve_one(int listener, const unsigned char *key, int is_taken)
 
 static const struct halay_network here = { .interface = "lo" }; /* one address, so that who connects does it once */
 
-/* A child that connects as rank 1. */
-static pid_t connect_child(const unsigned char *key, const struct halay_address *address, struct halay_log *log)
+static int connects, connects_at_poll; /* so far, and before the first poll (the linker has these called) */
+
+int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    struct halay_tcp_invitation place = { .addresses = { *address } };
+    connects++;
+    return __real_connect(fd, address, length);
+}
+
+/* A child that connects as rank 1 to one of these; is_one: with one of them at first. */
+static pid_t connect_child(const unsigned char *key, const struct halay_address *addresses, int count, int is_one,
+                           struct halay_log *log)
+{
+    struct halay_tcp_invitation place = { 0 };
     struct halay_tcp_stream stream = { .fd = -1 };
 
+    memcpy(place.addresses, addresses, (size_t)count * sizeof *addresses);
     fflush(stdout);
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (!pid) {
         int64_t deadline = halay_deadline_us(TIMEOUT_MS);
+        connects = connects_at_poll = 0;
         CHECK(halay_tcp_connect(log, &place, key, 1, "here", deadline, &stream) == HALAY_OK && stream.fd >= 0);
+        CHECK(!is_one || connects_at_poll == 1, "%d of %d at once", connects_at_poll, count);
+        fflush(stdout);
         _exit(test_failed != 0);
     }
     return pid;
@@ -403,11 +418,48 @@ static void check_dropped(void)
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     REQUIRE(store_init(&log) == HALAY_OK && halay_listen(&log, &here, &listener, addresses, &count) == HALAY_OK);
-    pid_t pid = connect_child(key, addresses, &log);
+    pid_t pid = connect_child(key, addresses, 1, 1, &log);
     serve_one(listener, key, 0);
     serve_one(listener, key, 1);
     check_child(pid);
     close(listener);
+    halay_log_fini(&log);
+}
+
+/* ---- several addresses of rank 0 ---- */
+
+/* A port of ours. Nobody accepts; it is closed unless it listens. */
+static int port_open(int listens, struct halay_address *address)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof in;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    REQUIRE(fd >= 0 && !bind(fd, (struct sockaddr *)&in, length));
+    REQUIRE(!getsockname(fd, (struct sockaddr *)&in, &length) && (!listens || !listen(fd, 8)));
+    REQUIRE(halay_address_take((struct sockaddr *)&in, ntohs(in.sin_port), address));
+    return fd;
+}
+
+/* The second address is asked only when the first has not answered for a while, or has failed. */
+static void check_staggered(void)
+{
+    const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
+    struct halay_address own, silent, closed;
+    int silent_fd = port_open(1, &silent), closed_fd = port_open(0, &closed);
+    struct halay_log log;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    for (int i = 0; i < 3; i++) {
+        int listener = port_open(1, &own);
+        const struct halay_address lists[3][3] = { { own, own, own }, { silent, own }, { closed, closed, own } };
+        pid_t pid = connect_child(key, lists[i], i == 1 ? 2 : 3, i < 2, &log);
+        serve_one(listener, key, 1);
+        check_child(pid);
+        close(listener);
+    }
+    close(silent_fd);
+    close(closed_fd);
     halay_log_fini(&log);
 }
 
@@ -422,6 +474,7 @@ int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t bytes);
 
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
@@ -438,8 +491,16 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
     for (nfds_t i = 0; i < count && refused_listener >= 0; i++)
         spins += fds[i].fd == refused_listener && timeout != 0;
     refused_listener = -1;
+    connects_at_poll = connects_at_poll ? connects_at_poll : connects;
     polled = count > polled ? count : polled;
     return __real_poll(fds, count, timeout);
+}
+
+/* What a fortified build calls. */
+int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t bytes)
+{
+    REQUIRE(count * sizeof *fds <= bytes);
+    return __wrap_poll(fds, count, timeout);
 }
 
 static void check_out_of_descriptors(void)
@@ -452,7 +513,7 @@ static void check_out_of_descriptors(void)
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     REQUIRE(store_init(&log) == HALAY_OK && halay_listen(&log, &here, &listener, addresses, &count) == HALAY_OK);
-    pid_t pid = connect_child(key, addresses, &log);
+    pid_t pid = connect_child(key, addresses, 1, 1, &log);
     refusals = 3;
     CHECK(halay_tcp_accept_all(&log, listener, key, 2, halay_deadline_us(TIMEOUT_MS), streams) == HALAY_OK);
     CHECK(!refusals && !spins, "%d polls that return at once", spins);
@@ -504,6 +565,7 @@ int main(void)
     check_many_hosts();
     check_stream();
     check_dropped();
+    check_staggered();
     check_out_of_descriptors();
     run(&(struct job){ .run = conformance_run, .size = 2, .killed = -1 });
     run(&(struct job){ .run = job_star, .size = 5, .killed = -1 });

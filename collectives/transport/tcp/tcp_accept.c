@@ -2,21 +2,22 @@
  *
  * Rank 0's side of the start: a port that is open until every rank has come.
  *
- * Strangers, as in the store: a connection has a place in a fixed table and HELLO_MS to say a right hello, then until
- * the start's end for its proof. When the table is full the oldest that has not said hello goes, and if all have, the
- * oldest. A rank that was dropped tries again: it counts itself as connected only when it has the byte that answers its
- * proof. A rank that comes twice takes the place of its first connection, which it has given up.
+ * Strangers, as in the store: a connection has a place in a table (two for each rank) and HELLO_MS to say a right
+ * hello, then until the start's end for its proof. When the table is full the oldest that has not said hello goes, and
+ * if all have, the oldest. A rank that was dropped tries again: it counts itself as connected only when it has the byte
+ * that answers its proof. A rank that comes twice takes the place of its first connection, which it has given up.
  */
 #include "base/clock.h"
 #include "collectives/transport/tcp/tcp_start.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STRANGERS = 128, HELLO_MS = 5000, RETRY_MS = 50 };
+enum { STRANGERS_MIN = 128, HELLO_MS = 5000, RETRY_MS = 50 };
 
 struct stranger {
     int fd;              /* owned */
@@ -32,11 +33,13 @@ struct reception {
     int listener, size;
     struct halay_tcp_stream *streams;
     int missing;
-    int64_t deadline_us; /* of the start */
-    int is_out;          /* of descriptors, with no connection to drop: the port is tried again after RETRY_MS */
-    int has_said;        /* that it is out */
-    int count;           /* of strangers, oldest first */
-    struct stranger strangers[STRANGERS];
+    int64_t deadline_us;        /* of the start */
+    int is_out;                 /* of descriptors, with no connection to drop: the port is tried again after RETRY_MS */
+    int has_said;               /* that it is out */
+    int count;                  /* of strangers, oldest first */
+    int places;                 /* of strangers */
+    struct stranger *strangers; /* owned: places of them */
+    struct pollfd *fds;         /* owned: one for each of them, and the listener's */
 };
 
 static void forget(struct reception *r, int i)
@@ -84,7 +87,7 @@ static void take_in(struct reception *r)
             run_out(r);
         return; /* anything else is that connection's trouble, or comes again */
     }
-    if (r->count == STRANGERS)
+    if (r->count == r->places)
         drop(r, least_known(r), "too many at once");
     r->strangers[r->count++] = (struct stranger){ .fd = fd, .deadline_us = halay_deadline_us(HELLO_MS) };
 }
@@ -188,7 +191,7 @@ static enum halay_status say_who_is_missing(const struct reception *r)
 /* One wait, and what it brought. */
 static enum halay_status receive(struct reception *r)
 {
-    struct pollfd fds[STRANGERS + 1];
+    struct pollfd *fds = r->fds;
     int count = r->count;
 
     fds[count] = (struct pollfd){ .fd = r->is_out ? -1 : r->listener, .events = POLLIN };
@@ -220,12 +223,21 @@ enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, cons
                            .size = size,
                            .streams = streams,
                            .missing = size - 1,
-                           .deadline_us = deadline_us };
+                           .deadline_us = deadline_us,
+                           .places = size > STRANGERS_MIN / 2 ? 2 * size : STRANGERS_MIN };
     enum halay_status status = HALAY_OK;
 
+    r.strangers = calloc((size_t)r.places, sizeof *r.strangers);
+    r.fds = calloc((size_t)r.places + 1, sizeof *r.fds);
+    if (!r.strangers || !r.fds) {
+        halay_error(log, "out of memory: connections of %d ranks", size);
+        status = HALAY_ERR_NO_MEMORY;
+    }
     while (r.missing && status == HALAY_OK)
         status = halay_deadline_passed(deadline_us) ? say_who_is_missing(&r) : receive(&r);
     while (r.count)
         drop(&r, 0, "every rank has come");
+    free(r.fds);
+    free(r.strangers);
     return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The others' side of the start: all of rank 0's addresses at once; the first that proves to be rank 0 is taken, and
- * gets the only proof: a second one would make rank 0 take that connection instead.
+ * The others' side of the start: rank 0's addresses, each STAGGER_MS after the one before or as soon as one has failed,
+ * so that rank 0 of a large job is not asked several times by each rank (RFC 8305). The first that proves to be rank 0
+ * is taken, and gets the only proof: a second one would make rank 0 take that connection instead.
  *
  * An address may belong to somebody else here (every host has a 127.0.0.1, many a 172.17.0.1): what answers there
  * does not know the key and is passed over. Refused everywhere is the end; closed in the middle is tried again, since a
@@ -17,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAUSE_MS = 50 };
+enum { PAUSE_MS = 50, STAGGER_MS = 50 };
 
 struct attempt {
-    int fd; /* owned; -1: over */
+    int fd; /* owned; -1: over, or not begun */
     int is_connected;
     int has_proved; /* what comes next is the byte that says that it was taken */
     size_t have;    /* of the challenge */
@@ -32,7 +33,9 @@ struct search {
     const struct halay_tcp_invitation *invitation;
     const unsigned char *key;
     int rank;
-    int count, left;  /* attempts, and those that are not over */
+    int count;        /* attempts */
+    int begun, left;  /* of them: the first ones; those that are not over */
+    int64_t next_us;  /* when the next begins */
     int was_closed;   /* some address answered and closed */
     int error;        /* the last errno of one that did not answer */
     uint32_t version; /* rank 0's, if it is another one */
@@ -45,6 +48,7 @@ static void give_up(struct search *s, struct attempt *a, int error)
     close(a->fd);
     a->fd = -1;
     s->left--;
+    s->next_us = 0;
     if (error)
         s->error = error;
     else
@@ -57,6 +61,7 @@ static void begin(struct search *s, int i)
     struct sockaddr_storage to;
     socklen_t length = halay_address_sockaddr(&s->invitation->addresses[i], &to);
 
+    s->next_us = halay_deadline_us(STAGGER_MS);
     *a = (struct attempt){ .fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) };
     if (a->fd < 0) {
         s->error = errno;
@@ -65,6 +70,17 @@ static void begin(struct search *s, int i)
     s->left++;
     if (connect(a->fd, (struct sockaddr *)&to, length) < 0 && errno != EINPROGRESS && errno != EINTR)
         give_up(s, a, errno);
+}
+
+/* Begins the next attempt if its time has come, and further ones while none is under way. */
+static void begin_due(struct search *s)
+{
+    int is_due = halay_deadline_passed(s->next_us);
+
+    while (s->begun < s->count && (is_due || !s->left)) {
+        begin(s, s->begun++);
+        is_due = 0;
+    }
 }
 
 /* Connected, or not. */
@@ -88,6 +104,7 @@ static void greet(struct search *s, struct attempt *a)
 /* It is rank 0. */
 static void prove(struct search *s, struct attempt *a)
 {
+    s->begun = s->count;
     for (int i = 0; i < s->count; i++)
         if (s->attempts[i].fd >= 0 && &s->attempts[i] != a)
             give_up(s, &s->attempts[i], EALREADY);
@@ -135,12 +152,13 @@ static int hear(struct search *s, struct attempt *a)
 static struct attempt *turn(struct search *s, int64_t deadline_us)
 {
     struct pollfd fds[HALAY_ADDRESSES_MAX];
+    int64_t until_us = s->begun < s->count && s->next_us < deadline_us ? s->next_us : deadline_us;
 
     for (int i = 0; i < s->count; i++) {
         const struct attempt *a = &s->attempts[i];
         fds[i] = (struct pollfd){ .fd = a->fd, .events = a->is_connected ? POLLIN : POLLOUT };
     }
-    if (poll(fds, (nfds_t)s->count, halay_deadline_left_ms(deadline_us)) <= 0)
+    if (poll(fds, (nfds_t)s->count, halay_deadline_left_ms(until_us)) <= 0)
         return NULL; /* the time is up, or a signal came: the caller looks at the clock */
     for (int i = 0; i < s->count; i++) {
         struct attempt *a = &s->attempts[i];
@@ -159,10 +177,10 @@ static struct attempt *try_all(struct search *s, int64_t deadline_us)
 {
     struct attempt *through = NULL;
 
-    s->was_closed = s->left = 0;
+    s->was_closed = s->begun = s->left = 0;
     for (int i = 0; i < s->count; i++)
-        begin(s, i);
-    while (s->left && !through && !halay_deadline_passed(deadline_us))
+        s->attempts[i].fd = -1;
+    for (begin_due(s); s->left && !through && !halay_deadline_passed(deadline_us); begin_due(s))
         through = turn(s, deadline_us);
     for (int i = 0; i < s->count; i++)
         if (s->attempts[i].fd >= 0 && &s->attempts[i] != through)

@@ -5,7 +5,7 @@
  *
  *     rank 0: listens (base/net/listen.h)         the others
  *        ---- bootstrap: where, and a salt ---->
- *        <--- hello (rank) ---------------------   to all of rank 0's addresses at once
+ *        <--- hello (rank) ---------------------   to rank 0's addresses, one after another
  *        ---- challenge ----------------------->   the first that answers is the one; the others are closed
  *        <--- proof ----------------------------   to that one only
  *        ---- one byte ------------------------>   the ones that are closed begin again
