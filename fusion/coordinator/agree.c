@@ -118,6 +118,7 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_rol
         memset(roll->state, HALAY_ROLL_READY, (size_t)c->options.size);
         halay_roll_free_announced(roll, c->options.size);
     }
+    halay_coordinator_note(c);
     return halay_roll_push(&c->fresh, roll);
 }
 

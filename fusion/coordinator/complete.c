@@ -91,6 +91,7 @@ static enum halay_status make_runnable(struct halay_coordinator *c, struct halay
 {
     if (roll->sealed)
         return HALAY_OK;
+    halay_coordinator_note(c);
     if (roll->is_join) {
         unjoin(c);
         c->join = roll;

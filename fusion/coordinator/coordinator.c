@@ -42,6 +42,7 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
         return halay_coordinator_held(c, rank, item);
     case HALAY_ITEM_FLUSH:
         c->flush = 1;
+        halay_coordinator_note(c);
         return HALAY_OK;
     case HALAY_ITEM_FORGET:
         return halay_coordinator_id_forgotten(c, item->id);
@@ -105,6 +106,19 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     return HALAY_OK;
 }
 
+static void forget_news(struct halay_coordinator *parent, struct halay_coordinator *gone)
+{
+    struct halay_coordinator *c = parent->news, *next;
+
+    parent->news = NULL;
+    for (; c; c = next) {
+        next = c->next_news;
+        c->has_news = 0;
+        if (c != gone)
+            halay_coordinator_note(c);
+    }
+}
+
 static void unlink_child(struct halay_coordinator *c)
 {
     struct halay_coordinator **at = c->options.parent ? &c->options.parent->children : NULL;
@@ -113,6 +127,8 @@ static void unlink_child(struct halay_coordinator *c)
         at = &(*at)->next;
     if (at && *at)
         *at = c->next;
+    if (c->has_news)
+        forget_news(c->options.parent, c);
 }
 
 void halay_coordinator_destroy(struct halay_coordinator *c)

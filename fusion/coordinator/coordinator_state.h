@@ -14,6 +14,12 @@ struct halay_coordinator {
     struct halay_coordinator *children, *next; /* borrowed: those of process sets; the parent's next child */
     int has_failed, is_done, out_of_memory;
 
+    /* The parent's: children that have something to decide, oldest first, so that a step does not look at each of
+     * hundreds of process sets; borrowed. */
+    struct halay_coordinator *news, *news_last;
+    struct halay_coordinator *next_news; /* a child's: the next in that list */
+    int has_news;                        /* it is in the list */
+
     /* The names (rolls.c). */
     struct halay_table names;
     struct halay_roll_list waiting, resting;
@@ -60,6 +66,19 @@ struct halay_coordinator {
 static inline struct halay_coordinator *halay_coordinator_parent(struct halay_coordinator *c)
 {
     return c->options.parent ? c->options.parent : c;
+}
+
+/* What decide looks at has changed. */
+static inline void halay_coordinator_note(struct halay_coordinator *c)
+{
+    struct halay_coordinator *parent = c->options.parent;
+
+    if (!parent || c->has_news)
+        return;
+    c->has_news = 1;
+    c->next_news = NULL;
+    *(parent->news ? &parent->news_last->next_news : &parent->news) = c;
+    parent->news_last = c;
 }
 
 /* The job's number of a rank. */

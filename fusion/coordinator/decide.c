@@ -132,6 +132,33 @@ static int nothing_is_left(const struct halay_coordinator *c)
     return over;
 }
 
+/* Nonzero if a later decide may have something to do, though nothing arrives until then. */
+static int is_undecided(const struct halay_coordinator *c)
+{
+    return c->fresh.count || c->runnable.count || c->chosen.count || c->flush || c->out_of_memory;
+}
+
+enum halay_status halay_coordinator_decide_children(struct halay_coordinator *parent, int (*is_idle)(const void *arg),
+                                                    int *emitted)
+{
+    struct halay_coordinator *c = parent->news, *next;
+    enum halay_status status = HALAY_OK;
+
+    *emitted = 0;
+    parent->news = NULL;
+    for (; c; c = next) {
+        int one = 0;
+        next = c->next_news;
+        c->has_news = 0;
+        if (status == HALAY_OK)
+            status = halay_coordinator_decide(c, is_idle(c->options.arg), &one);
+        if (is_undecided(c))
+            halay_coordinator_note(c);
+        *emitted += one;
+    }
+    return status;
+}
+
 enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted)
 {
     enum halay_status status = HALAY_OK;

@@ -12,4 +12,9 @@
  * of a job, or of a join, comes after all sets' tensors. */
 enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted);
 
+/* The same for those children that have something to decide. is_idle(arg): of the child with that argument of emit;
+ * called once for each. */
+enum halay_status halay_coordinator_decide_children(struct halay_coordinator *parent, int (*is_idle)(const void *arg),
+                                                    int *emitted);
+
 #endif

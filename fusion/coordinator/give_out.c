@@ -8,6 +8,7 @@
 
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
 {
+    halay_coordinator_note(c);
     c->buckets_chosen++;
     for (size_t i = 0; i < count; i++) {
         rolls[i]->bucket_number = c->buckets_chosen;

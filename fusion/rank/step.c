@@ -112,20 +112,24 @@ static void look_after(struct halay_context *ctx)
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
+/* Of a set: is nothing of it under way here? */
+static int set_is_idle(const void *arg)
+{
+    const struct halay_process_set *set = arg;
+
+    return !set->running && !set->waiting;
+}
+
 static int decide_all_sets(struct halay_context *ctx)
 {
-    enum halay_status status = HALAY_OK;
     int emitted = 0, all = 0;
 
     if (!ctx->driven.negotiation.coordinator || ctx->status != HALAY_OK || ctx->driven.execution.is_changing)
         return 0;
-    for (struct halay_process_set *set = ctx->all.next; set && status == HALAY_OK; set = set->next) {
-        status = halay_coordinator_decide(set->coordinator, !set->running && !set->waiting, &emitted);
-        all += emitted;
-    }
+    enum halay_status status =
+        halay_coordinator_decide_children(ctx->driven.negotiation.coordinator, set_is_idle, &all);
     if (status == HALAY_OK)
-        status = halay_coordinator_decide(ctx->driven.negotiation.coordinator, !ctx->all.running && !ctx->all.waiting,
-                                          &emitted);
+        status = halay_coordinator_decide(ctx->driven.negotiation.coordinator, set_is_idle(&ctx->all), &emitted);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));

@@ -988,6 +988,69 @@ static void decide(struct halay_coordinator *c)
     CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK);
 }
 
+/* What a step of rank 0 looks at: the sets with something to decide, not all of them. */
+enum { MANY_RANKS = 256, MANY_SETS = 200 };
+
+struct looks {
+    int count, is_idle;
+};
+
+static struct looks looks;
+
+static int count_look(const void *arg)
+{
+    (void)arg;
+    looks.count++;
+    return looks.is_idle;
+}
+
+/* Returns how many sets were looked at. */
+static int decide_children(struct halay_coordinator *parent, int is_idle)
+{
+    int emitted;
+
+    looks = (struct looks){ .is_idle = is_idle };
+    CHECK(halay_coordinator_decide_children(parent, count_look, &emitted) == HALAY_OK);
+    return looks.count;
+}
+
+static void announce_on_all(struct halay_coordinator *c)
+{
+    for (int r = 0; r < MANY_RANKS; r++)
+        announce(c, r, "t", HALAY_ALLREDUCE, 4);
+}
+
+static void check_news(void)
+{
+    struct halay_coordinator *sets[MANY_SETS];
+    struct said said = { .text = "" };
+    int ranks[MANY_RANKS];
+
+    halay_log_init(&said.log, HALAY_LOG_ERROR);
+    struct halay_coordinator *parent = open_coordinator(&said, NULL, NULL, MANY_RANKS);
+    for (int r = 0; r < MANY_RANKS; r++)
+        ranks[r] = r;
+    for (int i = 0; i < MANY_SETS; i++)
+        sets[i] = open_coordinator(&said, parent, ranks, MANY_RANKS);
+    CHECK(decide_children(parent, 1) == 0);
+    announce_on_all(sets[150]);
+    CHECK(decide_children(parent, 1) == 1 && said.items[HALAY_ITEM_BUCKET] == 1);
+    CHECK(decide_children(parent, 1) == 0);
+
+    announce_on_all(sets[0]);
+    announce_on_all(sets[199]);
+    CHECK(decide_children(parent, 0) == 2 && said.items[HALAY_ITEM_BUCKET] == 1, "agreed, and not run");
+    CHECK(decide_children(parent, 0) == 2, "until nothing else is under way");
+    announce_on_all(sets[3]);
+    halay_coordinator_destroy(sets[0]);
+    CHECK(decide_children(parent, 1) == 2 && said.items[HALAY_ITEM_BUCKET] == 3);
+    CHECK(decide_children(parent, 1) == 0);
+    for (int i = 1; i < MANY_SETS; i++)
+        halay_coordinator_destroy(sets[i]);
+    halay_coordinator_destroy(parent);
+    halay_log_fini(&said.log);
+}
+
 /* A set that is made while a rank has joined, or has left, knows it. */
 static void check_late_set(void)
 {
@@ -1267,6 +1330,7 @@ int main(void)
     check_parsing();
     check_words();
     check_stall();
+    check_news();
     check_late_set();
     check_changing();
     check_forming();
