@@ -269,7 +269,7 @@ static int open_server(struct job_watch *w)
     const char *where = halay_http_where(w->server);
     say("metrics at %s/metrics", where);
     if (!config.token && !is_of_this_host(where))
-        say("warning: whoever reaches that address is told the program, its arguments and the hosts: give "
+        say("warning: any process that reaches that address can read the program, its arguments and the hosts: give "
             "--metrics-token-file, or a place that only this host reaches");
     return 0;
 }

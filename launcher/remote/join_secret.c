@@ -48,7 +48,7 @@ static int read_secret_file(const struct join_secret_file *file, char *bytes, si
     }
     if (*count >= SECRET_LEAST)
         return 0;
-    say("secret file '%s' has %zu bytes; it takes %d at least that nobody can guess, for example: head -c 32 "
+    say("secret file '%s' has %zu bytes; expected at least %d that cannot be guessed, for example: head -c 32 "
         "/dev/urandom",
         file->path, *count, SECRET_LEAST);
     return EXIT_FAILURE;
@@ -77,7 +77,7 @@ static int take_word(struct halay_log *log, char key[HALAY_SECRET_BYTES], size_t
     if (!word || !*word)
         return 0;
     if (strlen(word) < SECRET_LEAST) {
-        say("HALAY_SECRET has %zu characters; it takes %d at least that nobody can guess", strlen(word), SECRET_LEAST);
+        say("HALAY_SECRET has %zu characters; expected at least %d that cannot be guessed", strlen(word), SECRET_LEAST);
         return EXIT_USAGE;
     }
     if (halay_stretch_text(log, word, strlen(word), stretched) != HALAY_OK)

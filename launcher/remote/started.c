@@ -82,7 +82,7 @@ static int take_nodes(const char *text, struct node_job *job)
     snprintf(first, sizeof first, "%.*s", (int)strcspn(text, ":"), text);
     if (halay_parse_long(first, 1, RANKS_MAX, &least) != HALAY_OK ||
         halay_parse_long(colon ? colon + 1 : text, least, RANKS_MAX, &most) != HALAY_OK) {
-        say("PET_NNODES: '%.60s' is no number of nodes", text);
+        say("PET_NNODES: '%.60s' is not a number of nodes", text);
         return EXIT_USAGE;
     }
     job->nodes = (int)most;

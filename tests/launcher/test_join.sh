@@ -89,7 +89,7 @@ says a "was started for another command, 'another program': that of node 0 count
 node b --nnodes 2 --node_rank 1 --nproc_per_node 1 "$probe" meet
 "$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 \
     --secret-file <(echo "another secret") true >"$dir/out" 2>"$dir/err"
-check "a secret that is too short" err_has "it takes 16 at least"
+check "a secret that is too short" err_has "expected at least 16 that cannot be guessed"
 "$halayrun" --nnodes=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=$port --nproc_per_node=1 "$probe" meet \
     >"$dir/out" 2>"$dir/err" </dev/null
 check "torchrun's options: $(cat "$dir/err")" test "$(grep -c 'met 2' "$dir/out")" = 2
@@ -226,13 +226,13 @@ refused() { # COMMAND...: what changes the environment of a node, so that it ref
     "$@" "$halayrun" --join $meet --nnodes 2 --node-rank 0 --start-timeout 0.1 true >"$dir/out" 2>"$dir/err"
     code=$?
     check "exit code $code is not 2" test $code = 2
-    check "nobody is waited for" eval '! err_has "still waiting"'
+    check "no node is waited for" eval '! err_has "still waiting"'
 }
 refused env -u HOME
 check "no home" err_has 'there is no home folder (HOME) to keep one in: give all nodes the same --secret-file FILE'
 : >"$dir/file"
 refused env HOME="$dir/file"
-check "a home that is none" err_has "'$dir/file/.config/halay/secret' cannot be made: Not a directory; give all nodes"
+check "a home that is a file" err_has "'$dir/file/.config/halay/secret' cannot be made: Not a directory; give all nodes"
 chmod 644 "$own"
 refused env
 check "others can read it" err_has "other users can read or change '$own' (mode 0644): chmod 600 it"
@@ -294,6 +294,6 @@ check "all ranks" out_has 'HALAY_RANK=3'
 run 0 --join $meet --dry-run
 check "a follower" out_has "this node joins the job of '127.0.0.1', port $port"
 HALAY_SECRET=short run 2 --join $meet --nnodes 2 true
-check "a short secret" err_has 'HALAY_SECRET has 5 characters; it takes 16 at least'
+check "a short secret" err_has 'HALAY_SECRET has 5 characters; expected at least 16'
 HALAY_SECRET=$secret run 0 --dry-run --verbose -np 1 true
 check "a secret is not shown" eval 'out_has "HALAY_SECRET=(not shown)" && ! out_has sixteen'

@@ -361,7 +361,7 @@ wait $pid1
 rm "$dir/1/input/data/secret/any.name"
 touch "$dir/1/input/data/secret/empty"
 HALAY_OPT_ML=$dir/1 run 1 --sagemaker true
-check "no secret" err_has "has 0 bytes; it takes 16 at least"
+check "no secret" err_has "has 0 bytes; expected at least 16"
 touch "$dir/1/input/data/secret/another"
 HALAY_OPT_ML=$dir/1 run 1 --sagemaker true
 check "which one?" err_has "holds 2 files"

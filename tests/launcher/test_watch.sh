@@ -132,7 +132,7 @@ check "nobody is there" err_has "no halayrun answers at 'unix:$dir/socket'"
 grep -q . /proc/net/if_inet6 2>/dev/null && six=yes || six=
 for at in 0.0.0.0:0 ${six:+[::]:0}; do
     run 0 --metrics "$at" -np 1 true
-    check "open to all at $at" err_has 'warning: whoever reaches that address is told'
+    check "open to all at $at" err_has 'warning: any process that reaches that address can read the program'
 done
 for at in 0 127.0.0.1:0 ${six:+[::1]:0} localhost:0 "unix:$dir/socket"; do
     run 0 --metrics "$at" -np 1 true

@@ -3,8 +3,8 @@
  * Preset: finds the step from row to row.
  *
  * Steps between two rows of one entity are counted. The step is the commonest one that nine tenths of them are whole
- * numbers of; so neither one wrong time nor gaps decide it. It is in months if most rows lie on months' same days, in
- * business days if no more than one row in a hundred lies on a weekend. Rows that do not fit it are named when the
+ * numbers of; so neither one wrong time nor gaps decide it. It is in months if most rows are on months' same days, in
+ * business days if no more than one row in a hundred is on a weekend. Rows that do not fit it are named when the
  * table is read. An entity of a step of its own is named here, and so is one whose wrong time would move the splits.
  */
 #include "tft/data/preset_impl.h"
@@ -98,7 +98,7 @@ static int64_t common_length(const struct length *lengths, size_t kinds, size_t 
 
 /* ---- the step ---- */
 
-/* Does no more than one row in a hundred lie on a weekend? */
+/* Returns nonzero if no more than one row in a hundred is on a weekend. */
 static int skips_weekends(const struct tft_preset_scan *s)
 {
     struct tft_date date;
@@ -274,8 +274,8 @@ static enum halay_status check_ends(const struct tft_preset_scan *s, size_t firs
     }
     halay_error(
         s->log,
-        "'%s' has no row between %s and %s, where %lld steps of %s lie: is one of the two a wrong time? If both "
-        "are right, say 'gaps: fill' in a schema",
+        "'%s' has no row between %s and %s, where %lld steps of %s are missing: is one of the two a wrong time? If "
+        "both are right, say 'gaps: fill' in a schema",
         s->ids.texts[m[first].entity], from, to, (long long)widest - 1, s->every_text);
     return HALAY_ERR_FORMAT;
 }
@@ -310,8 +310,8 @@ static enum halay_status check_entities(const struct tft_preset_scan *s, struct 
     if (!status && others && !json_object_get(s->given, "every"))
         halay_warning(
             s->log,
-            "%zu of %zu series have another step than %s: '%s' has a row every %lld of them; what lies between "
-            "is filled, so prepare them apart",
+            "%zu of %zu series have another step than %s: '%s' has a row every %lld of them; the steps between "
+            "are filled, so prepare them apart",
             others, s->ids.count, s->every_text, s->ids.texts[entity], (long long)step);
     return status;
 }
