@@ -15,8 +15,8 @@
  * status. HALAY_ERR_PEER comes when a rank of the group dies or leaves, and when it is stopped (a signal, a debugger)
  * on this host while nothing arrives for HALAY_PEER_TIMEOUT (30 s; 0: never). The others wait for a rank that is merely
  * slow, or does not call at all: a line in the log reports that after HALAY_STALL_CHECK_TIME (60 s; 0: never), and
- * HALAY_STALL_SHUTDOWN_TIME (0: never) ends it with HALAY_ERR_PEER. Groups that the lost rank is not in go on (over MPI
- * as far as the MPI library does: most end all processes when one dies, unless told not to). HALAY_ERR_ARGUMENT and
+ * HALAY_STALL_SHUTDOWN_TIME (0: never) ends it with HALAY_ERR_PEER. Groups that the lost rank is not in continue (over
+ * MPI as far as the MPI library does: most end all processes when one dies, unless told not to). HALAY_ERR_ARGUMENT and
  * HALAY_ERR_UNSUPPORTED are found before any data move and leave the group as it was; make sure that every rank gets
  * them.
  *
