@@ -243,7 +243,7 @@ static int grow(struct halay_http_exchange *exchange, size_t more)
     return 1;
 }
 
-/* A part of the body. 0: it goes on although it is refused, and the connection ends. */
+/* A part of the body. 0: more of it follows a refusal, and the connection ends. */
 static int take(struct halay_http_exchange *exchange, const char *bytes, size_t count)
 {
     const struct halay_http_config *config = &exchange->server->config;
@@ -271,7 +271,7 @@ static struct peer *peer_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-/* The connection's next request must be whole after so many seconds. */
+/* The connection's next request must be whole after this number of seconds. */
 static void set_due_locked(struct peer *peer, int seconds)
 {
     if (!peer || !peer->server->config.request_s)

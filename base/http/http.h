@@ -42,8 +42,8 @@ struct halay_http_config {
     size_t connections;    /* at once, three quarters of them from one address; more are closed, or wait */
     size_t body_bytes;     /* of one request; longer ones are refused with 413 */
     size_t all_body_bytes; /* of all requests under way; what comes on top is refused with 503 */
-    int idle_s;            /* a connection that says nothing for so long is closed; 0: no limit, as of request_s */
-    int request_s;         /* and one whose request is not whole so long after the connection began, or that and idle_s
+    int idle_s;            /* a connection without data for this time is closed; 0: no limit, as of request_s */
+    int request_s; /* and one whose request is not whole this time after the connection began, or that and idle_s
                               after the request before it ended */
     int has_thread;
     void *arg; /* the handlers' */

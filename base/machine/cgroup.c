@@ -76,7 +76,7 @@ static void read_cpu(const char *folder, int version, struct halay_cgroup_limits
     }
 }
 
-/* A file of one number; "max" is none. */
+/* Reads a file of one number; "max" is not a number. */
 static int read_bytes(const char *folder, const char *name, size_t *bytes)
 {
     char line[64];

@@ -10,7 +10,7 @@
 struct halay_cgroup_limits {
     double quota;        /* processors; infinity if unlimited */
     size_t memory_bytes; /* SIZE_MAX if unlimited */
-    size_t memory_free;  /* what may still be taken before any of them is at its limit; likewise */
+    size_t memory_free;  /* what may still be taken before any of them is at its limit; SIZE_MAX if unlimited */
 };
 
 /* The least limits of this process's groups and all above them that can be seen. root is put in front of every path (""

@@ -9,8 +9,8 @@
 #include "halay_types.h"
 #include <stddef.h>
 
-/* Make sure that this process may open so many more descriptors: raises the soft limit to the hard one if it must.
- * HALAY_ERR_SYSTEM: that isn't enough; logged, with what they are for ("connections with 1023 ranks"). */
+/* Makes sure that this process may open this number of descriptors more: raises the soft limit to the hard one if it
+ * must. HALAY_ERR_SYSTEM: that is not enough; logged, with what they are for ("connections with 1023 ranks"). */
 enum halay_status halay_descriptors_allow(struct halay_log *log, size_t more, const char *what);
 
 #endif

@@ -10,7 +10,7 @@
  *
  * The nonces of hello and challenge are public keys of X25519, made for this connection and forgotten with it
  * (libsodium's crypto_kx). The session's keys come from what the two agree on and from the secret: without the secret
- * nobody can put keys of their own in between, and with the secret alone nobody can read what was recorded before.
+ * no process can put keys of its own in between, and the secret alone does not decrypt an earlier recording.
  */
 #ifndef HALAY_BASE_HANDSHAKE_H
 #define HALAY_BASE_HANDSHAKE_H

@@ -24,7 +24,7 @@ enum { STOP_GRACE_MS = 80000 };
 struct launch {
     struct sagemaker_cluster cluster;
     struct options *options;                   /* borrowed */
-    char code[PATH_MAX], folder[2 * PATH_MAX]; /* where the user's program lies, "": not known; where ranks begin */
+    char code[PATH_MAX], folder[2 * PATH_MAX]; /* where the user's program is, "": not known; where ranks begin */
     int (*run)(struct halay_log *log, struct options *options, int cause_fd); /* launch.h */
 };
 
@@ -88,7 +88,7 @@ static struct join describe_part(const struct launch *l, size_t place)
     return join;
 }
 
-/* Ranks begin where the user's program lies, on each host. Where output goes, the first host's halayrun stays where it
+/* Ranks begin where the user's program is, on each host. Where output goes, the first host's halayrun stays where it
  * was started: files on its command line are relative to that. 0, or an exit code. */
 static int begin_in_code(struct launch *l, int leads)
 {

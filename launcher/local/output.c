@@ -13,8 +13,8 @@
  * they share a sink, which keeps their order.
  *
  * Descriptors 1 and 2 may be shared with other programs and are therefore not made non-blocking. They are written to
- * when poll reports room, and never more than a pipe then takes without waiting. When nobody reads a sink any more, its
- * streams are closed: ranks that go on writing get SIGPIPE, as with a plain pipe. When a write fails for another
+ * when poll reports room, and never more than a pipe then takes without waiting. When a sink has no reader left, its
+ * streams are closed: ranks that write more get SIGPIPE, as with a plain pipe. When a write fails for another
  * reason, such as a full disk, later output is read and dropped: no job ends because of its log.
  *
  * Cleanup: fini accepts any half-built state that began with zeros.

@@ -17,7 +17,7 @@ enum { STARTED_HOST_MAX = 256 };
 struct node_job {
     const char *launcher;        /* static: "a PyTorchJob or TrainJob" */
     char variables[200];         /* "PET_NNODES=2, PET_NODE_RANK=0, PET_MASTER_ADDR=a" */
-    int nodes;                   /* at least 2; 0: this is none */
+    int nodes;                   /* at least 2; 0: this is not such a job */
     int node;                    /* -1: not known */
     int per_node;                /* ranks of each; 0: not known */
     int is_elastic;              /* the number of nodes is a range, of which nodes is the end */

@@ -23,7 +23,7 @@ struct strangers {
     struct pollfd fds[STRANGERS_ROOM];
     struct stranger at[STRANGERS_ROOM];
     size_t count;                /* including the first two */
-    int is_paused;               /* nobody can be accepted: the port is not watched for a moment */
+    int is_paused;               /* no connection can be accepted: the port is not watched for a moment */
     const unsigned char *secret; /* borrowed */
     /* The last bytes of the newest right hellos: whoever repeats one does not hold the secret. */
     unsigned char hellos[STRANGERS_HELLOS][STRANGERS_MARK];

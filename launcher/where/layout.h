@@ -34,8 +34,8 @@ void layout_fini(struct layout *layout); /* zeroed or made */
 
 /* Is a host of that name this one? May look the name up. */
 int layout_is_here(struct halay_log *log, const char *name);
-/* The address of this host that the name stands for. Zero if it is none of this host's or several, of which others may
- * know another one. May look the name up. */
+/* Finds the address of this host that has the name. Zero if that is another host's or if there are several, of which
+ * others may know another one. May look the name up. */
 int layout_only_address(struct halay_log *log, const char *name, struct halay_address *only);
 const struct place *layout_place(const struct layout *layout, int rank);
 /* Counted over all places that are here, in case this host was given by several names. */

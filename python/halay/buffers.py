@@ -92,7 +92,7 @@ def _describe_numpy(array: Any, writable: bool) -> Buffer:
 
 
 def torch_fault(tensor: Any) -> Optional[str]:
-    """Why the memory behind a tensor is not its elements, one behind the other; None if it may be."""
+    """Why the memory of a tensor is not its elements, one after the other; None if it may be."""
     layout = str(tensor.layout).replace("torch.", "").replace("_", " ").strip()
     if layout != "strided":
         return f"the tensor is {layout}: pass its indices and its values, or .to_dense() of it"

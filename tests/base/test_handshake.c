@@ -115,7 +115,7 @@ static void check_hellos(const unsigned char *secret)
     CHECK(say(h.hello, STORE_HELLO_BYTES, 1, secret) == HALAY_ERR_AUTH, "a rank that looks for its store");
 }
 
-/* A caller with the secret, by hand, whose public key is this one; *h: what somebody who listens has recorded. */
+/* A caller with the secret, by hand, whose public key is this one; *h: what a listener has recorded. */
 static enum halay_status call_with(const unsigned char *secret, const unsigned char *public_key,
                                    struct store_handshake *h, struct halay_session *session)
 {

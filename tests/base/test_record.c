@@ -238,7 +238,7 @@ static void check_damage(void)
     CHECK(halay_ring_create(&quiet, NULL, (size_t)-1, 0, 1, &ring) == HALAY_ERR_SYSTEM);
 }
 
-/* A limit of the process stands for a full file system: the calls fail alike. */
+/* A limit of the process replaces a full file system: the calls fail alike. */
 static struct halay_ring *create_within(size_t bytes)
 {
     struct halay_ring *ring = NULL;

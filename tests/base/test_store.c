@@ -581,7 +581,7 @@ static void check_crowd(const struct service *s, struct halay_log *log)
     check_served(s, log, "a crowd of ranks");
 }
 
-/* A server that closes so many connections: before it has answered, and after; then it is a store. */
+/* A server that closes this number of connections before it has answered, and after; then it is a store. */
 struct busy {
     struct service service;
     int listener, closes;

@@ -67,7 +67,7 @@ static void compare(enum tft_conformance conformance, size_t statics, int ascend
     results_free(&there);
 }
 
-/* Other products: numbers off f32's by as much as so many bits of a factor allow. The emulation rounds; a device may
+/* Other products: numbers off f32's by what this number of bits of a factor allows. The emulation rounds; a device may
  * choose products that don't. */
 static void check_rounded(enum tft_dtype dtype, double least, double most)
 {

@@ -546,7 +546,7 @@ if unshare --mount mount -t tmpfs halay /sys 2>/dev/null; then
     unshare --mount sh -c 'mount -t tmpfs halay /sys && exec "$@"' sh "$halayrun" -np 2 \
         "$top_builddir/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err" </dev/null
     check "where the system hides its processors, ranks run" test $? = 0
-    check "and nobody complains" test ! -s "$dir/err"
+    check "and without complaints" test ! -s "$dir/err"
     group=/sys/fs/cgroup/cpu/halay-test-$$
     if test "$cores" -ge 2 && mkdir "$group" 2>/dev/null; then
         echo 100000 >"$group/cpu.cfs_period_us" && echo 100000 >"$group/cpu.cfs_quota_us"

@@ -226,7 +226,7 @@ def late():
 
 
 def joined():
-    """A rank without data joins before its first step; then all go on, with a layer that was thawed without it."""
+    """A rank without data joins before its first step; then all continue, with a layer that was thawed without it."""
     model = network()
     model[0].requires_grad_(False)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())

@@ -276,7 +276,7 @@ def quoted(server):
 
 
 def secrets(_):
-    """Who has no token hears nothing; other hosts are not listened to without one."""
+    """A request without the token is refused; without a token other hosts are not served."""
     path = os.path.join(FOLDER, "token")
     with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
         file.write("s3cret-word and more\n")

@@ -105,7 +105,7 @@ static void order(void)
 }
 
 /* A series that is mostly 0: where the forecast is flat, what is not 0 counts, and widens such forecasts alone; where
- * it is next to flat, likewise. The others' factor is theirs. */
+ * it is next to flat, too. The others' factor is theirs. */
 static void intermittent(void)
 {
     struct tft_band band[TFT_BANDS_MAX];

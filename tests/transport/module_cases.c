@@ -565,7 +565,7 @@ static void check_stall(struct rig *rig, struct halay_transport *t)
 }
 
 /* A rank opens its endpoints to higher ranks at once, those to lower ones when they have called. What it wants to send
- * before waits, whatever it is. The clock stands, so that no load makes a stall. */
+ * before waits, whatever it is. The clock does not move, so that no load makes a stall. */
 static int run_connect(struct rig *rig, void *arg)
 {
     int each = rig->config.ucx_endpoints;

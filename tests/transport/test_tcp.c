@@ -31,7 +31,7 @@ struct job {
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
     int is_refused;  /* the start fails: rank 0 has too few descriptors */
-    int descriptors; /* so many may rank 0 open beside those that are, at most; 0: as it may */
+    int descriptors; /* how many more rank 0 may open at most; 0: not limited */
     int family;      /* rank 0's other addresses are hidden; 0: none */
 };
 
@@ -127,7 +127,7 @@ static void drop_line(void *arg, enum halay_log_level level, const char *line)
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
-/* The next descriptor and so many after it are the last; a few may be opened before more are asked for. */
+/* The next descriptor and this number after it are the last; a few may be opened before more are asked for. */
 static void limit_descriptors(int most)
 {
     int next = dup(STDERR_FILENO);

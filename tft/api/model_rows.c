@@ -80,7 +80,7 @@ static int has_constant(const struct tft_schema *schema)
     return 0;
 }
 
-/* The future that goes with a table: what is given, or the table's own rows behind the last measured target, which
+/* The future that goes with a table: what is given, or the table's own rows after the last measured target, which
  * then have the known inputs. *future: NULL if nothing is needed. */
 static enum halay_status find_future(struct halay_log *log, const struct tft_model_rows *rows,
                                      const struct tft_schema *schema, const struct tft_table *table,
@@ -144,7 +144,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     schema.limits_gaps = rows->is_whole;
     schema.clocks = encoding.clocks;
     source.encoding = rows->is_whole ? &encoding : NULL; /* before memory is spent on its rows */
-    /* What lies behind the last measured target is the future, unless that is given apart. */
+    /* Rows after the last measured target are the future, unless that is given apart. */
     if (rows->is_at_end && !schema.trim && (rows->future ? rows->future == rows->table : !has_constant(&schema)))
         schema.trim = TFT_TRIM_END;
     if (!status)

@@ -129,7 +129,7 @@ struct tft_schema {
     size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
     enum tft_resampling resampling;
     enum tft_trim trim;
-    size_t keep;      /* of a series the last rows, so many at most; 0: all */
+    size_t keep;      /* this number of a series' last rows at most; 0: all */
     int has_ahead;    /* of a future: */
     int64_t ahead[2]; /* no moments of series before and after these are asked for */
     /* Of a run's rows: how the training's times are written, where that is known (tft/data/encoding.h). */

@@ -60,7 +60,7 @@ static int64_t year_of(int64_t value, int64_t unit, int64_t most)
     return part >= 1 && part <= most ? value / unit * 12 : 0;
 }
 
-/* The month, since year 0, of a number of so many digits in a form; 0: it does not have the form. */
+/* The month, since year 0, of a number of this many digits in a form; 0: it does not have the form. */
 static int64_t form_month(int form, int64_t value, size_t digits)
 {
     char text[24];

@@ -58,7 +58,7 @@ static const char *best_naive(const json_t *scores)
     return json_string_value(json_object_get(json_object_get(scores, "best_naive"), "forecast"));
 }
 
-/* The title of naive forecasts, of so many steps. */
+/* The title of naive forecasts, of this number of steps. */
 static void title_of(const json_t *scores, const char *key, char *title, size_t size)
 {
     tft_naive_title(key, json_array_size(json_object_get(scores, "by_horizon")), title, size);

@@ -3,8 +3,8 @@
  * Naive forecasts, the floor that a model must beat: for each season of the schema the last one before the origin,
  * repeated over the horizon; the last value, which is a season of one step; and the last value with drift, the line
  * through the first and the last value of the entity before the origin (Hyndman and Athanasopoulos, Forecasting:
- * Principles and Practice, 3rd edition, 5.2: seasonal naive, naive and drift method). For a value that is missing there
- * stands the one a season before it.
+ * Principles and Practice, 3rd edition, 5.2: seasonal naive, naive and drift method). A missing value is
+ * replaced by the one a season before it.
  *
  *     season 4, horizon 6:   ... a b c d | a b c d a b
  *     drift:                 a ... b c d | d + (d - a) / n, d + 2 (d - a) / n, ...      d is n steps after a
@@ -18,7 +18,7 @@
 
 #include "tft/data/data.h"
 
-/* The season that stands for drift; the most naive forecasts that a schema has. */
+/* The key of drift among seasons; the most naive forecasts that a schema has. */
 enum { TFT_NAIVE_DRIFT = 0, TFT_NAIVE_MOST = TFT_SEASONS_MAX + 2 };
 
 struct tft_naive {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Batcher: requests that wait, and the thread that forecasts for them. It takes all that wait and agree in their
- * options, forecasts their windows in one go, and answers each; nobody waits for a batch to fill. It also reads the
+ * options, forecasts their windows in one go, and answers each; no request waits for a batch to fill. It also reads the
  * bodies, so that the thread that serves HTTP answers others meanwhile, and no more of them than the next batch needs:
  * what JSON becomes is thirty times as long.
  *

@@ -16,7 +16,7 @@ const char *const serve_form_types[SERVE_FORMS] = { "text/csv", "application/jso
 
 /* ---- media types (RFC 9110, 8.3 and 12.5.1) ---- */
 
-/* The end of what stands before one of the marks, outside of quotes. */
+/* Returns the end of the text before one of the marks, outside of quotes. */
 static const char *skip_to(const char *at, const char *marks)
 {
     int is_quoted = 0;

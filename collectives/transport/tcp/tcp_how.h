@@ -10,7 +10,7 @@
 struct halay_tcp_how {
     struct halay_network network; /* for rank 0's port; its strings are borrowed for the call */
     int timeout_ms;               /* of the start */
-    int silence_ms; /* a peer whose host does not answer for so long is lost; its process need not run to answer */
+    int silence_ms; /* a peer whose host does not answer for this time is lost; its process need not run to answer */
 };
 
 #endif

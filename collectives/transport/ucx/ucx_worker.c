@@ -83,7 +83,7 @@ static int has_line(const char *text, const char *line)
     return at && (at == text || at[-1] == '\n');
 }
 
-/* Has nobody else set it? UCX has read its environment and files; its print-out is the way to ask it. */
+/* Returns nonzero if neither environment nor files set it: UCX has read them, and its print-out has the values. */
 static int is_open(const struct halay_host *host, const ucp_config_t *config, const struct setting *setting)
 {
     if (host->environment_get(setting->variable))
@@ -105,7 +105,7 @@ static const char *name_of(const struct setting *setting)
     return !strncmp(setting->name, "TCP_", 4) && major == 1 && minor <= 16 ? setting->name + 4 : setting->name;
 }
 
-/* Set what nobody else has set. An older UCX that doesn't know a name goes without. */
+/* Sets what is_open leaves open. An older UCX that does not know a name is left without it. */
 static void setting_apply(const struct halay_host *host, ucp_config_t *config, const struct setting *setting,
                           const char *value)
 {

@@ -121,7 +121,7 @@ def _rows(tensor: _Tensor) -> Sequence[int]:
 
 
 def _check_rows(what: str, request: Request, sizes: Sequence[int]) -> None:
-    """Each rank gives as much as this one has room for: halay takes it as it comes."""
+    """An error if a rank gives more or less than this one has room for: halay takes any size."""
     if request.rows != list(sizes):
         raise DistBackendError(f"halay: {what}: the ranks give {request.rows} elements, the outputs have {list(sizes)}")
 

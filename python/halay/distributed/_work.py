@@ -2,8 +2,8 @@
 """
 One submission as torch.distributed sees it: a Work, and the future that belongs to it.
 
-A program that waits drives halay's engine itself. A future has nobody who waits: a thread of the context's completes
-it, and calls its callbacks. They may wait for futures of their own.
+A program that waits drives halay's engine itself. For a future no thread waits: one of the context's completes it, and
+calls its callbacks. They may wait for futures of their own.
 """
 
 import itertools
@@ -104,7 +104,7 @@ class Outcome(_FutureOfTorch):
             value, failure = make(), None
         except Exception as raised:
             failure = raised
-        except BaseException as raised:  # of a thread that nobody can interrupt or end so
+        except BaseException as raised:  # SystemExit, KeyboardInterrupt: this thread is not theirs to end
             failure = RuntimeError(f"a callback has raised {raised!r}")
             failure.__cause__ = raised
         finally:

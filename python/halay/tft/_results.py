@@ -57,7 +57,7 @@ class Taken:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """A name for a column of a result, with underscores behind it if the table's columns have it already."""
+    """A name for a column of a result, with underscores after it if the table's columns have it already."""
     while name in taken:
         name += "_"
     return name

@@ -75,7 +75,7 @@ class Bucket:
             member.bucket = self
         self.exchange = exchange
         self.formation = -1  # of the job whose ranks have agreed on this bucket
-        self.suffix = ""  # tells its names from those of another optimizer
+        self.suffix = ""  # sets its names apart from those of another optimizer
         self.missing = len(self.members)
         self._waits: List[Callable[[], None]] = []
         self._dense: List[Member] = []

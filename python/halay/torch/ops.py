@@ -79,7 +79,7 @@ def _choose_op(op: Optional[int], average: Optional[bool]) -> int:
 
 
 def check_kind(*tensors: torch.Tensor) -> None:
-    """TypeError or ValueError if their elements are not what the engine takes, wherever they lie."""
+    """TypeError or ValueError if their elements are not what the engine takes, on any device."""
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
             raise TypeError("a tensor is expected, not %r" % type(tensor).__name__)
@@ -143,7 +143,7 @@ def _average(sums: torch.Tensor, dtype: torch.dtype, size: int) -> torch.Tensor:
 
 def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[torch.Tensor], process_set: ProcessSet,
                for_what: str) -> dict:
-    """What the engine is told of a reduction. It averages no integers: they are summed, and scaled behind it (but see
+    """What the engine is told of a reduction. It averages no integers: they are summed, and scaled after it (but see
     _whole)."""
     if op not in _REDUCTIONS:
         raise ValueError("%s: there is no reduction %r" % (for_what, op))

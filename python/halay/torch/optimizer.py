@@ -204,7 +204,7 @@ class _DistributedOptimizer(_Hooked):
                       _job.optimizers(self._key), late, sparse, shapes)
 
     def _agree(self) -> Optional[Plan]:
-        """All ranks go on with one plan; returns that of the next step. The plan of the first step in a job, and each
+        """Makes all ranks use one plan; returns that of the next step. The plan of the first step in a job, and each
         change, is made of the reports of all."""
         if not self._is_active:
             return None
