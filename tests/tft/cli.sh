@@ -99,8 +99,8 @@ printf 'z,y,x,c\r\n' >"$scratch/long.csv"
 refused 1 "hold no row" long
 printf '\357\273\277z,y,x,c\r\na,1,,p\r\na,2,,p\r\na,3,,q\r\n' >"$scratch/long.csv"
 refused 1 "long.csv', row 2: 'a' has no value for input 'x' (column 'x') at 0; nor anywhere else" long
-printf 'z,y,x,c\na,1,nan,p\n' >"$scratch/long.csv"
-refused 1 "row 2, column 'x': 'nan' is not a number" long
+printf 'z,y,x,c\na,1,much,p\n' >"$scratch/long.csv"
+refused 1 "row 2, column 'x': 'much' is not a number" long
 printf 'z,y,x,c\na,1,2,p\na,2,2,p\n' >"$scratch/long.csv"
 refused 1 "long enough for a training window of 2 + 1 steps" long
 awk 'BEGIN { print "z,y,x,c"; for (i = 0; i < 1000000; i++) print "a," i % 7 ",1,c" i }' </dev/null >"$scratch/long.csv"

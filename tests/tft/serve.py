@@ -302,18 +302,16 @@ def secrets(_):
         expect(done.returncode != 0 and reason in done.stderr and not done.stdout, f"{reason}: {done.stderr}")
 
 
-def raw(server, data, *more):
-    """Send bytes as they are, end by end; what comes back until the other side ends the connection."""
+def raw(server, data, answer=b"", count=0):
+    """Send bytes as they are; what comes back until the other side ends the connection, or this number of an answer."""
     with socket.create_connection(server.place, timeout=LONG) as link:
         heard = b""
         try:
             link.sendall(data)
-            for part in more:
-                link.sendall(part)
             while True:
                 got = link.recv(65536)
                 heard += got
-                if not got:
+                if not got or count and heard.count(answer) == count:
                     return heard
         except ConnectionError:
             return heard
@@ -322,7 +320,7 @@ def raw(server, data, *more):
 def hostile(server):
     post = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
     one = post + b"Content-Length: %d\r\n\r\n" % len(ALL) + ALL.encode()
-    heard = raw(server, one + one + b"\0garbage\r\n\r\n")
+    heard = raw(server, one + one + b"\0garbage\r\n\r\n", read("run.csv").encode(), 2)
     expect(heard.count(b"HTTP/1.1 200") == 2, "garbage behind two requests on one connection")
     expect(b" 200 " not in raw(server, post + b"Content-Length: -3\r\n\r\n"), "a negative length")
     expect(b" 413 " in raw(server, post + b"Content-Length: 1000000000\r\n\r\n"), "a body of a gigabyte")
@@ -370,7 +368,8 @@ def slow(server):
     post = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
     with ThreadPoolExecutor() as pool:
         for heard in pool.map(lambda data: raw(server, data), [
-                post + b"Content-Length: 5000\r\n\r\nid,t", post, b"POST /invoc", b"\x16\x03\x01\x02\0\x01\0\x01"]):
+                post + b"Content-Length: 5000\r\n\r\nid,t", post, b"POST /invoc", b"\x16\x03\x01\x02\0\x01\0\x01",
+                b"\0garbage\r\n\r\n"]):
             expect(b" 200 " not in heard, f"half a request is answered: {heard[:200]}")
     expect(server.ask("GET", "/ping")[0].status == 200, "it no longer answers")
 
