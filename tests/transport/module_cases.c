@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef UCX_ENDPOINTS
-#include <ucp/api/ucp.h>
+#include "collectives/transport/ucx/ucx_frames.h"
 #endif
 
 /* Read by the address sanitizer: what UCX leaves allocated is its own, and the leak checker crashes on its threads. */
@@ -521,6 +521,19 @@ static int run_limited(struct rig *rig, void *arg)
 
 #ifdef UCX_ENDPOINTS
 
+/* A usual part goes ahead without being asked for up to this size of a world; what all peers send fits in 256 MiB. */
+static void check_credit(void)
+{
+    enum { ASKED_FROM = 1010 };
+    const size_t part = ((size_t)256 << 10) + 64, all = (size_t)256 << 20;
+
+    CHECK(halay_ucx_cost(0) == 4096 && halay_ucx_cost(4096) == 4096 && halay_ucx_cost(4097) == 8192);
+    for (int size = 2; size <= 2 * ASKED_FROM; size++) {
+        CHECK((halay_ucx_budget(size) >= halay_ucx_cost(part)) == (size < ASKED_FROM), "%d ranks", size);
+        CHECK(halay_ucx_budget(size) * (size_t)(size - 1) <= all, "%d ranks", size);
+    }
+}
+
 /* Endpoints that have been opened here. */
 static int opened_endpoints;
 
@@ -624,6 +637,7 @@ int main(void)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
 #ifdef UCX_ENDPOINTS
+    check_credit();
     REQUIRE(!setenv("HALAY_UCX_ENDPOINTS", UCX_ENDPOINTS, 1));
     failed += rig_fork(api, 2, -1, DEADLINE_S, run_connect, NULL);
     failed += rig_fork(api, 4, -1, DEADLINE_S, run_connect, NULL);

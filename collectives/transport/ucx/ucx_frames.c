@@ -117,14 +117,10 @@ size_t halay_ucx_budget(int size)
     return share < PEER_BYTES ? share : PEER_BYTES;
 }
 
-/* What a part takes where it must be kept. */
-static size_t cost_of(size_t bytes)
+/* Whole pages: kept memory is larger, by power of two, but what is not written takes none. */
+size_t halay_ucx_cost(size_t bytes)
 {
-    size_t cost = HALAY_PAGE;
-
-    while (cost < bytes)
-        cost *= 2;
-    return cost;
+    return bytes ? (bytes + HALAY_PAGE - 1) / HALAY_PAGE * HALAY_PAGE : HALAY_PAGE;
 }
 
 static uint32_t credit_to_return(struct halay_ucx_peer *peer)
@@ -325,7 +321,7 @@ static enum halay_status part_send(struct halay_ucx_frames *frames, struct halay
 static enum halay_status post_send(struct halay_ucx_frames *frames, struct halay_part *part)
 {
     struct halay_ucx_peer *peer = &frames->peers[part->peer];
-    size_t cost = cost_of(part->bytes);
+    size_t cost = halay_ucx_cost(part->bytes);
 
     if (part->is_optional)
         return part_send(frames, part, HALAY_UCX_FREE);
@@ -350,7 +346,7 @@ static void place(struct halay_part *part, const void *data, size_t length)
 
 static void owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer, size_t length)
 {
-    peer->owed += cost_of(length);
+    peer->owed += halay_ucx_cost(length);
     if (peer->owed < frames->budget / 2 || peer->credit_is_due)
         return;
     peer->credit_is_due = 1;

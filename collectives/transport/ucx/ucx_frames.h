@@ -108,6 +108,8 @@ struct halay_ucx_frames {
 
 /* How much may come from one peer before its receive, of so many ranks. */
 size_t halay_ucx_budget(int size);
+/* What of that a part takes: the memory that it needs where it must be kept. */
+size_t halay_ucx_cost(size_t bytes);
 
 /* As halay_parts_init, whose parts these are. fini: after the worker has gone. */
 enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_transport_ops *slots,
