@@ -5,10 +5,17 @@
 # for where the ranks run; test_other_hosts_end.sh sets them.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 where=${where-}
+watched=$(realpath "$top_builddir")/tests/launcher/watched
 
-# Other tests of this run have folders of their own in /tmp.
-files() { ls /dev/shm /tmp 2>/dev/null | grep -i halay | grep -v '^halay-test'; }
-files >"$dir/files"
+# What the jobs of this test have left: temporary files in a folder of its own; records by their halayruns' numbers.
+export TMPDIR=$dir/tmp
+mkdir "$TMPDIR"
+: >"$dir/fronts"
+files() {
+    local front
+    ls "$TMPDIR"
+    for front in $(cat "$dir/fronts"); do ls -d /tmp/*halay*"-$front-"* /dev/shm/*halay*"-$front-"* 2>/dev/null; done
+}
 
 # start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs
 # ignore SIGINT and SIGQUIT; this one must not.
@@ -16,6 +23,7 @@ start() {
     : >"$dir/pids"
     env --default-signal=INT,QUIT "$halayrun" $where "$@" >"$dir/out" 2>"$dir/err" </dev/null &
     front=$!
+    echo $front >>"$dir/fronts"
 }
 job_of() { cat /proc/"$1"/task/*/children 2>/dev/null | awk '{print $1}'; }
 # ended CODE TEXT: halayrun has ended like this, and so has every process that wrote its number.
@@ -126,15 +134,23 @@ check "it read" test "$(wc -l <"$dir/out")" = 3
 check "ranks met SIGPIPE" err_has 'was killed by SIGPIPE'
 
 # --- strangers at the store's port -----------------------------------------------------------------------------------
-run 0 -np 4 bash -c '
+start -np 4 bash -c '
     host=${HALAY_STORE_ADDRESS%:*} port=${HALAY_STORE_ADDRESS#*:}
     for i in $(seq 30); do
         { exec 9<>/dev/tcp/$host/$port && head -c $((i * 37)) /dev/urandom >&9; } 2>/dev/null
     done
     exec 8<>/dev/tcp/$host/$port
     exec '"$probe"' meet'
+ended 0 "a store that strangers call"
 check "ranks meet in spite of garbage" test "$(grep -c 'met 4' "$dir/out")" = 4
 check "and nobody complains" test ! -s "$dir/err"
 
-files | diff "$dir/files" - >"$dir/out"
-check "no file is left" test ! -s "$dir/out"
+# --- files -----------------------------------------------------------------------------------------------------------
+if "$halayrun" --check-build | grep -q '\[x\] http'; then # otherwise no job makes any
+    start -np 2 --metrics "unix:$dir/socket" "$watched" "$dir/never"
+    recorded() { test "$(files | wc -l)" = 2; }
+    check "records are seen while the job runs" wait_for recorded
+    kill -TERM $front
+    ended 143 "a job with records"
+fi
+check "no file is left: $(files)" test -z "$(files)"

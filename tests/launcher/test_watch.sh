@@ -13,8 +13,12 @@ watched=$top_builddir/tests/launcher/watched
 fake=$top_srcdir/tests/launcher/fake_ssh
 case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
 case $watched in /*) ;; *) watched=$PWD/$watched ;; esac
-records() { ls /dev/shm | grep -c "^halayrun-.*flight" || true; }
-before=$(records)
+# How many records there are of this test's jobs, by their halayruns' numbers.
+: >"$dir/pids"
+records() {
+    local job
+    for job in $(cat "$dir/pids"); do ls -d "/dev/shm/halayrun-$job-"*.flight 2>/dev/null; done | wc -l
+}
 
 # ask PATH [SOCKET]: its answer, in $dir/said; the status in $code.
 cat >"$dir/ask.py" <<'END'
@@ -126,7 +130,7 @@ touch "$dir/go"
 wait $pid
 check "it ends" test $? = 0
 check "the socket is gone" test ! -e "$dir/socket"
-check "and the records" test "$(records)" = "$before"
+check "and the records" test "$(records)" = 0
 run 1 --status "unix:$dir/socket"
 check "nobody is there" err_has "no halayrun answers at 'unix:$dir/socket'"
 grep -q . /proc/net/if_inet6 2>/dev/null && six=yes || six=
@@ -225,12 +229,12 @@ for rank in 0 1; do
     fails $rank --ssh "$fake" -H "$(hostname):1,one:1"
     check "and those of another host, if rank $rank fails" reads ", on host 'one'"
 done
-check "no other ones" test "$(records)" = "$before"
+check "no other ones" test "$(records)" = 0
 begin one -np 2 --metrics "unix:$dir/socket" --ssh "$fake" -H "$(hostname):1,one:1" "$watched" "$dir/go"
 check "rank 0 waits" wait_for says 'r[0]["state"] == "waiting" and r[1]["gauges"].get("step") == 3'
 kill $pid
 wait $pid
-check "none if halayrun was told to stop" test $? = 143 -a "$(records)" = "$before"
+check "none if halayrun was told to stop" test $? = 143 -a "$(records)" = 0
 begin one -np 2 --flight "$dir/own" sh -c 'test $HALAY_RANK = 1 || exec "$0" "$1"; : >"$2"; exit 3' "$watched" \
     "$dir/go" "$dir/own.1"
 wait $pid
@@ -256,6 +260,6 @@ check "its host" grep -q '^halay_host_load{host="one"} ' "$dir/said"
 touch "$dir/go"
 wait $pid
 check "it ends well" test $? = 0
-check "no record is left" wait_for eval 'test "$(records)" = "$before"'
+check "no record is left" wait_for eval 'test "$(records)" = 0'
 run 2 --mpi -np 2 --metrics 0 true
 check "mpirun's ranks are not watched" err_has "what --mpi starts is not halayrun's to watch"
