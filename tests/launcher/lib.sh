@@ -76,6 +76,14 @@ wait_for() {
     return 1
 }
 
+# hold_port VARIABLE: a port of this test's own, for a halayrun that has to be told one. A child holds it, whose output
+# stays open here: a plain wait would wait for it, too.
+hold_port() {
+    local held
+    exec {held}< <(exec "$probe" port)
+    read -r "$1" <&$held
+}
+
 is_gone() { ! test -d "/proc/$1" || grep -q '^State:.[ZX]' "/proc/$1/status" 2>/dev/null; }
 all_gone() {
     local pid

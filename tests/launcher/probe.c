@@ -8,6 +8,7 @@
  *   secret          ends with 1 if the job's secret is in any process's command line or environment
  *   descriptors     prints the open descriptors above 2 except the secret's
  *   strangers       ends with 1 if a port is watched although there are no descriptors for its callers, or not later
+ *   port            prints a port that nobody else is given until the reader of its standard output is gone
  *   squat ADDRESS PORT COUNT FILE   accepts connections on COUNT ports of that address, from PORT on, and stays silent;
  *                                   FILE is created when it is ready
  */
@@ -17,6 +18,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,6 +193,23 @@ __attribute__((noreturn)) static void squat(const char *address, int port, int c
         pause();
 }
 
+/* Bound, but not listening: the system gives the port to nobody, and whoever sets SO_REUSEADDR can listen there. */
+static int hold_port(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET };
+    socklen_t length = sizeof at;
+    struct pollfd reader = { .fd = STDOUT_FILENO };
+    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || getsockname(fd, (struct sockaddr *)&at, &length) < 0)
+        die("no port");
+    printf("%d\n", ntohs(at.sin_port));
+    fflush(stdout);
+    poll(&reader, 1, -1);
+    return 0;
+}
+
 static int call_own(int listener)
 {
     struct sockaddr_in at;
@@ -248,6 +267,8 @@ int main(int argc, char **argv)
         return list_descriptors();
     if (!strcmp(what, "strangers"))
         return starve();
+    if (!strcmp(what, "port"))
+        return hold_port();
     if (!strcmp(what, "squat") && argc > 5)
         squat(argv[2], atoi(argv[3]), atoi(argv[4]), argv[5]);
     die("no such action");

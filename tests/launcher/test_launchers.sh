@@ -118,7 +118,7 @@ clean $torch "$halayrun" -H localhost:2 echo runs >"$dir/out" 2>"$dir/err"
 check "-H says where" test "$(grep -c runs "$dir/out")" = 2
 
 # Two pods, as one job.
-port=$((15000 + $$ % 15000))
+hold_port port
 head -c 32 /dev/urandom >"$dir/key" && chmod 400 "$dir/key"
 pod() { clean PET_NNODES=2 PET_NODE_RANK=$1 PET_NPROC_PER_NODE=2 PET_RDZV_ENDPOINT=127.0.0.1:$port "$halayrun" \
     --secret-file "$dir/key" "$world" >"$dir/out.$1" 2>"$dir/err.$1" </dev/null; }

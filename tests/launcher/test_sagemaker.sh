@@ -6,9 +6,10 @@
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 entry=$top_builddir/contrib/sagemaker/sm-entry
 case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
-# Addresses and a port that no other run of this test has, outside the range from which the system gives ports away.
+# Addresses that no other run of this test has, a port, and one for what is between the hosts.
 host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))
-port=$((10000 + $$ % 20000))
+hold_port port
+hold_port way
 
 # host N NAME HYPERPARAMETERS [HOSTS]
 host() {
@@ -225,7 +226,7 @@ between() {
     local how=$1
     shift
     : >"$dir/said"
-    "$meddler" $how $host1 $((port + 1)) $port "$dir/wire" "$@" >"$dir/said" &
+    "$meddler" $how $host1 $way $port "$dir/wire" "$@" >"$dir/said" &
     meddles=$!
     wait_for grep -q passes "$dir/said"
     both "$two"
@@ -234,7 +235,7 @@ between() {
         sh -c 'cat; echo "rank $HALAY_RANK says ${TOKEN%-ranks}"; echo "and complains" >&2' >"$dir/out1" 2>"$dir/err1" \
         </dev/null &
     pid1=$!
-    on 2 --sagemaker-port $((port + 1))
+    on 2 --sagemaker-port $way
 }
 between pass
 ends 0
@@ -306,7 +307,7 @@ check "it listens" wait_for listens
 "$meddler" flood $host1 $port "$dir/wire.hello" >"$dir/said" &
 meddles=$!
 wait_for grep -q floods "$dir/said"
-on 2 --start-timeout 30
+on 2 --start-timeout 60
 ends 0
 unmeddle
 check "all four meet in a flood" test "$(grep -c 'met 4' "$dir/out1")" = 4
@@ -325,7 +326,7 @@ for i in $(seq 50); do
 done
 printf 'GET / HTTP/1.0\r\n\r\n%200s' x 2>/dev/null >"/dev/tcp/$host1/$port"
 host 2 $host2 '{"sagemaker_mpi_num_of_processes_per_host": "2", "other": "job"}'
-on 2 --start-timeout 5
+on 2 --start-timeout 60
 wait $last
 check "another job's host is let go" test $? = 1
 check "and told" grep -q 'has another secret' "$dir/err2"
@@ -351,8 +352,8 @@ on 1 "$probe" meet
 ends 0
 check "nor with a channel" eval '! grep -q WARNING "$dir/err1" "$dir/err2"'
 rm -r "$dir/2/input/data/secret"
-on 1 --start-timeout 10 true
-on 2 --start-timeout 10
+on 1 --start-timeout 60 true
+on 2 --start-timeout 60
 wait $last
 check "the description alone is not enough" test $? = 1
 check "and that is said" grep -q 'has another secret' "$dir/err2"
