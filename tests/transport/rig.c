@@ -135,6 +135,19 @@ enum halay_status rig_open_mpi(struct rig *rig, const struct halay_module_api *a
     return status;
 }
 
+/* What a rank whose time is up knew last: of one over UCX, the description of its stall. */
+static const char *line_at_end;
+
+static void say_and_end(int signal)
+{
+    static const char head[] = "time is up; last line: ";
+
+    (void)!write(STDOUT_FILENO, head, sizeof head - 1);
+    (void)!write(STDOUT_FILENO, line_at_end, strlen(line_at_end));
+    (void)!write(STDOUT_FILENO, "\n", 1);
+    raise(signal); /* by default from now on: it ends when this handler returns */
+}
+
 static int run_rank(const struct halay_module_api *api, struct shared_board *board, int rank,
                     int (*body)(struct rig *rig, void *arg), void *arg)
 {
@@ -143,6 +156,8 @@ static int run_rank(const struct halay_module_api *api, struct shared_board *boa
     rig_init(&rig, api);
     rig.log.rank = rank;
     rig.boot = shared_boot_create(board, rank, &rig.log);
+    line_at_end = rig.last_line;
+    REQUIRE(!sigaction(SIGALRM, &(struct sigaction){ .sa_handler = say_and_end, .sa_flags = SA_RESETHAND }, NULL));
     int result = body(&rig, arg);
     rig_close(&rig);
     return result;
