@@ -7,9 +7,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to)
 {
@@ -25,9 +27,69 @@ int halay_address_take(const struct sockaddr *from, int port, struct halay_addre
     return !IN6_IS_ADDR_LINKLOCAL(address); /* useless without the name of the other side's interface */
 }
 
+int halay_addresses_choose(const struct halay_own_address *own, int count, int max, struct halay_address *addresses)
+{
+    int has_loopback = 0, n = 0;
+
+    for (int i = 0; i < count; i++)
+        has_loopback |= own[i].kind == HALAY_INTERFACE_LOOPBACK;
+    for (int kind = HALAY_INTERFACE_DEFAULT; kind <= HALAY_INTERFACE_LOOPBACK; kind++) {
+        int places = kind < HALAY_INTERFACE_LOOPBACK ? max - has_loopback : max;
+        for (int i = 0; i < count && n < places; i++)
+            if ((int)own[i].kind == kind)
+                addresses[n++] = own[i].address;
+    }
+    return n;
+}
+
+/* The interface of IPv4's default route with the smallest metric; "" without one. */
+static void default_interface(char name[IF_NAMESIZE])
+{
+    char line[256], one[IF_NAMESIZE];
+    unsigned long destination, mask, metric, least = ULONG_MAX;
+    FILE *routes = fopen("/proc/net/route", "re");
+
+    *name = 0;
+    while (routes && fgets(line, sizeof line, routes))
+        if (sscanf(line, "%15s %lx %*x %*x %*d %*d %lu %lx", one, &destination, &metric, &mask) == 4 && !destination &&
+            !mask && metric < least) {
+            least = metric;
+            memcpy(name, one, sizeof one);
+        }
+    if (routes)
+        fclose(routes);
+}
+
+static int has_entry(const char *name, const char *entry)
+{
+    char path[64 + IF_NAMESIZE];
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, entry);
+    return !access(path, F_OK);
+}
+
+static enum halay_interface_kind kind_of(const struct ifaddrs *from, const char *route)
+{
+    char name[IF_NAMESIZE];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(from->ifa_name, ":"), from->ifa_name); /* "eth0:1" is eth0 */
+    if (from->ifa_flags & IFF_LOOPBACK)
+        return HALAY_INTERFACE_LOOPBACK;
+    if (!(from->ifa_flags & IFF_RUNNING))
+        return HALAY_INTERFACE_BRIDGE;
+    if (!strcmp(name, route))
+        return HALAY_INTERFACE_DEFAULT;
+    if (has_entry(name, "bridge"))
+        return HALAY_INTERFACE_BRIDGE;
+    return has_entry(name, "device") ? HALAY_INTERFACE_PHYSICAL : HALAY_INTERFACE_OTHER;
+}
+
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
                                       struct halay_address *addresses, int *count)
 {
+    enum { LOOKED_AT = 256 };
+    struct halay_own_address own[LOOKED_AT];
+    char route[IF_NAMESIZE];
     struct ifaddrs *all;
     int n = 0;
 
@@ -35,13 +97,18 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
         halay_error(log, "cannot list this host's addresses: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    for (int is_loopback = 0; is_loopback < 2; is_loopback++)
-        for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_MAX; i = i->ifa_next)
-            if (i->ifa_addr && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) == !is_loopback &&
-                (!interface || !strcmp(interface, i->ifa_name)))
-                n += halay_address_take(i->ifa_addr, port, &addresses[n]);
+    default_interface(route);
+    for (struct ifaddrs *i = all; i && n < LOOKED_AT; i = i->ifa_next)
+        if (i->ifa_addr && i->ifa_flags & IFF_UP && (!interface || !strcmp(interface, i->ifa_name)) &&
+            halay_address_take(i->ifa_addr, port, &own[n].address))
+            own[n++].kind = kind_of(i, route);
     freeifaddrs(all);
-    *count = n;
+    *count = halay_addresses_choose(own, n, HALAY_ADDRESSES_MAX, addresses);
+    if (n > *count)
+        halay_warning(log,
+                      "this host has %d addresses; other hosts are told %d of them, likely ones first: "
+                      "HALAY_NETWORK_INTERFACE (halayrun --network-interface) names the interface that counts",
+                      n, *count);
     return HALAY_OK;
 }
 

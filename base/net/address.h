@@ -22,10 +22,28 @@ struct halay_address {
     unsigned char bytes[16];
 };
 
-/* This host's addresses, at most HALAY_ADDRESSES_MAX, loopback last; those that need to be told which interface they
- * are on are left out. interface: only of the one of this name; NULL: of all. *count: how many. */
+/* By how likely it is that other hosts reach an interface. An idle one has no link (IFF_RUNNING). */
+enum halay_interface_kind {
+    HALAY_INTERFACE_DEFAULT, /* has the default route */
+    HALAY_INTERFACE_PHYSICAL,
+    HALAY_INTERFACE_OTHER,
+    HALAY_INTERFACE_BRIDGE, /* or idle */
+    HALAY_INTERFACE_LOOPBACK
+};
+
+struct halay_own_address {
+    struct halay_address address;
+    enum halay_interface_kind kind;
+};
+
+/* This host's addresses, at most HALAY_ADDRESSES_MAX (a warning if there are more), as halay_addresses_choose orders
+ * them; those that need to be told which interface they are on are left out. interface: only of the one of this name;
+ * NULL: of all. *count: how many. */
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
                                       struct halay_address *addresses, int *count);
+/* The likeliest `max` of them, in order; the last one is a loopback if there is one: ranks of this host may need it.
+ * Returns how many. */
+int halay_addresses_choose(const struct halay_own_address *own, int count, int max, struct halay_address *addresses);
 /* From what the system has. Zero if it is of no use to others. */
 int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to);
 int halay_address_is_loopback(const struct halay_address *address); /* it reaches no other host */

@@ -86,6 +86,10 @@ static enum halay_status open_server(struct host *host, const struct halay_confi
     if (status != HALAY_OK)
         return status;
     if (place->count > HALAY_UNIQUE_ADDRESSES_MAX) { /* loopback is the last, and ranks of this host may need it */
+        halay_warning(&host->log,
+                      "a unique id has %d of this host's addresses, likely ones first: "
+                      "HALAY_NETWORK_INTERFACE names the interface that counts",
+                      HALAY_UNIQUE_ADDRESSES_MAX);
         addresses[HALAY_UNIQUE_ADDRESSES_MAX - 1] = addresses[place->count - 1];
         place->count = HALAY_UNIQUE_ADDRESSES_MAX;
     }

@@ -76,6 +76,31 @@ static void keep_family(struct halay_tcp_invitation *place, uint16_t family)
         place->addresses[kept++].family = 0;
 }
 
+/* Of 40 addresses, most of them bridges', the likely ones are kept, and the loopback. */
+static void check_order_of_addresses(void)
+{
+    struct halay_own_address own[40];
+    struct halay_address chosen[HALAY_ADDRESSES_MAX];
+
+    for (int i = 0; i < 40; i++)
+        own[i] = (struct halay_own_address){ .kind = HALAY_INTERFACE_BRIDGE, .address.port = (uint16_t)i };
+    own[3].kind = HALAY_INTERFACE_LOOPBACK;
+    own[20].kind = HALAY_INTERFACE_OTHER;
+    own[30].kind = own[31].kind = HALAY_INTERFACE_PHYSICAL;
+    own[39].kind = HALAY_INTERFACE_DEFAULT;
+    for (int max = 5; max <= HALAY_ADDRESSES_MAX; max++) {
+        CHECK(halay_addresses_choose(own, 40, max, chosen) == max);
+        CHECK(chosen[0].port == 39 && chosen[1].port == 30 && chosen[2].port == 31 && chosen[3].port == 20);
+        CHECK(chosen[max - 1].port == 3 && (max == 5 || chosen[4].port == 0));
+    }
+    CHECK(halay_addresses_choose(own, 4, 16, chosen) == 4 && chosen[0].port == 0 && chosen[3].port == 3);
+    own[17].kind = HALAY_INTERFACE_LOOPBACK; /* 15 before it */
+    CHECK(halay_addresses_choose(own, 18, 16, chosen) == 16 && chosen[15].port == 3);
+    own[3].kind = own[17].kind = HALAY_INTERFACE_BRIDGE;
+    CHECK(halay_addresses_choose(own, 40, 16, chosen) == 16 && chosen[15].port == 11);
+    CHECK(halay_addresses_choose(own, 0, 16, chosen) == 0);
+}
+
 static int has_family(int family)
 {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
@@ -563,6 +588,7 @@ static void check_many_hosts(void)
 int main(void)
 {
     check_many_hosts();
+    check_order_of_addresses();
     check_stream();
     check_dropped();
     check_staggered();
