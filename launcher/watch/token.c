@@ -21,6 +21,6 @@ int watch_token_read(const char *path, char token[WATCH_TOKEN_MAX])
     token[strcspn(token, " \t\r\n")] = 0;
     if (*token)
         return 0;
-    say("option --metrics-token-file: '%s' begins with no word", path);
+    say("option --metrics-token-file: '%s' is empty or begins with a blank; expected one word", path);
     return EXIT_USAGE;
 }

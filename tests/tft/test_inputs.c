@@ -675,7 +675,7 @@ static void record_warning(void *arg, enum halay_log_level level, const char *li
     snprintf(warnings + strlen(warnings), sizeof warnings - strlen(warnings), "%s\n", line);
 }
 
-/* 300 rows of an entity m with a value and its negative: level, growth a row, noise of so many units; and of a quiet
+/* 300 rows of an entity m with a value and its negative: level, growth a row, noise in its unit; and of a quiet
  * one. jump: by how much more the value is from the middle on. */
 static const char *write_meter(double level, double growth, double noise, double jump)
 {

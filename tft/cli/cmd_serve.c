@@ -69,7 +69,7 @@ static int read_token(struct halay_log *log, const char *path, char *token, size
     token[count] = '\0';
     token[strcspn(token, " \t\r\n")] = '\0';
     if (!*token)
-        halay_error(log, "option --token-file: '%s' begins with no word", path);
+        halay_error(log, "option --token-file: '%s' is empty or begins with a blank; expected one word", path);
     return *token != '\0';
 }
 

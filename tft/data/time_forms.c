@@ -4,8 +4,8 @@
  *
  * A number looks like a date if it has the form's digits, if the date exists, and if its year is from 1900 to 2199.
  * Years alone are counts of 1. Forms that a run of counts may fit by chance must
- * go on where counts would have left them: days of years, weeks and quarters into another year, short dates into
- * another month. Times since 1970 lie before 2100; counts never leave them, so seconds that mostly go up by 1
+ * continue where counts would have left them: days of years, weeks and quarters into another year, short dates into
+ * another month. Times since 1970 are before 2100; counts never leave them, so seconds that mostly go up by 1
  * are counts.
  */
 #include "tft/data/time_forms.h"

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. No more than so many in
- * all are looked at, unless that leaves fewer than RESIDUALS_ENOUGH for each quantile: a horizon of 720 steps has as
+/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. At most RESIDUALS_MOST
+ * in all are looked at, unless that leaves fewer than RESIDUALS_ENOUGH for each quantile: a horizon of 720 steps has as
  * many times those of the last value as of a season of 720. */
 enum { RESIDUALS_LEAST = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MOST = 20000000, ROUNDS_MOST = 64 };
 

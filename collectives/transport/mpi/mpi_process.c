@@ -32,7 +32,7 @@ static struct {
     struct halay_mpi_remains *remains; /* owned */
 } process = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* What the keeper and the others tell each other. It never takes process.lock: who starts it holds that. */
+/* State shared by the keeper and the other threads. The keeper never takes process.lock: its starter holds that. */
 static struct {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
