@@ -490,7 +490,7 @@ static void test_errors(struct halay_tft *tft, const int *errors)
     struct halay_tft_prepare_options how = { .struct_size = sizeof how, .schema_text = "name: x\nimputs: {}\n" };
 
     codes[5] = 3;
-    expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "row 6, column 'unique_id': there is no text 3");
+    expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "row 6, column 'unique_id': 3 is not a text's number");
     codes[5] = 0;
     values[7] = INFINITY;
     expect(prepare(tft, &table, &data), HALAY_ERR_FORMAT, "table, row 8, column 'y'");

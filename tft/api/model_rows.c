@@ -60,12 +60,12 @@ static enum halay_status check_all_there(struct halay_log *log, const struct tft
     const struct tft_table_summary *s = &d->summary;
 
     if (s->entities_empty)
-        halay_error(log, "of %zu entities there is no measured target", s->entities_empty);
+        halay_error(log, "%zu entities have no measured target", s->entities_empty);
     else if (s->entities_short)
-        halay_error(log, "of %zu entities there is no row with a value of every input%s", s->entities_short,
+        halay_error(log, "%zu entities have no row with a value of every input%s", s->entities_short,
                     d->schema.longest_lag ? " and its lags" : "");
     else if (d->entity_count < series)
-        halay_error(log, "of %zu entities the future has no row", series - d->entity_count);
+        halay_error(log, "the future has no row for %zu entities", series - d->entity_count);
     else
         return HALAY_OK;
     return HALAY_ERR_FORMAT;

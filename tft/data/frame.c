@@ -96,7 +96,7 @@ static enum halay_status check_codes(struct halay_log *log, const struct tft_fra
     for (size_t row = 0; row < f->rows; row++) {
         int32_t code = ((const int32_t *)c->values)[row];
         if (code >= 0 && (size_t)code >= c->text_count) {
-            halay_error(log, "%s, row %zu, column '%s': there is no text %d, they are 0 to %zu", f->name, row + 1,
+            halay_error(log, "%s, row %zu, column '%s': %d is not a text's number from 0 to %zu", f->name, row + 1,
                         c->name, (int)code, c->text_count - 1);
             return HALAY_ERR_ARGUMENT;
         }

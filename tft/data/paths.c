@@ -114,7 +114,7 @@ enum halay_status tft_make_folder(struct halay_log *log, const char *path)
 
     if (!mkdir(path, 0777) || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
         return HALAY_OK;
-    halay_error(log, "cannot make folder '%s': %s", path, errno == EEXIST ? "it is no folder" : strerror(errno));
+    halay_error(log, "cannot make folder '%s': %s", path, errno == EEXIST ? "it is not a folder" : strerror(errno));
     return HALAY_ERR_SYSTEM;
 }
 

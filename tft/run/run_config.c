@@ -63,7 +63,7 @@ static const struct key {
     { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
     { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global", "none"), 3,
       "of each tensor alone, or of all together" },
-    { "epochs", WHOLE, AT(epochs), 100, 1, 1000000, 0, NULL, 0, "at most so many" },
+    { "epochs", WHOLE, AT(epochs), 100, 1, 1000000, 0, NULL, 0, "the most epochs" },
     { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "most steps; 0: no limit" },
     { "max_time", REAL, AT(max_time), 0, 0, 1e9, 1, NULL, 0, "most seconds; 0: no limit" },
     { "train_samples", WHOLE, AT(train_samples), 0, 1, 1e12, 1, NULL, 0, "windows of an epoch; 0: all" },
@@ -88,8 +88,7 @@ static const struct key {
       "categories from which on a step updates only those it saw; 0: always all" },
     { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server", "pipeline"),
       5,
-      "who updates what: every rank everything; zero1, zero2: each its share; parameter-server: rank 0; pipeline: a "
-      "stage "
+      "which rank updates what: each all; zero1, zero2: each its share; parameter-server: rank 0; pipeline: a stage "
       "of the model each" },
     { "device", WORD, AT(device), 0, 0, 0, 0, tft_device_words, 2,
       "what computes: the processor, or GPUs, one a rank" },
@@ -105,7 +104,7 @@ static const struct key {
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
       "steps between checkpoints, besides the one before each evaluation" },
     { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
-      "with --elastic: steps between commits; at most so many are repeated when a rank is lost" },
+      "with --elastic: steps between commits; the most that are repeated when a rank is lost" },
     { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
     { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "mlflow", "csv"), 3,
       "what else to write the numbers for: any of tensorboard, mlflow, csv (halay-tft(1)); none" },
