@@ -9,7 +9,7 @@ data=$scratch/piece.htd run=$scratch/run
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 train() {
     "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
-        --max-steps 40 --valid-samples 50 "$@"
+        --max-steps 20 --valid-samples 50 "$@"
 }
 evaluate() {
     "$tft" evaluate --checkpoint "$run" --data "$data" --stride 48 "$@"
@@ -69,7 +69,7 @@ check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data
 grep -q '^ "uncalibrated"' "$scratch/back2" || wrong "backtest on two ranks does not use the calibration"
 
 # Other parameters than it was made with; damaged; too little to learn from.
-check "train longer" train --out "$run" --calibrate none --resume --max-steps 80
+check "train longer" train --out "$run" --calibrate none --resume --max-steps 30
 refused 1 "run/calibration.json' was made with other parameters" evaluate --calibrate rolling
 check "calibrate" "$tft" calibrate --checkpoint "$run" --data "$data"
 # An older file has no factors for flat forecasts, of which there are none here.

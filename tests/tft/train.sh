@@ -21,8 +21,8 @@ batch_size: 32
 learning_rate: 0.01
 clip: 1
 clip_mode: global
-max_steps: 60
-eval_every: 20
+max_steps: 30
+eval_every: 10
 valid_samples: 64
 dropout: 0.9
 END
@@ -30,7 +30,7 @@ train() {
     "$tft" train --data "$data" --config "$scratch/config.yaml" --dropout 0.1 "$@"
 }
 check "train" train --out "$run" --threads 2
-grep -q '^eval step=60 ' "$scratch/said" || wrong "no line for the last evaluation"
+grep -q '^eval step=30 ' "$scratch/said" || wrong "no line for the last evaluation"
 [ "$(wc -l <"$run/metrics.jsonl")" -eq 3 ] || wrong "metrics.jsonl has not three lines"
 grep -q '"dropout": 0.1' "$run/run.json" || wrong "the command line does not win over the file"
 
@@ -59,7 +59,7 @@ best_of() {
     wrong "min_delta changed what was kept: $(best_of "$scratch/delta")"
 check "train again" train --out "$scratch/again" --threads 1
 check "the same bits on one thread and two" cmp "$run/model.safetensors" "$scratch/again/model.safetensors"
-check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 20
+check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 10
 if cmp -s "$run/model.safetensors" "$scratch/seed/model.safetensors"; \
     then wrong "another seed gave the same parameters"; fi
 
