@@ -354,9 +354,15 @@ def greedy():
     code, text = server.post("id,t,load,heat\n" + "".join(old.values()) + ALL.split("\n", 1)[1], "text/csv")
     expect((code, text) == (200, read("run.csv")), f"a row far before the others: {code} {text[:300]}")
     expect(peak(server) < before + 100, f"{before} MiB grew to {peak(server)}")
+    for value in b"1,", b'"",', b"[],", b"{},", b'{"":0},':  # each takes far more in memory than in a body
+        for body, kind in ((b'{"instances": [%s1]}', "application/json"),
+                           (b'{"columns": [%s1]}', "application/jsonlines")):
+            code, text = server.post(body % (value * (7 << 20 >> len(value) // 3)), kind)
+            expect(code == 413 and "send fewer rows" in text, f"many values {value}: {code} {text[:300]}")
+    expect(peak(server) < before + 100, f"{before} MiB grew to {peak(server)}: many values")
     body = b'{"instances": [{"columns": {"t": [' + b"1," * (1 << 20) + b"1]}}]}"
     with ThreadPoolExecutor(16) as pool:
-        for code, text in pool.map(lambda _: server.post(body), range(32)):
+        for code, text in pool.map(lambda _: server.post(body), range(16)):
             expect(code in (400, 503), f"many numbers: {code} {text[:300]}")
     expect(peak(server) < before + 400, f"{before} MiB grew to {peak(server)}: more bodies are read than are needed")
     expect(server.ask("GET", "/ping")[0].status == 200, "it no longer answers")

@@ -117,7 +117,7 @@ const char serve_openapi[] =
     "      \"content\": {\"application/json\": {\"schema\": {\"$ref\": \"#/components/schemas/Error\"}}}\n"
     "     },\n"
     "     \"413\": {\n"
-    "      \"description\": \"The body is too long, or the gaps between the times of its rows are.\",\n"
+    "      \"description\": \"The body is too long, or its values in memory, or gaps between its rows.\",\n"
     "      \"content\": {\"application/json\": {\"schema\": {\"$ref\": \"#/components/schemas/Error\"}}}\n"
     "     },\n"
     "     \"415\": {\n"

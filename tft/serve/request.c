@@ -482,12 +482,47 @@ static int read_lines(const char *body, size_t bytes, struct serve_request *r, s
     return read_instances(r->document, r, error);
 }
 
+/* The most that a document of JSON takes once it is read, in bytes, with the columns made of it: each value and text,
+ * list, object and key costs the memory of its node, however short it is. */
+static size_t decoded_bytes(const char *text, size_t count)
+{
+    enum { VALUE = 56, TEXT = 48, LIST = 128, OBJECT = 256, KEY = 64 };
+    size_t bytes = count;
+    int is_text = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const char c = text[i];
+        if (is_text && c == '\\')
+            i++;
+        else if (c == '"')
+            bytes += (is_text = !is_text) ? TEXT : 0;
+        else if (!is_text)
+            bytes += c == ',' ? VALUE : c == '[' ? LIST : c == '{' ? OBJECT : c == ':' ? KEY : 0;
+    }
+    return bytes;
+}
+
+static int check_decoded(const char *body, size_t bytes, struct serve_error *error)
+{
+    const size_t decoded = decoded_bytes(body, bytes);
+
+    if (decoded <= SERVE_DECODED_BYTES)
+        return 1;
+    refuse(error, "", 0,
+           "its values would take %zu MiB of memory, at most %d are allowed: send fewer rows in a request",
+           decoded >> 20, SERVE_DECODED_BYTES >> 20);
+    error->code = 413;
+    return 0;
+}
+
 int serve_request_read(enum serve_form form, const char *body, size_t bytes, const struct serve_words *words,
                        struct serve_request *request, struct serve_error *error)
 {
     struct serve_request r = { .form = form };
     int good = read_words(words, &r.options, error);
 
+    if (good && form != SERVE_CSV)
+        good = check_decoded(body, bytes, error);
     if (good)
         good = form == SERVE_CSV    ? read_csv(body, bytes, words->name, &r, error)
                : form == SERVE_JSON ? read_json(body, bytes, &r, error)

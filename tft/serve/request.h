@@ -27,6 +27,7 @@ enum serve_form serve_form_of(const char *type);
 enum serve_form serve_form_accepted(const char *accept, enum serve_form own);
 
 enum { SERVE_REASON = 600, SERVE_FIELD = 160, SERVE_QUANTILES_MAX = 16 };
+enum { SERVE_DECODED_BYTES = 128 << 20 }; /* that the values of a JSON body may take in memory */
 
 /* Why a request is refused. */
 struct serve_error {
