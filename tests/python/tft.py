@@ -270,6 +270,13 @@ def errors():
     forecaster = Forecaster(**TINY).fit(table)
     with refuses(halay.HalayError, "'north' was not seen in training"):
         forecaster.predict(table.assign(unique_id=table["unique_id"].replace({"west": "north"})))
+    for long in "測" * 300, "x" + "測" * 300, "xx" + "測" * 300, "x" + "é" * 300, "x😀" * 200:
+        for wrong in {"unique_id": long}, {"y": long}:  # cut between two characters, not inside one
+            try:
+                forecaster.predict(table.assign(**wrong))
+                raise AssertionError(f"no error for {wrong}")
+            except halay.HalayError as caught:
+                assert f"'{long[:9]}" in str(caught) and "\ufffd" not in str(caught), str(caught)
     with refuses(halay.ArgumentError, "split is 'tests', not one of train, valid, test"):
         forecaster.evaluate(split="tests")
     assert len(forecaster.predict(table)) == 8, "it goes on after errors"
