@@ -30,6 +30,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -660,6 +661,20 @@ static void job_end_leftovers(struct job *job)
         output_say(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
 
+/* Pass on what that pipe holds now, at least: a process that is not halayrun's may write on without end. */
+static void drain_stream(struct job *job, struct stream *stream)
+{
+    int left = 0;
+
+    if (stream->fd >= 0 && ioctl(stream->fd, FIONREAD, &left) < 0)
+        left = 0;
+    output_finish(&job->output); /* so that each stream_read has room for one read */
+    while (stream_read(stream) && left > 0) {
+        output_finish(&job->output);
+        left -= STREAM_READ_BYTES;
+    }
+}
+
 /* Readers of our output may be slow: from here on halayrun can be interrupted like any program. */
 static void drain_output(struct job *job)
 {
@@ -669,11 +684,8 @@ static void drain_output(struct job *job)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (int r = 0; job->ranks && r < job->size; r++)
-        for (int i = 0; i < 2; i++) {
-            struct stream *stream = &job->ranks[r].streams[i];
-            while (stream_read(stream))
-                output_finish(&job->output);
-        }
+        for (int i = 0; i < 2; i++)
+            drain_stream(job, &job->ranks[r].streams[i]);
     output_finish(&job->output);
 }
 

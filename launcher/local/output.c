@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20, READ_BYTES = 1 << 16 };
+enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20 };
 enum { TURN_READS = 4 }; /* of one stream: a rank that writes without pause must not hold up the others */
 enum { PART_MS = 1000 }; /* how long the beginning of a line waits for its end */
 
@@ -403,7 +403,7 @@ static void end_stream(struct stream *stream)
 
 int stream_read(struct stream *stream)
 {
-    char bytes[READ_BYTES];
+    char bytes[STREAM_READ_BYTES];
 
     for (int i = 0; stream->fd >= 0 && i < TURN_READS && !sink_is_full(stream->sink); i++) {
         if (!stream_is_read(stream)) {

@@ -74,8 +74,9 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
 void stream_feed(struct stream *stream, const char *bytes, size_t count);
 void stream_end_line(struct stream *stream);
 int stream_is_read(const struct stream *stream); /* its sink's reader is there, or it has a file */
-/* Reads what is there, a bounded amount. Nonzero: there may be more. At its end, the stream's last line is completed
- * and fd becomes -1. */
+/* Reads what is there, a bounded amount: once at least, for STREAM_READ_BYTES, if its sink is not full. Nonzero: there
+ * may be more. At its end, the stream's last line is completed and fd becomes -1. */
+enum { STREAM_READ_BYTES = 1 << 16 };
 int stream_read(struct stream *stream);
 void stream_show_part(struct stream *stream); /* passes the beginning of a line on if it has waited long enough */
 void stream_fini(struct stream *stream);

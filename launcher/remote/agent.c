@@ -32,6 +32,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -355,10 +356,32 @@ static void agent_end_leftovers(struct agent *agent)
         say("%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
 
+/* Take what that pipe holds now, and close it: a process that is not the agent's may write on without end. */
+static void take_rest(struct agent *agent, int i, int which)
+{
+    const int fd = agent->ranks[i].fds[which];
+    int left = 0;
+    char bytes[READ_BYTES];
+
+    if (fd < 0 || ioctl(fd, FIONREAD, &left) < 0)
+        return;
+    while (left > 0) {
+        ssize_t n = read(fd, bytes, left < READ_BYTES ? (size_t)left : READ_BYTES);
+        if (n <= 0)
+            break;
+        agent_send(agent, which ? FRAME_ERROR : FRAME_OUTPUT, agent->plan.first + i, bytes, (size_t)n);
+        left -= (int)n;
+    }
+    close_stream(agent, i, which);
+}
+
 /* Send what is left, to a halayrun that may be slow. */
 static void agent_send_rest(struct agent *agent)
 {
-    for (pass_streams(agent); agent->out.count && !is_alone(agent); pass_streams(agent))
+    for (int i = 0; i < agent->started; i++)
+        for (int which = 0; which < 2; which++)
+            take_rest(agent, i, which);
+    while (agent->out.count && !is_alone(agent))
         agent_turn(agent);
 }
 

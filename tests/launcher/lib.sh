@@ -66,10 +66,10 @@ write_mpirun() {
 out_has() { grep -qF -e "$1" "$dir/out"; }
 err_has() { grep -qF -e "$1" "$dir/err"; }
 
-# wait_for CONDITION...: until it holds; false after half a minute, which is a failure, not a measurement.
+# wait_for CONDITION...: until it holds; false after a minute, which is a failure, not a measurement.
 wait_for() {
     local i
-    for i in $(seq 600); do
+    for i in $(seq 1200); do
         "$@" 2>/dev/null && return 0
         sleep 0.05
     done

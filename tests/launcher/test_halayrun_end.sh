@@ -133,6 +133,22 @@ check "a reader that goes: the job ends" wait_for all_gone
 check "it read" test "$(wc -l <"$dir/out")" = 3
 check "ranks met SIGPIPE" err_has 'was killed by SIGPIPE'
 
+# A process that is not halayrun's keeps a rank's standard output, and writes on and on.
+: >"$dir/pids"
+"$halayrun" $where -np 1 --grace 60 sh -c 'echo $$ >>"$0"; until test -e "$0.go"; do sleep 0.05; done' "$dir/pids" \
+    >/dev/null 2>"$dir/err" </dev/null &
+front=$!
+wait_for has_lines 1 "$dir/pids"
+exec {output}>"/proc/$(cat "$dir/pids")/fd/1"
+yes >&"$output" &
+writer=$!
+exec {output}>&-
+touch "$dir/pids.go"
+check "it does not keep halayrun" wait_for is_gone $front
+kill -9 $writer $front 2>/dev/null
+wait $front
+check "which ends well" test $? = 0
+
 # --- strangers at the store's port -----------------------------------------------------------------------------------
 start -np 4 bash -c '
     host=${HALAY_STORE_ADDRESS%:*} port=${HALAY_STORE_ADDRESS#*:}
