@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The lists of tests (tests/fragment.am) name tests that there are, and each program whose ranks are threads is among
-# those that the thread sanitizer runs. In a checkout, each of its files is packed into the sources that are released,
-# but git's own and Debian's.
+# those that the thread sanitizer runs. A script that needs a program which a bare system lacks asks for it, so that it
+# is skipped there, and tools/setup --tests installs it. In a checkout, each of its files is packed into the sources
+# that are released, but git's own and Debian's.
 . "${top_srcdir:?}/tests/build/build.sh"
 
 plain_make print-tests >"$scratch/tests"
@@ -17,6 +18,22 @@ for source in $(grep -lE '^#include "(tests/fake/fake|tests/fusion/ranks)[.]h"' 
     checks=$((checks + 1))
     grep -qxF "${source%.c}" "$scratch/thread" || wrong "$source runs ranks as threads and is not in THREAD_TESTS"
 done
+while read -r program package; do
+    checks=$((checks + 1))
+    grep -q "^tests=.* ${package}[ \"]" tools/setup || wrong "tools/setup --tests does not install $package"
+    for script in $(grep '[.]sh$' "$scratch/tests" |
+        xargs grep -lE "^[^#]*(^|[^[:alnum:]/._-])${program}( [-\"$]|\}\$)"); do
+        checks=$((checks + 1))
+        grep -qE "(needs|command -v|if) (.* )?\"?[$]?${program}|/(python|lab)/lib[.]sh" "$script" ||
+            wrong "$script uses $program without asking for it"
+    done
+done <<'END'
+python3 python3
+curl curl
+pgrep procps
+pkill procps
+ps procps
+END
 if [ -e .git ] && command -v git >/dev/null 2>&1; then
     # Automake names some files by their way from the build folder.
     way=$(realpath --relative-to="$top_builddir" . | sed 's/[.]/[.]/g')

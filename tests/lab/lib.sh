@@ -31,6 +31,7 @@ skip() {
 
 # make_lab HOSTS: each with an ssh server.
 make_lab() {
+    needs pgrep pkill ps
     scratch=$(mktemp -d "$build/lab.XXXXXX") || exit 99
     lab=$(sh "$lab_script" make --ssh "$1") || leave $?
     name=hl$lab

@@ -25,6 +25,21 @@ finish() {
 }
 trap finish EXIT
 
+skip() {
+    trap - EXIT
+    rm -rf "$dir"
+    echo "skipped: $*"
+    exit 77
+}
+
+# needs PROGRAM...: the test is skipped where one of them is not installed.
+needs() {
+    local program
+    for program; do
+        command -v "$program" >/dev/null || skip "no $program"
+    done
+}
+
 # check TEXT CONDITION...: one check.
 check() {
     local text=$1

@@ -4,6 +4,7 @@
 # halayrun with other hosts, which fake_ssh plays on this one: placement, what travels, errors when a host
 # cannot be reached. (test_halayrun_end.sh runs a second time over it; tests/lab has real hosts.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
+needs ps
 
 fake=$top_srcdir/tests/launcher/fake_ssh
 case $fake in /*) ;; *) fake=$PWD/$fake ;; esac

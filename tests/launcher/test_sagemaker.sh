@@ -4,6 +4,7 @@
 # halayrun --sagemaker and sm-entry on this machine: two addresses of loopback are two hosts, each with a folder that
 # stands for /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
+needs pgrep
 entry=$top_builddir/contrib/sagemaker/sm-entry
 case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
 # Addresses that no other run of this test has, a port, and one for what is between the hosts.

@@ -4,6 +4,7 @@
 # The variables by which Python programs know a job, RANK and its kin: on one host, on several that fake_ssh plays,
 # inside other launchers' jobs, and a program that meets by them (with PyTorch, if it is there).
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
+needs python3
 
 fake=$top_srcdir/tests/launcher/fake_ssh
 case $fake in /*) ;; *) fake=$PWD/$fake ;; esac

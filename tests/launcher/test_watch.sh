@@ -5,10 +5,8 @@
 # another, a rank that dies, a token, two jobs at once, the status in words, events that are whole.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
-"$halayrun" --check-build | grep -q '\[x\] http' || {
-    echo "skipped: built without libmicrohttpd"
-    exit 77
-}
+"$halayrun" --check-build | grep -q '\[x\] http' || skip "built without libmicrohttpd"
+needs python3
 watched=$top_builddir/tests/launcher/watched
 fake=$top_srcdir/tests/launcher/fake_ssh
 case $fake in /*) ;; *) fake=$PWD/$fake ;; esac

@@ -5,6 +5,7 @@
 # comparison that was ended goes on with; a training that fails is a row like the others; what it refuses.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
+needs python3
 data=$scratch/piece.htd out=$scratch/out
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 compare() {

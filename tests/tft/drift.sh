@@ -7,6 +7,7 @@
 # predict says with it; what it refuses.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
+needs python3
 cat >"$scratch/schema.yaml" <<'END'
 name: shops
 id: {column: shop}

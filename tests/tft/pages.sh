@@ -10,6 +10,7 @@ if [ -z "$axe" ] || ! command -v chromium >/dev/null; then
     echo "skipped: no Chromium, or no axe-core ('tools/setup --gate' installs both)"
     exit 77
 fi
+needs python3
 data=$scratch/piece.htd run=$scratch/run
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 train() {

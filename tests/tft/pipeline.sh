@@ -6,6 +6,7 @@
 # a rank that dies ends the others; what cannot be is refused.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
+needs python3 pgrep
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 train() {

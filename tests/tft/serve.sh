@@ -5,6 +5,7 @@
 # limits; a model that is swapped and a server that is stopped while it works.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 python=${PYTHON:-python3}
+needs "$python"
 grep -q '^#define HALAY_HAVE_MICROHTTPD 1' "$top_builddir/config.h" || {
     echo "skipped: built without libmicrohttpd"
     exit 77

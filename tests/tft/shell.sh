@@ -4,6 +4,7 @@
 # What the scripts that test halay-tft share: where things are, a scratch folder, and a counter of checks.
 #   check NAME COMMAND...         the command succeeds
 #   refused STATUS TEXT COMMAND...  the command exits with STATUS, says TEXT and writes nothing
+#   needs PROGRAM...              the test is skipped where one of them is not installed
 #   needs_halayrun                the test is skipped where halayrun is not built
 #   apart RANKS PROGRAM ARGS...   as ranks that each work in a folder of their own, $scratch/host.RANK, as if on hosts
 #                                 that share no files
@@ -49,6 +50,15 @@ refused() {
         wrong "$* ended with $status, expected $expected and '$text'"
         tail -n 5 "$scratch/said"
     fi
+}
+
+needs() {
+    for program; do
+        command -v "$program" >/dev/null || {
+            echo "skipped: no $program"
+            exit 77
+        }
+    done
 }
 
 needs_halayrun() {

@@ -8,6 +8,7 @@
 needs_halayrun
 data=$scratch/data.htd
 python=${PYTHON:-python3}
+needs "$python"
 
 # A daily curve and noise; 'same' never changes.
 awk 'BEGIN { print "t,load,same"; x = 7; for (i = 0; i < 1440; i++) { x = (x * 16807) % 2147483647

@@ -6,6 +6,7 @@
 # comes of it (table, CSV, JSON, page, a configuration that trains to the same loss); trials that fail; what it refuses.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
+needs python3
 data=$scratch/piece.htd out=$scratch/out space=$scratch/space.yaml
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 cat >"$space" <<'END'

@@ -5,10 +5,7 @@
 # a user's own, its forecast served and watched; what each writes is what the page shows.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
-command -v curl >/dev/null || {
-    echo "skipped: no curl"
-    exit 77
-}
+needs curl python3 pkill
 mkdir "$scratch/work"
 cd "$scratch/work"
 ln -s "$(cd "$OLDPWD" && cd "$top_srcdir" && pwd)/data" data

@@ -6,6 +6,7 @@
 # that is done.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
+needs python3 pkill
 data=$scratch/piece.htd run=$scratch/run
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 refused 1 "is no run, or its training has not begun" "$tft" watch "$run"
