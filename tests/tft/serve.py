@@ -296,7 +296,7 @@ def secrets(_):
     os.chmod(path, 0o644)
     for reason, *options in [("--token-file, or --insecure", "--listen", "0.0.0.0:0"),
                              ("other users can read", "--token-file", path),
-                             ("cannot open", "--token-file", path + ".none"), ("no word", "--token-file", "/dev/null")]:
+                             ("cannot open", "--token-file", path + ".none"), ("is empty", "--token-file", "/dev/null")]:
         done = subprocess.run([PROGRAM, "serve", os.path.join(FOLDER, "run"), *options], stderr=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True, timeout=LONG, check=False)  # fmt: skip
         expect(done.returncode != 0 and reason in done.stderr and not done.stdout, f"{reason}: {done.stderr}")
