@@ -207,7 +207,8 @@ static void end_thread(fiber *f)
     block &b = *f->in;
     grid &g = *b.of;
 
-    g.end = join(g.end, f->knows);
+    if (f->knows != b.ended) // mostly all of a block know the same
+        g.end = join(g.end, b.ended = f->knows);
     f->is = fiber::ENDED;
     b.live--;
     if (b.live && b.arrived == b.live)
@@ -378,10 +379,12 @@ static void end_warp_op(fiber *warp, unsigned mask, emu_warp_op op)
     for (unsigned l = 0; l < 32; l++)
         if (mask >> l & 1) {
             bits |= (unsigned)(warp[l].value & 1) << l;
+            if (op != EMU_SYNC)
+                continue;
             all = join(all, warp[l].knows);
             clocks.push_back({ thread_key(warp[l].agent), warp[l].clock });
         }
-    all = op == EMU_SYNC ? join(all, clocks) : nullptr;
+    all = join(all, clocks);
     for (unsigned l = 0; l < 32; l++) {
         fiber &f = warp[l];
         if (!(mask >> l & 1))

@@ -71,6 +71,7 @@ struct block {
     unsigned live, arrived, in_grid_barrier;
     int brought, counted; // to the barrier: so far, and to the last one
     shared_memory variables, dynamic;
+    past ended; // what the last thread to end knew
     std::map<const void *, publications> told; // by atomics in shared memory
 };
 
