@@ -2,24 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The engine on memory of devices, emulated: one to four devices for one to five ranks, which are threads or processes,
-# in each order of what devices do; and what goes wrong.
+# in each order of what devices do; and what goes wrong. The gate, which limits seeds, takes half of them.
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tests=$top_builddir/tests/cuda
 HALAY_MODULE_PATH=$tests/module/.libs
 export HALAY_MODULE_PATH
+# orders SEEDS PROGRAM [ARGUMENT...]
+orders() {
+    seeds=$1
+    shift
+    [ -z "${TEST_SEEDS-}" ] || seeds=$(((seeds + 1) / 2))
+    "$top_srcdir/tests/cuda/orders" "$seeds" "$@"
+}
 for EMU_DEVICES in 1 2 3 4; do
     export EMU_DEVICES
-    "$top_srcdir/tests/cuda/orders" 4 "$tests/test_devices"
+    orders 4 "$tests/test_devices"
 done
-EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_ends"
-EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_leaves"
-EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 5 "$tests/test_devices_direct"
-EMU_DEVICES=3 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_direct"
+EMU_DEVICES=2 orders 2 "$tests/test_devices_ends"
+EMU_DEVICES=2 orders 2 "$tests/test_devices_leaves"
+EMU_DEVICES=2 orders 5 "$tests/test_devices_direct"
+EMU_DEVICES=3 EMU_PEERS=0 orders 2 "$tests/test_devices_direct"
 for EMU_DEVICES in 1 2; do
     export EMU_DEVICES
-    HALAY_DEVICE_SLAB=2K "$top_srcdir/tests/cuda/orders" 2 "$tests/test_devices_direct" --spawn 3 sums
-    "$top_srcdir/tests/cuda/orders" 3 "$tests/test_devices_direct" --spawn 3 die
+    HALAY_DEVICE_SLAB=2K orders 2 "$tests/test_devices_direct" --spawn 3 sums
+    orders 3 "$tests/test_devices_direct" --spawn 3 die
 done
 EMU_DEVICES=2 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_direct" --spawn 2 sums
 EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices_direct" elastic
@@ -28,7 +35,7 @@ for transport in shm ucx; do
     ln -sf "$top_builddir/.libs/libhalay-$transport.so" "$tests/module/.libs/" # beside the module of the emulation
     HALAY_TRANSPORT=$transport EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices" --spawn 3 mixed
 done
-EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 3 "$tests/test_devices" --spawn 3 die
+EMU_DEVICES=2 orders 3 "$tests/test_devices" --spawn 3 die
 # Two nodes of two ranks.
 [ ! -f "$top_builddir/.libs/libhalay-ucx.so" ] || EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 \
     "$top_builddir/launcher/halayrun" -np 4 sh -c 'HALAY_NODE=$((HALAY_RANK / 2)) exec "$0" mixed' "$tests/test_devices"
