@@ -308,9 +308,9 @@ static struct serve_waiting *wait_for_batch(struct serve_batcher *b, int *is_ove
     struct serve_model *next = b->next;
     const int refuses = b->refuses;
     b->next = NULL;
-    if (b->first)
+    if (b->first && (b->first->is_read || refuses)) /* it is not if all that was read was refused */
         first = take_batch_locked(b);
-    *is_over = !first && b->is_stopping;
+    *is_over = !first && !b->first && b->is_stopping;
     atomic_store_explicit(&b->metrics->waiting, b->count, memory_order_relaxed);
     pthread_mutex_unlock(&b->lock);
     if (next) {
