@@ -84,11 +84,10 @@ static enum halay_interface_kind kind_of(const struct ifaddrs *from, const char 
     return has_entry(name, "device") ? HALAY_INTERFACE_PHYSICAL : HALAY_INTERFACE_OTHER;
 }
 
-enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
-                                      struct halay_address *addresses, int *count)
+/* own: HALAY_ADDRESSES_ALL of them. */
+static enum halay_status list_own(struct halay_log *log, const char *interface, int port, struct halay_own_address *own,
+                                  int *count)
 {
-    enum { LOOKED_AT = 256 };
-    struct halay_own_address own[LOOKED_AT];
     char route[IF_NAMESIZE];
     struct ifaddrs *all;
     int n = 0;
@@ -98,11 +97,24 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
         return HALAY_ERR_SYSTEM;
     }
     default_interface(route);
-    for (struct ifaddrs *i = all; i && n < LOOKED_AT; i = i->ifa_next)
+    for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_ALL; i = i->ifa_next)
         if (i->ifa_addr && i->ifa_flags & IFF_UP && (!interface || !strcmp(interface, i->ifa_name)) &&
             halay_address_take(i->ifa_addr, port, &own[n].address))
             own[n++].kind = kind_of(i, route);
     freeifaddrs(all);
+    *count = n;
+    return HALAY_OK;
+}
+
+enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
+                                      struct halay_address *addresses, int *count)
+{
+    struct halay_own_address own[HALAY_ADDRESSES_ALL];
+    int n;
+    enum halay_status status = list_own(log, interface, port, own, &n);
+
+    if (status != HALAY_OK)
+        return status;
     *count = halay_addresses_choose(own, n, HALAY_ADDRESSES_MAX, addresses);
     if (n > *count)
         halay_warning(log,
@@ -110,6 +122,17 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
                       "HALAY_NETWORK_INTERFACE (halayrun --network-interface) names the interface that counts",
                       n, *count);
     return HALAY_OK;
+}
+
+enum halay_status halay_addresses_list(struct halay_log *log, const char *interface, struct halay_address *addresses,
+                                       int *count)
+{
+    struct halay_own_address own[HALAY_ADDRESSES_ALL];
+    enum halay_status status = list_own(log, interface, 0, own, count);
+
+    for (int i = 0; status == HALAY_OK && i < *count; i++)
+        addresses[i] = own[i].address;
+    return status;
 }
 
 int halay_address_is_loopback(const struct halay_address *address)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { HALAY_ADDRESSES_MAX = 16, HALAY_ADDRESS_TEXT = 64 };
+enum { HALAY_ADDRESSES_MAX = 16, HALAY_ADDRESSES_ALL = 256, HALAY_ADDRESS_TEXT = 64 };
 
 struct halay_address {
     uint16_t family; /* AF_INET or AF_INET6; 0: none */
@@ -36,11 +36,14 @@ struct halay_own_address {
     enum halay_interface_kind kind;
 };
 
-/* This host's addresses, at most HALAY_ADDRESSES_MAX (a warning if there are more), as halay_addresses_choose orders
- * them; those that need to be told which interface they are on are left out. interface: only of the one of this name;
- * NULL: of all. *count: how many. */
+/* This host's addresses for other hosts, at most HALAY_ADDRESSES_MAX (a warning if there are more), as
+ * halay_addresses_choose orders them; those that need to be told which interface they are on are left out. interface:
+ * only of the one of this name; NULL: of all. *count: how many. */
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
                                       struct halay_address *addresses, int *count);
+/* All of them, HALAY_ADDRESSES_ALL at most, in the system's order: to find out whether an address is this host's. */
+enum halay_status halay_addresses_list(struct halay_log *log, const char *interface, struct halay_address *addresses,
+                                       int *count);
 /* The likeliest `max` of them, in order; the last one is a loopback if there is one: ranks of this host may need it.
  * Returns how many. */
 int halay_addresses_choose(const struct halay_own_address *own, int count, int max, struct halay_address *addresses);

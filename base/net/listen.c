@@ -67,7 +67,7 @@ static void list_interfaces(char *text, size_t size)
 /* The first address of the first interface of the list that has one. */
 static enum halay_status find_address(struct halay_log *log, const char *list, struct halay_address *address)
 {
-    struct halay_address found[HALAY_ADDRESSES_MAX];
+    struct halay_address found[HALAY_ADDRESSES_ALL];
     char name[IF_NAMESIZE], text[512];
     int count = 0;
 
@@ -75,7 +75,7 @@ static enum halay_status find_address(struct halay_log *log, const char *list, s
         size_t length = strcspn(at, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, at);
         at += length;
-        enum halay_status status = halay_own_addresses(log, name, 0, found, &count);
+        enum halay_status status = halay_addresses_list(log, name, found, &count);
         if (status != HALAY_OK)
             return status;
         if (count) {

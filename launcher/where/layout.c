@@ -17,7 +17,7 @@
 int layout_is_here(struct halay_log *log, const char *name)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    struct halay_address own[HALAY_ADDRESSES_MAX];
+    struct halay_address own[HALAY_ADDRESSES_ALL];
     struct addrinfo *found;
     char host[256] = "";
     int count, here = 0;
@@ -28,7 +28,7 @@ int layout_is_here(struct halay_log *log, const char *name)
         return 1;
     if (!strcmp(name, "localhost"))
         return 1;
-    if (halay_own_addresses(log, NULL, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
+    if (halay_addresses_list(log, NULL, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
         return 0;
     for (struct addrinfo *at = found; at && !here; at = at->ai_next)
         here = halay_address_is_among(at->ai_addr, own, count);
@@ -48,11 +48,11 @@ static int is_meant(const char *name, const struct halay_address *address)
 int layout_only_address(struct halay_log *log, const char *name, struct halay_address *only)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    struct halay_address own[HALAY_ADDRESSES_MAX], address;
+    struct halay_address own[HALAY_ADDRESSES_ALL], address;
     struct addrinfo *found;
     int count, matches = 0;
 
-    if (halay_own_addresses(log, NULL, 0, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
+    if (halay_addresses_list(log, NULL, own, &count) != HALAY_OK || getaddrinfo(name, "0", &hints, &found))
         return 0;
     for (const struct addrinfo *at = found; at; at = at->ai_next) {
         if (!halay_address_take(at->ai_addr, 0, &address) || !is_meant(name, &address) ||

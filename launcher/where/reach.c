@@ -113,12 +113,12 @@ static const char *outcome(const struct attempt *attempt, int is_chosen)
 int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, char *why, size_t size)
 {
     struct attempt attempts[ATTEMPTS_MAX];
-    struct halay_address own[HALAY_ADDRESSES_MAX];
+    struct halay_address own[HALAY_ADDRESSES_ALL];
     size_t used = 0;
     int count = 0, own_count = 0;
 
     *why = 0;
-    if (halay_own_addresses(log, NULL, 0, own, &own_count) != HALAY_OK)
+    if (halay_addresses_list(log, NULL, own, &own_count) != HALAY_OK)
         return -1;
     for (; addresses[count] && count < ATTEMPTS_MAX; count++)
         attempts[count] = begin_attempt(addresses[count], own, own_count);

@@ -14,6 +14,8 @@
 #include "shared_boot.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -150,6 +152,56 @@ static void drop_line(void *arg, enum halay_log_level level, const char *line)
 {
     (void)arg, (void)level;
     snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+static struct ifaddrs *interfaces; /* instead of this host's (the linker has these called); NULL: this host's */
+
+int __real_getifaddrs(struct ifaddrs **all);
+int __wrap_getifaddrs(struct ifaddrs **all);
+void __real_freeifaddrs(struct ifaddrs *all);
+void __wrap_freeifaddrs(struct ifaddrs *all);
+
+int __wrap_getifaddrs(struct ifaddrs **all)
+{
+    *all = interfaces;
+    return interfaces ? 0 : __real_getifaddrs(all);
+}
+
+void __wrap_freeifaddrs(struct ifaddrs *all)
+{
+    if (all != interfaces)
+        __real_freeifaddrs(all);
+}
+
+/* Other hosts are told some of 40 addresses, with a warning. Each of them is known to be this host's, without one. */
+static void check_many_addresses(void)
+{
+    enum { MANY = 40 };
+    struct sockaddr_in at[MANY];
+    struct ifaddrs list[MANY];
+    struct halay_address addresses[HALAY_ADDRESSES_ALL];
+    struct halay_log log;
+    int count, all;
+
+    for (int i = 0; i < MANY; i++) {
+        at[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + (unsigned)i) };
+        list[i] = (struct ifaddrs){ .ifa_next = i + 1 < MANY ? &list[i + 1] : NULL,
+                                    .ifa_name = (char[]){ "bridge" },
+                                    .ifa_flags = IFF_UP,
+                                    .ifa_addr = (struct sockaddr *)&at[i] };
+    }
+    halay_log_init(&log, HALAY_LOG_WARNING);
+    log.write = drop_line;
+    interfaces = list;
+    CHECK(halay_addresses_list(&log, NULL, addresses, &all) == HALAY_OK && all == MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK(halay_address_is_among((struct sockaddr *)&at[i], addresses, all), "address %d", i);
+    CHECK(!*last_line, "'%s'", last_line);
+    CHECK(halay_own_addresses(&log, NULL, 1, addresses, &count) == HALAY_OK && count == HALAY_ADDRESSES_MAX);
+    CHECK(strstr(last_line, "this host has 40 addresses; other hosts are told 16 of them"), "'%s'", last_line);
+    *last_line = 0;
+    interfaces = NULL;
+    halay_log_fini(&log);
 }
 
 /* The next descriptor and this number after it are the last; a few may be opened before more are asked for. */
@@ -589,6 +641,7 @@ int main(void)
 {
     check_many_hosts();
     check_order_of_addresses();
+    check_many_addresses();
     check_stream();
     check_dropped();
     check_staggered();
