@@ -467,9 +467,9 @@ def check_hooks(m):
 
 def check_failing_hook(m):
     """What a hook's callback raises, and what its collective ended with, is what backward() raises."""
-    def fail(bucket):
+    def fail(bucket, failure=KeyError):
         def callback(future):
-            raise KeyError("in a hook")
+            raise failure("in a hook")
 
         return dist.all_reduce(bucket.buffer(), group=m.group, async_op=True).get_future().then(callback)
 
@@ -477,7 +477,8 @@ def check_failing_hook(m):
         given = torch.ones(3 + m.rank)
         return dist.all_reduce(given, group=m.group, async_op=True).get_future().then(lambda future: future.value()[0])
 
-    hooks = [(fail, KeyError, "in a hook")]
+    hooks = [(fail, KeyError, "in a hook"),
+             (lambda bucket: fail(bucket, AttributeError), RuntimeError, "has raised AttributeError('in a hook')")]
     if m.size > 1:
         hooks += [(differ, RuntimeError, "rank 1"), (lambda bucket: differ(bucket).then(lambda more: more.value()),
                                                      RuntimeError, "rank 1")]  # fmt: skip

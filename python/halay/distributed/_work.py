@@ -76,7 +76,8 @@ def current_lineage() -> Optional[Lineage]:
 class _Failure:
     """
     The value of a future that failed. Torch raises the exception where Python reads the future; DDP's reducer reads the
-    value in C++, and would report that it is not a tensor. It asks for the value's class first, which raises, too.
+    value in C++, and would report that it is not a tensor. It asks for the value's class first, which raises, too; an
+    AttributeError there would be taken for the lack of a class.
     """
 
     def __init__(self, exception: BaseException) -> None:
@@ -87,6 +88,8 @@ class _Failure:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
+        if isinstance(self._exception, AttributeError):
+            raise RuntimeError(f"a callback has raised {self._exception!r}") from self._exception
         raise self._exception
 
 
