@@ -8,6 +8,7 @@
 #include "tests/tft/files.h"
 #include "tft/data/preset.h"
 #include "tft/data/row_gaps.h"
+#include "tft/data/time_forms.h"
 
 enum { ROWS = 400 };
 
@@ -315,6 +316,10 @@ static void counts(void)
         if (!status)
             tft_table_fini(&t);
     }
+    int64_t most;
+    CHECK(tft_time_read_digits("-4611686018427387899", &most) && most == -4611686018427387899);
+    CHECK(!tft_time_read_digits("4611686018427387900", &most) && !tft_time_read_digits("-9000000000000000000", &most),
+          "the difference of two is an int64_t");
     struct file f = { 0 };
     test_log.write = record_warning;
     add_series(&f, "a", EPOCH, "1s", 1700000000, 0);

@@ -44,7 +44,7 @@ int tft_time_read_digits(const char *text, int64_t *value)
     if (!n || n > 19 || text[n + strspn(text + n, " ")])
         return 0;
     for (size_t i = 0; i < n; i++) {
-        if (sum > (INT64_MAX - 9) / 10)
+        if (sum > (TFT_COUNT_MAX - 9) / 10)
             return 0;
         sum = sum * 10 + (text[i] - '0');
     }

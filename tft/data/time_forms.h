@@ -28,7 +28,9 @@ struct tft_time_look {
     size_t first_other[TFT_TIME_FORMS]; /* the first row that does not fit, counted from 1 */
 };
 
-/* A whole number of an int64_t. Returns 0 if the text is none. */
+/* A whole number of at most TFT_COUNT_MAX in magnitude: the difference of two is an int64_t. Returns 0 if the text is
+ * none. */
+#define TFT_COUNT_MAX (INT64_MAX / 2)
 int tft_time_read_digits(const char *text, int64_t *value);
 void tft_time_look_add(struct tft_time_look *look, int64_t value);
 /* The form that all rows have, or, with *fits_all 0, nine tenths of at least ten; -1: none, the numbers are counts. */
