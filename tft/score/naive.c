@@ -144,22 +144,26 @@ static double mean_error_of(const struct tft_naive *naive, const struct tft_enti
     return n ? sum / (double)n : NAN;
 }
 
-/* One entity, `ahead` + 1 seasons ahead; scratch has room for twice its rows. */
+/* One entity, `ahead` + 1 seasons ahead; scratch has room for its rows. */
 static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size_t end, const double *quantiles,
                       double *scratch)
 {
-    const struct tft_entity *e = &naive->data->entities[entity];
-    size_t lag = (ahead + 1) * naive->step, Q = naive->quantile_count, phases = naive->phases, all = SIZE_MAX;
-    double *to = naive->residuals + (entity * naive->ahead + ahead) * phases * Q, *of_phase = scratch + e->rows;
+    const size_t lag = (ahead + 1) * naive->step, Q = naive->quantile_count, phases = naive->phases;
+    double *to = naive->residuals + (entity * naive->ahead + ahead) * phases * Q;
+    const double *of_all = NULL; /* quantiles of all phases, found once */
 
-    for (size_t phase = 0; phase < phases; phase++) {
-        size_t n = collect(naive, entity, lag, phase, phases, end, of_phase);
-        int has_few = n < RESIDUALS_LEAST && phases > 1;
-        if (has_few && all == SIZE_MAX)
-            all = collect(naive, entity, lag, 0, 1, end, scratch);
+    for (size_t phase = 0; phase < phases; phase++, to += Q) {
+        size_t n = collect(naive, entity, lag, phase, phases, end, scratch);
+        if (n < RESIDUALS_LEAST && phases > 1) {
+            if (of_all) {
+                memcpy(to, of_all, Q * sizeof *to);
+                continue;
+            }
+            n = collect(naive, entity, lag, 0, 1, end, scratch);
+            of_all = to;
+        }
         for (size_t q = 0; q < Q; q++)
-            to[phase * Q + q] =
-                has_few ? residual_quantile(scratch, all, quantiles[q]) : residual_quantile(of_phase, n, quantiles[q]);
+            to[q] = residual_quantile(scratch, n, quantiles[q]);
     }
 }
 
@@ -225,7 +229,7 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
     for (size_t e = 0; e < data->entity_count; e++)
         longest = data->entities[e].rows > longest ? data->entities[e].rows : longest;
     if (!halay_mul_overflows(data->entity_count * quantile_count, n.ahead * n.phases, &count)) {
-        scratch = calloc(2 * longest, sizeof *scratch);
+        scratch = calloc(longest, sizeof *scratch);
         n.first = calloc(data->entity_count, sizeof *n.first);
         n.residuals = calloc(count, sizeof *n.residuals);
         n.mean_error = calloc(data->entity_count, sizeof *n.mean_error);
