@@ -41,25 +41,28 @@ for text in '^.*/run: the training has ended; evaluated at step 300, epoch 1, af
 done
 
 # On a terminal, with the ranks of the job, until the training is stopped.
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-bound=--max-time limit=60
-begin "$scratch/ranks" "$halayrun" -np 2 --metrics "$port"
-check "its checkpoints are among the metrics" python3 - "$port" <<'END'
-import sys, time, urllib.request
-end = time.monotonic() + 30
+socket=$scratch/socket
+bound=--max-time limit=200
+begin "$scratch/ranks" "$halayrun" -np 2 --metrics "unix:$socket"
+check "its checkpoints are among the metrics" python3 - "$socket" <<'END'
+import socket, sys, time
+end = time.monotonic() + 60
 while time.monotonic() < end:
-    text = urllib.request.urlopen("http://127.0.0.1:" + sys.argv[1] + "/metrics").read().decode()
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(sys.argv[1])
+        link.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        text = link.makefile().read()
     if 'halay_program_value{rank="0",host="localhost",name="checkpoint_step"} ' in text:
         sys.exit(0)
     time.sleep(.05)
 sys.exit(1)
 END
-check "the view" python3 - "$tft" "$scratch/ranks" "$port" "$halayrun" "$training" <<'END'
+check "the view" python3 - "$tft" "$scratch/ranks" "unix:$socket" "$halayrun" "$training" <<'END'
 import os, pty, signal, sys
-tft, run, port, halayrun, training = sys.argv[1:]
+tft, run, job, halayrun, training = sys.argv[1:]
 pid, fd = pty.fork()
 if not pid:
-    os.execv(tft, [tft, "watch", run, "--job", port, "--halayrun", halayrun])
+    os.execv(tft, [tft, "watch", run, "--job", job, "--halayrun", halayrun])
 text, seen = b"", 4
 try:
     while True:
