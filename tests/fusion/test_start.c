@@ -12,7 +12,7 @@
 
 enum { RANKS_MAX = 5, ROUNDS = 3 };
 
-static const char *const soon[] = { "HALAY_START_TIMEOUT=0.5", NULL };
+static const char *const soon[] = { "HALAY_START_TIMEOUT=2", NULL };
 
 /* One rank. */
 struct rank_start {
