@@ -562,13 +562,10 @@ def main():
     for test in same_numbers, together, refusals, types, quoted, secrets, hostile, memory, described:
         test(server)
     server.stop(signal.SIGINT)
-    server = Server("run", "--timeout", "1")
-    compared(server)
-    slow(server)
-    server.stop()
-    server = Server("run", "--queue", "1", "--batch", "1")
-    crowd(server)
-    server.stop()
+    for test, *options in (compared,), (slow, "--timeout", "1"), (crowd, "--queue", "1", "--batch", "1"):
+        server = Server("run", *options)
+        test(server)
+        server.stop()
     greedy()
     swaps()
     stops()
