@@ -14,10 +14,21 @@ ln -s "$tft" ../bin/halay-tft
 ln -s "$halayrun" ../bin/halayrun
 PATH=$scratch/bin:$PATH
 # Each command into a file of its own: what follows "$ ", and the lines behind it that are indented further.
-ports=$(python3 -c 'import socket
-a, b = socket.socket(), socket.socket()
-a.bind(("127.0.0.1", 0)), b.bind(("127.0.0.1", 0))
-print(a.getsockname()[1], b.getsockname()[1])')
+# The ports are bound, but not listening, until this test ends: the system gives them to no other program, and halay's,
+# which set SO_REUSEADDR, can listen there.
+mkfifo ../held
+python3 -c 'import socket, sys
+ports = [socket.socket(), socket.socket()]
+for port in ports:
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port.bind(("127.0.0.1", 0))
+print(*(port.getsockname()[1] for port in ports), flush=True)
+sys.stdin.read()' <../held >../ports &
+exec 9>../held
+until [ -s ../ports ]; do
+    sleep 0.05
+done
+ports=$(cat ../ports)
 sed -e "s/9309/${ports% *}/g; s/8080/${ports#* }/g" \
     -e "s/--max-time 120/--max-steps 30/; s/--eval-every 100/--eval-every 15/" \
     "$top_srcdir/docs/guides/tutorial.md" | awk '
