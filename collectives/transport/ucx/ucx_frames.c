@@ -117,7 +117,8 @@ size_t halay_ucx_budget(int size)
     return share < PEER_BYTES ? share : PEER_BYTES;
 }
 
-/* Whole pages: kept memory is larger, by power of two, but what is not written takes none. */
+/* Whole pages. Kept memory is larger, by power of two: pages that were never written take none, so that it is at most
+ * twice this where memory of larger parts is used again. */
 size_t halay_ucx_cost(size_t bytes)
 {
     return bytes ? (bytes + HALAY_PAGE - 1) / HALAY_PAGE * HALAY_PAGE : HALAY_PAGE;
