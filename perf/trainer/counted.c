@@ -83,9 +83,10 @@ static void counted_use(int number)
 {
 }
 
+/* Of an H100. */
 static void counted_room(size_t *free, size_t *all)
 {
-    *free = *all = 0;
+    *free = *all = (size_t)80 << 30;
 }
 
 static const char *counted_failure(const struct queue *queue)

@@ -107,6 +107,54 @@ static void check_processor(void)
     results_free(&tf32);
 }
 
+/* ---- what a selection keeps ---- */
+
+static void little_room(size_t *free_bytes, size_t *all)
+{
+    *free_bytes = 4096;
+    *all = 1 << 20;
+}
+
+static void check_recompute(const struct tft_model_config *config, const struct kernels *kernels, int want)
+{
+    struct tft_model_config there = *config;
+    struct tft_model *model;
+
+    there.device.kernels = kernels;
+    REQUIRE(tft_model_create(NULL, &there, &model) == HALAY_OK);
+    CHECK(model->history_selection.recompute == want, "%s: %d", kernels->name, model->history_selection.recompute);
+    tft_model_destroy(model);
+}
+
+/* What a thread of a processor does not keep, a device with room for it does. Without room it makes the same bits
+ * again, by more launches. */
+static void check_selections(void)
+{
+    const size_t B = 3;
+    struct kernels full = *tft_kernels_cuda();
+    struct tft_model_config config;
+    struct results kept, again;
+    size_t n, outputs, before, launches;
+
+    full.room = little_room;
+    device_config(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_QUANTILES, &config);
+    device_sizes(&config, B, &n, &outputs);
+    before = launched();
+    run_step(&config, tft_kernels_cuda(), B, &kept);
+    launches = launched() - before;
+    run_step(&config, &full, B, &again);
+    CHECK(!emu_calls || launched() - before > 2 * launches, "%zu launches, then as many", launches);
+    CHECK(kept.loss == again.loss && !memcmp(kept.gradients, again.gradients, n * sizeof *kept.gradients));
+    results_free(&kept);
+    results_free(&again);
+    config.granule = TFT_GRANULE;
+    config.E = 14000;
+    check_recompute(&config, tft_kernels_cpu(), 1);
+    check_recompute(&config, tft_kernels_cuda(), 0);
+    check_recompute(&config, tft_kernels_counted(), 0);
+    check_recompute(&config, &full, 1);
+}
+
 /* ---- passes that are repeated as one ---- */
 
 struct passes {
@@ -207,6 +255,7 @@ static void check_uncaptured(void)
 
 int main(void)
 {
+    check_selections();
     check_repeated(TFT_LOSS_QUANTILES, 6);
     check_repeated(TFT_LOSS_STUDENT_T, 4);
     check_uncaptured();

@@ -266,13 +266,21 @@ static struct grn add_joint(struct builder *builder, const char *layer, size_t V
                    builder->model->config.conformance == TFT_NVIDIA ? NULL : &site);
 }
 
-/* Whether what a selection's variables would keep of a granule is too much for each thread to have. */
+/* Returns nonzero if what a selection's variables would keep of a granule is too much: for each thread of a processor,
+ * or for the free memory of a device, where the other layers and a few more ranks have to fit, too. */
 static int is_recomputed(const struct tft_model *model, size_t V)
 {
-    enum { ARRAYS = 5, MOST = 64 << 20 };
+    enum { ARRAYS = 5, THREAD_MAX = 64 << 20, DEVICE_PART = 8 };
     const struct tft_model_config *config = &model->config;
+    size_t most = THREAD_MAX, steps = config->E, room, all;
 
-    return V * ARRAYS * config->granule * config->E > MOST / sizeof(real) / config->H;
+    model->kernels->use(config->device.number);
+    model->kernels->room(&room, &all);
+    if (all) {
+        most = room / DEVICE_PART;
+        steps = model->T;
+    }
+    return V * ARRAYS * config->granule * steps > most / sizeof(real) / config->H;
 }
 
 static void add_selection(struct builder *builder, const char *name, size_t V, const size_t *chosen, int context,
