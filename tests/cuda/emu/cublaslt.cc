@@ -4,10 +4,10 @@
  *
  *   D (m, n) = op(A) (m, k) op(B) (k, n) + {0, 1} D [+ bias (m), added to each column]
  *
- * A and B both f32 (rounded first where the computation says so: bf16, tf32) or both bf16, D f32, sums in f32, batches
- * by strides; an algorithm from the heuristic, for the same shapes; memory as aligned as the preference said, 256 bytes
- * unless it said less. Anything else is refused as a finding. The workspace is written, so that two streams that share
- * one are a race.
+ * A and B both f32 (rounded first where the computation allows that, to bf16 or tf32, unless EMU_ROUNDS is 0) or both
+ * bf16, D f32, sums in f32, batches by strides; an algorithm from the heuristic, for the same shapes; memory as aligned
+ * as the preference said, 256 bytes unless it said less. Anything else is refused as a finding. The workspace is
+ * written, so that two streams that share one are a race.
  */
 #include "../include/cublasLt.h"
 #include "../include/cuda_bf16.h"
@@ -84,12 +84,15 @@ static float at(const void *matrix, const emu_layout &l, int32_t batch, uint64_t
     return l.type == CUDA_R_32F ? ((const float *)matrix)[i] : __bfloat162float(((const __nv_bfloat16 *)matrix)[i]);
 }
 
-/* A factor as the computation takes it; tf32 has 10 bits of fraction, to nearest with ties away from zero. */
+/* A factor as the computation takes it, which may round but need not; tf32 has 10 bits of fraction, to nearest with
+ * ties away from zero. */
 static float rounded(float x, cublasComputeType_t computes)
 {
+    if (computes == CUBLAS_COMPUTE_32F || !setting().rounds)
+        return x;
     if (computes == CUBLAS_COMPUTE_32F_FAST_16BF)
         return __bfloat162float(__float2bfloat16(x));
-    return computes == CUBLAS_COMPUTE_32F ? x : __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
+    return __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
 }
 
 static void check_matrix(accessor &by, const void *matrix, const emu_layout &l, int how, const char *what)

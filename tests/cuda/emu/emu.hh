@@ -37,6 +37,7 @@ struct settings {
     size_t memory; // of a device, in bytes
     int multiprocessors;
     unsigned patience_ms; // until what makes no progress is said to hang
+    bool rounds;          // whether products round their factors where they may
 };
 const settings &setting();
 bool is_off(const char *kind); // a kind of finding that EMU_OFF names
