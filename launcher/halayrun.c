@@ -259,6 +259,14 @@ static int check_shown(const struct options *options)
     return EXIT_USAGE;
 }
 
+/* What the job needs of the variables. */
+static void take_config(const struct halay_config *config, struct job_setting *setting)
+{
+    setting->peer_start_ms = config->start_timeout_ms;
+    setting->silence_ms = config->host_silence_ms > SILENCE_LEAST_MS ? config->host_silence_ms : SILENCE_LEAST_MS;
+    setting->network = (struct halay_network){ config->network_interface, { config->ports[0], config->ports[1] } };
+}
+
 static int run(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
@@ -299,8 +307,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     } else if (!code) {
         descriptors_allow((size_t)(options->most_ranks > options->ranks ? options->most_ranks : options->ranks),
                           layout.count + (size_t)options->most_ranks);
-        setting.peer_start_ms = config.start_timeout_ms;
-        setting.network = (struct halay_network){ config.network_interface, { config.ports[0], config.ports[1] } };
+        take_config(&config, &setting);
         setting.interface = chosen.allocation.interface;
         setting.hosts = chosen.hosts;
         setting.local_seats = local_seats(options, &layout, chosen.hosts);
@@ -359,7 +366,7 @@ int main(int argc, char **argv)
     else if (options.status)
         code = tell_status(&options);
     else if (options.is_agent)
-        code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = SILENCE_MS }, agent_run);
+        code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))
         code = sagemaker_run(&log, &here, &options, run);
     else

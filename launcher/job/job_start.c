@@ -179,6 +179,7 @@ int job_send_plan(struct job *job, struct host_link *link)
                               .master = job->ranks[0].link ? job->master.address : here,
                               .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
                               .grace_ms = options->grace_ms,
+                              .silence_ms = job->setting->silence_ms,
                               .folder = folder,
                               .record = record,
                               .addresses = addresses,

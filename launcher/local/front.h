@@ -21,6 +21,7 @@ struct job_setting {
     struct halay_network network;  /* where to listen for other hosts, as the user chose */
     const char *interface; /* borrowed: other hosts get the store's addresses on this interface; NULL: all of them */
     int peer_start_ms;     /* how long other hosts may take to answer */
+    int silence_ms;        /* after this time without a frame another host is given up */
     struct halay_log *log; /* borrowed */
     int cause_fd;          /* the first failure is written there: host ("": this one), newline, lines; 0: not written */
     int lifeline;          /* at its end, halayrun's front has died: kill everything */

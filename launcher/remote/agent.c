@@ -7,8 +7,9 @@
  *                                     lifeline
  *
  * It kills all its descendants and ends when its standard input ends (halayrun or ssh has died, or the connection is
- * closed), when it has heard nothing for SILENCE_MS (the other host or the network is gone), or when its front has
- * died; and the front does the same if the agent dies. Ranks' output is read only while there is room to pass it on.
+ * closed), when it has heard nothing for the plan's silence_ms (the other host or the network is gone), or when its
+ * front has died; and the front does the same if the agent dies. Ranks' output is read only while there is room to
+ * pass it on.
  *
  * Cleanup: agent_fini accepts any half-built state that began with zeros.
  */
@@ -65,6 +66,7 @@ struct agent {
     struct rank_sample *samples; /* owned: (plan.size), where they are wanted */
     int was_told;                /* a signal has told the ranks to end */
     int has_lost;                /* nobody is left to report to */
+    int is_cut_off;              /* because it has heard nothing */
 };
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -87,9 +89,12 @@ static void send_out(struct agent *agent)
         agent->has_lost = 1;
 }
 
-static int is_alone(const struct agent *agent)
+/* Once it is, it stays so: halayrun must not get the ends of ranks that are killed because it was not heard. */
+static int is_alone(struct agent *agent)
 {
-    return agent->has_lost || halay_now_us() - agent->heard_us > (int64_t)SILENCE_MS * 1000;
+    if (!agent->has_lost && halay_now_us() - agent->heard_us > (int64_t)agent->plan.silence_ms * 1000)
+        agent->has_lost = agent->is_cut_off = 1;
+    return agent->has_lost;
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -354,6 +359,7 @@ static void agent_end_leftovers(struct agent *agent)
     int left = local_ranks_end_leftovers(agent->has_lost ? NULL : agent_leave_turn, agent);
     if (left > 0)
         say("%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
+    agent->heard_us = halay_now_us(); /* it has not read meanwhile */
 }
 
 /* Take what that pipe holds now, and close it: a process that is not the agent's may write on without end. */
@@ -631,6 +637,8 @@ int agent_run(const struct job_setting *setting)
         agent_end_leftovers(&agent);
         agent_send_rest(&agent);
         code = is_alone(&agent) ? EXIT_GONE : 0;
+        if (agent.is_cut_off)
+            say("halayrun has been silent for %g s", agent.plan.silence_ms / 1000.0);
     }
     agent_fini(&agent);
     return code;

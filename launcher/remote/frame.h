@@ -40,10 +40,11 @@
 #define INPUT_MAX ((size_t)1 << 20) /* bytes of rank 0's standard input that are sent and not yet taken */
 
 enum {
-    ALIVE_MS = 1000,       /* after so long without a frame, send a sign of life */
-    SILENCE_MS = 10000,    /* after so long without a word, the other side is given up */
-    DOUBT_MS = 3000,       /* the same if others have lost it, too */
-    DOUBT_LEAST_MS = 1000, /* and so long after they reported it: perhaps halayrun itself was slow */
+    ALIVE_MS = 1000,                 /* after this time without a frame, send a sign of life */
+    SILENCE_LEAST_MS = 3 * ALIVE_MS, /* the least time without a frame after which the other side is given up */
+    DEFAULT_SILENCE_MS = 10000,      /* that time for a process that has no plan, and until an agent's first frame */
+    DOUBT_MS = SILENCE_LEAST_MS,     /* that time if others have lost it, too */
+    DOUBT_LEAST_MS = 1000,           /* and so long after they reported it: perhaps halayrun itself was slow */
 };
 
 enum frame_kind {

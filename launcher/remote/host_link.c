@@ -168,6 +168,7 @@ int link_start(struct host_link *link, const struct host_plan *plan)
         explicit_bzero(bytes.bytes, bytes.count); /* the secret */
     buffer_fini(&bytes);
     link->state = LINK_RUNNING;
+    link->silence_ms = plan->silence_ms;
     link->heard_us = halay_now_us();
     return ok;
 }
@@ -382,8 +383,10 @@ static void take_frames(struct host_link *link)
     struct frame frame;
     size_t used = 0;
 
-    while ((found = frame_take(&link->from, &used, &frame)) == FRAME_FOUND)
+    while ((found = frame_take(&link->from, &used, &frame)) == FRAME_FOUND) {
+        link->has_begun = 1;
         deliver_frame(link, &frame);
+    }
     buffer_remove_front(&link->from, used);
     if (found == FRAME_INVALID && link->in >= 0) {
         keep_reason(link, "its output is not understood");
@@ -417,13 +420,18 @@ void link_watch(const struct host_link *link, int is_open, struct pollfd *fds)
     fds[2] = (struct pollfd){ .fd = is_there ? link->err : -1, .events = POLLIN };
 }
 
+/* How long it may be silent. */
+static int silence_limit_ms(const struct host_link *link)
+{
+    if (link->doubted_us)
+        return DOUBT_MS;
+    return link->has_begun || link->silence_ms > DEFAULT_SILENCE_MS ? link->silence_ms : DEFAULT_SILENCE_MS;
+}
+
 static int is_silent(const struct host_link *link, int64_t now_us)
 {
-    int64_t silence_us = now_us - link->heard_us;
-
-    if (!link->doubted_us)
-        return silence_us > (int64_t)SILENCE_MS * 1000;
-    return silence_us > (int64_t)DOUBT_MS * 1000 && now_us - link->doubted_us > (int64_t)DOUBT_LEAST_MS * 1000;
+    return now_us - link->heard_us > (int64_t)silence_limit_ms(link) * 1000 &&
+           (!link->doubted_us || now_us - link->doubted_us > (int64_t)DOUBT_LEAST_MS * 1000);
 }
 
 void link_progress(struct host_link *link, int is_open)
@@ -457,7 +465,7 @@ void link_explain(const struct host_link *link, char *text, size_t size)
     int code = WIFEXITED(link->status) ? WEXITSTATUS(link->status) : -1;
 
     if (link->is_silent)
-        snprintf(text, size, "it has been silent for %d s%s", (link->doubted_us ? DOUBT_MS : SILENCE_MS) / 1000,
+        snprintf(text, size, "it has been silent for %g s%s", silence_limit_ms(link) / 1000.0,
                  link->doubted_us ? ", and ranks elsewhere have lost it" : "");
     else if (link->state == LINK_CALLING)
         snprintf(text, size, "it does not answer%s%s", link->reason ? "; its last line: " : "",

@@ -50,7 +50,9 @@ struct host_link {
     int64_t heard_us, sent_us;
     size_t untaken;     /* bytes of input that the agent has not passed to rank 0 yet */
     int64_t doubted_us; /* when ranks elsewhere lost one of its ranks, and it was not heard since; 0: not */
-    int is_silent;      /* not heard for SILENCE_MS, or DOUBT_MS */
+    int silence_ms;     /* of the plan */
+    int has_begun;      /* the agent has sent a frame; it sends none while it prepares */
+    int is_silent;      /* not heard for too long */
 };
 
 /* Fork ssh; words: its command line, NULL at the end; not used if there are tunnels. 0, or 1 (reported): a system call

@@ -74,7 +74,7 @@ static enum halay_status relay_all(const struct tunnel_pair *pair, const int str
         { .stream = streams[2], .socket = pair->errors.fd, .cipher = errors, .is_outgoing = 1, .is_leading = 1 }
     };
     if (status == HALAY_OK)
-        status = relay_run(lines, SILENCE_MS);
+        status = relay_run(lines, DEFAULT_SILENCE_MS);
     halay_cipher_destroy(frames);
     halay_cipher_destroy(errors);
     return status;
@@ -136,7 +136,7 @@ static void be_agent(struct halay_log *log, const int ends[3])
         failed |= saved[i] < 0 || dup2(ends[i], i) < 0;
         close(ends[i]);
     }
-    int code = failed ? 1 : front_run(&(struct job_setting){ .log = log, .stopped_ms = SILENCE_MS }, agent_run);
+    int code = failed ? 1 : front_run(&(struct job_setting){ .log = log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     const unsigned char end[2] = { 0, (unsigned char)code };
     signal(SIGPIPE, SIG_IGN); /* not earlier: the ranks would inherit it */
     int is_sent = write(STDERR_FILENO, end, sizeof end) == (ssize_t)sizeof end;

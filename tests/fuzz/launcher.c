@@ -67,6 +67,7 @@ static void read_plan(const uint8_t *bytes, size_t length)
 
     if (host_plan_read((const char *)bytes, length, &plan)) {
         require(plan.count > 0 && plan.first >= 0 && plan.first + plan.count <= plan.size, "ranks that are none");
+        require(plan.silence_ms >= SILENCE_LEAST_MS, "a host that is given up between two signs of life");
         require(host_plan_write(&plan, &again), "no memory");
         require(again.count == length && !memcmp(again.bytes, bytes, length), "a plan says something else");
         buffer_fini(&again);
@@ -151,6 +152,7 @@ static void add_plan(fuzz_add_seed *add)
                               .master_port = 29500,
                               .master = "",
                               .grace_ms = 5000,
+                              .silence_ms = 10000,
                               .secret = "thirty-one bytes of a secret...",
                               .folder = "/home/me",
                               .record = "",

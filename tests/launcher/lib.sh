@@ -13,7 +13,8 @@ halayrun=$top_builddir/launcher/halayrun
 probe=$top_builddir/tests/launcher/probe
 dir=$(mktemp -d) || exit 99
 failed=0 passed=0
-unset NO_COLOR HALAY_RANK HALAY_SIZE HALAY_SECRET
+# HALAY_HOST_SILENCE: the usual 10 s, since halayrun and its agents share busy processors.
+unset NO_COLOR HALAY_RANK HALAY_SIZE HALAY_SECRET HALAY_HOST_SILENCE
 
 # Whatever a failing test leaves behind must not outlive it.
 finish() {

@@ -3,7 +3,6 @@
 #
 # halayrun: command line, environment, output, exit codes.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
-unset HALAY_HOST_SILENCE # what follows tells the whole environment
 
 # --- ranks -----------------------------------------------------------------------------------------------------------
 for n in 1 2 8; do

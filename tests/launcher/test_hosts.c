@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lists of hosts as they are written on a command line and in a file: tables of text and meaning. Every error names
- * what would be right; random texts of the grammar's own characters do no harm; ranks fill hosts in order.
+ * what would be right; random texts of the grammar's own characters do no harm; ranks fill hosts in order. And when a
+ * host that is silent is given up.
  */
+#include "base/clock.h"
 #include "launcher/common/rank_list.h"
+#include "launcher/remote/frame.h"
+#include "launcher/remote/host_link.h"
 #include "launcher/where/hosts.h"
 #include "tests/test.h"
 #include <string.h>
@@ -302,6 +306,89 @@ static void check_assignment(void)
             "requested more processes (6) than the hosts' max_slots allow (5)");
 }
 
+static char *nothing[] = { NULL }, *store[] = { "10.0.0.1:4000", NULL }, *program[] = { "train", NULL };
+
+static struct host_plan make_plan(int silence_ms)
+{
+    return (struct host_plan){ .count = 1,
+                               .local_size = 1,
+                               .size = 1,
+                               .world = 1,
+                               .nodes = 1,
+                               .silence_ms = silence_ms,
+                               .folder = "",
+                               .master = "",
+                               .record = "",
+                               .addresses = store,
+                               .environment = nothing,
+                               .command = program };
+}
+
+/* What the agent gets of it; -1: not a plan. */
+static int silence_sent(int silence_ms)
+{
+    struct host_plan plan = make_plan(silence_ms), got;
+    struct buffer bytes = { 0 };
+
+    REQUIRE(host_plan_write(&plan, &bytes));
+    int ms = host_plan_read(bytes.bytes, bytes.count, &got) ? got.silence_ms : -1;
+    host_plan_fini(&got);
+    buffer_fini(&bytes);
+    return ms;
+}
+
+enum { BEGUN = 1, DOUBTED = 2 };
+
+/* Why a host is lost that has been silent for that long, "" if it is not. Times are passed, none is waited for. */
+static const char *explain_silence(int silence_ms, int silent_ms, int how)
+{
+    struct host_plan plan = make_plan(silence_ms);
+    struct host_link link = { .host = "one", .count = 1, .state = LINK_READY, .in = -1, .out = -1, .err = -1 };
+
+    why[0] = 0;
+    CHECK(link_start(&link, &plan));
+    if (how & BEGUN)
+        CHECK(frame_put(&link.from, FRAME_ALIVE, 0, NULL, 0));
+    if (how & DOUBTED)
+        link.doubted_us = halay_now_us() - 2000 * DOUBT_LEAST_MS;
+    link.heard_us = halay_now_us() - 1000 * (int64_t)silent_ms;
+    link_progress(&link, 1);
+    if (link.is_silent)
+        link_explain(&link, why, sizeof why);
+    link_fini(&link);
+    return why;
+}
+
+/* The setting is what counts, whether it is less or more than the usual time. */
+static void check_silence(void)
+{
+    static const struct {
+        int silence_ms, silent_ms, how;
+        const char *why;
+    } cases[] = {
+        { 10000, 1000, BEGUN, "" },
+        { 10000, 10001, BEGUN, "it has been silent for 10 s" },
+        { 3000, 3001, BEGUN, "it has been silent for 3 s" },
+        { 3500, 3501, BEGUN, "it has been silent for 3.5 s" },
+        { 90000, 11000, BEGUN, "" },
+        { 90000, 90001, BEGUN, "it has been silent for 90 s" },
+        { 86400000, 86000000, BEGUN, "" },
+        /* An agent that prepares sends nothing for some seconds. */
+        { 3000, 3001, 0, "" },
+        { 3000, 10001, 0, "it has been silent for 10 s" },
+        { 90000, 11000, 0, "" },
+        { 90000, 3001, BEGUN | DOUBTED, "it has been silent for 3 s, and ranks elsewhere have lost it" },
+        { 90000, 1000, BEGUN | DOUBTED, "" },
+    };
+
+    CHECK(silence_sent(SILENCE_LEAST_MS) == SILENCE_LEAST_MS && silence_sent(86400000) == 86400000);
+    CHECK(silence_sent(SILENCE_LEAST_MS - 1) == -1 && silence_sent(0) == -1 && silence_sent(-1) == -1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        explain_silence(cases[i].silence_ms, cases[i].silent_ms, cases[i].how);
+        CHECK(!strcmp(why, cases[i].why), "case %zu: '%s', not '%s'", i, why, cases[i].why);
+    }
+}
+
 int main(void)
 {
     int fd = mkstemp(path);
@@ -314,6 +401,7 @@ int main(void)
     check_file();
     check_noise();
     check_assignment();
+    check_silence();
     unlink(path);
     return test_end();
 }

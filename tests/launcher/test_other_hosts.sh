@@ -49,6 +49,22 @@ kill -CONT "$runner"
 wait $front
 check "the exit code is the killed one's" test $? = 137
 check "the killed one is blamed" err_has "on host 'one') was killed by SIGKILL"
+# After --host-silence the agent gives a halayrun up that sends nothing, ends its ranks, and reports why. (Where the
+# whole machine stops for that time, halayrun may give up the agent first.)
+rm "$dir/rank".?
+"$halayrun" -np 2 --host-silence 3 --ssh "$fake" -H "$here:1,one:1" sh \
+    -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"; exec sleep 1000' "$dir/rank" \
+    >"$dir/out" 2>"$dir/err" </dev/null &
+front=$!
+check "two more begin" wait_for test -e "$dir/rank.0" -a -e "$dir/rank.1"
+read -r first runner <"$dir/rank.0"
+read -r second agent <"$dir/rank.1"
+kill -STOP "$runner"
+check "its rank ends, and so does the agent" wait_for eval 'is_gone "$second" && is_gone "$agent"'
+kill -CONT "$runner"
+wait $front
+check "the host is lost" test $? = 1
+check "after that time" grep -qE "host 'one' \(rank 1\) is lost: (halayrun|it) has been silent for 3 s$" "$dir/err"
 run 3 -np 2 --ssh "$fake" -H "$here:1,one:1" sh -c 'test $HALAY_RANK = 0 || exec sleep 60; exit 3'
 check "nobody else is" grep -q "rank 0 (pid [0-9]*) ended with exit code 3" "$dir/err"
 printf '# all of them\n\none slots=1\n%s\n' "$here" >"$dir/hosts"
