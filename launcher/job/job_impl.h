@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job, inside view: shared by job.c, which runs it, job_start.c, which starts it, and job_elastic.c.
+ * Job, inside view: shared by job.c, which runs it, job_start.c, which starts it, job_restart.c, which starts it again,
+ * and job_elastic.c.
  */
 #ifndef HALAY_LAUNCHER_JOB_IMPL_H
 #define HALAY_LAUNCHER_JOB_IMPL_H
@@ -82,6 +83,10 @@ int job_take_master(struct job *job, const char *address, int port);
 int job_start_seat(struct job *job, int r, const char *host);
 /* The host of a seat has answered: send it what to start. 0 or an exit code (reported). */
 int job_send_plan(struct job *job, struct host_link *link);
+
+/* job.c, for job_restart.c: start the ranks once, and run them to their end. Returns the exit code. *may_restart: one
+ * has failed, and nobody has told halayrun to stop. */
+int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, int *may_restart);
 
 /* job.c, for job_elastic.c */
 void job_signal_rank(struct job *job, int r, int signal);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job's restarts: starts all ranks again after one has failed, as often as --max-restarts says. The job itself (job.c)
+ * begins anew each time; only what is told to others (job_watch.c) lives on.
+ */
+#include "base/clock.h"
+#include "launcher/common/say.h"
+#include "launcher/job/job_impl.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* As it was before the ranks ran: drain_output has let signals through, and the first cause is no longer one. */
+static void begin_again(const struct job_setting *setting)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_PDEATHSIG, 0);
+    if (setting->cause_fd && (ftruncate(setting->cause_fd, 0) < 0 || lseek(setting->cause_fd, 0, SEEK_SET) < 0))
+        say("cannot forget the first failure: %s", strerror(errno));
+}
+
+/* As torchrun does. Ranks inherit them. */
+static int tell_restarts(int restarts, int most)
+{
+    char text[2][16];
+
+    snprintf(text[0], sizeof text[0], "%d", restarts);
+    snprintf(text[1], sizeof text[1], "%d", most);
+    return setenv("TORCHELASTIC_RESTART_COUNT", text[0], 1) || setenv("TORCHELASTIC_MAX_RESTARTS", text[1], 1)
+               ? say_no_memory()
+               : 0;
+}
+
+/* The last line of the events: what it came to, what it took, who failed first, and what the failures cost. has_failed:
+ * by itself, not because it was told to stop. */
+static int tell_end(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us, int64_t failed_us,
+                    int restarts, int has_failed, int code)
+{
+    double seconds = (double)(halay_now_us() - begun_us) / 1e6, failed = (double)failed_us / 1e6;
+
+    job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i, s:f, s:O?}", "exit_code", code, "seconds", seconds,
+                    "rank_seconds", seconds * setting->options->ranks, "restarts", restarts, "failed_rank_seconds",
+                    failed * setting->options->ranks, "first_failure", job_watch_first_failure(watch));
+    if (has_failed)
+        job_watch_say_records(setting, watch);
+    job_watch_destroy(watch, has_failed);
+    return code;
+}
+
+int job_run(const struct job_setting *setting)
+{
+    int most = setting->options->max_restarts, may_restart = 0;
+    int64_t begun_us = halay_now_us(), failed_us = 0, start_us; /* failed_us: of the starts that failed */
+    struct job_watch *watch;
+
+    int code = job_watch_create(setting, &watch);
+    if (code)
+        return code;
+    for (int restarts = 0;; restarts++) {
+        code = most ? tell_restarts(restarts, most) : 0;
+        start_us = halay_now_us();
+        job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", setting->options->ranks, "restarts", restarts,
+                        "program", setting->options->command[0]);
+        if (!code)
+            code = job_run_once(setting, watch, restarts, &may_restart);
+        failed_us += may_restart ? halay_now_us() - start_us : 0;
+        if (!may_restart || restarts == most)
+            return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
+        begin_again(setting);
+        say("restart %d of %d: all ranks are started again", restarts + 1, most);
+    }
+}
