@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Job's restarts: starts all ranks again after one has failed, as often as --max-restarts says. The job itself (job.c)
- * begins anew each time; only what is told to others (job_watch.c) lives on.
+ * begins anew each time; only what is told to others (job_watch.c) lives on. Before a restart there is a pause that
+ * doubles each time: ranks that fail at once must not ask other machines for the same data many times a second.
  */
 #include "base/clock.h"
+#include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
+
+enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 };
 
 /* As it was before the ranks ran: drain_output has let signals through, and the first cause is no longer one. */
 static void begin_again(const struct job_setting *setting)
@@ -55,6 +61,56 @@ static int tell_end(const struct job_setting *setting, struct job_watch *watch, 
     return code;
 }
 
+static int pause_before(int restart)
+{
+    int ms = PAUSE_MS;
+
+    while (--restart > 0 && ms < PAUSE_MOST_MS)
+        ms *= 2;
+    return ms < PAUSE_MOST_MS ? ms : PAUSE_MOST_MS;
+}
+
+/* Returns 0 after that time; earlier, the signal that tells halayrun to stop, or SIGKILL if the front has died. All
+ * signals are blocked. */
+static int pause_for(const struct job_setting *setting, int pause_ms)
+{
+    const int64_t due_us = halay_deadline_us(pause_ms);
+    struct signalfd_siginfo info;
+    int told = 0;
+    sigset_t stops;
+
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGINT);
+    sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGHUP);
+    sigaddset(&stops, SIGQUIT);
+    const int fd = signalfd(-1, &stops, SFD_CLOEXEC); /* below 0: the next start will report it */
+    struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = setting->lifeline, .events = POLLIN } };
+    while (!told && !halay_deadline_passed(due_us)) {
+        if (poll(fds, 2, halay_deadline_left_ms(due_us)) <= 0)
+            continue;
+        if (fds[1].revents)
+            told = SIGKILL;
+        else if (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
+            told = (int)info.ssi_signo;
+    }
+    if (fd >= 0)
+        close(fd);
+    return told;
+}
+
+/* Returns 0, or an exit code if there is to be no restart. */
+static int await_restart(const struct job_setting *setting, int restart, int most)
+{
+    const int pause_ms = pause_before(restart);
+
+    say("restart %d of %d: all ranks are started again in %g s", restart, most, pause_ms / 1000.0);
+    int told = pause_for(setting, pause_ms);
+    if (told)
+        say("%s: no restart", signal_name(told));
+    return told ? EXIT_SIGNAL + told : 0;
+}
+
 int job_run(const struct job_setting *setting)
 {
     int most = setting->options->max_restarts, may_restart = 0;
@@ -75,6 +131,8 @@ int job_run(const struct job_setting *setting)
         if (!may_restart || restarts == most)
             return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
         begin_again(setting);
-        say("restart %d of %d: all ranks are started again", restarts + 1, most);
+        code = await_restart(setting, restarts + 1, most);
+        if (code)
+            return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
     }
 }

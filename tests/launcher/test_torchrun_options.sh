@@ -59,7 +59,8 @@ END
 chmod +x "$dir/try"
 echo typed | "$halayrun" -np 2 --max-restarts 3 --output-filename "$dir/tries" "$dir/try" 2 >"$dir/out" 2>"$dir/err"
 check "the third one succeeds" test $? = 0
-check "each was said" test "$(grep -c '^halayrun: restart [12] of 3: all ranks are started again$' "$dir/err")" = 2
+check "each was said" test "$(grep -c '^halayrun: restart [12] of 3: all ranks are started again in 0\.[12] s$' \
+    "$dir/err")" = 2
 check "and why" test "$(grep -cE '^halayrun: rank 1 .* ended with exit code [34]$' "$dir/err")" = 2
 check "all ranks" test "$(sort "$dir/out" | sed 's/ at.*//' | tr '\n' ,)" = "$(for r in 0 1; do
     for t in 0 1 2; do printf '[%s] try %s of 3, rank %s,' $r $t $r; done
@@ -94,5 +95,18 @@ kill -TERM $front
 wait $front
 check "and stops like the first" test $? = 143
 check "nothing is left" wait_for all_gone
+# In a pause: a longer one where the machine is too slow to catch a short one.
+for pause in "3 of 9: all ranks are started again in 0.4 s" "5 of 9: all ranks are started again in 1.6 s" \
+    "9 of 9: all ranks are started again in 5 s"; do
+    "$halayrun" -np 1 --max-restarts 9 sh -c 'exit 3' >"$dir/out" 2>"$dir/err" </dev/null &
+    front=$!
+    check "restart $pause" wait_for err_has "restart $pause"
+    kill -TERM $front
+    wait $front
+    code=$?
+    ! err_has "SIGTERM: no restart" || break
+done
+check "told to stop between two starts" err_has "SIGTERM: no restart"
+check "exit code $code" test $code = 143
 run 1 -np 2 --min-np 2 --max-restarts 1 sh -c 'exit 1'
 check "an elastic job, too" err_has 'restart 1 of 1'
