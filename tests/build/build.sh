@@ -40,3 +40,23 @@ plain_make() {
         make -s --no-print-directory -C "$top_builddir" "$@"
     )
 }
+
+# make_install FOLDER: make install there, from a copy of the build folder (of links) beside it: libtool links libraries
+# anew for it, and what other tests start meanwhile would not find them.
+make_install() (
+    copy=$(mktemp -d "$(cd "$top_builddir" && pwd -P).XXXXXX") || exit
+    trap 'rm -rf "$copy"' EXIT
+    # What other tests write there may vanish meanwhile.
+    cp -al "$top_builddir/." "$copy" 2>/dev/null || true
+    for library in "$copy"/*.la; do
+        sed "s|$(cd "$top_builddir" && pwd -P)|$copy|g" "$library" >"$scratch/la"
+        touch -r "$library" "$scratch/la"
+        mv "$scratch/la" "$library"
+    done
+    before=$(stat -c '%n %i' "$top_builddir"/.libs/lib*.so*)
+    (top_builddir=$copy && plain_make install DESTDIR="$1") || exit
+    [ "$before" = "$(stat -c '%n %i' "$top_builddir"/.libs/lib*.so*)" ] || {
+        echo "make install changes libraries of the build folder, which other tests use"
+        exit 1
+    }
+)

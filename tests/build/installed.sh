@@ -16,7 +16,7 @@ if [ $# -gt 0 ]; then
     root=$1
     PKG_CONFIG_PATH=$(dirname "$(find "$root" -name halay.pc | head -n 1)")
 else
-    plain_make install DESTDIR="$scratch/root" >"$scratch/said" 2>&1 || {
+    make_install "$scratch/root" >"$scratch/said" 2>&1 || {
         cat "$scratch/said"
         wrong "make install DESTDIR=… fails"
     }
@@ -110,7 +110,7 @@ fi
 # Libraries and programs must not look for their libraries where they were built.
 if command -v readelf >/dev/null 2>&1; then
     find "$root" -type f -exec sh -c 'readelf -d "$1" 2>/dev/null | grep -E "R(UN)?PATH" | grep -qF "$2" && echo "$1"' \
-        sh {} "$(cd "$top_builddir" && pwd -P)/" \; >"$scratch/paths" || true
+        sh {} "$(cd "$top_builddir" && pwd -P)" \; >"$scratch/paths" || true
     while read -r file; do wrong "${file##*/} looks for libraries in the build folder"; done <"$scratch/paths"
 fi
 build_end

@@ -6,7 +6,7 @@
 . "${top_srcdir:?}/tests/build/build.sh"
 spec=$top_srcdir/packaging/rpm/halay.spec
 prefix=$(sed -n 's/^prefix=//p' "$top_builddir/halay.pc")
-plain_make install DESTDIR="$scratch/root" >"$scratch/said" 2>&1 || {
+make_install "$scratch/root" >"$scratch/said" 2>&1 || {
     cat "$scratch/said"
     wrong "make install DESTDIR=… fails"
 }
