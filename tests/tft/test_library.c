@@ -269,6 +269,95 @@ static void test_queries(struct halay_tft_model *model, const char *csv)
     free(text);
 }
 
+/* ---- a long call, and others between its parts ---- */
+
+enum { MANY = 150, TABLES = 5, PAST = 40 };
+
+struct between {
+    struct halay_tft *tft;
+    struct halay_tft_model *model;
+    struct halay_tft_queries one;
+    struct halay_tft_query query;
+    char *alone; /* the query's forecasts */
+    int calls, stops;
+};
+
+static void ask_between(void *arg)
+{
+    struct between *b = arg;
+
+    b->calls++;
+    if (b->stops)
+        halay_tft_stop(b->tft, 7);
+    const enum halay_status status = halay_tft_forecast_queries(b->model, &b->one);
+    if (b->stops)
+        CHECK(status == HALAY_ERR_CANCELED, "%s", halay_status_string(status));
+    else
+        CHECK(!status && b->query.forecasts && !strcmp(b->query.forecasts, b->alone), "call %d: %s", b->calls,
+              halay_tft_error_text());
+    halay_tft_queries_clear(&b->one);
+}
+
+/* The last rows of one entity and the first of the other. */
+static void make_tables(struct halay_tft_table *tables, struct halay_tft_column (*of)[3])
+{
+    for (size_t i = 0; i < TABLES; i++) {
+        const size_t first = HOURS - PAST - i;
+        memcpy(of[i], columns, sizeof of[i]);
+        of[i][0].values = codes + first;
+        of[i][1].values = times + first;
+        of[i][2].values = values + first;
+        tables[i] = memory_table();
+        tables[i].columns = of[i];
+        tables[i].rows = 2 * PAST + 2 * i;
+    }
+}
+
+/* The model has a calibration. */
+static void test_between(struct halay_tft *tft, struct halay_tft_model *model)
+{
+    static struct halay_tft_query whole[MANY], cut[MANY];
+    struct halay_tft_column of[TABLES][3];
+    struct halay_tft_table tables[TABLES];
+    struct between b = { .tft = tft, .model = model };
+    struct halay_tft_queries all = { .struct_size = sizeof all,
+                                     .queries = whole,
+                                     .count = MANY,
+                                     .query_bytes = sizeof *whole,
+                                     .calibrate = "rolling",
+                                     .explains = 1 };
+
+    make_tables(tables, of);
+    for (size_t i = 0; i < MANY; i++)
+        whole[i].table = cut[i].table = &tables[i % TABLES];
+    b.one = all;
+    b.one.queries = &b.query;
+    b.one.count = 1;
+    b.query.table = &tables[TABLES - 1];
+    REQUIRE(!halay_tft_forecast_queries(model, &b.one) && b.query.forecasts);
+    b.alone = b.query.forecasts;
+    b.query.forecasts = NULL;
+    halay_tft_queries_clear(&b.one);
+    REQUIRE(!halay_tft_forecast_queries(model, &all) && whole[0].forecasts && whole[1].forecasts);
+    CHECK(strcmp(whole[0].forecasts, whole[1].forecasts) != 0);
+    all.queries = cut;
+    all.between = ask_between;
+    all.arg = &b;
+    CHECK(!halay_tft_forecast_queries(model, &all) && b.calls > 3, "%d calls: %s", b.calls, halay_tft_error_text());
+    for (size_t i = 0; i < MANY; i++)
+        CHECK(cut[i].forecasts && !strcmp(cut[i].forecasts, whole[i].forecasts) &&
+                  !strcmp(cut[i].explanations, whole[i].explanations),
+              "query %zu", i);
+    halay_tft_queries_clear(&all);
+    b.stops = b.calls = 1;
+    expect(halay_tft_forecast_queries(model, &all), HALAY_ERR_CANCELED, "asked to stop");
+    CHECK(b.calls == 2 && halay_tft_stopped(tft) == 7, "%d calls", b.calls);
+    halay_tft_queries_clear(&all);
+    all.queries = whole;
+    halay_tft_queries_clear(&all);
+    halay_tft_free(b.alone);
+}
+
 static void test_models(struct halay_tft *tft, const char *csv, const char *folder)
 {
     const struct halay_tft_table memory = memory_table(),
@@ -344,6 +433,7 @@ static void test_scores(struct halay_tft *tft, const char *file)
     expect(halay_tft_format(scores, "xml", &text), HALAY_ERR_ARGUMENT, "'csv'");
     expect(halay_tft_format("{}", "csv", &text), HALAY_ERR_ARGUMENT, "scores");
     halay_tft_free(scores);
+    test_between(tft, model);
     halay_tft_model_close(model);
     halay_tft_data_close(data);
 }

@@ -28,6 +28,8 @@ struct asked {
     struct text forecasts, explanations;
 };
 
+enum { QUERIES_READ = 64 }; /* between two calls of the program's function */
+
 struct work {
     struct halay_tft_model *model;
     struct halay_tft_queries given;
@@ -43,6 +45,35 @@ struct work {
 static struct halay_tft_query *query_at(const struct halay_tft_queries *q, size_t i)
 {
     return (struct halay_tft_query *)(void *)((char *)q->queries + i * q->query_bytes);
+}
+
+/* ---- what comes between ---- */
+
+/* The program uses the model between two parts of the work. What the call keeps in it is set aside meanwhile, and comes
+ * back to the same place, which the windows point to. */
+static void let_between(void *arg)
+{
+    struct work *w = arg;
+    struct tft_inference *s = &w->model->inference;
+    struct halay_tft *t = w->model->tft;
+    const struct tft_data data = s->data;
+    const struct tft_calibrator calibrator = s->calibrator;
+    const int owns_data = w->model->owns_data;
+
+    memset(&s->data, 0, sizeof s->data);
+    memset(&s->calibrator, 0, sizeof s->calibrator);
+    w->model->owns_data = 0;
+    s->between = NULL;
+    t->stopped = 0;
+    w->given.between(w->given.arg);
+    s->between = let_between;
+    s->between_arg = w;
+    s->data = data;
+    s->calibrator = calibrator;
+    w->model->owns_data = owns_data;
+    tft_session_enter(t); /* forgets the errors of the calls between */
+    if (t->stopped)
+        tft_stop_ask(&t->stop, t->stopped); /* one of them has taken the request: it is for this call, too */
 }
 
 /* ---- what goes wrong for one ---- */
@@ -110,6 +141,8 @@ static enum halay_status read_queries(struct work *w)
         if (tft_stop_asked(&t->stop))
             return HALAY_ERR_CANCELED;
         status = read_query(w, &w->asked[i]);
+        if (w->given.between && !status && (i + 1) % QUERIES_READ == 0 && i + 1 < w->given.count)
+            let_between(w);
     }
     if (!status)
         tft_session_enter(t);
@@ -290,6 +323,8 @@ static enum halay_status begin(struct work *w, int *calibrate)
     w->file.json = w->look.json = is_jsonl;
     w->look.log = s->log;
     w->look.reader = &w->reader;
+    s->between = w->given.between ? let_between : NULL;
+    s->between_arg = w;
     return status;
 }
 
@@ -333,6 +368,7 @@ enum halay_status halay_tft_forecast_queries(struct halay_tft_model *model, cons
         status = tft_model_calibrate(model, calibrate);
     if (!status)
         status = forecast(&w);
+    model->inference.between = NULL;
     tft_model_return_data(model);
     work_fini(&w);
     return tft_session_leave_stopped(t, status);

@@ -32,7 +32,7 @@ static struct tft_forecaster forecaster_of(const struct tft_forecaster *like, co
     f.gather = (struct tft_gather){ .windows = windows, .numbers = numbers };
     f.calibrator = NULL;
     f.look = NULL;
-    f.more = f.chunk_windows = 0;
+    f.more = 0;
     f.chunk = NULL;
     return f;
 }

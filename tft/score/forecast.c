@@ -205,6 +205,8 @@ enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forec
         if (status)
             return status;
         taken = take_chunk(f, first, n, take, arg);
+        if (f->between && !taken && first + n < count)
+            f->between(f->between_arg);
     }
     return taken;
 }

@@ -38,6 +38,9 @@ struct tft_forecaster {
     struct tft_calibrator *calibrator; /* NULL: forecasts are as the model says */
     tft_forecast_look look;            /* NULL: none */
     void *look_arg;
+    void (*between)(void *arg); /* NULL: none; called on the caller's thread between two chunks, of which none is left
+                                   on the workers: they may be used for other forecasts */
+    void *between_arg;
     size_t more;          /* numbers of each window that it writes */
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
     float *chunk; /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and

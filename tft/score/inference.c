@@ -42,6 +42,19 @@ void tft_inference_fini(struct tft_inference *s)
     memset(s, 0, sizeof *s);
 }
 
+/* Windows of a chunk after which others may forecast: some granules for each thread, and whole ones up to the usual end
+ * of a chunk, so that each is computed with the same windows as in chunks of the usual size. */
+static size_t small_chunk(const struct tft_inference *s)
+{
+    enum { WINDOWS = 256, GRANULES = 4 };
+    const size_t granule = tft_model_config(s->run.model)->granule;
+    const size_t windows = GRANULES * granule * (size_t)tft_pool_threads(s->pool);
+
+    if (TFT_FORECAST_CHUNK % granule || windows > TFT_FORECAST_CHUNK)
+        return TFT_FORECAST_CHUNK;
+    return windows > WINDOWS ? windows : WINDOWS;
+}
+
 enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct tft_windows *windows, size_t more,
                                            struct tft_forecaster *forecaster)
 {
@@ -54,6 +67,9 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
                                            .gather = { .windows = windows },
                                            .params = s->run.params,
                                            .blend = &s->run.blend,
+                                           .between = s->between,
+                                           .between_arg = s->between_arg,
+                                           .chunk_windows = s->between ? small_chunk(s) : 0,
                                            .more = more,
                                            .calibrator = s->calibrator.data ? &s->calibrator : NULL };
     enum halay_status status = tft_calibrate_recall(forecaster);

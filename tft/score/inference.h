@@ -11,9 +11,11 @@
 #include "tft/score/forecast_scores.h"
 
 struct tft_inference {
-    struct halay_log *log;     /* borrowed */
-    struct halay_context *ctx; /* borrowed; the job's */
-    struct tft_stop *stop;     /* borrowed; NULL, or set by the owner: asks to stop */
+    struct halay_log *log;      /* borrowed */
+    struct halay_context *ctx;  /* borrowed; the job's */
+    struct tft_stop *stop;      /* borrowed; NULL, or set by the owner: asks to stop */
+    void (*between)(void *arg); /* NULL, or set by the owner: a forecaster's, whose chunks are small then */
+    void *between_arg;
     int rank;
     struct tft_run run;
     struct tft_data data;
