@@ -7,6 +7,7 @@ IS_EXACT: products of this build have the same bits, however many rows they have
 import http.client
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -407,6 +408,52 @@ def crowd(server):
     expect(codes == {200, 503}, f"a full queue: {codes}")
 
 
+def send(server, method, path, body=b"", kind="text/csv"):
+    """A connection with a whole request, whose answer is to be read."""
+    link = socket.create_connection(server.place, timeout=LONG)
+    link.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {kind}\r\n"
+                 f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return link
+
+
+def heard(link):
+    with link, link.makefile("rb") as file:
+        head, _, body = file.read().partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()
+
+
+def overtaken(server):
+    """Small requests that come while a large one is forecast are answered before it, which changes none of its bits.
+
+    The large one grows if it has ended before the small ones arrived."""
+    batches = "halay_tft_serve_batches_total"
+    bodies = [window(entity, end) for entity in "abc" for end in range(100, 104)]
+    lines = [json.dumps({"columns": {name: values[-18:] for name, values in columns(body, KINDS).items()}}) + "\n"
+             for body in bodies]  # as few rows as there can be: most of the time goes to the forecast
+    small = server.post(bodies[0], "text/csv")
+    for count in 100, 200, 400, *(8 * [800]):
+        body, begun = "".join(count * lines), server.metric(batches)
+        large = send(server, "POST", "/invocations", body.encode(), "application/jsonlines")
+        while server.metric(batches) == begun:
+            pass  # it waits; then it is forecast, and stands still until the others are there
+        server.process.send_signal(signal.SIGSTOP)
+        later = [send(server, "POST", "/invocations", bodies[0].encode()), send(server, "GET", "/ping")]
+        server.process.send_signal(signal.SIGCONT)
+        waited = {large, *later}
+        while large in waited and len(waited) > 1:
+            ready = select.select(list(waited), [], [], LONG)[0]
+            expect(ready, "no answer")
+            waited -= set(ready or waited)
+        is_first = large in waited
+        answers = [heard(link) for link in later]
+        expect(answers[0] == small and answers[1][0] == 200, f"beside a large request: {answers}")
+        answer = heard(large)
+        expect(answer[0] == 200 and answer == server.post(body, "application/jsonlines"), "a large request, overtaken")
+        if is_first:
+            break
+    expect(is_first, "a large request lets no other pass")
+
+
 class Load:
     """Threads that ask, each on a connection of its own, until they are told to end or the connection is closed."""
 
@@ -562,7 +609,7 @@ def main():
     for test in same_numbers, together, refusals, types, quoted, secrets, hostile, memory, described:
         test(server)
     server.stop(signal.SIGINT)
-    for test, *options in (compared,), (slow, "--timeout", "1"), (crowd, "--queue", "1", "--batch", "1"):
+    for test, *options in (compared,), (overtaken,), (slow, "--timeout", "1"), (crowd, "--queue", "1", "--batch", "1"):
         server = Server("run", *options)
         test(server)
         server.stop()

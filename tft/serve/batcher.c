@@ -17,7 +17,9 @@ struct serve_batcher {
     size_t most, batch;
     const char *calibrate; /* borrowed */
     int64_t timeout_us;
-    struct serve_model *model; /* owned; the thread's */
+    struct serve_model *model; /* owned; the thread's, as the next two */
+    size_t most_bytes;         /* of the bodies that are taken now */
+    int64_t between_us;        /* spent on batches between slices of others */
     pthread_t thread;
     int has_thread;
     pthread_mutex_t lock;
@@ -37,6 +39,7 @@ struct batch {
 };
 
 enum { READ_BYTES = 1 << 20 }; /* of bodies that are read before a batch, and one more */
+enum { SHORTER = 16 };         /* times, than the longest body of a batch, are those that come between its slices */
 
 static void free_waiting(struct serve_waiting *w)
 {
@@ -119,6 +122,8 @@ static void refuse_all(struct serve_batcher *b, struct batch *batch, enum halay_
 
 /* ---- forecasts ---- */
 
+static void forecast_between(void *batcher);
+
 static int make_queries(struct serve_batcher *b, struct batch *batch)
 {
     size_t count = 0;
@@ -152,7 +157,9 @@ static int make_queries(struct serve_batcher *b, struct batch *batch)
                                              .format = batch->first->form == SERVE_CSV ? "csv" : "jsonl",
                                              .explains = o->explains,
                                              .quantiles = o->quantile_count ? o->quantiles : NULL,
-                                             .quantile_count = o->quantile_count };
+                                             .quantile_count = o->quantile_count,
+                                             .between = forecast_between,
+                                             .arg = b };
     return 1;
 }
 
@@ -166,9 +173,19 @@ static void tell_inputs(struct serve_batcher *b)
     halay_tft_free(json);
 }
 
+static size_t longest_body(const struct batch *batch)
+{
+    size_t longest = 0;
+
+    for (const struct serve_waiting *w = batch->first; w; w = w->next)
+        longest = w->bytes > longest ? w->bytes : longest;
+    return longest;
+}
+
 static void forecast(struct serve_batcher *b, struct batch *batch)
 {
-    const int64_t begun = halay_now_us();
+    const int64_t begun = halay_now_us(), before_us = b->between_us;
+    const size_t most_bytes = b->most_bytes;
 
     if (!make_queries(b, batch)) {
         for (struct serve_waiting *w = batch->first, *next; w; w = next) {
@@ -177,9 +194,12 @@ static void forecast(struct serve_batcher *b, struct batch *batch)
         }
         return;
     }
-    enum halay_status status = halay_tft_forecast_queries(b->model->model, &batch->all);
     atomic_fetch_add_explicit(&b->metrics->batches, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&b->metrics->forecast_us, (uint64_t)(halay_now_us() - begun), memory_order_relaxed);
+    b->most_bytes = longest_body(batch) / SHORTER;
+    enum halay_status status = halay_tft_forecast_queries(b->model->model, &batch->all);
+    b->most_bytes = most_bytes;
+    atomic_fetch_add_explicit(&b->metrics->forecast_us,
+                              (uint64_t)(halay_now_us() - begun - (b->between_us - before_us)), memory_order_relaxed);
     if (!status)
         tell_inputs(b); /* before the answers, which whoever looks then has */
     if (status)
@@ -213,7 +233,8 @@ static int read_body(struct serve_batcher *b, struct serve_waiting *w, size_t *b
     return 0;
 }
 
-/* Read what waits, in order, until there is enough for a batch. Meanwhile others only append to the list. */
+/* Read what waits and may be taken now, in order, until there is enough for a batch. Meanwhile others only append to
+ * the list. */
 static void read_some(struct serve_batcher *b)
 {
     size_t tables = 0, bytes = 0;
@@ -221,6 +242,10 @@ static void read_some(struct serve_batcher *b)
     pthread_mutex_lock(&b->lock);
     for (struct serve_waiting **at = &b->first, *w; (w = *at) && tables < b->batch && bytes < READ_BYTES;) {
         int code = 0;
+        if (w->bytes > b->most_bytes) {
+            at = &w->next;
+            continue;
+        }
         if (!w->is_read) {
             pthread_mutex_unlock(&b->lock);
             code = read_body(b, w, &bytes);
@@ -242,16 +267,22 @@ static void read_some(struct serve_batcher *b)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* The first that waits and, in order, those that can be forecast with it. */
+/* The first that may be taken now and, in order, those that can be forecast with it. NULL: there is none, or it is not
+ * read, as all that were have been refused. */
 static struct serve_waiting *take_batch_locked(struct serve_batcher *b)
 {
-    struct serve_waiting *first = b->first, **to = &first->next, *w;
-    size_t tables = first->request.count;
+    struct serve_waiting **from = &b->first, *first, *w;
 
-    b->first = first->next;
+    while ((first = *from) && first->bytes > b->most_bytes)
+        from = &first->next;
+    if (!first || !(first->is_read || b->refuses))
+        return NULL;
+    struct serve_waiting **to = &first->next;
+    size_t tables = first->request.count;
+    *from = first->next;
     b->count--;
-    for (struct serve_waiting **at = &b->first; (w = *at);) {
-        const int fits = w->is_read && tables + w->request.count <= b->batch &&
+    for (struct serve_waiting **at = from; (w = *at);) {
+        const int fits = w->is_read && w->bytes <= b->most_bytes && tables + w->request.count <= b->batch &&
                          (w->form == SERVE_CSV) == (first->form == SERVE_CSV) &&
                          serve_options_equal(&w->request.options, &first->request.options);
         if (!fits) {
@@ -292,26 +323,44 @@ static struct serve_waiting *drop_old(struct serve_batcher *b, struct serve_wait
     return kept;
 }
 
+/* Take a batch of what waits. NULL: nothing may be taken now, or all of it is refused. */
+static struct serve_waiting *take_batch(struct serve_batcher *b)
+{
+    pthread_mutex_lock(&b->lock);
+    int refuses = b->refuses;
+    pthread_mutex_unlock(&b->lock);
+    if (!refuses)
+        read_some(b);
+    pthread_mutex_lock(&b->lock);
+    refuses = b->refuses;
+    struct serve_waiting *first = take_batch_locked(b);
+    atomic_store_explicit(&b->metrics->waiting, b->count, memory_order_relaxed);
+    pthread_mutex_unlock(&b->lock);
+    return drop_old(b, first, refuses);
+}
+
+/* Between two slices of a batch, one of shorter requests. */
+static void forecast_between(void *batcher)
+{
+    struct serve_batcher *b = batcher;
+    const int64_t begun = halay_now_us(), before_us = b->between_us;
+    struct batch batch = { .first = take_batch(b) };
+
+    if (batch.first)
+        forecast(b, &batch);
+    free(batch.queries);
+    b->between_us = before_us + (halay_now_us() - begun); /* with what came between its own slices */
+}
+
 /* Wait for requests or another model, and take both. *is_over: nothing will come any more. */
 static struct serve_waiting *wait_for_batch(struct serve_batcher *b, int *is_over)
 {
-    struct serve_waiting *first = NULL;
-
     pthread_mutex_lock(&b->lock);
     while (!b->first && !b->next && !b->is_stopping)
         pthread_cond_wait(&b->changed, &b->lock);
-    if (b->first && !b->refuses) {
-        pthread_mutex_unlock(&b->lock);
-        read_some(b);
-        pthread_mutex_lock(&b->lock);
-    }
     struct serve_model *next = b->next;
-    const int refuses = b->refuses;
     b->next = NULL;
-    if (b->first && (b->first->is_read || refuses)) /* it is not if all that was read was refused */
-        first = take_batch_locked(b);
-    *is_over = !first && !b->first && b->is_stopping;
-    atomic_store_explicit(&b->metrics->waiting, b->count, memory_order_relaxed);
+    *is_over = !b->first && b->is_stopping;
     pthread_mutex_unlock(&b->lock);
     if (next) {
         serve_model_close(b->model);
@@ -319,7 +368,7 @@ static struct serve_waiting *wait_for_batch(struct serve_batcher *b, int *is_ove
         serve_metrics_inputs(b->metrics, NULL);
         atomic_store_explicit(&b->metrics->step, next->step, memory_order_relaxed);
     }
-    return first ? drop_old(b, first, refuses) : NULL;
+    return take_batch(b);
 }
 
 static void *work(void *arg)
@@ -357,6 +406,7 @@ enum halay_status serve_batcher_start(struct halay_log *log, struct serve_metric
                                  .calibrate = calibrate,
                                  .timeout_us = timeout_us,
                                  .model = model,
+                                 .most_bytes = SIZE_MAX,
                                  .last = &b->first };
     pthread_mutex_init(&b->lock, NULL); /* with default attributes these cannot fail */
     pthread_cond_init(&b->changed, NULL);
@@ -374,6 +424,7 @@ enum halay_status serve_batcher_start(struct halay_log *log, struct serve_metric
 
 int serve_batcher_add(struct serve_batcher *b, struct serve_waiting *w)
 {
+    halay_http_body(w->exchange, &w->bytes);
     pthread_mutex_lock(&b->lock);
     const int fits = b->count < b->most && !b->is_stopping;
     if (fits) {
