@@ -546,16 +546,17 @@ ucs_status_t __wrap_ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *pa
     return __real_ucp_ep_create(worker, params, ep);
 }
 
-/* What halay's clock shows, in seconds; 0: the time. */
-static time_t stopped_clock;
+/* What halay's clock shows, 0: the time; and by how much each look at it moves it. */
+static long stopped_clock_ms, clock_step_ms;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
-    if (!stopped_clock)
+    if (!stopped_clock_ms)
         return __real_clock_gettime(clock, now);
-    *now = (struct timespec){ .tv_sec = stopped_clock };
+    *now = (struct timespec){ .tv_sec = stopped_clock_ms / 1000, .tv_nsec = stopped_clock_ms % 1000 * 1000000 };
+    stopped_clock_ms += clock_step_ms;
     return 0;
 }
 
@@ -569,7 +570,7 @@ static void check_stall(struct rig *rig, struct halay_transport *t)
     t->ops->recv(t, !t->rank, 7, &token, 1, &x);
     for (int look = 0; look < 1000 && !strstr(rig->last_line, "posted 0x7"); look++) {
         CHECK(t->ops->progress(t) == HALAY_OK);
-        stopped_clock += 10;
+        stopped_clock_ms += 10 * 1000;
     }
     CHECK(strstr(rig->last_line, "waiting 1, credit"), "'%s'", rig->last_line);
     CHECK(strstr(rig->last_line, ", connected; posted 0x7; granted none; early "), "'%s'", rig->last_line);
@@ -578,23 +579,89 @@ static void check_stall(struct rig *rig, struct halay_transport *t)
     *rig->last_line = 0;
 }
 
-/* A rank opens its endpoints to higher ranks at once, those to lower ones when they have called. What it wants to send
- * before waits, whatever it is. The clock does not move, so that no load makes a stall. */
+/* All endpoints are open at the start, those to lower ranks, too. The clock does not move, so that no load makes a
+ * stall. */
 static int run_connect(struct rig *rig, void *arg)
 {
     int each = rig->config.ucx_endpoints;
     struct halay_transport *t = opened(rig);
 
     (void)arg;
-    CHECK(opened_endpoints == each * (t->size - 1 - t->rank), "%d at the start", opened_endpoints);
-    stopped_clock = 1;
+    CHECK(opened_endpoints == each * (t->size - 1), "%d at the start", opened_endpoints);
+    stopped_clock_ms = 1000;
     meet(t, 1);
-    CHECK(opened_endpoints == each * (t->size - 1), "%d once all have met", opened_endpoints);
     check_stall(rig, t);
-    stopped_clock = 0;
+    stopped_clock_ms = 0;
     meet(t, 8);
     t->ops->close(t);
     CHECK(!*rig->last_line, "'%s'", rig->last_line);
+    return test_failed;
+}
+
+/* All ranks have come here, and nothing moves over the transport meanwhile. */
+static void line_up(struct rig *rig)
+{
+    unsigned char one = 1, all[8];
+
+    REQUIRE((size_t)rig->boot->size <= sizeof all);
+    REQUIRE(rig->boot->ops->allgather(rig->boot, &one, 1, all, 60000) == HALAY_OK);
+}
+
+/* Closes by a clock that moves with each look, so that a wait is a number of looks. */
+static void close_by_looks(struct halay_transport *t)
+{
+    stopped_clock_ms = 1000;
+    clock_step_ms = 10;
+    t->ops->close(t);
+    stopped_clock_ms = clock_step_ms = 0;
+}
+
+/* A rank closes, and is gone before the other one does, which has not looked since they opened, or a few times. */
+static int run_gone(struct rig *rig, void *arg)
+{
+    enum { LOOKS = 1, SENDS = 2, ALL = 4 };
+    const int *leaver = arg;
+
+    for (int round = 0; round < ALL; round++) {
+        struct halay_transport *t = opened(rig);
+        struct halay_transfer x = { 0 };
+        unsigned char out[400] = { 0 };
+        int looks = round & LOOKS ? 100 : 0, is_leaver = t->rank == *leaver;
+
+        if (round & SENDS)
+            t->ops->send(t, !t->rank, 1, out, sizeof out, &x);
+        for (int turn = 0; turn < 3; turn++) {
+            progress_times(t, is_leaver == !(turn & 1) ? looks : 0);
+            line_up(rig);
+        }
+        t->ops->cancel(t, &x);
+        if (is_leaver)
+            close_by_looks(t);
+        line_up(rig);
+        if (!is_leaver)
+            close_by_looks(t);
+        line_up(rig);
+        CHECK(!*rig->last_line, "round %d: '%s'", round, rig->last_line);
+        *rig->last_line = 0;
+    }
+    return test_failed;
+}
+
+/* A rank hears that another one leaves which has not looked since they opened. */
+static int run_unmet(struct rig *rig, void *arg)
+{
+    struct halay_transport *t = opened(rig);
+    struct halay_transfer x = { 0 };
+    unsigned char token = 0;
+
+    (void)arg;
+    if (t->rank == 0) {
+        t->ops->recv(t, 1, 1, &token, 1, &x);
+        CHECK(rig_wait(t, &x, 1) == HALAY_ERR_PEER);
+        CHECK(strstr(rig->last_line, "rank 1 has left"), "'%s'", rig->last_line);
+    }
+    t->ops->close(t);
+    CHECK(rig->boot->rank == 0 || !*rig->last_line, "'%s'", rig->last_line);
     return test_failed;
 }
 
@@ -642,6 +709,9 @@ int main(void)
     REQUIRE(!setenv("HALAY_UCX_ENDPOINTS", UCX_ENDPOINTS, 1));
     failed += rig_fork(api, 2, -1, DEADLINE_S, run_connect, NULL);
     failed += rig_fork(api, 4, -1, DEADLINE_S, run_connect, NULL);
+    for (int leaver = 0; leaver < 2; leaver++)
+        failed += rig_fork(api, 2, -1, DEADLINE_S, run_gone, &leaver);
+    failed += rig_fork(api, 2, -1, DEADLINE_S, run_unmet, NULL);
 #endif
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         failed += rig_fork(api, sizes[i], -1, DEADLINE_S, run_conformance, NULL);
@@ -654,6 +724,10 @@ int main(void)
     failed += rig_fork(api, 2, 1, DEADLINE_S, run_death, NULL);
     failed += rig_fork(api, 5, 4, DEADLINE_S, run_death, NULL);
     failed += fork_rendezvous(api);
+#ifdef UCX_ENDPOINTS
+    for (int leaver = 0; leaver < 2; leaver++)
+        failed += rig_fork(api, 2, -1, DEADLINE_S, run_gone, &leaver);
+#endif
     CHECK(!failed, "%d ranks failed", failed);
     return test_end();
 }

@@ -193,9 +193,12 @@ static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_uc
 
 static void on_control_sent(void *request, ucs_status_t status, void *arg)
 {
-    (void)status; /* a peer that is lost is reported by its endpoint */
-    ((struct halay_ucx_control *)arg)->frames->under_way--;
-    control_give(arg);
+    struct halay_ucx_control *control = arg;
+
+    if (status == UCS_OK) /* a peer that is lost is reported by its endpoint */
+        control->frames->peers[control->peer].is_reached = 1;
+    control->frames->under_way--;
+    control_give(control);
     ucp_request_free(request);
 }
 
@@ -584,6 +587,7 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         return UCS_OK;
     }
     frames->moves++;
+    frames->peers[h.sender].is_reached = 1;
     if (h.kind != HALAY_UCX_HELLO)
         frames->peers[h.sender].credit += h.returned;
     switch ((enum halay_ucx_kind)h.kind) {

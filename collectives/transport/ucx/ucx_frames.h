@@ -74,6 +74,7 @@ struct halay_ucx_peer {
     int rank;
     ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned by the transport: as many as frames->endpoints; NULL: not open */
     int is_broken;
+    int is_reached;                                    /* a frame has gone to it, or come from it */
     int endpoints;                                     /* a lower rank's: how many it has, once a HELLO has come */
     unsigned hellos;                                   /* bits: for which of them one has */
     int is_called;                                     /* for all: ours are to be opened */

@@ -9,7 +9,8 @@
  *
  * Of two ranks the lower one connects: it opens its endpoints and says HELLO on each; the higher one opens its own when
  * these have come, and UCX gives it those that it made for them. What it wants to send before waits. If both connected
- * at the same time, UCX would have to sort that out for each pair of ranks, at every start.
+ * at the same time, UCX would have to sort that out for each pair of ranks, at every start. Create returns when all are
+ * connected: UCX (1.13.1, 1.18.1) may end a process by an assertion if a connection that is half made is closed.
  *
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
  * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
@@ -49,6 +50,8 @@ enum {
     PUSH_FAILED_MS = 200,  /* after a failure: for the goodbyes */
     CALLED_MS = 200,       /* before that: for a lower rank's HELLO */
     LISTEN_MS = 200,       /* for the others' goodbyes */
+    MEET_MS = 30000,       /* at the start, for the connections with all ranks */
+    MEET_SLEEP_US = 50000, /* meanwhile, between looks at what else may end that */
     CLOSE_MS = 1000,       /* for endpoints to close by force, which waits for nobody */
     PROGRESS_MAX = 64,     /* events taken in one progress */
     SLEEP_US = 1000 * 1000 /* "about a second" */
@@ -85,7 +88,7 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 
     (void)ep;
     peer->is_broken = 1;
-    if (is_unreachable && !parts->peers[peer->rank].received && parts->peers[peer->rank].presence == HALAY_PARTS_HERE)
+    if (is_unreachable && !peer->is_reached && parts->peers[peer->rank].presence == HALAY_PARTS_HERE)
         halay_host_warning(parts->host, "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, peer->rank,
                            ucs_status_string(status));
     halay_parts_peer_lost(parts, peer->rank, ucs_status_string(status));
@@ -430,6 +433,21 @@ static enum halay_status call_higher(struct ucx_transport *self)
     return status;
 }
 
+/* Waits until all connections are made. All ranks are here; the first message shows what is lost, or takes longer. */
+static void meet_all(struct ucx_transport *self)
+{
+    struct halay_transport *t = &self->frames.parts.t;
+    int64_t deadline = halay_deadline_us(MEET_MS);
+    int rank = -1;
+
+    drain(self);
+    while (is_whole(self) && (is_awaited(self) || self->frames.under_way) && !halay_deadline_passed(deadline) &&
+           self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK) {
+        ucx_sleep(t, 0, MEET_SLEEP_US);
+        drain(self);
+    }
+}
+
 enum halay_status halay_ucx_transport_create(const struct halay_host *host, struct halay_boot *boot,
                                              struct halay_transport **out)
 {
@@ -450,6 +468,8 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
         transport_fini(self);
         return status;
     }
+    if (boot->size > 1)
+        meet_all(self);
     *out = &self->frames.parts.t;
     return HALAY_OK;
 }
