@@ -197,16 +197,21 @@ int rig_fork(const struct halay_module_api *api, int size, int victim, unsigned 
 enum halay_status rig_wait(struct halay_transport *t, struct halay_transfer *transfers, int count)
 {
     int64_t deadline = halay_deadline_us(WAIT_MS);
+    enum halay_status status;
+    int done = 0;
 
-    for (;;) {
-        enum halay_status status = t->ops->progress(t);
-        int done = 0;
+    while ((status = t->ops->progress(t)) == HALAY_OK) {
         while (done < count && halay_transfer_is_done(&transfers[done]))
             done++;
-        if (status != HALAY_OK || done == count)
-            return status;
-        if (halay_deadline_passed(deadline))
-            return HALAY_ERR_TIMEOUT;
+        if (done == count)
+            return HALAY_OK;
+        if (halay_deadline_passed(deadline)) {
+            status = HALAY_ERR_TIMEOUT;
+            break;
+        }
         sched_yield();
     }
+    for (int i = 0; i < count; i++)
+        t->ops->cancel(t, &transfers[i]);
+    return status;
 }

@@ -36,7 +36,8 @@ void rig_close(struct rig *rig);
 /* From now on a rank whose process ends without a goodbye is dead. All ranks call it. */
 void rig_watch(struct rig *rig);
 
-/* Look until all of these transfers are done, or an error, or HALAY_ERR_TIMEOUT after 20 s. */
+/* Look until all of these transfers are done, or an error, or HALAY_ERR_TIMEOUT after a minute: all of them are taken
+ * back then. */
 enum halay_status rig_wait(struct halay_transport *t, struct halay_transfer *transfers, int count);
 
 #endif
