@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Collectives over MPI point-to-point under mpirun: one launch a rank count runs all its cases. A death in mid-operation
-# is tried where mpirun lets the others live.
+# is tried where mpirun lets the others live. In the gate (TEST_SEEDS) the matrix is that of test_fake and test_shm.sh.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/coll/job
@@ -20,7 +20,7 @@ all() {
     exit 1
 }
 for n in 1 2 3 4 5 7 8; do
-    if [ $n = 3 ] && [ -z "${TEST_BRIEF-}" ]; then
+    if [ $n = 3 ] && [ -z "${TEST_BRIEF-}${TEST_SEEDS-}" ]; then
         all $n matrix # the same at all sizes, and with sanitizers: test_fake, test_shm.sh
     else
         all $n quick
@@ -39,6 +39,6 @@ if [ $mpi_flavour = openmpi ]; then
         out=$(mpi_outlive 3 "$job" die $how 2>&1)
         [ $? -ne 124 ] || { echo "$out"; echo "a death in $how: the others did not end"; exit 1; }
         [ "$(echo "$out" | grep -c 'over mpi: passed')" = 2 ] || { echo "$out"; echo "a death in $how"; exit 1; }
-        [ -z "${TEST_BRIEF-}" ] || break
+        [ -z "${TEST_BRIEF-}${TEST_SEEDS-}" ] || break
     done
 fi

@@ -12,7 +12,7 @@ for n in 1 2 3 4 5 7 8; do
     endpoints=1
     what=quick
     case $n in
-    3) [ -n "${TEST_BRIEF-}" ] || what=matrix ;; # the same at all sizes, and with sanitizers: test_fake, test_shm.sh
+    3) [ -n "${TEST_BRIEF-}${TEST_SEEDS-}" ] || what=matrix ;; # elsewhere test_fake's and test_shm.sh's will do
     4) endpoints=3 ;;
     esac
     HALAY_UCX_ENDPOINTS=$endpoints "$job" --spawn $n $what || exit $?

@@ -11,7 +11,7 @@ check() {
     "$@" || { echo "failed: $*"; failed=1; }
 }
 
-for ranks in $([ -n "${TEST_BRIEF-}" ] && echo 1 5 || echo 1 2 3 4 5 7 8); do
+for ranks in $([ -n "${TEST_BRIEF-}${TEST_SEEDS-}" ] && echo 1 5 || echo 1 2 3 4 5 7 8); do
     check mpi_run $ranks "$top_builddir/tests/transport/mpi_cases" conform
 done
 check mpi_run 3 "$top_builddir/tests/transport/mpi_cases"
