@@ -177,6 +177,7 @@ void __wrap_freeifaddrs(struct ifaddrs *all)
 static void check_many_addresses(void)
 {
     enum { MANY = 40 };
+    char name[] = "bridge";
     struct sockaddr_in at[MANY];
     struct ifaddrs list[MANY];
     struct halay_address addresses[HALAY_ADDRESSES_ALL];
@@ -186,7 +187,7 @@ static void check_many_addresses(void)
     for (int i = 0; i < MANY; i++) {
         at[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + (unsigned)i) };
         list[i] = (struct ifaddrs){ .ifa_next = i + 1 < MANY ? &list[i + 1] : NULL,
-                                    .ifa_name = (char[]){ "bridge" },
+                                    .ifa_name = name,
                                     .ifa_flags = IFF_UP,
                                     .ifa_addr = (struct sockaddr *)&at[i] };
     }
