@@ -32,6 +32,11 @@ int say_no_memory(void)
     return 1;
 }
 
+int signal_is_stop(int signal)
+{
+    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
 const char *signal_name(int signal)
 {
     static const struct {

@@ -12,6 +12,9 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Reports "no memory" and returns the exit code 1. */
 int say_no_memory(void);
 
+/* Returns nonzero for the signals by which users and batch systems end a job. */
+int signal_is_stop(int signal);
+
 /* "SIGTERM", "signal 35"; valid until the next call in this thread. */
 const char *signal_name(int signal);
 

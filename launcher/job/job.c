@@ -500,7 +500,7 @@ static void job_take_signals(struct job *job)
         int signal = (int)info.ssi_signo;
         if (signal == SIGCHLD)
             job_reap(job);
-        else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+        else if (signal_is_stop(signal))
             told_to_stop(job, &info);
         else if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH)
             job_signal_ranks(job, signal);

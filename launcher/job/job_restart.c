@@ -80,10 +80,9 @@ static int pause_for(const struct job_setting *setting, int pause_ms)
     sigset_t stops;
 
     sigemptyset(&stops);
-    sigaddset(&stops, SIGINT);
-    sigaddset(&stops, SIGTERM);
-    sigaddset(&stops, SIGHUP);
-    sigaddset(&stops, SIGQUIT);
+    for (int signal = 1; signal < NSIG; signal++)
+        if (signal_is_stop(signal))
+            sigaddset(&stops, signal);
     const int fd = signalfd(-1, &stops, SFD_CLOEXEC); /* below 0: the next start will report it */
     struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = setting->lifeline, .events = POLLIN } };
     while (!told && !halay_deadline_passed(due_us)) {

@@ -217,7 +217,7 @@ static void feed_rank0(struct agent *agent)
 
 static int ends_ranks(int signal)
 {
-    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
+    return signal_is_stop(signal) || signal == SIGKILL;
 }
 
 static void agent_signal_ranks(struct agent *agent, const struct frame *frame)

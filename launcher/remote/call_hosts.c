@@ -74,7 +74,7 @@ static int take_stop_signal(struct calls *calls)
         int signal = (int)info.ssi_signo;
         if (signal == SIGCHLD)
             reap_calls(calls);
-        else if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+        else if (signal_is_stop(signal))
             return EXIT_SIGNAL + signal;
     }
     return 0;
