@@ -29,16 +29,23 @@ HALAY_START_TIMEOUT=0 run 1 -np 2 --ssh "$fake" -H one:1,two:1 true
 check "a host that there was no time to call" err_has "host 'one': the start timeout passed before it was called"
 run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
 check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
+# begin_two COMMANDS OPTION...: a rank here, $first, and one on another host, $second, started by $runner and $agent;
+# each runs these shell commands.
+begin_two() {
+    commands=$1
+    shift
+    rm -f "$dir/rank".?
+    "$halayrun" -np 2 "$@" --ssh "$fake" -H "$here:1,one:1" sh -c \
+        'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"; '"$commands" "$dir/rank" \
+        >"$dir/out" 2>"$dir/err" </dev/null &
+    front=$!
+    check "two begin" wait_for test -e "$dir/rank.0" -a -e "$dir/rank.1"
+    read -r first runner <"$dir/rank.0"
+    read -r second agent <"$dir/rank.1"
+}
 # News of the end that explains the others comes after them. No clock decides that here: the process that runs the job
 # is stopped while both happen, and the other host's agent has reported everything when it sleeps again or is gone.
-"$halayrun" -np 2 --ssh "$fake" -H "$here:1,one:1" sh \
-    -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"
-    test $HALAY_RANK = 0 || exec sleep 1000; until test -e "$0.go"; do sleep 0.01; done; exit 3' "$dir/rank" \
-    >"$dir/out" 2>"$dir/err" </dev/null &
-front=$!
-check "two begin" wait_for test -e "$dir/rank.0" -a -e "$dir/rank.1"
-read -r first runner <"$dir/rank.0"
-read -r second agent <"$dir/rank.1"
+begin_two 'test $HALAY_RANK = 0 || exec sleep 1000; until test -e "$0.go"; do sleep 0.01; done; exit 3'
 kill -STOP "$runner"
 touch "$dir/rank.go"
 check "rank 0 ends" wait_for is_gone "$first"
@@ -51,14 +58,7 @@ check "the exit code is the killed one's" test $? = 137
 check "the killed one is blamed" err_has "on host 'one') was killed by SIGKILL"
 # After --host-silence the agent gives a halayrun up that sends nothing, ends its ranks, and reports why. (Where the
 # whole machine stops for that time, halayrun may give up the agent first.)
-rm "$dir/rank".?
-"$halayrun" -np 2 --host-silence 3 --ssh "$fake" -H "$here:1,one:1" sh \
-    -c 'echo $$ $PPID >"$0.$HALAY_RANK.new"; mv "$0.$HALAY_RANK.new" "$0.$HALAY_RANK"; exec sleep 1000' "$dir/rank" \
-    >"$dir/out" 2>"$dir/err" </dev/null &
-front=$!
-check "two more begin" wait_for test -e "$dir/rank.0" -a -e "$dir/rank.1"
-read -r first runner <"$dir/rank.0"
-read -r second agent <"$dir/rank.1"
+begin_two 'exec sleep 1000' --host-silence 3
 kill -STOP "$runner"
 check "its rank ends, and so does the agent" wait_for eval 'is_gone "$second" && is_gone "$agent"'
 kill -CONT "$runner"
