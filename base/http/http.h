@@ -43,8 +43,8 @@ struct halay_http_config {
     size_t body_bytes;     /* of one request; longer ones are refused with 413 */
     size_t all_body_bytes; /* of all requests under way; what comes on top is refused with 503 */
     int idle_s;            /* a connection without data for this time is closed; 0: no limit, as of request_s */
-    int request_s; /* and one whose request is not whole this time after the connection began, or that and idle_s
-                              after the request before it ended */
+    int request_s;         /* and one whose request is not whole this time after the connection began, or this time and
+                              idle_s after the end of the request before it */
     int has_thread;
     void *arg; /* the handlers' */
 };

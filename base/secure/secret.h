@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Secret: what one is made from: a file that no other user reads, text that people choose, and what both ends know
- * anyway. Bytes that were drawn at random are used as they are. Text can be guessed, and a recorded handshake
- * is enough to try guesses: text is stretched (Argon2id), so that each guess costs 64 MiB and a
- * tenth of a second.
+ * anyway. Bytes that were drawn at random are used as they are. Text can be guessed, and a recorded handshake is enough
+ * to try guesses: text is stretched (Argon2id), so that each guess costs 64 MiB and a tenth of a second.
  */
 #ifndef HALAY_BASE_SECRET_H
 #define HALAY_BASE_SECRET_H

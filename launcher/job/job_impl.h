@@ -85,7 +85,7 @@ int job_start_seat(struct job *job, int r, const char *host);
 int job_send_plan(struct job *job, struct host_link *link);
 
 /* job.c, for job_restart.c: start the ranks once, and run them to their end. Returns the exit code. *may_restart: one
- * has failed, and nobody has told halayrun to stop. */
+ * has failed, and halayrun was not told to stop. */
 int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, int *may_restart);
 
 /* job.c, for job_elastic.c */

@@ -8,7 +8,7 @@
  *   secret          ends with 1 if the job's secret is in any process's command line or environment
  *   descriptors     prints the open descriptors above 2 except the secret's
  *   strangers       ends with 1 if a port is watched although there are no descriptors for its callers, or not later
- *   port            prints a port that nobody else is given until the reader of its standard output is gone
+ *   port            prints a port that no other process is given until the reader of its standard output is gone
  *   squat ADDRESS PORT COUNT FILE   accepts connections on COUNT ports of that address, from PORT on, and stays silent;
  *                                   FILE is created when it is ready
  */
@@ -193,7 +193,7 @@ __attribute__((noreturn)) static void squat(const char *address, int port, int c
         pause();
 }
 
-/* Bound, but not listening: the system gives the port to nobody, and whoever sets SO_REUSEADDR can listen there. */
+/* Bound, but not listening: no other process is given the port, and one that sets SO_REUSEADDR can listen there. */
 static int hold_port(void)
 {
     struct sockaddr_in at = { .sin_family = AF_INET };

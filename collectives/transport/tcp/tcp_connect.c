@@ -72,7 +72,7 @@ static void begin(struct search *s, int i)
         give_up(s, a, errno);
 }
 
-/* Begins the next attempt if its time has come, and further ones while none is under way. */
+/* Begins the next attempt if it is due, and further ones while none is under way. */
 static void begin_due(struct search *s)
 {
     int is_due = halay_deadline_passed(s->next_us);
