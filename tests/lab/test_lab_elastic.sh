@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # An elastic job on two hosts of a lab: one of them is gone at once, with its half of the ranks, and the other goes on.
-# Needs root and an ssh server; not under TEST_BRIEF=1, as it waits for seconds of silence.
+# Needs root and an ssh server.
 . "$top_srcdir/tests/lab/lib.sh"
 
-test -z "${TEST_BRIEF-}" || skip TEST_BRIEF
 test -e "$build/.libs/libhalay-ucx.so" || skip "no UCX, which carries data between hosts"
 export HALAY_LOG=error
 make_lab 2

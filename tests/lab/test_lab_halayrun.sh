@@ -3,7 +3,7 @@
 #
 # halayrun on four hosts of a lab, over real ssh: a collective, a training that equals that of one host, and everything
 # that can die or not answer: a bounded time, a reason with the host's name, no process left on any host. Needs root and
-# an ssh server. TEST_BRIEF=1: without the training and the cable, for runs beside one that does all.
+# an ssh server.
 . "$top_srcdir/tests/lab/lib.sh"
 make_lab 4
 
@@ -25,7 +25,7 @@ if test -e "$build/.libs/libhalay-ucx.so"; then
     run_on_1 0 -np 4 -H "$name-[1-4]" "$build/perf/halay-perf" allreduce -b 64K -e 1M -f 16 -n 3
     check "of four hosts" out_has '4 ranks, 4 hosts'
     check "and right" test "$(grep -cE ' 0$' "$dir/out")" = 2
-    if test -x "$build/halay-tft" && test -z "${TEST_BRIEF-}"; then
+    if test -x "$build/halay-tft"; then
         on 1 "$build/halay-tft" prepare --schema "$(realpath "$top_srcdir")/data/pjm.yaml" \
             "$(realpath "$top_srcdir")/data/pjm" -o "$scratch/piece.htd" >"$dir/out" 2>&1
         for hosts in "$name-1:2" "$name-1,$name-2"; do
@@ -78,7 +78,6 @@ on 1 umount "$scratch/small"
 # --- --mpi: ssh's words reach the other hosts ------------------------------------------------------------------------
 printf '#!/bin/sh\necho "$*" >>%s/called\nexec ssh "$@"\n' "$scratch" >"$scratch/ssh" && chmod +x "$scratch/ssh"
 for flavour in openmpi mpich; do
-    test -z "${TEST_BRIEF-}" || continue
     write_mpirun "$scratch/$flavour" $flavour || continue
     PATH=$scratch/$flavour:$PATH run_on_1 0 --mpi -np 2 -H "$name-[1-2]" --ssh "$scratch/ssh -o LogLevel=ERROR" -p 22 \
         -i /etc/ssh/lab_key --wdir / sh -c 'echo "$(hostname) in $PWD"; sleep 1'
@@ -160,25 +159,23 @@ lose 1 "host '$name-2' (rank 1) is lost: the connection ended" kill_on 2 "pgrep 
 lose 137 nothing kill_on 1 "pgrep -x halayrun | head -n 1"
 lose 137 "was killed by SIGKILL: ending the ranks" kill_on 1 "pgrep -x halayrun-job"
 # Both take ten seconds: a cable; and an agent that is stopped, whose ranks shall not stay for that.
-if test -z "${TEST_BRIEF-}"; then
-    on 1 "$halayrun" -np 1 -H "$name-4" sleep 2000 >"$scratch/stopped" 2>&1 </dev/null &
-    other=$!
-    check "it begins on host 4" wait_for eval 'on 4 pgrep -f "^sleep 200[0]" >/dev/null'
-    on 4 sh -c "kill -STOP \$(pgrep -f '[-]-agent\$' | tail -n 1)"
-    lose 1 "host '$name-3' (rank 2) is lost: it has been silent for 10 s" sh "$lab_script" link $lab 3 down
-    wait $other
-    check "exit code of a job whose agent is stopped" test $? = 1
-    check "which is said" grep -qF "host '$name-4' (rank 0) is lost: it has been silent for 10 s" \
-        "$scratch/stopped"
-    check "and nothing is left of it" wait_for eval '! on 4 pgrep -f "^sleep 200[0]|[-]-agent\$" >/dev/null'
-    # Ranks that have lost those of a host end sooner than that; the host is named all the same.
-    sh "$lab_script" link $lab 3 up
-    command=(sh \
-        -c 'sleep 1000 & test $HALAY_RANK = 2 || { until test -e "$0"; do sleep 0.1; done; sleep 3; exit 5; }; wait' \
-        "$scratch/cut")
-    cut() { sh "$lab_script" link $lab 3 down && : >"$scratch/cut"; }
-    lose 1 "host '$name-3' (rank 2) is lost: it has been silent for 3 s, and ranks elsewhere have lost it" cut
-fi
+on 1 "$halayrun" -np 1 -H "$name-4" sleep 2000 >"$scratch/stopped" 2>&1 </dev/null &
+other=$!
+check "it begins on host 4" wait_for eval 'on 4 pgrep -f "^sleep 200[0]" >/dev/null'
+on 4 sh -c "kill -STOP \$(pgrep -f '[-]-agent\$' | tail -n 1)"
+lose 1 "host '$name-3' (rank 2) is lost: it has been silent for 10 s" sh "$lab_script" link $lab 3 down
+wait $other
+check "exit code of a job whose agent is stopped" test $? = 1
+check "which is said" grep -qF "host '$name-4' (rank 0) is lost: it has been silent for 10 s" \
+    "$scratch/stopped"
+check "and nothing is left of it" wait_for eval '! on 4 pgrep -f "^sleep 200[0]|[-]-agent\$" >/dev/null'
+# Ranks that have lost those of a host end sooner than that; the host is named all the same.
+sh "$lab_script" link $lab 3 up
+command=(sh \
+    -c 'sleep 1000 & test $HALAY_RANK = 2 || { until test -e "$0"; do sleep 0.1; done; sleep 3; exit 5; }; wait' \
+    "$scratch/cut")
+cut() { sh "$lab_script" link $lab 3 down && : >"$scratch/cut"; }
+lose 1 "host '$name-3' (rank 2) is lost: it has been silent for 3 s, and ranks elsewhere have lost it" cut
 sh "$lab_script" link $lab 3 up
 
 # --- a key that is not taken -----------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@
 # A SageMaker job on two hosts of a lab, algo-1 and algo-2, each with its own /opt/ml: training as SageMaker's toolkit
 # starts it (its mpirun line, tests/lab/sagemaker_node) and as halayrun does without it. sm-entry is process 1 of each
 # container. A stop that only one host hears of, and the job that goes on; a rank that is killed; ranks that are
-# missing. Needs root and an ssh server. TEST_BRIEF=1: only without the toolkit's mpirun. SAGEMAKER_TOOLKIT=FOLDER: also
-# through the toolkit itself, some two minutes, most of which it waits. FOLDER is the Python environment that it is in;
-# if there is none yet tests/lab/toolkit makes it. The hosts have to see it: not below /tmp.
+# missing. Needs root and an ssh server. SAGEMAKER_TOOLKIT=FOLDER: also through the toolkit itself, some two minutes,
+# most of which it waits. FOLDER is the Python environment that it is in; if there is none yet tests/lab/toolkit makes
+# it. The hosts have to see it: not below /tmp.
 . "$top_srcdir/tests/lab/lib.sh"
 
 node=$(realpath "$top_srcdir")/tests/lab/sagemaker_node
@@ -117,7 +117,6 @@ check "a killed rank ends the job" eval 'test $first = 137 || test $first = 1'
 ends 2 $first
 for h in 1 2; do check "host $h knows why" failure $h "rank "; done
 no_orphans
-test -z "${TEST_BRIEF-}" || exit
 
 # --- with its mpirun -------------------------------------------------------------------------------------------------
 containers

@@ -136,21 +136,19 @@ grep -c "^tried 'per: .*' 'relative_to: .*': validation loss $three; p50 $three$
     wrong "not four were tried"
 grep -qx "chosen: 'per: window' 'relative_to: season'" "$scratch/said" ||
     wrong "chosen was $(grep chosen "$scratch/said")"
-if [ -z "${TEST_BRIEF-}" ]; then
-    # The loss of a distribution can be negative.
-    check "train auto by likelihood" "$tft" train --data "$scratch/auto.htd" --out "$scratch/normal" --loss gaussian \
-        --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
-        --threads 1
-    grep -q "^tried .*loss.* -[0-9.]*; p50" "$scratch/said" ||
-        wrong "no likelihood is above 1, so nothing is tested: $(grep tried "$scratch/said")"
-    grep -q "^chosen: '.*' 'relative_to: season'$" "$scratch/said" || wrong "by likelihood: $(cat "$scratch/said")"
-    check "train auto on two ranks" "$halayrun" -np 2 "$tft" train --data "$scratch/auto.htd" --out "$scratch/two" \
-        --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
-        --threads 1
-    [ "$(grep -c "tried 'per" "$scratch/said")" = 4 ] &&
-        grep -q "chosen: 'per: window' 'relative_to: season'$" "$scratch/said" ||
-        wrong "on two ranks: $(cat "$scratch/said")"
-fi
+# The loss of a distribution can be negative.
+check "train auto by likelihood" "$tft" train --data "$scratch/auto.htd" --out "$scratch/normal" --loss gaussian \
+    --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
+    --threads 1
+grep -q "^tried .*loss.* -[0-9.]*; p50" "$scratch/said" ||
+    wrong "no likelihood is above 1, so nothing is tested: $(grep tried "$scratch/said")"
+grep -q "^chosen: '.*' 'relative_to: season'$" "$scratch/said" || wrong "by likelihood: $(cat "$scratch/said")"
+check "train auto on two ranks" "$halayrun" -np 2 "$tft" train --data "$scratch/auto.htd" --out "$scratch/two" \
+    --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
+    --threads 1
+[ "$(grep -c "tried 'per" "$scratch/said")" = 4 ] &&
+    grep -q "chosen: 'per: window' 'relative_to: season'$" "$scratch/said" ||
+    wrong "on two ranks: $(cat "$scratch/said")"
 check "evaluate auto" "$tft" evaluate --checkpoint "$scratch/auto" --data "$scratch/auto.htd" --stride 24
 cmp -s "$scratch/said" "$scratch/both.scores" || wrong "auto has other scores than its choice: $(cat "$scratch/said")"
 check "resume auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \

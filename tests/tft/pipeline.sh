@@ -36,9 +36,9 @@ all_ways() {
 all_ways plain
 grep -q '"train_loss":' "$scratch/plain-1/losses" || wrong "no losses are compared"
 all_ways global --clip-mode global --ema 0.9 --optimizer adamw --weight-decay 0.01
-[ -n "${TEST_BRIEF-}" ] || all_ways nvidia --conformance nvidia
-[ -n "${TEST_BRIEF-}" ] || all_ways distribution --loss gaussian --crossing allow --threads 2
-[ -n "${TEST_BRIEF-}" ] || all_ways forecasting --conformance pytorch-forecasting --dropout 0.2
+all_ways nvidia --conformance nvidia
+all_ways distribution --loss gaussian --crossing allow --threads 2
+all_ways forecasting --conformance pytorch-forecasting --dropout 0.2
 
 # From one strategy to another in the middle.
 check "until it is stopped" train 2 "$scratch/moved" --strategy pipeline --max-steps 6 --eval-every 6

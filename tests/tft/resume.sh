@@ -42,7 +42,6 @@ check "Python's format" grep -q '"dtype":"F32"' "$scratch/whole/model.safetensor
 
 # Killed at moments that come from the process's number: at least one file is written, or is being written, each time.
 kills=6
-[ -z "${TEST_BRIEF-}" ] || kills=2
 killed() {
     tries=0
     rm -rf "$scratch/killed"
@@ -184,7 +183,7 @@ broken_off() {
     check "it is due" grep -q '"pending": true' "$scratch/long/checkpoints/manifest-0000000002.json"
 }
 broken_off "$@"
-if [ -x "$halayrun" ] && [ -z "${TEST_BRIEF-}" ]; then broken_off "$halayrun" -np 2 "$@"; fi
+if [ -x "$halayrun" ]; then broken_off "$halayrun" -np 2 "$@"; fi
 
 # A limit of time: the number of steps is fixed at the beginning, is the same when the run goes on, on any ranks, and
 # there the rate has fallen to nothing. A run that a busy machine slows is stopped by its time, at fewer steps.
@@ -225,11 +224,9 @@ flip() {
     printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 text="its file '$(basename "$newest")' is damaged" damaged flip "$newest" 3000
-if [ -z "${TEST_BRIEF-}" ]; then
-    text="its file '$(basename "$newest")' has another length" damaged truncate -s 3000 "$newest"
-    text="its file '$(basename "$newest")' cannot be read" damaged rm "$newest"
-    text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
-fi
+text="its file '$(basename "$newest")' has another length" damaged truncate -s 3000 "$newest"
+text="its file '$(basename "$newest")' cannot be read" damaged rm "$newest"
+text="it cannot be read" damaged truncate -s 100 "$scratch/damaged/checkpoints/manifest-0000000057.json"
 text="it is damaged" damaged sed -i 's/"position": [0-9]*/"position": 12/' \
     "$scratch/damaged/checkpoints/manifest-0000000057.json"
 for manifest in "$scratch"/damaged/checkpoints/manifest-*; do truncate -s 50 "$manifest"; done
