@@ -4,11 +4,13 @@
  * by trying, so that nobody has to name an interface.
  */
 #include "base/net/address.h"
+#include "base/config.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -208,4 +210,18 @@ void halay_address_text(const struct halay_address *address, char *text, size_t 
 
     inet_ntop(address->family, address->bytes, name, sizeof name);
     snprintf(text, size, address->family == AF_INET6 ? "[%s]:%d" : "%s:%d", name, address->port);
+}
+
+int halay_address_parse(const char *text, struct addrinfo **found)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+    const int is_bracketed = *text == '[';
+    const char *colon = strrchr(text, ':'), *start = text + is_bracketed, *end = colon ? colon - is_bracketed : start;
+    char host[64];
+    long port; /* getaddrinfo takes larger ones, modulo 65536 */
+
+    if (end <= start || (is_bracketed && *end != ']') || (size_t)(end - start) >= sizeof host)
+        return 0;
+    snprintf(host, sizeof host, "%.*s", (int)(end - start), start);
+    return halay_parse_long(colon + 1, 1, 65535, &port) == HALAY_OK && !getaddrinfo(host, colon + 1, &hints, found);
 }

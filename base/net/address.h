@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "halay_types.h"
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +59,7 @@ void halay_socket_interface(int fd, char name[IF_NAMESIZE]);
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
 /* "10.0.0.1:4000", "[::1]:4000" */
 void halay_address_text(const struct halay_address *address, char *text, size_t size);
+/* The opposite, as getaddrinfo has it: *found is freed by freeaddrinfo. Returns 0 if the text is neither. */
+int halay_address_parse(const char *text, struct addrinfo **found);
 
 #endif

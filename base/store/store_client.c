@@ -8,7 +8,7 @@
  * any half-built state.
  */
 #include "base/clock.h"
-#include "base/config.h"
+#include "base/net/address.h"
 #include "base/net/socket.h"
 #include "base/store/store_protocol.h"
 #include <errno.h>
@@ -213,20 +213,10 @@ enum halay_status halay_store_get(struct halay_store_client *client, const char 
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-/* "127.0.0.1:40000" or "[::1]:40000"; *found is freed with freeaddrinfo. */
 static enum halay_status parse_address(struct halay_log *log, const char *address, struct addrinfo **found)
 {
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
-    char host[64];
-    long port; /* getaddrinfo takes larger ones, modulo 65536 */
-    const char *colon = strrchr(address, ':'), *start = address + (*address == '[');
-    const char *end = colon && *address == '[' ? colon - 1 : colon;
-
-    if (colon && end > start && (*address != '[' || *end == ']') && (size_t)(end - start) < sizeof host) {
-        snprintf(host, sizeof host, "%.*s", (int)(end - start), start);
-        if (halay_parse_long(colon + 1, 1, 65535, &port) == HALAY_OK && !getaddrinfo(host, colon + 1, &hints, found))
-            return HALAY_OK;
-    }
+    if (halay_address_parse(address, found))
+        return HALAY_OK;
     halay_error(log, "store: '%.80s' is not an address; expected one like 127.0.0.1:40000 or [::1]:40000", address);
     return HALAY_ERR_ARGUMENT;
 }

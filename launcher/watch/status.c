@@ -5,6 +5,7 @@
  */
 #include "launcher/watch/status.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/course.h"
 #include "base/net/socket.h"
 #include "launcher/common/buffer.h"
@@ -46,6 +47,7 @@ static int connect_port(const char *where, int64_t deadline_us, int *fd)
     struct addrinfo *found;
     char host[256] = "127.0.0.1";
     const char *colon = strrchr(where, ':'), *begin = where, *end = colon;
+    long port; /* getaddrinfo takes larger ones, modulo 65536 */
 
     if (colon && *where == '[' && colon > where + 1 && colon[-1] == ']') {
         begin++;
@@ -53,7 +55,8 @@ static int connect_port(const char *where, int64_t deadline_us, int *fd)
     }
     if (colon && (size_t)(end - begin) < sizeof host)
         snprintf(host, sizeof host, "%.*s", (int)(end - begin), begin);
-    if (getaddrinfo(host, colon ? colon + 1 : where, &hints, &found))
+    if (halay_parse_long(colon ? colon + 1 : where, 1, 65535, &port) != HALAY_OK ||
+        getaddrinfo(host, colon ? colon + 1 : where, &hints, &found))
         return 0;
     if (halay_socket_connect(found->ai_addr, found->ai_addrlen, deadline_us, fd) != HALAY_OK)
         *fd = -1;

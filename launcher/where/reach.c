@@ -21,27 +21,12 @@ struct attempt {
     int is_own;
 };
 
-/* "10.0.0.1:4000" or "[fd00::1]:4000", numbers only. */
-static struct addrinfo *parse_numeric(const char *text)
-{
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
-    const char *colon = strrchr(text, ':');
-    struct addrinfo *found;
-    char host[64];
-
-    if (!colon || colon - text >= (int)sizeof host)
-        return NULL;
-    int is_bracketed = *text == '[' && colon[-1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)(colon - text) - 2 * is_bracketed, text + is_bracketed);
-    return getaddrinfo(host, colon + 1, &hints, &found) ? NULL : found;
-}
-
 static struct attempt begin_attempt(const char *text, const struct halay_address *own, int own_count)
 {
     struct attempt attempt = { -1, EINVAL, 0 };
-    struct addrinfo *to = parse_numeric(text);
+    struct addrinfo *to;
 
-    if (!to)
+    if (!halay_address_parse(text, &to))
         return attempt;
     attempt.is_own = halay_address_is_among(to->ai_addr, own, own_count);
     attempt.fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -135,11 +120,11 @@ int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, c
 
 int reach_from(const char *address, char from[HALAY_ADDRESS_TEXT])
 {
-    struct addrinfo *to = parse_numeric(address);
+    struct addrinfo *to;
     struct sockaddr_storage own;
     socklen_t length = sizeof own;
 
-    if (!to)
+    if (!halay_address_parse(address, &to))
         return 0;
     int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* connecting it sends nothing */
     int ok = fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&

@@ -9,6 +9,7 @@
 #include "launcher/remote/frame.h"
 #include "launcher/remote/host_link.h"
 #include "launcher/where/hosts.h"
+#include "launcher/where/reach.h"
 #include "tests/test.h"
 #include <string.h>
 #include <unistd.h>
@@ -389,11 +390,33 @@ static void check_silence(void)
     }
 }
 
+/* A port above 65535 is not one of those below. */
+static void check_reach(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof at;
+    struct halay_log log;
+    char text[64], from[HALAY_ADDRESS_TEXT], *const addresses[] = { text, NULL };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(fd >= 0 && !bind(fd, (struct sockaddr *)&at, length) && !listen(fd, 8));
+    REQUIRE(!getsockname(fd, (struct sockaddr *)&at, &length));
+    for (long port = ntohs(at.sin_port); port < 200000; port += 65536) {
+        snprintf(text, sizeof text, "127.0.0.1:%ld", port);
+        CHECK(reach_first(&log, addresses, 60000, why, sizeof why) == (port > 65535 ? -1 : 0), "%s", why);
+        CHECK(reach_from(text, from) == (port < 65536), "%s", text);
+    }
+    close(fd);
+    halay_log_fini(&log);
+}
+
 int main(void)
 {
     int fd = mkstemp(path);
 
     REQUIRE(fd >= 0 && close(fd) == 0);
+    check_reach();
     check_text();
     check_addresses();
     check_ranges();

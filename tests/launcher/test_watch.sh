@@ -131,6 +131,10 @@ check "the socket is gone" test ! -e "$dir/socket"
 check "and the records" test "$(records)" = 0
 run 1 --status "unix:$dir/socket"
 check "nobody is there" err_has "no halayrun answers at 'unix:$dir/socket'"
+for at in 0 65537 localhost:65616 [::1]:131072 localhost:-1 localhost:http localhost: nowhere; do
+    run 1 --status "$at"
+    check "no port in '$at'" err_has "no place to ask at: '$at'"
+done
 grep -q . /proc/net/if_inet6 2>/dev/null && six=yes || six=
 for at in 0.0.0.0:0 ${six:+[::]:0}; do
     run 0 --metrics "$at" -np 1 true
