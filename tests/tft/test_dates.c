@@ -371,6 +371,8 @@ static void wrong_rows(void)
         CHECK(refuses_with(&f, NULL, wrong[i].error), "'%s'", wrong[i].time);
     }
     struct file f = { 0 };
+    struct tft_table t;
+    char every[32], format[32];
     add_series(&f, "a", T_Z, "1h", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
     add(&f, "a", "2020-01-01 00:00:00", 1);
     CHECK(refuses_with(&f, NULL, "row 402, column 'ds': '2020-01-01 00:00:00' has no offset from UTC"));
@@ -380,8 +382,6 @@ static void wrong_rows(void)
                        "row 402: 2019-01-05 00:00:00 is not a whole number of steps after the first moment "
                        "of 'a', 2019-01-01 00:00:00; it is on a weekend, which business days leave out: set "
                        "'every: 1d' in the schema"));
-    struct tft_table t;
-    char every[32], format[32];
     add_series(&f, "a", ISO_DAY, "1B", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
     add(&f, "a", "2019-01-05", 1);
     CHECK(!read_file(&f, "preset: long\nevery: 1d\n", every, format, &t) && !strcmp(every, "1d"));
@@ -389,6 +389,42 @@ static void wrong_rows(void)
     add_series(&f, "a", ISO_DAY, "1B", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
     add(&f, "a", "2019-01-08 12:00", 1);
     CHECK(refuses_with(&f, NULL, "'resample' combines rows of a step"));
+}
+
+/* The one row of another series is far from the rest, and would move the splits. */
+static void lonely_rows(void)
+{
+    static const struct {
+        enum stamp stamp;
+        const char *every, *time, *error; /* NULL: it is not refused */
+    } lonely[] = {
+        { ISO_DAY, "1d", "2204-05-01",
+          "'b' has a row at 2204-05-01 00:00:00, and the last of all others is at 2020-02-04" },
+        { ISO_DAY, "1d", "1970-01-01",
+          "'b' has a row at 1970-01-01 00:00:00, and the first of all others is at 2019-01-01" },
+        { ISO, "1h", "2019-03-01 00:00:00", "'b' has a row at 2019-03-01 00:00:00, and the last" },
+        { ISO_DAY, "1M", "2204-05-01", "'b' has a row at 2204-05-01" },
+        { ISO_DAY, "1B", "2024-05-01", "'b' has a row at 2024-05-01" },
+        { COUNT, "1", "9999999999", "'b' has a row at 9999999999, and the last of all others is at " },
+        { ISO_DAY, "1d", "2020-02-20", NULL },
+        { ISO_DAY, "1d", "2018-12-24", NULL },
+        { ISO_DAY, "1d", "2019-06-01", NULL },
+    };
+    struct tft_table t;
+    char every[32], format[32];
+
+    for (size_t i = 0; i < 2 * sizeof lonely / sizeof *lonely; i++) {
+        const char *schema = i % 2 ? "preset: long\ngaps: fill\n" : NULL;
+        struct file f = { 0 };
+        add_series(&f, "a", lonely[i / 2].stamp, lonely[i / 2].every, tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+        add(&f, "b", lonely[i / 2].time, 1);
+        if (!schema && lonely[i / 2].error) {
+            CHECK(refuses_with(&f, NULL, lonely[i / 2].error), "'%s'", lonely[i / 2].time);
+            continue;
+        }
+        CHECK(!read_file(&f, schema, every, format, &t), "'%s'", lonely[i / 2].time);
+        tft_table_fini(&t);
+    }
 }
 
 /* With a zone, times with and without an offset are of one clock. */
@@ -527,6 +563,7 @@ int main(void)
     stamps();
     counts();
     wrong_rows();
+    lonely_rows();
     one_zone();
     made_up();
     own_inputs();

@@ -224,6 +224,14 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
 
 /* ---- what one entity does ---- */
 
+static void print_moment(const struct tft_preset_scan *s, int64_t time, char text[32])
+{
+    if (s->counts)
+        snprintf(text, 32, "%lld", (long long)time);
+    else
+        tft_time_print(time, text, 32);
+}
+
 /* Would the table be a twentieth shorter without the moments [first, last), at its beginning or its end? Not if another
  * one is as far out, which is mostly found at once: tables may have many series. */
 static int is_alone(const struct tft_preset_scan *s, size_t first, size_t last, int is_begin)
@@ -265,18 +273,43 @@ static enum halay_status check_ends(const struct tft_preset_scan *s, size_t firs
         (before > 1 + rows / 1000 && after > 1 + rows / 1000) ||
         !is_alone(s, before < after ? first : at, before < after ? at : last, before < after))
         return HALAY_OK;
-    if (s->counts) {
-        snprintf(from, sizeof from, "%lld", (long long)m[at - 1].time);
-        snprintf(to, sizeof to, "%lld", (long long)m[at].time);
-    } else {
-        tft_time_print(m[at - 1].time, from, sizeof from);
-        tft_time_print(m[at].time, to, sizeof to);
-    }
+    print_moment(s, m[at - 1].time, from);
+    print_moment(s, m[at].time, to);
     halay_error(
         s->log,
         "'%s' has no row between %s and %s, where %lld steps of %s are missing: is one of the two a wrong time? If "
         "both are right, say 'gaps: fill' in a schema",
         s->ids.texts[m[first].entity], from, to, (long long)widest - 1, s->every_text);
+    return HALAY_ERR_FORMAT;
+}
+
+/* One row of other series far before or after all the rest moves them, too. */
+static enum halay_status check_bound(const struct tft_preset_scan *s, int at_end)
+{
+    const int64_t part = (s->last - s->first) / 20, bound = at_end ? s->last - part : s->first + part;
+    const struct tft_moment *outer = NULL, *inner = NULL; /* on each side of the bound the ones nearest to it */
+    char from[32], to[32];
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const struct tft_moment *m = &s->moments[i];
+        const int64_t beyond = at_end ? m->time - bound : bound - m->time;
+        const struct tft_moment **nearest = beyond > 0 ? &outer : &inner;
+        n += beyond > 0;
+        if (!*nearest || ((at_end == (beyond > 0)) ? m->time < (*nearest)->time : m->time > (*nearest)->time))
+            *nearest = m;
+    }
+    if (!outer || !inner || n > 1 + s->count / 1000)
+        return HALAY_OK;
+    const int64_t before = at_end ? inner->time : outer->time, after = at_end ? outer->time : inner->time;
+    if (after - before <= part || tft_period_between(&s->every, before, after) <= 11)
+        return HALAY_OK;
+    print_moment(s, outer->time, from);
+    print_moment(s, inner->time, to);
+    halay_error(s->log,
+                "'%s' has a row at %s, and %s of all others is at %s: is that a wrong time? If it is right, say 'gaps: "
+                "fill', or where the splits end, in a schema",
+                s->ids.texts[outer->entity], from, at_end ? "the last" : "the first", to);
     return HALAY_ERR_FORMAT;
 }
 
@@ -307,6 +340,8 @@ static enum halay_status check_entities(const struct tft_preset_scan *s, struct 
         }
         status = check_ends(s, first, last);
     }
+    for (int at_end = 0; at_end < 2 && !status && !fills && !json_object_get(s->given, "split"); at_end++)
+        status = check_bound(s, at_end);
     if (!status && others && !json_object_get(s->given, "every"))
         halay_warning(
             s->log,
