@@ -90,6 +90,12 @@ def can_import(python, modules, limit_s=None):
         return False
 
 
+def mpi_environment(**more):
+    """This one's, in which mpirun of Open MPI 4 and 5 starts more ranks than processors, and as root."""
+    return dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
+                OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe", **more)
+
+
 def run(command, environment=None, limit_s=LIMIT_S):
     """What a command prints; RuntimeError if it fails."""
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

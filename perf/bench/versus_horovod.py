@@ -173,11 +173,9 @@ def run_halay(options, name, buffers):
 
 
 def run_horovod(options, name):
-    environment = dict(os.environ, OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [options.mpirun, "-np", str(options.ranks), options.horovod, os.path.abspath(__file__),
                "--rank-of", "horovod", "--models", name, "--seconds", str(options.seconds)]
-    return bench.last_object(bench.run(command, environment, LIMIT_S))
+    return bench.last_object(bench.run(command, bench.mpi_environment(), LIMIT_S))
 
 
 def run_gloo(options, name):

@@ -187,11 +187,9 @@ def python_of(case, system, options):
 
 
 def run_one(case, system, model, options, steps):
-    environment = dict(os.environ, PYTHONPATH=os.path.join(TOP, "python"), OMP_NUM_THREADS="1",
-                       HALAY_LIBRARY=os.path.join(options.build, ".libs/libhalay.so.1"),
-                       GLOO_SOCKET_IFNAME=os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
-                       OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_ALLOW_RUN_AS_ROOT="1",
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    environment = bench.mpi_environment(PYTHONPATH=os.path.join(TOP, "python"), OMP_NUM_THREADS="1",
+                                        HALAY_LIBRARY=os.path.join(options.build, ".libs/libhalay.so.1"),
+                                        GLOO_SOCKET_IFNAME=os.environ.get("GLOO_SOCKET_IFNAME", "lo"))
     start = [os.path.join(options.build, "launcher/halayrun"), "-np", str(options.ranks), "--no-prefix"]
     if system == "horovod":
         start = [options.mpirun, "-np", str(options.ranks)]

@@ -18,7 +18,8 @@ checks=0
 
 # The settings of an outer job or of the user must not reach the programs under test.
 for name in $(env | sed -n 's/^\(\(HALAY\|HOROVOD\)_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 
 wrong() {
     echo "$*"
