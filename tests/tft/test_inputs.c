@@ -593,6 +593,34 @@ static void scales(void)
     tft_data_fini(&d);
 }
 
+/* A series that never changes in training has its size for a scale, so that what comes later is in its units. */
+static void constants(void)
+{
+    static const char *const kinds[] = { "standard", "robust", "minmax", "standard, per: all",
+                                         "standard, per: window" };
+    char schema[600], rows[200];
+    struct tft_data d;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (int power = -9; power <= 9; power += 3)
+            for (int sign = -1; sign <= 1; sign++) {
+                const double size = sign * pow(10, power);
+                snprintf(schema, sizeof schema,
+                         "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: %s}\n"
+                         "  x: {column: y, role: observed, scale: %s}\n" STEPS WINDOW "split: {train: \"< 4\"}\n",
+                         kinds[i], kinds[i]);
+                snprintf(rows, sizeof rows, "id,y\na,%.9g\na,%.9g\na,%.9g\na,%.9g\na,%.9g\n", size, size, size, size,
+                         sign ? 1.5 * size : .5);
+                REQUIRE(!prepare(schema, rows, &d));
+                for (size_t k = 0; k < d.real_count; k++)
+                    if (d.schema.inputs[d.reals[k]].source == TFT_FROM_COLUMN)
+                        CHECK(fabs((double)d.values[3 * d.real_count + k]) < 1e-6 &&
+                                  fabs(fabs((double)d.values[4 * d.real_count + k]) - .5) < 1e-6,
+                              "%s, %g: %g", kinds[i], size, (double)d.values[4 * d.real_count + k]);
+                tft_data_fini(&d);
+            }
+}
+
 /* Whether times have an offset is kept, and read again; what an earlier version wrote does not say it. */
 static void clocks_are_kept(void)
 {
@@ -992,6 +1020,7 @@ int main(void)
     categories();
     derived();
     scales();
+    constants();
     clocks_are_kept();
     missing_words();
     lost_changes();

@@ -4,8 +4,9 @@
  *
  * A scaler sees rows before the end of the training split: of the target only measured values; of other inputs also
  * filled ones, filled as they would be at that end; never a dropped row. Mean and variance are taken in two passes in
- * double precision; the deviation is the population's (divided by n). A constant input has scale 1. Categories are what
- * those rows name, entities those with a measured target there. Nothing that comes later changes a number.
+ * double precision; the deviation is the population's (divided by n). A constant column is scaled by its size, what
+ * else is constant by 1. Categories are what those rows name, entities those with a measured target there. Nothing that
+ * comes later changes a number.
  */
 #include "tft/data/encoding.h"
 #include "tft/data/fill.h"
@@ -167,8 +168,9 @@ static double quantile_of(const double *sorted, size_t n, double quantile)
     return sorted[below] + (sorted[above] - sorted[below]) * (at - (double)below);
 }
 
-static struct tft_scaler make_scaler(struct fitter *f, enum tft_scale kind, const struct fit *fit, size_t n)
+static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *input, const struct fit *fit, size_t n)
 {
+    const enum tft_scale kind = input->scale;
     struct tft_scaler s = { 0, 1, kind == TFT_SCALE_LOG1P };
 
     if (kind == TFT_SCALE_STANDARD || kind == TFT_SCALE_LOG1P) {
@@ -183,7 +185,7 @@ static struct tft_scaler make_scaler(struct fitter *f, enum tft_scale kind, cons
         s.scale = quantile_of(f->values, n, 0.75) - quantile_of(f->values, n, 0.25);
     }
     if (!(s.scale > 1e-12 * (fabs(s.shift) + 1e-300)) || !isfinite(s.scale))
-        s.scale = 1;
+        s.scale = input->source == TFT_FROM_COLUMN && isnormal(s.shift) ? fabs(s.shift) : 1;
     return s;
 }
 
@@ -225,7 +227,7 @@ static enum halay_status fit_input(struct fitter *f, size_t input, size_t first,
             tft_view_choose(&f->view, &t->series[e]);
         look_again(f, input, &fit, &n);
     }
-    struct tft_scaler scaler = make_scaler(f, f->schema->inputs[input].scale, &fit, n);
+    struct tft_scaler scaler = make_scaler(f, &f->schema->inputs[input], &fit, n);
     for (size_t e = first; e < last; e++)
         f->scalers[e * f->schema->input_count + input] = scaler;
     return HALAY_OK;
