@@ -37,7 +37,7 @@
 #include <unistd.h>
 
 enum { FD_SIGNALS, FD_LIFELINE, FD_STORE, FD_INPUT, FD_WATCH, FIXED_FDS }; /* of job->fds; then sinks, streams, links */
-enum { KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 500000 };
+enum { KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 3000000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
 
