@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BODY_MAX = 1000, ANSWER_MAX = 8192, WAIT_MS = 20000 };
+enum { BODY_MAX = 1000, ANSWER_MAX = 8192, WAIT_MS = 60000 };
 
 struct later {
     pthread_mutex_t lock;

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 30000 }; /* of what must happen: long, since machines are slow; never a measure */
+enum { PATIENCE_MS = 60000 }; /* of what must happen: long, since machines are slow; never a measure */
 
 static const unsigned char secret[HALAY_SECRET_BYTES] = "the secret of this job is here!";
 static const unsigned char other_secret[HALAY_SECRET_BYTES] = "the secret of another is there!";

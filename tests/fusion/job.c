@@ -88,7 +88,7 @@ static void lose_one(struct halay_context *ctx, int is_killed)
     int64_t from = halay_now_us();
     int failed = 0;
     for (int i = 0; i < submitted; i++) {
-        enum halay_status status = halay_wait(requests[i], 20000);
+        enum halay_status status = halay_wait(requests[i], 60000);
         CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
         failed += status == HALAY_ERR_PEER;
         halay_request_free(requests[i]);
@@ -492,7 +492,7 @@ static void *ask_for_set(void *arg)
 /* Keeps the engine of rank 1, who leads the making, from going on with it until the victim is dead. */
 static void block_until_dead(void *arg, enum halay_status status, const char *text)
 {
-    int64_t deadline = halay_deadline_us(30000);
+    int64_t deadline = halay_deadline_us(60000);
 
     (void)status, (void)text;
     *is_blocked = 1;
@@ -526,7 +526,7 @@ static void die_making(struct halay_context *ctx)
             raise(SIGKILL);
         sched_yield();
     }
-    int64_t deadline = halay_deadline_us(60000);
+    int64_t deadline = halay_deadline_us(120000);
     while (!asking.is_done && !halay_deadline_passed(deadline))
         poll(NULL, 0, 1);
     REQUIRE(asking.is_done);
@@ -632,9 +632,9 @@ static void run_fork(struct halay_context *ctx)
         _exit(be_child(ctx, tensor, request));
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's status is %d", status);
-    CHECK(halay_wait(request, 20000) == HALAY_OK);
+    CHECK(halay_wait(request, 60000) == HALAY_OK);
     halay_request_free(request);
-    CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK && halay_wait(request, 20000) == HALAY_OK);
+    CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK && halay_wait(request, 60000) == HALAY_OK);
     halay_request_free(request);
     CHECK(y == (float)halay_size(ctx));
 }

@@ -548,7 +548,7 @@ static void body_leave_meanwhile(struct rank_run *run)
     if (run->rank == 2)
         return;
     if (left) {
-        CHECK(halay_wait(left, 20000) == HALAY_ERR_PEER && says_left(halay_request_text(left), 2));
+        CHECK(halay_wait(left, 60000) == HALAY_ERR_PEER && says_left(halay_request_text(left), 2));
         halay_request_free(left);
     }
     CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
@@ -581,7 +581,7 @@ static void body_die(struct rank_run *run)
         submitted += status == HALAY_OK;
     }
     for (int i = 0; i < submitted; i++) {
-        CHECK(halay_wait(requests[i], 20000) == HALAY_ERR_PEER);
+        CHECK(halay_wait(requests[i], 60000) == HALAY_ERR_PEER);
         CHECK(!strcmp(halay_request_text(requests[i]), want), "'%s'", halay_request_text(requests[i]));
         halay_request_free(requests[i]);
     }
@@ -634,6 +634,15 @@ static void configure_stall(struct halay_config *config, void *arg)
     config->stall_check_ms = 100;
 }
 
+static _Atomic int saw_late;
+
+/* The first report may come before the second rank has. */
+static void note_late(struct rank_run *run, const char *line)
+{
+    (void)run;
+    saw_late |= strstr(line, "tensor 'late': submitted by ranks 0, 1, missing: rank 2") != NULL;
+}
+
 static void body_stall(struct rank_run *run)
 {
     float x = 1, go = 0;
@@ -642,12 +651,8 @@ static void body_stall(struct rank_run *run)
     if (run->rank != run->size - 1)
         CHECK(halay_allreduce_async(run->ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     if (run->rank == 0) {
-        while (!run->expected_lines)
+        while (!saw_late)
             halay_wait(request, 10);
-        char want[100];
-        snprintf(want, sizeof want, "tensor 'late': submitted by %s, missing: rank %d",
-                 run->size > 2 ? "ranks 0, 1" : "rank 0", run->size - 1);
-        CHECK(strstr(run->expected_line, want) != NULL, "'%s'", run->expected_line);
         go = 1;
     }
     CHECK(halay_broadcast(run->ctx, "go", &go, 1, HALAY_F32, 0) == HALAY_OK && go == 1);
@@ -900,8 +905,7 @@ int main(void)
             CHECK(calls == sizes[s], "%d of %d completed", calls, sizes[s]);
         }
     run_case("leave meanwhile", 3, 0, &(struct rank_run){ .body = body_leave_meanwhile, .expected = "has left" });
-    run_case("stall", 3, 0,
-             &(struct rank_run){ .body = body_stall, .configure = configure_stall, .expected = "'late'" });
+    run_case("stall", 3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .sink = note_late });
     for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++)
         REQUIRE(!pthread_join(waiting[i].thread, NULL));
     return test_end();
