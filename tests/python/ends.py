@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 
 import numpy
@@ -84,8 +85,8 @@ def start():
         made = numpy.zeros(256, "uint8")
         if ctx.rank == 0:
             made[:] = numpy.frombuffer(halay.unique_id(), "uint8")
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
                 halay.Context(unique_id=halay.unique_id(), rank=0, size=2, settings={"HALAY_START_TIMEOUT": 3600})
                 raise SystemExit("the start ended")
             except KeyboardInterrupt:
@@ -98,10 +99,16 @@ def start():
 
 def sets():
     """One that the other rank does not make."""
+
+    def press():
+        while not ctx._users:  # it has been asked for, and is waited for
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
     with halay.Context() as ctx:
         if ctx.rank == 0:
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Thread(target=press).start()
                 ctx.process_set([0, 1])
                 raise SystemExit("the set was made")
             except KeyboardInterrupt:

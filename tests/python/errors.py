@@ -111,18 +111,21 @@ def check_closed():
 
 
 def withdrawn(ctx):
-    """By one rank, before the last one has come; and by a time-out."""
+    """By one rank, before the last one has come; and by a time-out, which begins when all others are there."""
     last = ctx.size - 1
     ones = numpy.ones(2)
     if ctx.rank != last:
         request = ctx.allreduce_async(ones, name="canceled")
-        late = ctx.allreduce_async(ones, name="late", timeout=0.05)
+        late = ctx.allreduce_async(ones, name="late") if ctx.rank else None
+        ctx.barrier("others are there")
         if ctx.rank == 0:
+            late = ctx.allreduce_async(ones, name="late", timeout=0.05)
             request.cancel()
         raises(halay.TimeoutError, late.wait, "'late'", f"rank {last}")
         raises(halay.CanceledError, request.wait, "'canceled'", "rank 0")
         ctx.barrier("over")
     else:
+        ctx.barrier("others are there")
         ctx.barrier("over")
         raises(halay.CanceledError, lambda: ctx.allreduce(ones, name="canceled"), "'canceled'")
         raises(halay.TimeoutError, lambda: ctx.allreduce(ones, name="late"), "'late'")
