@@ -29,14 +29,16 @@ static inline size_t random_below(struct random *r, size_t bound)
     return (size_t)(random_next(r) % bound);
 }
 
-/* The seed of this run: the first argument, or the clock. Printed, so that a failure can be repeated. */
+/* The seed of this run: the first argument, TEST_RANDOM of the environment, or the clock. Printed, so that a failure
+ * can be repeated. */
 static inline uint64_t random_seed(int argc, char **argv)
 {
+    const char *given = argc > 1 ? argv[1] : getenv("TEST_RANDOM");
     struct timespec t;
     uint64_t seed;
 
-    if (argc > 1) {
-        seed = strtoull(argv[1], NULL, 0);
+    if (given) {
+        seed = strtoull(given, NULL, 0);
     } else {
         clock_gettime(CLOCK_REALTIME, &t);
         seed = (uint64_t)t.tv_sec * 1000003u ^ (uint64_t)t.tv_nsec;

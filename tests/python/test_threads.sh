@@ -5,7 +5,7 @@
 . "$top_srcdir/tests/python/lib.sh"
 need numpy
 for size in 1 2 3; do
-    seed=$$-$size
+    seed=${TEST_RANDOM-$$}-$size
     job "$size" threads.py "$seed" || { echo "$size ranks, seed $seed"; exit 1; }
 done
 job 2 memory.py "${TEST_STEPS:-20000}"
