@@ -72,7 +72,7 @@ begin -np 3 --min-np 1 --cooldown 0:1 "$elastic" 100000 2
 check "it runs" wait_for ranks_begun 3
 kill -9 "$(pid 1)"
 check "one is replaced" wait_for reformed 1
-check "by as many" members 3
+check "by as many" wait_for members 3
 kill -9 "$(pid 0)"
 check "rank 0 is replaced" wait_for reformed 2
 check "and has the state, or nobody would" wait_for ranks_begun 5
@@ -83,7 +83,7 @@ kill -TERM $job
 ends 143
 
 # Up to the end, only the uncommitted step is lost.
-begin -H localhost:3 --min-np 1 --flight "$dir/flight.%r" "$elastic" 400 2
+begin -H localhost:3 --min-np 1 --flight "$dir/flight.%r" "$elastic" 1500 2
 check "it runs" wait_for ranks_begun 3
 kill -9 "$(pid 2)"
 ends 0
@@ -119,7 +119,7 @@ ends 143
 test -z "${TEST_BRIEF-}" || exit 0 # what follows waits for seconds; it has run whole in the plain phase
 
 # A stopped rank is lost for the others, and killed.
-begin -np 3 --min-np 2 --peer-timeout 1 "$elastic" 600 2
+begin -np 3 --min-np 2 --peer-timeout 2 "$elastic" 1500 2
 check "it runs" wait_for ranks_begun 3
 kill -STOP "$(pid 1)"
 check "without it" wait_for reformed 1

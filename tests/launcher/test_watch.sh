@@ -172,10 +172,10 @@ begin two -np 2 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" tr
 wait $pid
 check "one for all to read, no job" test $? = 2
 chmod 600 "$dir/token"
-begin two -np 2 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" sleep 60
+begin two -np 2 --metrics "unix:$dir/other" --metrics-token-file "$dir/token" sleep 1000
 other=$pid
-begin one -np 2 --grace 20 --metrics "unix:$dir/socket" --events "$dir/events" sh -c \
-    'trap "" TERM; echo $$ >"$0.$HALAY_RANK"; sleep 60 & wait; wait' "$dir/rank"
+begin one -np 2 --grace 600 --metrics "unix:$dir/socket" --events "$dir/events" sh -c \
+    'trap "" TERM; echo $$ >"$0.$HALAY_RANK"; sleep 1000 & wait; wait' "$dir/rank"
 check "two begin" wait_for test -s "$dir/rank.0" -a -s "$dir/rank.1"
 check "ranks without an engine" says 'r[0]["state"] == "starting" and job["alive"] == 2'
 kill -9 "$(cat "$dir/rank.1")"
@@ -189,6 +189,7 @@ check "words need it, too" err_has "it refuses to say: 401"
 run 0 --status "unix:$dir/other" --metrics-token-file "$dir/token"
 kill -9 $pid # and its events end with a whole line
 check "the ranks are gone" wait_for eval 'is_gone "$(cat "$dir/rank.0")"'
+check "the last event" wait_for eval 'tail -n 1 "$dir/events" | grep -q "\"event\":\"end\""'
 kill $other
 wait $other
 check "the events" python3 -c '
