@@ -66,7 +66,7 @@ done
 ssh_from_1() {
     want=$1 code=0
     shift
-    timeout 60 sh "$what" enter $lab 1 ssh "$@" >"$scratch/out" 2>&1 || code=$?
+    timeout 120 sh "$what" enter $lab 1 ssh "$@" >"$scratch/out" 2>&1 || code=$?
     [ $code -eq $want ] || give_up "ssh $* ended with $code"
 }
 if [ -z "$no_ssh" ]; then

@@ -31,7 +31,7 @@ all_ranks() {
         shift
     done
     shift
-    timeout 60 env "${variables[@]}" "$build/tests/lab/start" $lab $hosts "$@" >"$dir/out" 2>"$dir/err" || code=$?
+    timeout 200 env "${variables[@]}" "$build/tests/lab/start" $lab $hosts "$@" >"$dir/out" 2>"$dir/err" || code=$?
     check "exit code of $* with ${variables[*]} is $code" test $code = 0
 }
 quiet() { check "nothing is said" eval '! grep -hE "WARN|ERROR|warning|error" "$dir/out" "$dir/err"'; }

@@ -61,7 +61,7 @@ while :; do sleep 0.1; done
 END
 chmod +x "$scratch/bin/halay-tft"
 # on_1 COMMAND...: where users of the cluster are
-on_1() { (cd "$scratch/job" && timeout 60 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" "$@" \
+on_1() { (cd "$scratch/job" && timeout 200 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" "$@" \
     </dev/null); }
 submit() { on_1 sbatch --parsable "$(realpath "$top_srcdir")/examples/slurm/train.sbatch" 2>"$dir/err"; }
 log_has() { test "$(grep -cE "$2" "$scratch/job/tft-$1.log")" = "$3"; }
