@@ -103,7 +103,7 @@ END
 job=$!
 # Does rank 0 write? What is not complete has no name, or another one where a file system cannot do that.
 is_writing() {
-    [ -s "$scratch/pid.0" ] || return 1
+    [ -s "$scratch/pid.0" ] && [ -s "$scratch/pid.1" ] || return 1
     for file in "/proc/$(cat "$scratch/pid.0")/fd"/* "$scratch"/long.csv.tmp.*; do
         case $(readlink "$file" || echo "$file") in
         "$scratch/"*) if [ -s "$file" ]; then return 0; fi ;;

@@ -252,7 +252,7 @@ for rows in 300 60; do
     check "prepare $rows" "$tft" prepare --schema "$scratch/n.yaml" "$scratch/n.csv" -o "$scratch/n$rows.htd"
 done
 n() {
-    timeout 60 "$tft" train --out "$scratch/n" --hidden-size 8 --heads 2 --batch-size 16 --threads 1 "$@"
+    timeout 200 "$tft" train --out "$scratch/n" --hidden-size 8 --heads 2 --batch-size 16 --threads 1 "$@"
 }
 check "a longer table" n --data "$scratch/n300.htd" --max-steps 10
 refused 1 "the run began with other data: they had 294 training windows, these have 54" \

@@ -72,8 +72,9 @@ check "none" train plain healthy --max-steps 20 --log none
 if [ -e "$scratch/plain/steps.csv" ] || [ -e "$scratch/plain/mlflow" ]; then wrong "files nobody asked for"; fi
 
 # ---- health ----
+# How many; but for how the time was spent, which other programs on this machine change.
 health() {
-    grep -c '^health: ' "$scratch/said" || :
+    grep '^health: ' "$scratch/said" | grep -vc 'is the bottleneck' || :
 }
 # Its thresholds are numbers, to which sanitizers add nothing.
 if [ -z "${TEST_BRIEF-}" ]; then
@@ -82,7 +83,7 @@ if [ -z "${TEST_BRIEF-}" ]; then
     check "no progress" train still healthy --max-steps 400 --eval-every 100 --learning-rate 1e-9
     grep -q '^health: the loss does not fall' "$scratch/said" || wrong "nothing said: $(cat "$scratch/said")"
     [ "$(health)" = 1 ] || wrong "said more than once"
-    grep -q '"health":\["stalled"\]' "$scratch/still/metrics.jsonl" || wrong "not in metrics.jsonl"
+    grep -q '"health":\[[^]]*"stalled"' "$scratch/still/metrics.jsonl" || wrong "not in metrics.jsonl"
     refused 1 "the training was stopped: it is sick" train stop healthy --max-steps 4000 --learning-rate 1e-9 \
         --health stop
     grep -q '^done after 30[0-9] steps' "$scratch/said" || wrong "stopped late: $(grep "steps and" "$scratch/said")"
