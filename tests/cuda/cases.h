@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N = 100, WAIT_MS = 30000 };
+enum { N = 100, WAIT_MS = 60000 };
 
 static inline int one_more(int rank, size_t i)
 {
@@ -99,7 +99,7 @@ static inline void apart(const char *name, void (*run)(void))
     pid_t child = fork();
     REQUIRE(child >= 0);
     if (!child) {
-        alarm(60);
+        alarm(200);
         test_failed = 0;
         run();
         fflush(stdout);

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SEEDS = 2, LATE = 2, LIMIT_S = 20 };
+enum { SEEDS = 2, LATE = 2, LIMIT_S = 60 };
 
 /* Runs the program by itself; what it says is written to `said`. */
 static int run_apart(const char *self, const char *name, char *said, size_t room)
@@ -55,6 +55,7 @@ static void check_found(const char *self, const struct planted *p, int order, in
 
     set("EMU_ORDER", order);
     set("EMU_SEED", seed);
+    set("EMU_PATIENCE_MS", strcmp(p->kind, "hang") ? 60000 : 100); /* on a busy machine more than one thing is slow */
     snprintf(want, sizeof want, "emu: %s: ", p->kind);
     run_apart(self, p->name, said, sizeof said);
     CHECK(!strncmp(said, want, strlen(want)), "%s, order %d, seed %d: '%s'", p->name, order, seed, said);
@@ -72,7 +73,6 @@ int main(int argc, char **argv)
 
     set("EMU_DEVICES", 2);
     set("EMU_MULTIPROCESSORS", 1);
-    set("EMU_PATIENCE_MS", 100);
     for (p = planted_errors; argc == 1 && p->name; p++) {
         if (!strcmp(p->name, "wait_before_the_write"))
             set("EMU_QUEUES", 1);
