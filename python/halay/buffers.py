@@ -104,7 +104,24 @@ def torch_fault(tensor: Any) -> Optional[str]:
         return "the tensor is a view that negates when it is read: pass .resolve_conj().resolve_neg() of it"
     if tensor._is_zerotensor():
         return "the tensor has no memory: pass .clone() of it"
+    if not has_memory(tensor):
+        return f"the tensor, a {type(tensor).__qualname__}, has no memory: pass the tensors that it is made of"
     return None
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether the elements of a tensor are in its memory. Those of classes that wrap other tensors are elsewhere, and a
+    storage may have been freed or shrunk."""
+    if tensor.device.type not in ("cpu", "cuda") or not tensor.numel():
+        return True
+    try:
+        if not tensor.data_ptr():
+            return False
+    except RuntimeError:  # of a class that has none
+        return False
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()  # before torch 2.0
+    needed = (tensor.storage_offset() + tensor.numel()) * tensor.element_size()
+    return not tensor.is_contiguous() or bool(storage.nbytes() >= needed)
 
 
 def is_expanded(tensor: Any) -> bool:

@@ -77,6 +77,13 @@ def _milliseconds(timeout: Optional[float]) -> int:
     return 0 if timeout is None else max(1, int(min(timeout * 1000 + 0.999, _MILLISECONDS_MAX)))
 
 
+def _factor(what: str, value: Optional[float]) -> float:
+    """A factor as the library takes it; 0 stands for none."""
+    if value is not None and value == 0:
+        raise ValueError(f"{what} is 0; expected another factor, or None for none")
+    return 0.0 if value is None else value
+
+
 def _wait_or_cancel(request: Request) -> Any:
     """Wait, and take it back if that is interrupted."""
     try:
@@ -383,8 +390,8 @@ class Context:
         name: Optional[str] = None,
         reduction: Union[Reduction, str] = Reduction.SUM,
         root: int = 0,
-        prescale: float = 0.0,
-        postscale: float = 0.0,
+        prescale: Optional[float] = None,
+        postscale: Optional[float] = None,
         wire: Union[Wire, str, None] = None,
         priority: int = 0,
         on_devices: bool = False,
@@ -400,7 +407,7 @@ class Context:
         info = TensorInfo(_info_size, _encode(name), collective)
         info.reduction = _number("reduction", _reductions, reduction)
         info.root, info.priority = _int32("root", root), _int32("priority", priority)
-        info.prescale, info.postscale = prescale, postscale
+        info.prescale, info.postscale = _factor("prescale", prescale), _factor("postscale", postscale)
         info.wire = _number("wire type", _wires, wire)
         info.memory = _DEVICES if on_devices else 0
         info.timeout_ms = _milliseconds(timeout)
@@ -426,6 +433,8 @@ class Context:
             return self._prepare_rooted(info, name, data, out, splits, process_set)
         given = buffers.describe(data, writable=out is data or collective == Collective.BROADCAST)
         _check_rows(collective, given)
+        if out is data and collective in (Collective.REDUCE_SCATTER, Collective.ALLTOALL):  # where some ranks take it
+            raise ValueError("the result has other rows than the data: pass another out, or none")
         _set_shape(info, given)
         keep: List[Any] = [given.owner]
         size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)

@@ -162,7 +162,7 @@ def _backward(call: _Call, _: None, grads: Tuple[Any, ...]) -> Tuple[Tuple[Any, 
     factor = (options.get("prescale") or 1.0) * (options.get("postscale") or 1.0)
     if reduction == "average":
         factor /= (process_set or ctx).size
-    plain = call.reverse(Collective.ALLGATHER, reduction="sum", prescale=0.0, postscale=0.0)
+    plain = call.reverse(Collective.ALLGATHER, reduction="sum", prescale=None, postscale=None)
     return (tuple(each * jnp.asarray(factor, each.dtype) for each in _apply(plain, grads)),)
 
 

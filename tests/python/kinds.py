@@ -129,7 +129,9 @@ def context_calls(ctx):
         "broadcast": ("first", lambda x: ctx.broadcast(x, name="f")),
         "allgather": ("rows", lambda x: ctx.allgather(x, name="g")),
         "reduce_scatter": ("part", lambda x: ctx.reduce_scatter(x, name="h")),
+        "reduce_scatter in place": ("part", lambda x: ctx.reduce_scatter(x, x, name="n")),
         "alltoall": ("exchanged", lambda x: ctx.alltoall(x, name="i")),
+        "alltoall in place": ("exchanged", lambda x: ctx.alltoall(x, x, name="o")),
         "reduce": ("root's sum", lambda x: ctx.reduce(x, name="j")),
         "reduce in place": ("root's sum", lambda x: ctx.reduce(x, out=x, name="k")),
         "gather": ("root's rows", lambda x: ctx.gather(x, name="l")),
@@ -220,6 +222,24 @@ def tensors(ctx):
     class Own(torch.Tensor):
         pass
 
+    class Wrapped(torch.Tensor):
+        """Of other tensors: it has no memory of its own."""
+
+        @staticmethod
+        def __new__(cls, given):
+            return torch.Tensor._make_wrapper_subclass(cls, given.shape, dtype=given.dtype)
+
+        @classmethod
+        def __torch_dispatch__(cls, function, kinds, given=(), named=None):
+            made = function(*(torch.zeros(4) if isinstance(one, cls) else one for one in given), **named or {})
+            return cls(made) if isinstance(made, torch.Tensor) else made
+
+    def without(x, elements_left):
+        """Its storage has been freed, or shrunk."""
+        x.storage().resize_(elements_left)
+        x.lacks_memory = True
+        return x
+
     def values(rank):
         return torch.arange(1.0, 5.0) + rank
 
@@ -250,6 +270,10 @@ def tensors(ctx):
         "quantized": lambda r: torch.quantize_per_tensor(values(r), 1.0, 0, torch.quint8),
         "meta": lambda r: torch.empty(4, device="meta"),
         "no memory": lambda r: torch._efficientzerotensor((4,)),
+        "wrapper": lambda r: Wrapped(values(r)),
+        "freed": lambda r: without(values(r), 0),
+        "shrunk": lambda r: without(values(r), 2),
+        "named": lambda r: values(r).rename("N"),
         "nested": lambda r: torch.nested.nested_tensor([values(r), values(r)[:2]]),
         "array": numbers,
         "list": lambda r: list(numbers(r)),
@@ -264,6 +288,8 @@ def tensors(ctx):
         if not isinstance(x, torch.Tensor):
             return numpy.array("none")
         if x.device.type == "meta" or x.is_quantized or getattr(x, "is_nested", False):
+            return numpy.array("none")
+        if isinstance(x, Wrapped) or hasattr(x, "lacks_memory"):
             return numpy.array("none")
         x = x.detach().to_dense() if x.layout != torch.strided else x.detach()
         x = x.as_subclass(torch.Tensor).resolve_conj().resolve_neg().clone()
@@ -294,6 +320,10 @@ def tensors(ctx):
         "reducescatter": ("part", lambda x: hvd.reducescatter(x, op=hvd.Sum)),
         "grouped_reducescatter": ("part", lambda x: hvd.grouped_reducescatter([x, torch.ones(2)], op=hvd.Sum)[0]),
     }
+    own = {kind: make for kind, make in kinds.items() if isinstance(make(0), torch.Tensor)}
+    ended = compare(ctx, try_all(context_calls(ctx)[0], own, elements))
+    for kind in ("wrapper", "freed", "shrunk"):
+        assert f"allreduce of {kind}: TypeError" in ended, kind
     hvd.init()
     ended = compare(ctx, try_all(horovod, kinds, elements))
     for kind in ("plain", "leaf", "parameter", "of a graph", "bfloat16", "int64", "bool", "no dimensions", "empty"):

@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from .._library import Member, Result, TensorInfo, held, last_error
-from ..buffers import torch_types
+from ..buffers import has_memory, torch_fault, torch_types
 from ..constants import ANY_RANK, Collective, Status
 from ..context import ProcessSet
 from ..errors import HalayError, UnsupportedError
@@ -42,7 +42,11 @@ def _dtype(tensor: torch.Tensor) -> int:
 
 def _address(tensor: torch.Tensor) -> int:
     """Where its data lie. The result of a functional collective waits for them first, and has no address of its own."""
-    return tensor.data_ptr() or (tensor.trigger_wait().data_ptr() if hasattr(tensor, "trigger_wait") else 0)
+    if hasattr(tensor, "trigger_wait"):
+        tensor = tensor.trigger_wait()
+    if not has_memory(tensor):
+        raise ValueError(f"halay: {torch_fault(tensor)}")
+    return tensor.data_ptr()
 
 
 def _kept(tensor: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
