@@ -201,6 +201,11 @@ def misuse():
     raises(ValueError, lambda: hvd.alltoall(given(0), [1] * (SIZE + 1)), "Number of entries")
     raises(ValueError, lambda: hvd.alltoall(given(0), [100] * SIZE), "Sum of splits")
     raises(ValueError, lambda: hvd.broadcast(given(0), SIZE), "invalid root rank")
+    raises(ValueError, lambda: hvd.broadcast(given(0), "0"), "invalid root rank")
+    for factors in ({"prescale_factor": 0}, {"postscale_factor": 0.0}):
+        raises(ValueError, lambda: hvd.allreduce(given(0), op=hvd.Sum, **factors), "is 0; expected another factor")
+        raises(ValueError, lambda: hvd.grouped_allreduce([given(0).long()], **factors), "is 0")
+    raises(TypeError, lambda: hvd.broadcast_parameters([given(0), given(0).numpy()], 0), "params has one of ndarray")
     if SIZE > 1:
         rows_ = 2 + (RANK == SIZE - 1)
         raises(hvd.HorovodInternalError, lambda: hvd.allreduce(given(0, rows=rows_), name="differ"),

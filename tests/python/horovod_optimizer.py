@@ -225,6 +225,82 @@ def late():
     hvd.barrier()
 
 
+def closures():
+    """An optimizer that has gradients computed, as often as it likes, gets those of all ranks, and their mean loss."""
+    data = batches(4)
+    for kind, options in ((torch.optim.SGD, {"momentum": 0.9}), (torch.optim.Adam, {}),
+                          (torch.optim.LBFGS, {"max_iter": 3}),
+                          (torch.optim.LBFGS, {"max_iter": 3, "line_search_fn": "strong_wolfe"})):
+        for op in (hvd.Average, hvd.Sum):
+            models = [network(), network()]
+            optimizers = [kind(model.parameters(), lr=0.1, **options) for model in models]
+            optimizers[0] = hvd.DistributedOptimizer(optimizers[0], models[0].named_parameters(), op=op)
+            for step in range(3):
+                losses = []
+                for model, optimizer, mine in zip(models, optimizers, (data[step, RANK], data[step].reshape(-1, 6))):
+                    def closure():
+                        optimizer.zero_grad()
+                        loss = loss_of(model, mine)
+                        if optimizer is optimizers[1] and op == hvd.Sum:
+                            loss = loss * SIZE
+                        loss.backward()
+                        return loss
+                    losses.append(optimizer.step(closure))
+                same(losses[0], losses[1], 1e-9)
+            alike(models[0])
+            same(vector(models[0]), vector(models[1]), 1e-9)
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    loss_of(model, data[0, RANK]).backward()
+    assert optimizer.step(lambda: None) is None  # the gradients were there before
+    alike(model)
+
+
+def moved():
+    """Gradients and parameters that get other memory, types and layouts once they are known."""
+    def flat(model):
+        return torch.cat([p.detach().double().reshape(-1) for p in model.parameters()])
+
+    def by_hand(model):
+        for p in model.parameters():
+            p.grad.data = p.grad.data.clone()
+
+    for change in (by_hand, torch.nn.Module.double, torch.nn.Module.bfloat16, lambda model: model[2].double(),
+                   lambda model: model.double().float(), lambda model: model.to(memory_format=torch.channels_last)):
+        for set_to_none in (True, False):
+            model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 2), torch.nn.Tanh(), torch.nn.Conv2d(3, 2, 2))
+            hvd.broadcast_parameters(model.state_dict(), 0)
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+            for step in range(4):
+                optimizer.zero_grad(set_to_none)
+                x = torch.randn(2, 2, 4, 4, generator=torch.Generator().manual_seed(step * SIZE + RANK))
+                for layer in model:
+                    x = layer(x.to(layer.weight.dtype) if hasattr(layer, "weight") else x)
+                (x * x).mean().backward()
+                optimizer.step()
+                if step == 1:
+                    before = flat(model)
+                    change(model)
+            assert (flat(model) != before).any()
+            assert (hvd.allgather(flat(model)[None]) == flat(model)).all(), "the ranks differ"
+
+
+def without_graph():
+    """Made, and told of new parameters, where autograd is off."""
+    for off in (torch.no_grad, torch.inference_mode):
+        model = network()
+        model[0].requires_grad_(False)
+        with off():
+            optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        for step in range(3):
+            model[0].requires_grad_(step > 0)
+            optimizer.zero_grad()
+            loss_of(model, batches(3)[step, RANK]).backward()
+            with torch.no_grad():
+                optimizer.step()
+        alike(model)
+
+
 def joined():
     """A rank without data joins before its first step; then all continue, with a layer that was thawed without it."""
     model = network()
@@ -379,9 +455,35 @@ def misuse():
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     with optimizer.skip_synchronize():
         optimizer.step()
+    refusals()
 
 
-for test in (weights, narrow, uneven, layouts, zeros, late, joined, names, sparse_sometimes, sparse,
-             state, adasum, misuse):
+def refusals():
+    """What cannot be reduced, and optimizers that differ between ranks, before anything is sent."""
+    turned = torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))
+    raises(ValueError, lambda: hvd.DistributedOptimizer(torch.optim.SGD([turned], lr=0.1), [("turned", turned)]),
+           "'turned' is torch.complex64")
+    one, named = RANK == 0, list(network().named_parameters())
+
+    def wrap(**options):
+        return hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in named], lr=0.1), named, **options)
+    for options, words in (({"op": hvd.Sum if one else hvd.Average}, ("op sum", "op average")),
+                           ({"groups": 2 if one else None}, ("groups 2", "rank 1 has", "groups None")),
+                           ({"groups": [[named[0][1]]] if one else [[named[1][1]]]}, ("[[(0, 0)]]", "[[(0, 1)]]")),
+                           ({"compression": Custom if one else hvd.Compression.none}, ("Custom", "NoneCompressor")),
+                           ({"sparse_as_dense": one}, ("True", "False")),
+                           ({"gradient_predivide_factor": 2.0 if one else 1.0}, ("factor 2", "factor 1"))):
+        raises(ValueError, wrap(**options).step, "optimizers differ: rank 0 has", *words)
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    optimizer.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about the graph
+        loss = loss_of(model, torch.ones(1, 6, dtype=torch.float64))
+        raises(AssertionError, lambda: loss.backward(create_graph=True), "a graph of its own")
+
+
+for test in (weights, narrow, uneven, layouts, zeros, late, closures, moved, without_graph, joined, names,
+             sparse_sometimes, sparse, state, adasum, misuse):
     test()
 hvd.shutdown()

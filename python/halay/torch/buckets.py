@@ -39,7 +39,7 @@ class Exchange(NamedTuple):
 class Member:
     """A parameter in a bucket."""
 
-    __slots__ = ("param", "name", "place", "node", "left", "view", "bucket", "sparse")
+    __slots__ = ("param", "name", "place", "node", "left", "view", "at", "address", "bucket", "sparse")
 
     def __init__(self, param: torch.nn.Parameter, name: str, place: Place) -> None:
         self.param = param
@@ -49,6 +49,8 @@ class Member:
         self.sparse = 0  # dimensions that have indices in what travels; 0: it travels dense
         self.left = 0  # backward passes until its gradient is ready
         self.view: Optional[torch.Tensor] = None
+        self.at = 0  # of the view in the bucket's memory, in elements
+        self.address = 0  # of the view. The program may give it other memory: model.double(), p.grad.data = ...
         self.bucket: Optional["Bucket"] = None
 
 
@@ -74,6 +76,7 @@ class Bucket:
         for member in self.members:
             member.bucket = self
         self.exchange = exchange
+        self.dtype = self.members[0].param.dtype
         self.formation = -1  # of the job whose ranks have agreed on this bucket
         self.suffix = ""  # sets its names apart from those of another optimizer
         self.missing = len(self.members)
@@ -115,7 +118,7 @@ class Bucket:
         for member in self.members:
             if member.sparse:
                 self._start_sparse(member, member.param.grad)
-            elif not _stays_as_it_is(self.exchange.compression, member.param.dtype):
+            elif member.param.dtype != self.dtype or not _stays_as_it_is(self.exchange.compression, self.dtype):
                 self._start_compressed(member)
             else:
                 dense.append(member)
@@ -128,7 +131,8 @@ class Bucket:
         if self._generation != _job.generation() or len(self._dense) != len(self.members):
             return False
         for member in self.members:
-            if member.param.grad is not member.view:
+            grad = member.param.grad
+            if grad is None or grad is not member.view or grad.data_ptr() != member.address:
                 return False
         return True
 
@@ -189,11 +193,19 @@ class Bucket:
         flat = _job.alloc(max(end, 1), dtype)
         flat.zero_()
         for member, at in zip(dense, starts):
-            member.view = _view(flat, at, member.param)
+            member.at = at
+            self._place_view(member, flat)
         self._flat, self._dense, self._generation = flat, dense, _job.generation()
+
+    @staticmethod
+    def _place_view(member: Member, flat: torch.Tensor) -> None:
+        member.view = _view(flat, member.at, member.param)
+        member.address = member.view.data_ptr()
 
     def _collect(self, member: Member) -> None:
         """The gradient of a parameter is where its view is."""
+        if member.view.data_ptr() != member.address:
+            self._place_view(member, self._flat)
         param, view = member.param, member.view
         grad = param.grad
         if grad is None:
@@ -209,7 +221,7 @@ class Bucket:
             self._lay_out(dense)
         elsewhere = []
         for member in dense:
-            if member.param.grad is not member.view:
+            if member.param.grad is not member.view or member.view.data_ptr() != member.address:
                 self._collect(member)
                 if member.param.grad is not member.view:
                     elsewhere.append(member)

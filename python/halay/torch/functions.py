@@ -51,8 +51,9 @@ def _check_bytes(data: torch.Tensor, rank: int) -> None:
 def broadcast_parameters(params: Parameters, root_rank: int) -> None:
     """Give every rank the root's values, in place.
 
-    params: a state_dict(), named_parameters(), parameters() or a list of tensors. What is no tensor is left alone.
-    ValueError, on every rank: names, shapes or types differ between ranks.
+    params: a state_dict(), named_parameters(), parameters() or a list of tensors. What has a name and is not a tensor
+    is left alone. ValueError, on every rank: names, shapes or types differ between ranks. TypeError: something without
+    a name is not a tensor.
     """
     if isinstance(params, dict):
         pairs: List[Any] = sorted(params.items())
@@ -60,8 +61,12 @@ def broadcast_parameters(params: Parameters, root_rank: int) -> None:
         pairs = [p if isinstance(p, tuple) else (None, p) for p in params]
     else:
         raise ValueError('invalid params of type: %s' % type(params))
+    others = [f"one of {type(value).__qualname__}" for name, value in pairs
+              if name is None and not isinstance(value, torch.Tensor)]
     pairs = [(name, tensor) for name, tensor in pairs if isinstance(tensor, torch.Tensor)]
-    agree("broadcast_parameters", "parameters", [describe_tensor(name, tensor) for name, tensor in pairs])
+    agree("broadcast_parameters", "parameters", [describe_tensor(name, tensor) for name, tensor in pairs] + others)
+    if others:
+        raise TypeError(f"params has {others[0]}; expected tensors")
     for name, tensor in pairs:
         ops.check_kind(tensor)
         if buffers.is_expanded(tensor):

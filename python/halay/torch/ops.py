@@ -18,7 +18,7 @@ from halay.torch.compression import Compression
 from halay.torch.process_sets import ProcessSet, global_process_set
 
 Average, Sum, Adasum, Min, Max, Product = range(6)
-_REDUCTIONS = {Average: "average", Sum: "sum", Adasum: "adasum", Min: "min", Max: "max", Product: "product"}
+REDUCTIONS = {Average: "average", Sum: "sum", Adasum: "adasum", Min: "min", Max: "max", Product: "product"}
 
 Splits = Union[None, torch.Tensor, Sequence[int]]
 
@@ -145,7 +145,7 @@ def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[tor
                for_what: str) -> dict:
     """What the engine is told of a reduction. It averages no integers: they are summed, and scaled after it (but see
     _whole)."""
-    if op not in _REDUCTIONS:
+    if op not in REDUCTIONS:
         raise ValueError("%s: there is no reduction %r" % (for_what, op))
     if op == Adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
@@ -153,7 +153,7 @@ def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[tor
         raise ValueError("%s: bool has no average; Max is \"or\" and Min is \"and\"" % for_what)
     if op == Average and any(not t.dtype.is_floating_point for t in tensors):
         op, postscale = Sum, postscale / process_set.size()
-    return dict(reduction=_REDUCTIONS[op], prescale=prescale, postscale=postscale)
+    return dict(reduction=REDUCTIONS[op], prescale=prescale, postscale=postscale)
 
 
 def _put(output: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
@@ -416,7 +416,7 @@ def _start_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int,
                      process_set: ProcessSet) -> Handle:
     check(tensor)
     if process_set.ranks is not None and root_rank not in process_set.ranks:
-        raise ValueError("broadcast received invalid root rank %d for provided process set" % root_rank)
+        raise ValueError("broadcast received invalid root rank %s for provided process set" % root_rank)
     data = _on_host(output)
     request = _job.submit("broadcast", name, process_set, data, data, root=root_rank)
     if data.data_ptr() == output.data_ptr():

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
+from halay.buffers import KNOWN
 from halay.torch import _job, ops
 from halay.torch.buckets import Bucket, Exchange, Member, deal
 from halay.torch.compression import Compression, Compressor
@@ -26,6 +27,8 @@ _TOO_MANY_PASSES = ("Gradients were computed more than backward_passes_per_step 
                     "backward_passes_per_step to accumulate gradients locally.")
 _ZERO_TOO_EARLY = ("optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                    "optimizer.synchronize(). This is prohibited as it can cause a race condition.")
+_HAS_GRAPH = ("a gradient has a graph of its own, as of backward(create_graph=True), and what is reduced has none: "
+              "call backward() without it, or torch.autograd.grad")
 _STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
                "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context "
                "if you use optimizer.synchronize() in your code.")
@@ -113,6 +116,8 @@ class _Hooked:
             member = self._by_place.get(place)
             if member is None and place in new:
                 name = self._parameter_names.get(p, 'parameter.%d.%d' % place)
+                if p.dtype not in _job.TYPES:
+                    raise ValueError(f"parameter '{name}' is {p.dtype}, which cannot be reduced; expected {KNOWN}")
                 member = self._by_place[place] = Member(p, name, place)
                 member.left = self.backward_passes_per_step
                 self._members.append(member)
@@ -122,7 +127,8 @@ class _Hooked:
                     member.bucket.forget_layout()
             if member is not None and member.node is None and p.requires_grad:
                 # The node that adds to p.grad; it must be kept, or its hook goes with it.
-                member.node = p.expand_as(p).grad_fn.next_functions[0][0]
+                with torch.inference_mode(False), torch.enable_grad():
+                    member.node = p.expand_as(p).grad_fn.next_functions[0][0]
                 member.node.register_hook(self._hook(member))
         self._outside = [(place, p) for place, p in places if place not in self._by_place]
         self._frozen = [member for member in self._members if member.node is None]
@@ -144,7 +150,7 @@ class _Hooked:
             if left == 0 and bucket is not None:
                 missing = bucket.missing = bucket.missing - 1
                 if missing == 0:
-                    assert not member.param.grad.requires_grad
+                    assert not member.param.grad.requires_grad, _HAS_GRAPH
                     if bucket.formation == _job.formation():
                         bucket.start()
             elif left < 0:
@@ -201,7 +207,17 @@ class _DistributedOptimizer(_Hooked):
     def _report(self, late: List[Place], sparse: Dict[Place, int]) -> Report:
         is_new, shapes = self._formation != _job.formation(), {place: describe(p) for place, p in self._places()}
         return Report(None if is_new else self._plan, [m.place for m in self._members if is_new and m.place in shapes],
-                      _job.optimizers(self._key), late, sparse, shapes)
+                      _job.optimizers(self._key), late, sparse, shapes, self._settings())
+
+    def _settings(self) -> str:
+        """What has to be the same on all ranks, as they send what follows from it."""
+        exchange, groups = self._exchange, self._groups
+        if isinstance(groups, list):
+            place = {id(p): at for at, p in self._places()}
+            groups = [[place.get(id(p)) for p in group] for group in groups]
+        return (f"op {ops.REDUCTIONS.get(exchange.op, exchange.op)}, compression {exchange.compression.__name__}, "
+                f"groups {groups}, gradient_predivide_factor {exchange.postscale:g}, "
+                f"sparse_as_dense {exchange.sparse_as_dense}")
 
     def _agree(self) -> Optional[Plan]:
         """Makes all ranks use one plan; returns that of the next step. The plan of the first step in a job, and each
@@ -265,12 +281,30 @@ class _DistributedOptimizer(_Hooked):
             self._should_synchronize = True
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """closure: called by the optimizer, which computes with the gradients and the loss that it leaves. They are
+        reduced after each call, the loss too, so that all ranks decide alike."""
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn(_STEP_TWICE)
-            self.synchronize()
+            if closure is None or not self._is_active:
+                self.synchronize()
+            else:
+                closure = self._reduced(closure)
         self._synchronized = False
         return super().step(closure)
+
+    def _reduced(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def call() -> Any:
+            loss = closure()
+            self.synchronize()
+            self._synchronized = False
+            if not isinstance(loss, (float, torch.Tensor)):
+                return loss
+            total = torch.as_tensor(loss).detach().to(device="cpu", dtype=torch.float64, copy=True).contiguous()
+            ops.allreduce_(total, op=ops.Sum if self.op == ops.Sum else Average, name="optimizer.%s.loss" % self._key,
+                           process_set=self.process_set)
+            return total.to(loss) if isinstance(loss, torch.Tensor) else float(total)
+        return call
 
     def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
         """Gradients are 0 and stay where they are, unless set_to_none is True: then each is copied into its bucket

@@ -28,10 +28,19 @@ class Report(NamedTuple):
     late: List[Place]  # parameters that have begun to have gradients
     sparse: Dict[Place, int]  # those whose gradients turn out to be sparse
     shapes: Dict[Place, str]  # of all parameters
+    settings: str  # of the optimizer
 
 
 def digest(names: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+
+
+def _check_settings(by_rank: Dict[int, Report]) -> None:
+    first = min(by_rank)
+    for rank, report in by_rank.items():
+        if report.settings != by_rank[first].settings:
+            raise ValueError(f"the ranks' optimizers differ: rank {first} has {by_rank[first].settings}; "
+                             f"rank {rank} has {report.settings}")
 
 
 def _check_shapes(batch: Sequence[Place], by_rank: Dict[int, Report]) -> None:
@@ -56,8 +65,10 @@ def _merged(parts: Iterable[Dict[Place, int]]) -> Dict[Place, int]:
 def combine(by_rank: Dict[int, Report]) -> Tuple[Plan, Plan]:
     """
     The plan of this step, and that of the next ones. Where some ranks may have begun to exchange by the plan in force,
-    this step's differs from it by new batches only. ValueError: what begins does not exist alike on all ranks.
+    this step's differs from it by new batches only. ValueError: what begins does not exist alike on all ranks, or their
+    optimizers have different settings.
     """
+    _check_settings(by_rank)
     reports = list(by_rank.values())
     in_force = next((report.plan for report in reports if report.plan is not None), None)
     late = {place for report in reports for place in report.late}
