@@ -443,7 +443,7 @@ static void progress_call(struct job *job, struct host_link *link)
 static void progress_links(struct job *job)
 {
     for (size_t i = 0; i < job->link_count; i++) {
-        struct host_link *link = &job->links[i];
+        struct host_link *link = &job->links[(job->turns / 2 + i) % job->link_count];
         link_progress(link, sinks_are_open(job));
         if (link->is_silent && link->state != LINK_ENDED) {
             link_end_ssh(link); /* it is reaped like any other */
@@ -533,7 +533,8 @@ static size_t job_watch(struct job *job)
     return n;
 }
 
-/* Read every stream that can be read; one that was not polled costs a call that gives EAGAIN. */
+/* Read every stream that can be read; one that was not polled costs a call that gives EAGAIN. Each time another one is
+ * the first: if it writes without pause, it fills the sink, and the others are not read. */
 static void pass_output(struct job *job, size_t polled)
 {
     int any = 0;
@@ -543,9 +544,11 @@ static void pass_output(struct job *job, size_t polled)
     if (!any)
         return;
     output_flush(&job->output);
-    for (int r = 0; r < job->size; r++)
-        for (int i = 0; i < 2; i++)
-            stream_read(&job->ranks[r].streams[i]);
+    const size_t count = 2 * (size_t)job->size;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = (job->turns + i) % count;
+        stream_read(&job->ranks[k / 2].streams[k % 2]);
+    }
     output_flush(&job->output);
 }
 
@@ -592,8 +595,12 @@ static void job_turn(struct job *job)
             say("cannot wait for the ranks: %s", strerror(errno));
         return;
     }
-    pass_output(job, n);
+    const int is_local_first = job->turns++ % 2 == 0;
+    if (is_local_first)
+        pass_output(job, n);
     progress_links(job);
+    if (!is_local_first)
+        pass_output(job, n);
     show_parts(job);
     job_watch_turn(job->watch);
     if (job->fds[FD_INPUT].revents)

@@ -47,6 +47,7 @@ struct job {
     struct binding_map unbound;  /* for what is started beyond the ranks that setting->map is for */
     struct link_events events;
     struct pollfd *fds; /* owned; job.c names the first ones */
+    size_t turns;       /* of the loop */
     struct output output;
     struct halay_store_server *store;                    /* owned */
     char store_address[HALAY_ADDRESS_TEXT];              /* for the ranks of this host */
