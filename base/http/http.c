@@ -29,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FIRST_ROOM = 4096, REASON_TEXT = 1024, TURN_MS_MAX = 60000 };
+enum { FIRST_ROOM = 4096, REASON_TEXT = 1024, TURN_MS_MAX = 60000, SHORT_ANSWER = 16 << 10 };
 
 struct halay_http_server {
     struct halay_log *log;
@@ -38,12 +38,13 @@ struct halay_http_server {
     struct MHD_Daemon *daemon;
     _Atomic int is_quiescing;  /* relaxed: an answer of that moment may be of either kind */
     _Atomic size_t exchanges;  /* relaxed: a number */
-    _Atomic size_t body_bytes; /* of all exchanges; relaxed: a number */
-    pthread_mutex_t lock;      /* guards phase and response of exchanges; no call of libmicrohttpd that waits within */
-    struct peer *peers;        /* guarded by lock, as what they hold and due_us */
-    int64_t due_us;            /* no peer's is earlier */
-    pthread_t thread;          /* looks at peers */
-    int has_thread, end_fd;    /* owned; written to end the thread */
+    _Atomic size_t body_bytes; /* of all exchanges, as answer_bytes; relaxed: a number */
+    _Atomic size_t answer_bytes;
+    pthread_mutex_t lock;   /* guards phase and response of exchanges; no call of libmicrohttpd that waits within */
+    struct peer *peers;     /* guarded by lock, as what they hold and due_us */
+    int64_t due_us;         /* no peer's is earlier */
+    pthread_t thread;       /* looks at peers */
+    int has_thread, end_fd; /* owned; written to end the thread */
 };
 
 /* A connection; owned by libmicrohttpd's notes about it. */
@@ -67,7 +68,14 @@ struct halay_http_exchange {
     enum phase phase;              /* guarded by server.lock */
     struct MHD_Response *response; /* owned, NULL without memory; guarded by server.lock */
     unsigned int status;           /* guarded by server.lock */
+    size_t answer_bytes;           /* guarded by server.lock */
 };
+
+static void free_given(const struct halay_http_answer *answer)
+{
+    if (answer->is_given)
+        free((void *)(uintptr_t)answer->body);
+}
 
 static struct MHD_Response *make_response(struct halay_http_server *server, const struct halay_http_answer *answer)
 {
@@ -75,9 +83,12 @@ static struct MHD_Response *make_response(struct halay_http_server *server, cons
     const char *const *header = answer->headers;
     int is_ok;
 
-    response = MHD_create_response_from_buffer(answer->size, (void *)(uintptr_t)answer->body, MHD_RESPMEM_MUST_COPY);
-    if (!response)
+    response = MHD_create_response_from_buffer(answer->size, (void *)(uintptr_t)answer->body,
+                                               answer->is_given ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_MUST_COPY);
+    if (!response) {
+        free_given(answer);
         return NULL;
+    }
     is_ok = !answer->content_type || MHD_add_response_header(response, "Content-Type", answer->content_type);
     for (; header && header[0]; header += 2)
         is_ok = is_ok && MHD_add_response_header(response, header[0], header[1]);
@@ -87,22 +98,6 @@ static struct MHD_Response *make_response(struct halay_http_server *server, cons
         return response;
     MHD_destroy_response(response);
     return NULL;
-}
-
-void halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer)
-{
-    struct halay_http_server *server = exchange->server;
-    struct MHD_Response *response = make_response(server, answer);
-
-    pthread_mutex_lock(&server->lock);
-    struct MHD_Connection *suspended = exchange->phase == WAITING ? exchange->connection : NULL;
-    exchange->response = response;
-    exchange->status = (unsigned int)answer->status;
-    exchange->phase = ANSWERED;
-    pthread_mutex_unlock(&server->lock);
-    /* The server's thread may free the exchange while this call is under way. */
-    if (suspended)
-        MHD_resume_connection(suspended);
 }
 
 /* {"error": {"reason": TEXT}}, to be freed; NULL without memory. */
@@ -129,6 +124,59 @@ static void refuse(struct halay_http_exchange *exchange, int status, const char 
     }
     halay_http_answer(exchange, &answer);
     free(json);
+}
+
+static int refuse_crowd(struct halay_http_exchange *exchange, const char *text)
+{
+    static const char *const headers[] = { "Retry-After", "1", NULL };
+
+    refuse(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, headers, text);
+    return MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+/* May an answer be held until it is read? Counts it then. */
+static int hold_answer(struct halay_http_server *server, size_t size)
+{
+    const size_t most = server->config.all_answer_bytes;
+    const size_t before = atomic_fetch_add_explicit(&server->answer_bytes, size, memory_order_relaxed);
+
+    if (!most || size <= SHORT_ANSWER || (size <= most && before <= most - size))
+        return 1;
+    atomic_fetch_sub_explicit(&server->answer_bytes, size, memory_order_relaxed);
+    return 0;
+}
+
+static int refuse_answer(struct halay_http_exchange *exchange, size_t size)
+{
+    const size_t most = exchange->server->config.all_answer_bytes;
+
+    if (size <= most)
+        return refuse_crowd(exchange, "too many bytes of answers are not read yet; try again later");
+    halay_http_refuse(exchange, MHD_HTTP_CONTENT_TOO_LARGE,
+                      "the answer has %zu bytes, at most %zu are sent: ask for less", size, most);
+    return MHD_HTTP_CONTENT_TOO_LARGE;
+}
+
+int halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer)
+{
+    struct halay_http_server *server = exchange->server;
+
+    if (!hold_answer(server, answer->size)) {
+        free_given(answer);
+        return refuse_answer(exchange, answer->size);
+    }
+    struct MHD_Response *response = make_response(server, answer);
+    pthread_mutex_lock(&server->lock);
+    exchange->answer_bytes = answer->size;
+    struct MHD_Connection *suspended = exchange->phase == WAITING ? exchange->connection : NULL;
+    exchange->response = response;
+    exchange->status = (unsigned int)answer->status;
+    exchange->phase = ANSWERED;
+    pthread_mutex_unlock(&server->lock);
+    /* The server's thread may free the exchange while this call is under way. */
+    if (suspended)
+        MHD_resume_connection(suspended);
+    return answer->status;
 }
 
 void halay_http_refuse(struct halay_http_exchange *exchange, int status, const char *format, ...)
@@ -198,13 +246,6 @@ static void refuse_long(struct halay_http_exchange *exchange)
 {
     halay_http_refuse(exchange, MHD_HTTP_CONTENT_TOO_LARGE, "the body is longer than %zu bytes",
                       exchange->server->config.body_bytes);
-}
-
-static void refuse_crowd(struct halay_http_exchange *exchange)
-{
-    static const char *const headers[] = { "Retry-After", "1", NULL };
-
-    refuse(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, headers, "too many bytes of requests are waiting; try again later");
 }
 
 /* The head has come: find the route, or refuse before the body is read. */
@@ -351,12 +392,15 @@ static int late_ms(struct halay_http_server *server)
 
 /* ---- exchanges ---- */
 
-static enum MHD_Result queue_answer(struct halay_http_exchange *exchange)
+static enum MHD_Result queue_answer_locked(struct halay_http_exchange *exchange)
 {
+    const struct halay_http_config *config = &exchange->server->config;
     enum MHD_Result result;
 
     if (!exchange->response)
         return MHD_NO;
+    set_due_locked(peer_of(exchange->connection),
+                   config->idle_s + config->request_s + (int)(exchange->answer_bytes >> 20));
     result = MHD_queue_response(exchange->connection, exchange->status, exchange->response);
     MHD_destroy_response(exchange->response);
     exchange->response = NULL;
@@ -382,13 +426,13 @@ static enum MHD_Result handle(struct halay_http_exchange *exchange)
         if (exchange->is_too_long)
             refuse_long(exchange);
         else if (exchange->is_crowded)
-            refuse_crowd(exchange);
+            refuse_crowd(exchange, "too many bytes of requests are waiting; try again later");
         else
             exchange->route->handle(server->config.arg, exchange);
     }
     pthread_mutex_lock(&server->lock);
     if (exchange->phase == ANSWERED) {
-        result = queue_answer(exchange);
+        result = queue_answer_locked(exchange);
     } else {
         exchange->phase = WAITING;
         MHD_suspend_connection(exchange->connection);
@@ -421,7 +465,10 @@ static enum MHD_Result hear(void *arg, struct MHD_Connection *connection, const 
         if (!exchange)
             return MHD_NO;
         look_at_head(exchange, method, path);
-        return exchange->phase == ANSWERED ? queue_answer(exchange) : MHD_YES;
+        pthread_mutex_lock(&exchange->server->lock);
+        const enum MHD_Result result = exchange->phase == ANSWERED ? queue_answer_locked(exchange) : MHD_YES;
+        pthread_mutex_unlock(&exchange->server->lock);
+        return result;
     }
     if (!*count)
         return handle(exchange);
@@ -443,9 +490,11 @@ static void end_exchange(void *arg, struct MHD_Connection *connection, void **ow
     *own = NULL;
     pthread_mutex_lock(&server->lock);
     set_due_locked(peer_of(connection), server->config.idle_s + server->config.request_s);
+    const size_t answer_bytes = exchange->answer_bytes;
     pthread_mutex_unlock(&server->lock);
     if (exchange->response)
         MHD_destroy_response(exchange->response);
+    atomic_fetch_sub_explicit(&server->answer_bytes, answer_bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&server->body_bytes, exchange->room, memory_order_relaxed);
     atomic_fetch_sub_explicit(&server->exchanges, 1, memory_order_relaxed);
     free(exchange->body);

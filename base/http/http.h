@@ -39,12 +39,15 @@ struct halay_http_config {
                              this. NULL: it may be anywhere */
     const struct halay_http_route *routes; /* borrowed as long as the server lives */
     size_t route_count;
-    size_t connections;    /* at once, three quarters of them from one address; more are closed, or wait */
-    size_t body_bytes;     /* of one request; longer ones are refused with 413 */
-    size_t all_body_bytes; /* of all requests under way; what comes on top is refused with 503 */
-    int idle_s;            /* a connection without data for this time is closed; 0: no limit, as of request_s */
-    int request_s;         /* and one whose request is not whole this time after the connection began, or this time and
-                              idle_s after the end of the request before it */
+    size_t connections;      /* at once, three quarters of them from one address; more are closed, or wait */
+    size_t body_bytes;       /* of one request; longer ones are refused with 413 */
+    size_t all_body_bytes;   /* of all requests under way; what comes on top is refused with 503 */
+    size_t all_answer_bytes; /* of all answers that are not read yet, but for short ones; 503, and a longer one is never
+                                sent, 413; 0: no limit */
+    int idle_s;              /* a connection without data for this time is closed; 0: no limit, as of request_s */
+    int request_s; /* and one whose request is not whole this time after the connection began, or this time and
+                              idle_s after the end of the request before it; or whose answer is not read by then, with a
+                              second more for each MiB */
     int has_thread;
     void *arg; /* the handlers' */
 };
@@ -83,13 +86,14 @@ const char *halay_http_query(struct halay_http_exchange *exchange, const char *n
 struct halay_http_answer {
     int status;
     const char *content_type; /* NULL: the body is empty */
-    const void *body;         /* copied */
+    const void *body;         /* copied, unless */
+    int is_given;             /* it is the server's from now on, which frees it */
     size_t size;
     const char *const *headers; /* more of them: name, value, ..., NULL; NULL: none */
 };
 
-/* If there is no memory for it the connection ends without. */
-void halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer);
+/* If there is no memory for it the connection ends without. Returns the status that is sent: a limit may refuse it. */
+int halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer);
 /* An answer in JSON that says why not. */
 void halay_http_refuse(struct halay_http_exchange *exchange, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -78,10 +78,10 @@ const char *halay_http_query(struct halay_http_exchange *exchange, const char *n
     return NULL;
 }
 
-void halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer)
+int halay_http_answer(struct halay_http_exchange *exchange, const struct halay_http_answer *answer)
 {
     (void)exchange;
-    (void)answer;
+    return answer->status;
 }
 
 void halay_http_refuse(struct halay_http_exchange *exchange, int status, const char *format, ...)

@@ -69,12 +69,32 @@ static void quoted(void *arg, struct halay_http_exchange *exchange)
     halay_http_refuse(exchange, 422, "not '%.*s'", (int)size, body);
 }
 
+/* 64 MiB, or as many as are asked for: more than a socket holds. */
+static void lengthy(void *arg, struct halay_http_exchange *exchange)
+{
+    struct halay_http_answer answer = { .status = 200, .content_type = "text/plain", .is_given = 1 };
+
+    (void)arg;
+    const char *mib = halay_http_query(exchange, "mib");
+    answer.size = (size_t)(mib ? atoi(mib) : 64) << 20;
+    answer.body = calloc(1, answer.size);
+    REQUIRE(answer.body);
+    halay_http_answer(exchange, &answer);
+}
+
 static const struct halay_http_route routes[] = {
-    { "GET", "/hello", hello },
-    { "POST", "/echo", echo },
-    { "POST", "/keep", keep },
-    { "POST", "/quoted", quoted },
+    { "GET", "/hello", hello },    { "POST", "/echo", echo },      { "POST", "/keep", keep },
+    { "POST", "/quoted", quoted }, { "GET", "/lengthy", lengthy },
 };
+
+/* A name for a socket that no file has. */
+static void name_socket(char *where)
+{
+    int fd = mkstemp(where + strlen("unix:"));
+
+    REQUIRE(fd >= 0 && !unlink(where + strlen("unix:")));
+    close(fd);
+}
 
 static struct halay_http_config config_of(const char *where)
 {
@@ -434,6 +454,56 @@ static void dripping_heads_are_cut_off(void)
     }
 }
 
+/* An answer that its client does not read takes memory: those on top are refused, until it is read. */
+static void unread_answers_are_limited(void)
+{
+    char where[] = "unix:/tmp/test_http.XXXXXX", bytes[1 << 16];
+    struct halay_http_config config = config_of(where);
+    struct halay_http_server *server;
+    int64_t deadline = halay_deadline_us(WAIT_MS);
+
+    name_socket(where);
+    config.all_answer_bytes = (size_t)100 << 20;
+    config.idle_s = config.request_s = 0; /* without limit */
+    REQUIRE(!halay_http_open(NULL, &config, &server));
+    int fd = dial(server);
+    REQUIRE(fd >= 0);
+    say(fd, "GET /lengthy HTTP/1.1\r\n" END);
+    CHECK(recv(fd, bytes, 8, MSG_WAITALL) == 8 && !memcmp(bytes, "HTTP/1.1", 8));
+    const char *text = ask(server, 0, "GET /lengthy HTTP/1.1\r\n" END);
+    CHECK(is_answer(text, "503", "not read yet") && strstr(text, "Retry-After: 1"), "%s", text);
+    text = ask(server, 0, "GET /lengthy?mib=101 HTTP/1.1\r\n" END);
+    CHECK(is_answer(text, "413", "ask for less"), "%s", text);
+    text = ask(server, 0, "GET /hello HTTP/1.1\r\n" END);
+    CHECK(is_answer(text, "200", "for nobody"), "%s", text);
+    while (recv(fd, bytes, sizeof bytes, 0) > 0)
+        ;
+    close(fd);
+    while (halay_http_exchanges(server) && !halay_deadline_passed(deadline))
+        sched_yield();
+    text = ask(server, 0, "GET /lengthy HTTP/1.1\r\n" END);
+    CHECK(is_answer(text, "200", ""), "%s", text);
+    halay_http_close(server);
+}
+
+/* An answer must be read in time, too, or its connection ends. */
+static void unread_answers_are_cut_off(void)
+{
+    char where[] = "unix:/tmp/test_http.XXXXXX";
+    struct halay_http_config config = config_of(where);
+    struct halay_http_server *server;
+
+    name_socket(where);
+    config.idle_s = 0; /* without limit */
+    REQUIRE(!halay_http_open(NULL, &config, &server));
+    struct pollfd end = { .fd = dial(server) };
+    REQUIRE(end.fd >= 0);
+    say(end.fd, "GET /lengthy?mib=1 HTTP/1.1\r\n" END);
+    CHECK(poll(&end, 1, WAIT_MS) == 1 && end.revents & POLLHUP);
+    close(end.fd);
+    halay_http_close(server);
+}
+
 /* However many connections one address opens, another's is answered. */
 static void addresses_leave_room(void)
 {
@@ -536,6 +606,8 @@ int main(void)
     answers_come_later();
     clients_leave_before_answers();
     dripping_heads_are_cut_off();
+    unread_answers_are_limited();
+    unread_answers_are_cut_off();
     addresses_leave_room();
     tokens_are_asked_for(&log, said);
     places(&log, said);

@@ -93,15 +93,13 @@ int serve_answer(struct halay_http_exchange *exchange, enum serve_form form, con
     if (to) {
         write_body(to, form, queries, count);
         const int failed = ferror(to) | fclose(to);
-        if (!failed) {
-            halay_http_answer(exchange, &(struct halay_http_answer){ .status = 200,
-                                                                     .content_type = serve_form_types[form],
-                                                                     .body = body,
-                                                                     .size = size,
-                                                                     .headers = headers });
-            free(body);
-            return 200;
-        }
+        if (!failed)
+            return halay_http_answer(exchange, &(struct halay_http_answer){ .status = 200,
+                                                                            .content_type = serve_form_types[form],
+                                                                            .body = body,
+                                                                            .is_given = 1,
+                                                                            .size = size,
+                                                                            .headers = headers });
     }
     free(body);
     return serve_answer_refusal(exchange, 503, "there is no memory for the answer");

@@ -15,7 +15,7 @@
 #include "tft/serve/request.h"
 
 /* Forecasts of `count` queries of one request, made as CSV for SERVE_CSV and as JSON lines for the others; step: of the
- * model, as text. Returns the code: 200, or 503 if there is no memory. */
+ * model, as text. Returns the code: 200, or that of a refusal: no memory, or a limit of answers. */
 int serve_answer(struct halay_http_exchange *exchange, enum serve_form form, const struct halay_tft_query *queries,
                  size_t count, const char *step);
 /* Returns the error's code. */

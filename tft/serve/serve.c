@@ -16,7 +16,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { BODIES = 8, LOOK_MS = 1000, PAUSE_MS = 5 };
+enum { BODIES = 8, ANSWERS = 4 * BODIES, LOOK_MS = 1000, PAUSE_MS = 5 };
 
 struct server {
     struct halay_log *log;
@@ -183,6 +183,7 @@ static enum halay_status open_all(struct server *s)
                                             .connections = c->connections,
                                             .body_bytes = c->body_bytes,
                                             .all_body_bytes = BODIES * c->body_bytes,
+                                            .all_answer_bytes = ANSWERS * c->body_bytes,
                                             .idle_s = c->timeout_s,
                                             .request_s = c->timeout_s,
                                             .has_thread = 1,
