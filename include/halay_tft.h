@@ -415,9 +415,9 @@ struct halay_tft_queries {
     int explains;
     const double *quantiles; /* those of the model's that are given; NULL: all */
     size_t quantile_count;
-    /* Called on the caller's thread between parts of the work, if there is much of it: every 64 queries that have been
-     * read, and every few hundred windows. It may make other forecasts with the model, and changes no bit of these.
-     * NULL: none. */
+    /* Called on the caller's thread between parts of the work, if there is much of it: every few queries or thousand
+     * rows that have been read, and every few hundred windows. It may make other forecasts with the model, and changes
+     * no bit of these. NULL: none. */
     void (*between)(void *arg);
     void *arg;
 };

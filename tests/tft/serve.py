@@ -362,6 +362,11 @@ def greedy():
             code, text = server.post(body % (value * (7 << 20 >> len(value) // 3)), kind)
             expect(code == 413 and "send fewer rows" in text, f"many values {value}: {code} {text[:300]}")
     expect(peak(server) < before + 100, f"{before} MiB grew to {peak(server)}: many values")
+    values = columns(window("a", 100), KINDS)
+    line = json.dumps({"columns": {name: of[-18:] for name, of in values.items()}}) + "\n"
+    code, text = server.post(2000 * line, "application/jsonlines")
+    expect(code == 200 and text.count("\n") == 2000, f"many tables: {code} {text[:300]}")
+    expect(peak(server) < before + 100, f"{before} MiB grew to {peak(server)}: many tables")
     body = b'{"instances": [{"columns": {"t": [' + b"1," * (1 << 20) + b"1]}}]}"
     with ThreadPoolExecutor(16) as pool:
         bad = b"x" * (1 << 20)  # refused as soon as it is read; what waits after it is answered all the same

@@ -271,7 +271,7 @@ static void test_queries(struct halay_tft_model *model, const char *csv)
 
 /* ---- a long call, and others between its parts ---- */
 
-enum { MANY = 150, TABLES = 5, PAST = 40 };
+enum { MANY = 270, TABLES = 5, PAST = 40 }; /* many: more than one group of queries */
 
 struct between {
     struct halay_tft *tft;

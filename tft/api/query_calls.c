@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queries: the tables of several are read one by one, so that one that is wrong fails alone; the data of the others are
- * joined, forecast as one list of windows, and each window's line goes to its query's text. Zero-initialised, fini
- * accepts half-built.
+ * Queries, group by group, so that memory does not grow with their number: the tables of a group are read one by one, so
+ * that one that is wrong fails alone; the data of the others are joined, forecast as one list of windows, and each
+ * window's line goes to its query's text. Zero-initialised, fini accepts half-built.
  */
 #include "base/struct_size.h"
 #include "tft/api/model_calls.h"
@@ -28,13 +28,14 @@ struct asked {
     struct text forecasts, explanations;
 };
 
-enum { QUERIES_READ = 64 }; /* between two calls of the program's function */
+enum { QUERIES_READ = 8 };    /* between two calls of the program's function */
+enum { QUERIES_GROUP = 256 }; /* at once: each takes some tens of kilobytes beside its rows */
 
 struct work {
     struct halay_tft_model *model;
-    struct halay_tft_queries given;
-    struct asked *asked; /* owned: (count) */
-    size_t current;      /* whose window comes */
+    struct halay_tft_queries given; /* with the group's queries */
+    struct asked *asked;            /* owned: (count) */
+    size_t current;                 /* whose window comes */
     struct tft_windows windows;
     struct tft_weight_reader reader;
     struct tft_forecast_file file;
@@ -312,13 +313,6 @@ static enum halay_status begin(struct work *w, int *calibrate)
         status = tft_session_format(t, w->given.format, NULL, &is_jsonl);
     if (!status)
         status = choose_quantiles(w);
-    w->asked = status ? NULL : calloc(w->given.count + 1, sizeof *w->asked);
-    if (!status && !w->asked) {
-        halay_error(&t->log, "no memory for queries");
-        status = HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t i = 0; i < w->given.count && !status; i++)
-        w->asked[i].query = query_at(&w->given, i);
     w->file.quantiles = &s->run.config.quantiles;
     w->file.json = w->look.json = is_jsonl;
     w->look.log = s->log;
@@ -335,16 +329,42 @@ static void free_text(struct text *text)
     free(text->bytes);
 }
 
-static void work_fini(struct work *w)
+static void group_fini(struct work *w)
 {
+    tft_model_return_data(w->model);
     for (size_t i = 0; w->asked && i < w->given.count; i++) {
         tft_data_end(&w->asked[i].data);
         free_text(&w->asked[i].forecasts);
         free_text(&w->asked[i].explanations);
     }
     free(w->asked);
+    w->asked = NULL;
     tft_weight_reader_fini(&w->reader);
     tft_windows_fini(&w->windows);
+}
+
+static enum halay_status forecast_group(struct work *w, const struct halay_tft_queries *all, size_t first,
+                                        int calibrate)
+{
+    w->given.queries = all->count ? query_at(all, first) : NULL;
+    w->given.count = all->count - first < QUERIES_GROUP ? all->count - first : QUERIES_GROUP;
+    w->current = 0;
+    w->asked = calloc(w->given.count + 1, sizeof *w->asked);
+    if (!w->asked) {
+        halay_error(&w->model->tft->log, "no memory for queries");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < w->given.count; i++)
+        w->asked[i].query = query_at(&w->given, i);
+    enum halay_status status = read_queries(w);
+    if (!status)
+        status = join(w);
+    if (!status)
+        status = tft_model_calibrate(w->model, calibrate);
+    if (!status)
+        status = forecast(w);
+    group_fini(w);
+    return status;
 }
 
 enum halay_status halay_tft_forecast_queries(struct halay_tft_model *model, const struct halay_tft_queries *queries)
@@ -360,17 +380,14 @@ enum halay_status halay_tft_forecast_queries(struct halay_tft_model *model, cons
         status = halay_struct_read(&t->log, "halay_tft_queries", queries, sizeof w.given, sizeof w.given, &w.given);
     if (!status)
         status = begin(&w, &calibrate);
-    if (!status)
-        status = read_queries(&w);
-    if (!status)
-        status = join(&w);
-    if (!status)
-        status = tft_model_calibrate(model, calibrate);
-    if (!status)
-        status = forecast(&w);
+    const struct halay_tft_queries all = w.given;
+    size_t first = 0;
+    do {
+        if (!status)
+            status = forecast_group(&w, &all, first, calibrate);
+        first += QUERIES_GROUP;
+    } while (!status && first < all.count);
     model->inference.between = NULL;
-    tft_model_return_data(model);
-    work_fini(&w);
     return tft_session_leave_stopped(t, status);
 }
 
