@@ -40,7 +40,9 @@ static void ask(enum serve_form form, const char *body, size_t length, const str
     struct serve_request request;
     struct serve_error error;
 
-    if (!serve_request_read(form, body, length, words, &request, &error)) {
+    const struct serve_body asked = { .form = form, .bytes = body, .count = length };
+
+    if (!serve_request_read(&asked, words, &request, &error)) {
         char *text = serve_error_json(&error);
         require(error.code >= 400 && *error.reason, "refused without a reason");
         require(text && strstr(text, "\"reason\""), "an error that cannot be written");

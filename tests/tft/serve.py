@@ -428,35 +428,65 @@ def heard(link):
 
 
 def overtaken(server):
-    """Small requests that come while a large one is forecast are answered before it, which changes none of its bits.
+    """Small requests that come while a large one is read or forecast are answered before it, and change no bit of it.
 
     The large one grows if it has ended before the small ones arrived."""
-    batches = "halay_tft_serve_batches_total"
     bodies = [window(entity, end) for entity in "abc" for end in range(100, 104)]
     lines = [json.dumps({"columns": {name: values[-18:] for name, values in columns(body, KINDS).items()}}) + "\n"
              for body in bodies]  # as few rows as there can be: most of the time goes to the forecast
     small = server.post(bodies[0], "text/csv")
-    for count in 100, 200, 400, *(8 * [800]):
-        body, begun = "".join(count * lines), server.metric(batches)
-        large = send(server, "POST", "/invocations", body.encode(), "application/jsonlines")
-        while server.metric(batches) == begun:
-            pass  # it waits; then it is forecast, and stands still until the others are there
-        server.process.send_signal(signal.SIGSTOP)
-        later = [send(server, "POST", "/invocations", bodies[0].encode()), send(server, "GET", "/ping")]
-        server.process.send_signal(signal.SIGCONT)
-        waited = {large, *later}
-        while large in waited and len(waited) > 1:
-            ready = select.select(list(waited), [], [], LONG)[0]
-            expect(ready, "no answer")
-            waited -= set(ready or waited)
-        is_first = large in waited
-        answers = [heard(link) for link in later]
-        expect(answers[0] == small and answers[1][0] == 200, f"beside a large request: {answers}")
-        answer = heard(large)
-        expect(answer[0] == 200 and answer == server.post(body, "application/jsonlines"), "a large request, overtaken")
-        if is_first:
-            break
-    expect(is_first, "a large request lets no other pass")
+    for kind, counter, counts, large_body in [
+            ("application/jsonlines", "batches_total", (100, 200, 400, 800), lambda n: "".join(n * lines)),
+            ("text/csv", "batches_total", (50000, 200000, 800000), old_rows),
+            ("application/json", "waiting_requests", (100000, 400000, 1600000),
+             lambda n: '{"instances": [{"columns": {"t": [' + n * "1," + '1]}}], "no key": 1}')]:
+        for count in *counts, *(7 * counts[-1:]):
+            is_first = overtakes(server, kind, large_body(count), "halay_tft_serve_" + counter, (bodies[0], small))
+            if is_first:
+                break
+        expect(is_first, f"a large request, {kind}, lets no other pass")
+
+
+def old_rows(count):
+    """A table whose reading takes far longer than its forecast."""
+    head, rows = ALL.split("\n", 1)
+    return head + "\n" + "".join(f"a,{t},7,1\n" for t in range(-count, 0)) + rows
+
+
+def overtakes(server, kind, body, counter, small):
+    begun = server.metric(counter)
+    large = send(server, "POST", "/invocations", body.encode(), kind)
+    while server.metric(counter) == begun and not select.select([large], [], [], 0)[0]:
+        pass  # until it is taken; then it stands still until the others are there
+    server.process.send_signal(signal.SIGSTOP)
+    later = [send(server, "POST", "/invocations", small[0].encode()), send(server, "GET", "/ping")]
+    server.process.send_signal(signal.SIGCONT)
+    waited = {large, *later}
+    while large in waited and len(waited) > 1:
+        ready = select.select(list(waited), [], [], LONG)[0]
+        expect(ready, "no answer")
+        waited -= set(ready or waited)
+    is_first = large in waited
+    answers = [heard(link) for link in later]
+    expect(answers[0] == small[1] and answers[1][0] == 200, f"beside a large request: {answers}")
+    answer = heard(large)
+    expect(answer == server.post(body, kind) and (answer[0] == 200 or "no key" in answer[1]),
+           f"a large request, overtaken: {answer[0]}, {answer[1][:300]}")
+    return is_first
+
+
+def apart(server):
+    """Requests of far different lengths that wait together are not forecast together: the short one would wait."""
+    batches = "halay_tft_serve_batches_total"
+    busy, long = (json.dumps(JSON["instances"][0]) + "\n") * 8, old_rows(60000)
+    begun = server.metric(batches)
+    links = [send(server, "POST", "/invocations", busy.encode(), "application/jsonlines")]
+    while server.metric(batches) == begun:
+        pass
+    links += [send(server, "POST", "/invocations", body.encode()) for body in (ALL, long)]
+    answers = [heard(link) for link in links]
+    expect(answers[1] == (200, read("run.csv")) and answers[2][0] == 200, f"requests of other lengths: {answers[1:]}")
+    expect(server.metric(batches) == begun + 3, f"{server.metric(batches) - begun} batches of three requests")
 
 
 class Load:
@@ -614,7 +644,8 @@ def main():
     for test in same_numbers, together, refusals, types, quoted, secrets, hostile, memory, described:
         test(server)
     server.stop(signal.SIGINT)
-    for test, *options in (compared,), (overtaken,), (slow, "--timeout", "1"), (crowd, "--queue", "1", "--batch", "1"):
+    for test, *options in [(compared,), (overtaken,), (apart,), (slow, "--timeout", "1"),
+                           (crowd, "--queue", "1", "--batch", "1")]:
         server = Server("run", *options)
         test(server)
         server.stop()

@@ -39,17 +39,28 @@ static enum halay_status check_known(struct halay_log *log, const struct tft_sch
     return HALAY_ERR_ARGUMENT;
 }
 
-static enum halay_status take_future(struct halay_tft *t, const struct halay_tft_table *future,
+/* Where rows come from; what the model's owner lets come between comes between them. */
+static enum halay_status find_source(const struct halay_tft_model *m, const struct halay_tft_table *given,
+                                     struct tft_frame *frame, struct tft_table_source *source)
+{
+    enum halay_status status = tft_session_source(m->tft, given, frame, source);
+
+    source->between = status ? NULL : m->inference.between;
+    source->between_arg = m->inference.between_arg;
+    return status;
+}
+
+static enum halay_status take_future(const struct halay_tft_model *m, const struct halay_tft_table *future,
                                      const struct tft_schema *schema, struct tft_table *table)
 {
     struct tft_frame frame = { 0 };
     struct tft_table_source source;
-    enum halay_status status = tft_session_source(t, future, &frame, &source);
+    enum halay_status status = find_source(m, future, &frame, &source);
 
     if (!status && source.frame && !strcmp(frame.name, "table"))
         frame.name = "the future's table";
     if (!status)
-        status = tft_future_take(&t->log, schema, &source, schema->horizon, table);
+        status = tft_future_take(m->inference.log, schema, &source, schema->horizon, table);
     free((void *)frame.columns);
     return status;
 }
@@ -113,7 +124,7 @@ static enum halay_status read_table(struct halay_tft_model *m, const struct tft_
     if (!status && rows->is_at_end)
         status = tft_table_extend(log, schema->horizon, table);
     if (!status && future)
-        status = take_future(m->tft, future, schema, table);
+        status = take_future(m, future, schema, table);
     return status;
 }
 
@@ -135,7 +146,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     struct tft_frame frame = { 0 };
     struct tft_table_source source;
     struct tft_table table = { 0 };
-    enum halay_status status = tft_session_source(m->tft, rows->table, &frame, &source);
+    enum halay_status status = find_source(m, rows->table, &frame, &source);
 
     if (rows->is_at_end) {
         schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */

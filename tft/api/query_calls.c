@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queries, group by group, so that memory does not grow with their number: the tables of a group are read one by one, so
- * that one that is wrong fails alone; the data of the others are joined, forecast as one list of windows, and each
+ * Queries, group by group, so that memory does not grow with their number. The tables of a group are read one by one,
+ * so that one that is wrong fails alone; the data of the others are joined, forecast as one list of windows, and each
  * window's line goes to its query's text. Zero-initialised, fini accepts half-built.
  */
 #include "base/struct_size.h"

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PART_ROWS = 1 << 14 }; /* some milliseconds' work */
+
 /* One file or frame being read: where its columns are. */
 struct source {
     struct tft_csv *csv;           /* of a file */
@@ -654,6 +656,15 @@ static enum halay_status open_csv(struct tft_collector *c, struct source *source
                          : tft_csv_open(c->log, source->path, c->schema->separator, &source->csv);
 }
 
+void tft_rows_worked(struct tft_collector *c, size_t rows)
+{
+    c->part += rows;
+    if (c->part < PART_ROWS || !c->between)
+        return;
+    c->part = 0;
+    c->between(c->between_arg);
+}
+
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
 {
     struct source source = {
@@ -669,6 +680,7 @@ enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
         status = next_row(&source, &fields, &end);
         if (!status && !end)
             status = take_row(c, &source, fields);
+        tft_rows_worked(c, 1);
     }
     tft_csv_close(source.csv);
     free(source.rooms);

@@ -44,6 +44,7 @@ static enum halay_status complete_all(struct tft_collector *c, size_t *order)
             continue; /* all of its rows lie outside the span */
         s->id = strdup(c->ids.texts[order[i]]);
         t->series_count++; /* fini frees it */
+        tft_rows_worked(c, c->entities[order[i]].count);
         status = s->id ? tft_rows_complete(c, order[i], s) : HALAY_ERR_NO_MEMORY;
         if (!status && !s->rows) {
             free(s->id);
@@ -99,6 +100,8 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
                                .frame = source->frame,
                                .text = source->text,
                                .encoding = source->encoding,
+                               .between = source->between,
+                               .between_arg = source->between_arg,
                                .table = &t,
                                .clocks = schema->clocks,
                                .future = future };

@@ -102,6 +102,8 @@ struct tft_table_source {
     const struct tft_frame *frame; /* NULL: the files */
     struct tft_text text;
     const struct tft_encoding *encoding; /* refuse a row whose entity it must know and does not; NULL: take all */
+    void (*between)(void *arg);          /* called after each part of the rows, if there are many; NULL: none */
+    void *between_arg;
 };
 
 /* What messages call it: the frame's name, or the first file's. */

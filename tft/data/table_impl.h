@@ -40,7 +40,10 @@ struct tft_collector {
     const struct tft_paths *paths; /* of a frame or a text its name alone */
     const struct tft_frame *frame; /* NULL: files */
     struct tft_text text;
-    const struct tft_encoding *encoding; /* as in tft_table_source */
+    const struct tft_encoding *encoding; /* as in tft_table_source, and the next two */
+    void (*between)(void *arg);
+    void *between_arg;
+    size_t part; /* rows since it was called, read or completed */
     struct tft_table *table;
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
@@ -56,6 +59,9 @@ struct tft_place {
     char text[600];
 };
 struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line);
+
+/* So many rows have been worked on. */
+void tft_rows_worked(struct tft_collector *c, size_t rows);
 
 /* Read one file of the list, or the frame, into the collector. */
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);

@@ -38,8 +38,9 @@ struct batch {
     size_t size;                     /* of these */
 };
 
-enum { READ_BYTES = 1 << 20 }; /* of bodies that are read before a batch, and one more */
-enum { SHORTER = 16 };         /* times, than the longest body of a batch, are those that come between its slices */
+enum { READ_BYTES = 1 << 20 };  /* of bodies that are read before a batch, and one more */
+enum { SHORTER = 16 };          /* times, than the longest body of a batch, are those that come between its slices */
+enum { SHORT_BYTES = 4 << 10 }; /* bodies up to here are alike */
 
 static void free_waiting(struct serve_waiting *w)
 {
@@ -211,18 +212,21 @@ static void forecast(struct serve_batcher *b, struct batch *batch)
 
 /* ---- the list ---- */
 
-/* Read a body. Returns the code of a refusal that was given, or 0. */
-static int read_body(struct serve_batcher *b, struct serve_waiting *w, size_t *bytes)
+/* Read a body; shorter ones come between its parts. Returns the code of a refusal that was given, or 0. */
+static int read_body(struct serve_batcher *b, struct serve_waiting *w)
 {
+    struct serve_body body = { .form = w->asked, .between = forecast_between, .arg = b };
+    const size_t most_bytes = b->most_bytes;
     struct serve_error error;
-    size_t size;
-    const char *body = halay_http_body(w->exchange, &size);
 
     w->is_read = 1;
     if (halay_now_us() - w->begun_us > b->timeout_us) /* drop_old refuses it */
         return 0;
-    *bytes += size;
-    if (!serve_request_read(w->asked, body, size, &w->words, &w->request, &error))
+    body.bytes = halay_http_body(w->exchange, &body.count);
+    b->most_bytes = body.count / SHORTER;
+    const int good = serve_request_read(&body, &w->words, &w->request, &error);
+    b->most_bytes = most_bytes;
+    if (!good)
         return serve_answer_error(w->exchange, &error);
     struct serve_options *o = &w->request.options;
     if (o->explains && w->form == SERVE_CSV)
@@ -233,38 +237,63 @@ static int read_body(struct serve_batcher *b, struct serve_waiting *w, size_t *b
     return 0;
 }
 
-/* Read what waits and may be taken now, in order, until there is enough for a batch. Meanwhile others only append to
- * the list. */
+/* The first that may be taken now and is not read; NULL: there is none, or those before it are enough for a batch. */
+static struct serve_waiting *find_unread_locked(const struct serve_batcher *b)
+{
+    size_t tables = 0;
+
+    for (struct serve_waiting *w = b->first; w && tables < b->batch; w = w->next) {
+        if (w->bytes > b->most_bytes)
+            continue;
+        if (!w->is_read)
+            return w;
+        tables += w->request.count;
+    }
+    return NULL;
+}
+
+static void remove_locked(struct serve_batcher *b, const struct serve_waiting *w)
+{
+    struct serve_waiting **at = &b->first;
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    if (b->last == &w->next)
+        b->last = at;
+    b->count--;
+}
+
+/* Read what waits and may be taken now, in order, until there is enough for a batch. While one is read others are
+ * appended to the list, and taken from it. */
 static void read_some(struct serve_batcher *b)
 {
-    size_t tables = 0, bytes = 0;
+    struct serve_waiting *w;
+    size_t bytes = 0;
 
     pthread_mutex_lock(&b->lock);
-    for (struct serve_waiting **at = &b->first, *w; (w = *at) && tables < b->batch && bytes < READ_BYTES;) {
-        int code = 0;
-        if (w->bytes > b->most_bytes) {
-            at = &w->next;
+    while (bytes < READ_BYTES && (w = find_unread_locked(b))) {
+        bytes += w->bytes;
+        pthread_mutex_unlock(&b->lock);
+        const int code = read_body(b, w);
+        pthread_mutex_lock(&b->lock);
+        if (!code)
             continue;
-        }
-        if (!w->is_read) {
-            pthread_mutex_unlock(&b->lock);
-            code = read_body(b, w, &bytes);
-            pthread_mutex_lock(&b->lock);
-        }
-        tables += w->request.count;
-        if (!code) {
-            at = &w->next;
-            continue;
-        }
-        *at = w->next;
-        if (b->last == &w->next)
-            b->last = at;
-        b->count--;
+        remove_locked(b, w);
         pthread_mutex_unlock(&b->lock);
         done(b, w, code);
         pthread_mutex_lock(&b->lock);
     }
     pthread_mutex_unlock(&b->lock);
+}
+
+/* Is one body not so much longer than another that the shorter one's request should not wait for it? */
+static int is_alike(const struct serve_waiting *a, const struct serve_waiting *b)
+{
+    const size_t shorter = a->bytes < b->bytes ? a->bytes : b->bytes,
+                 longer = a->bytes < b->bytes ? b->bytes : a->bytes;
+
+    return longer / SHORTER <= (shorter > SHORT_BYTES ? shorter : SHORT_BYTES);
 }
 
 /* The first that may be taken now and, in order, those that can be forecast with it. NULL: there is none, or it is not
@@ -282,7 +311,8 @@ static struct serve_waiting *take_batch_locked(struct serve_batcher *b)
     *from = first->next;
     b->count--;
     for (struct serve_waiting **at = from; (w = *at);) {
-        const int fits = w->is_read && w->bytes <= b->most_bytes && tables + w->request.count <= b->batch &&
+        const int fits = w->is_read && w->bytes <= b->most_bytes && is_alike(w, first) &&
+                         tables + w->request.count <= b->batch &&
                          (w->form == SERVE_CSV) == (first->form == SERVE_CSV) &&
                          serve_options_equal(&w->request.options, &first->request.options);
         if (!fits) {

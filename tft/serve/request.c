@@ -415,23 +415,51 @@ static int read_instances(const json_t *list, struct serve_request *r, struct se
 
 /* ---- bodies ---- */
 
-static int read_csv(const char *body, size_t bytes, const char *name, struct serve_request *r,
-                    struct serve_error *error)
+enum { PART_BYTES = 64 << 10 }; /* of JSON, some milliseconds' work */
+
+static int read_csv(const struct serve_body *body, const char *name, struct serve_request *r, struct serve_error *error)
 {
     r->instances = calloc(1, sizeof *r->instances);
     if (!r->instances)
         return no_memory(error);
     r->count = 1;
-    r->instances->table = (struct halay_tft_table){
-        .struct_size = sizeof r->instances->table, .name = name ? name : "body", .text = body, .text_bytes = bytes
-    };
+    r->instances->table = (struct halay_tft_table){ .struct_size = sizeof r->instances->table,
+                                                    .name = name ? name : "body",
+                                                    .text = body->bytes,
+                                                    .text_bytes = body->count };
     return 1;
 }
 
-static json_t *load(const char *bytes, size_t count, size_t row, struct serve_error *error)
+/* A text of a body that is read as JSON. */
+struct text {
+    const struct serve_body *body;
+    const char *at;
+    size_t left, part; /* part: what has been read since `between` was called */
+};
+
+/* Jansson's callback: copies the next bytes. */
+static size_t give_bytes(void *buffer, size_t size, void *arg)
+{
+    struct text *text = arg;
+    const size_t count = size < text->left ? size : text->left;
+
+    if (text->part >= PART_BYTES && text->body->between) {
+        text->part = 0;
+        text->body->between(text->body->arg);
+    }
+    memcpy(buffer, text->at, count);
+    text->at += count;
+    text->left -= count;
+    text->part += count;
+    return count;
+}
+
+static json_t *load(struct text *text, size_t count, size_t row, struct serve_error *error)
 {
     json_error_t why;
-    json_t *document = json_loadb(bytes, count, JSON_REJECT_DUPLICATES, &why);
+
+    text->left = count;
+    json_t *document = json_load_callback(give_bytes, text, JSON_REJECT_DUPLICATES, &why);
 
     if (!document)
         refuse(error, "",
@@ -442,9 +470,9 @@ static json_t *load(const char *bytes, size_t count, size_t row, struct serve_er
     return document;
 }
 
-static int read_json(const char *body, size_t bytes, struct serve_request *r, struct serve_error *error)
+static int read_json(const struct serve_body *body, struct serve_request *r, struct serve_error *error)
 {
-    r->document = load(body, bytes, 0, error);
+    r->document = load(&(struct text){ .body = body, .at = body->bytes }, body->count, 0, error);
     if (!r->document)
         return 0;
     if (!json_is_object(r->document))
@@ -462,16 +490,18 @@ static int is_blank(const char *text, size_t count)
     return !count;
 }
 
-static int read_lines(const char *body, size_t bytes, struct serve_request *r, struct serve_error *error)
+static int read_lines(const struct serve_body *body, struct serve_request *r, struct serve_error *error)
 {
+    struct text text = { .body = body };
     size_t line = 0;
 
     r->document = json_array();
-    for (const char *at = body, *end = body + bytes; at < end; line++) {
+    for (const char *at = body->bytes, *end = at + body->count; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         const size_t length = (size_t)((stop ? stop : end) - at);
         if (!is_blank(at, length)) {
-            json_t *object = load(at, length, line + 1, error);
+            text.at = at;
+            json_t *object = load(&text, length, line + 1, error);
             if (!object)
                 return 0;
             if (json_array_append_new(r->document, object))
@@ -502,9 +532,9 @@ static size_t decoded_bytes(const char *text, size_t count)
     return bytes;
 }
 
-static int check_decoded(const char *body, size_t bytes, struct serve_error *error)
+static int check_decoded(const struct serve_body *body, struct serve_error *error)
 {
-    const size_t decoded = decoded_bytes(body, bytes);
+    const size_t decoded = decoded_bytes(body->bytes, body->count);
 
     if (decoded <= SERVE_DECODED_BYTES)
         return 1;
@@ -515,18 +545,19 @@ static int check_decoded(const char *body, size_t bytes, struct serve_error *err
     return 0;
 }
 
-int serve_request_read(enum serve_form form, const char *body, size_t bytes, const struct serve_words *words,
-                       struct serve_request *request, struct serve_error *error)
+int serve_request_read(const struct serve_body *body, const struct serve_words *words, struct serve_request *request,
+                       struct serve_error *error)
 {
+    const enum serve_form form = body->form;
     struct serve_request r = { .form = form };
     int good = read_words(words, &r.options, error);
 
     if (good && form != SERVE_CSV)
-        good = check_decoded(body, bytes, error);
+        good = check_decoded(body, error);
     if (good)
-        good = form == SERVE_CSV    ? read_csv(body, bytes, words->name, &r, error)
-               : form == SERVE_JSON ? read_json(body, bytes, &r, error)
-                                    : read_lines(body, bytes, &r, error);
+        good = form == SERVE_CSV    ? read_csv(body, words->name, &r, error)
+               : form == SERVE_JSON ? read_json(body, &r, error)
+                                    : read_lines(body, &r, error);
     if (good)
         *request = r;
     else

@@ -65,10 +65,19 @@ struct serve_words {
     const char *name, *explain, *calibrate, *quantiles; /* NULL: not there */
 };
 
+/* What a request is read from. */
+struct serve_body {
+    enum serve_form form;
+    const char *bytes;
+    size_t count;
+    void (*between)(void *arg); /* called on the caller's thread after each part of JSON; NULL: none */
+    void *arg;
+};
+
 /* Read a body, which stays borrowed until the request is freed, as does words->name. Returns 0 and sets *error if it is
  * refused; then nothing is held. */
-int serve_request_read(enum serve_form form, const char *body, size_t bytes, const struct serve_words *words,
-                       struct serve_request *request, struct serve_error *error);
+int serve_request_read(const struct serve_body *body, const struct serve_words *words, struct serve_request *request,
+                       struct serve_error *error);
 void serve_request_fini(struct serve_request *request);
 
 /* Do two requests agree in their options? */
