@@ -402,7 +402,7 @@ struct halay_tft_query {
     char *forecasts;    /* what the file of forecasts would hold; NULL on an error */
     char *explanations; /* and the file of explanations; NULL: not asked for */
     size_t windows;     /* one for each entity */
-    size_t filled;      /* of them, those that rest on filled values only: no target was measured in their past */
+    size_t filled;      /* of them, those with a target without a value in their past: its own rests on filled values */
 };
 
 /* Several of them. Zero-initialise, set struct_size to sizeof, then the rest. */

@@ -116,7 +116,13 @@ for size in "1 0" "1e-4 0" "1e4 0" "1e-9 0" "1 1e9" "1 -1e9" "1e-3 1e6" "1e6 0";
         awk -F, -v f="$factor" -v level="$level" '{ for (k = 1; k <= 3; k++) { d = ($k - level) / f - $(k + 3)
             if (d * d > 1e-6) bad = 1 } } END { exit bad || NR != 4 }' ||
         wrong "of size $size: $(cat "$scratch/new.out" "$scratch/known.numbers")"
+    ! grep -q 32-bit "$scratch/said" || wrong "of size $size nothing is lost: $(cat "$scratch/said")"
 done
+# A known one keeps its scale, which does not hold the changes of a meter that has run far: that is said.
+grown 1e-3 1e9 "a b" >"$scratch/new.csv"
+check "predict a meter" "$tft" predict --checkpoint "$scratch/sizes" "$scratch/new.csv" -o "$scratch/new.out"
+[ "$(grep -c "target 'y' of 'a': 32-bit numbers do not hold its changes, about 0.0.* from row to row, of values up to \
+1e+09; train on its differences" "$scratch/said")" -eq 1 ] || wrong "lost changes are not said: $(cat "$scratch/said")"
 # The file that prepare writes keeps their scalers: relative scores are the same.
 for size in 1 1e-4; do
     { cat "$scratch/sizes.csv"; grown $size 0 "new" | sed 1d | awk -F, '$1 >= 140'; } >"$scratch/late.csv"

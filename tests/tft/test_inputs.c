@@ -719,8 +719,8 @@ static const char *write_meter(double level, double growth, double noise, double
     return path;
 }
 
-/* What is warned of when that is prepared, and, of the target alone, when it is the target of a loss. */
-static void warn_of(const char *path, const char *scale, enum tft_loss loss)
+/* What is warned of when that is prepared, and, of the target alone, when it is the target of a loss or forecast. */
+static void warn_of(const char *path, const char *scale, enum tft_loss loss, int forecasts)
 {
     static const char form[] =
         "id: {column: id}\ntime: {column: t, integer: true}\ncsv: {separator: \";\"}\n"
@@ -738,12 +738,13 @@ static void warn_of(const char *path, const char *scale, enum tft_loss loss)
     REQUIRE(!tft_schema_load(&test_log, write_text("s.yaml", text), &schema) &&
             !tft_table_read(&test_log, &schema, &path, 1, &table) &&
             !tft_encoding_fit(&test_log, &schema, &table, &encoding));
-    if (loss == TFT_LOSS_QUANTILES)
+    if (loss == TFT_LOSS_QUANTILES && !forecasts)
         tft_lost_changes_check(&test_log, &schema, &table, &encoding);
     REQUIRE(!tft_data_init(&test_log, &schema, &encoding, &table, &d));
     tft_table_fini(&table);
     d.loss = loss;
-    tft_targets_warn(&test_log, &d);
+    if (loss != TFT_LOSS_QUANTILES || forecasts)
+        CHECK(tft_targets_warn(&test_log, &d, SIZE_MAX) == (*warnings != 0));
     tft_data_fini(&d);
     test_log.write = ignore_line;
 }
@@ -776,11 +777,37 @@ static void lost_changes(void)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        warn_of(write_meter(cases[i].level, cases[i].growth, cases[i].noise, cases[i].jump), cases[i].scale,
-                cases[i].loss);
+        const char *path = write_meter(cases[i].level, cases[i].growth, cases[i].noise, cases[i].jump);
+        warn_of(path, cases[i].scale, cases[i].loss, 0);
         CHECK(cases[i].warning ? strstr(warnings, cases[i].warning) != NULL : !*warnings, "case %zu: '%s'", i,
               warnings);
+        warn_of(path, cases[i].scale, cases[i].loss, 1);
+        CHECK(cases[i].warning ? strstr(warnings, "target 'y' of 'm': ") != NULL : !*warnings, "case %zu: '%s'", i,
+              warnings);
     }
+}
+
+/* A window whose encoder has no value of one of two targets rests on filled values, though it has the other's. */
+static void filled_windows(void)
+{
+    static const char schema[] =
+        "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: none, fill: forward}\n"
+        "  z: {column: z, role: target, scale: none, fill: interpolate}\n" STEPS
+        "window: {encoder: 2, horizon: 1}\nsplit: {train: \"< 9\"}\n";
+    static const int filled[] = { 0, 1, 1, 0, 0, 1, 1 };
+    struct tft_data d;
+    struct tft_windows w;
+
+    REQUIRE(!prepare(schema, "id,y,z\na,1,1\na,2,\na,3,\na,4,\na,5,5\na,,5\na,,5\na,,5\na,1,1\n", &d));
+    REQUIRE(!tft_windows_init(&test_log, &d, TFT_TRAIN, 1, &w));
+    for (size_t i = 0; i < w.count; i++) {
+        const struct tft_window window = tft_windows_get(&w, i);
+        const size_t at = window.origin - d.entities[0].first - 2;
+        CHECK(at < sizeof filled / sizeof *filled && tft_window_is_filled(&d, &window) == filled[at], "row %zu", at);
+    }
+    CHECK(w.count == 7, "%zu windows", w.count);
+    tft_windows_fini(&w);
+    tft_data_fini(&d);
 }
 
 static void weights(void)
@@ -1025,6 +1052,7 @@ int main(void)
     missing_words();
     lost_changes();
     weights();
+    filled_windows();
     dropped();
     dropped_lags();
     bridges();

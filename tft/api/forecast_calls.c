@@ -63,7 +63,7 @@ static enum halay_status warn_filled(struct work *w)
     if (!status && filled && s->rank == 0)
         halay_warning(s->log,
                       "%zu of %zu forecasts rest on filled values only: the rows that they look back over have no "
-                      "measured target ('%s' first)",
+                      "measured value of a target ('%s' first)",
                       filled, w->windows.count, d->entities[entity].id);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
 #include "tft/interop/export.h"
+#include "tft/run/targets.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,7 +227,19 @@ enum halay_status tft_model_lend_data(struct halay_tft_model *m, struct halay_tf
     enum halay_status status = tft_run_check_data(s->log, &s->run, data->path ? data->path : "the data", &data->data);
 
     s->data = data->data; /* its memory stays the data's */
-    return status ? status : tft_model_calibrate(m, calibrate);
+    if (status)
+        return status;
+    tft_model_look(m, &s->data);
+    return tft_model_calibrate(m, calibrate);
+}
+
+void tft_model_look(struct halay_tft_model *m, struct tft_data *data)
+{
+    enum { LAST = 1000 }; /* rows, of each entity */
+
+    data->loss = (enum tft_loss)m->inference.run.config.loss;
+    if (m->inference.rank == 0 && !m->has_warned)
+        m->has_warned = tft_targets_warn(m->inference.log, data, LAST);
 }
 
 void tft_model_return_data(struct halay_tft_model *m)

@@ -34,6 +34,8 @@ struct tft_model_rows {
 enum halay_status tft_model_read_data(struct halay_tft_model *model, const struct tft_model_rows *rows,
                                       struct tft_data *data);
 enum halay_status tft_model_read_rows(struct halay_tft_model *model, const struct tft_model_rows *rows, int calibrate);
+/* Warn, once a model, of targets in data whose changes are lost in it. Rank 0 does. */
+void tft_model_look(struct halay_tft_model *model, struct tft_data *data);
 /* The calibration of such forecasts, of the model's data. */
 enum halay_status tft_model_calibrate(struct halay_tft_model *model, int calibrate);
 /* Does a forecast behind the last rows need known inputs of a future? */

@@ -165,6 +165,8 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
         status = tft_data_init(s->log, &schema, &encoding, &table, data);
     if (!status && rows->is_whole && (status = check_all_there(s->log, data, series)))
         tft_data_end(data);
+    if (!status)
+        tft_model_look(m, data);
     tft_table_fini(&table);
     free((void *)frame.columns);
     return status;

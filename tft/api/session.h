@@ -37,6 +37,7 @@ struct halay_tft_model {
     struct halay_tft *tft; /* borrowed */
     struct tft_inference inference;
     int owns_data;               /* the inference's data are not lent, but read for a call */
+    int has_warned;              /* of changes that are lost (tft_model_look) */
     json_t *calibration;         /* owned: what calibration.json holds; NULL: none */
     char *folder;                /* owned: that it was read from; NULL: none that stays */
     struct tft_profile *profile; /* owned: what profile.json holds, and what was asked; NULL: none */

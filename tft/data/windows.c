@@ -240,11 +240,16 @@ static size_t measured(const struct tft_data *d, size_t row)
 
 int tft_window_is_filled(const struct tft_data *data, const struct tft_window *window)
 {
-    size_t row = window->origin - window->length;
+    const size_t O = data->schema.target_count;
 
-    while (row < window->origin && !measured(data, row))
-        row++;
-    return row == window->origin;
+    for (size_t o = 0; o < O; o++) {
+        size_t row = window->origin - window->length;
+        while (row < window->origin && !data->present[row * O + o])
+            row++;
+        if (row == window->origin)
+            return 1;
+    }
+    return 0;
 }
 
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window)

@@ -66,7 +66,8 @@ size_t tft_windows_short(const struct tft_windows *windows);
 /* Measured targets of all windows. It reads them all; call tft_data_check before, as for the next function. */
 size_t tft_windows_targets(const struct tft_windows *windows);
 
-/* Has a window no measured target in the rows that its encoder holds? Then its forecast rests on filled values. */
+/* Has a window a target without a measured value in the rows that its encoder holds? Then that target's forecast rests
+ * on filled values. */
 int tft_window_is_filled(const struct tft_data *data, const struct tft_window *window);
 
 /* Measured targets of a window. */

@@ -3,6 +3,7 @@
 #include "tft/data/lost_changes.h"
 #include "tft/run/run_config.h"
 #include <math.h>
+#include <stdio.h>
 
 static enum halay_status check_scale(struct halay_log *log, const struct tft_data *d, size_t o)
 {
@@ -50,31 +51,52 @@ enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data
     return status;
 }
 
-static struct tft_changes changes_of(const struct tft_data *d, size_t e, size_t o)
+/* Of the last rows. */
+static struct tft_changes changes_of(const struct tft_data *d, size_t e, size_t o, size_t rows)
 {
-    const struct tft_scaler none = { .scale = 1 };
-    const size_t O = d->schema.target_count, first = d->entities[e].first, end = first + d->entities[e].rows;
+    const struct tft_scaler *scaler = tft_data_target_scaler(d, e, o);
+    const size_t O = d->schema.target_count, end = d->entities[e].first + d->entities[e].rows;
     struct tft_changes changes = { 0 };
 
-    for (size_t i = first + 1; i < end; i++)
+    for (size_t i = end - rows + 1; i < end; i++)
         if (d->present[i * O + o] && d->present[(i - 1) * O + o])
-            tft_changes_add(&none, d->target[(i - 1) * O + o], d->target[i * O + o], &changes);
+            tft_changes_add(scaler, d->target[(i - 1) * O + o], d->target[i * O + o], &changes);
     return changes;
 }
 
-void tft_targets_warn(struct halay_log *log, const struct tft_data *d)
+static void warn_of(struct halay_log *log, const struct tft_data *d, size_t e, size_t o,
+                    const struct tft_changes *changes)
 {
-    for (size_t o = 0; o < d->schema.target_count && tft_loss_is_unscaled(d->loss); o++)
-        for (size_t e = 0; e < d->entity_count; e++) {
-            const struct tft_changes changes = changes_of(d, e, o);
-            if (!tft_changes_are_lost(&changes))
-                continue;
-            halay_warning(log,
-                          "target '%s' of '%s': 'loss: %s' is of the target itself, and 32-bit numbers do not hold its "
-                          "changes, about %.3g from row to row, of values up to %.3g; use 'loss: gaussian', or its "
-                          "differences from row to row as the target",
-                          d->schema.inputs[d->schema.targets[o]].name, d->entities[e].id, tft_loss_words[d->loss],
-                          changes.sum / (double)changes.lost, changes.most);
-            break;
+    const struct tft_input *target = &d->schema.inputs[d->schema.targets[o]];
+    const char *advice = tft_loss_is_unscaled(d->loss)     ? "use 'loss: gaussian', or its"
+                         : target->scale == TFT_SCALE_NONE ? "train with 'scale: standard', or on its"
+                         : target->per == TFT_PER_ALL      ? "train with 'per: entity', or on its"
+                                                           : "train on its";
+    char why[80] = "";
+
+    if (tft_loss_is_unscaled(d->loss))
+        snprintf(why, sizeof why, "'loss: %s' is of the target itself, and ", tft_loss_words[d->loss]);
+    halay_warning(log,
+                  "target '%s' of '%.64s': %s32-bit numbers do not hold its changes, about %.3g from row to row, of "
+                  "values up to %.3g; %s differences from row to row as the target",
+                  target->name, d->entities[e].id, why, changes->sum / (double)changes->lost, changes->most, advice);
+}
+
+int tft_targets_warn(struct halay_log *log, const struct tft_data *d, size_t rows)
+{
+    int warned = 0;
+
+    for (size_t o = 0; o < d->schema.target_count; o++)
+        for (size_t e = 0, found = 0; e < d->entity_count && !found; e++) {
+            const struct tft_entity *entity = &d->entities[e];
+            const size_t last = rows < entity->rows ? rows : entity->rows;
+            if (tft_data_check(d, entity->first + entity->rows - last, last))
+                return warned;
+            const struct tft_changes changes = changes_of(d, e, o, last);
+            found = (size_t)tft_changes_are_lost(&changes);
+            if (found)
+                warn_of(log, d, e, o, &changes);
+            warned |= found != 0;
         }
+    return warned;
 }

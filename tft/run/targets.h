@@ -12,8 +12,8 @@
  * targets that are not scaled by their logarithm. Reads all rows for those three, none for others. */
 enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *data);
 
-/* Warn of a target whose changes from row to row are lost in the floats that these three losses take. The rows were
- * checked. */
-void tft_targets_warn(struct halay_log *log, const struct tft_data *data);
+/* Warn of each target whose changes between an entity's last rows (SIZE_MAX: all) are lost in the floats that
+ * data->loss takes. Returns nonzero if it did. Rows of a damaged file are left to what reads them next. */
+int tft_targets_warn(struct halay_log *log, const struct tft_data *data, size_t rows);
 
 #endif

@@ -33,7 +33,7 @@ static void warn_filled(const struct halay_tft_query *queries, size_t count, cha
     if (filled)
         snprintf(text, size,
                  "%zu of %zu forecasts rest on filled values only: the rows that they look back over have no measured "
-                 "target",
+                 "value of a target",
                  filled, all);
 }
 

@@ -481,8 +481,8 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
     }
     t->data->loss = (enum tft_loss)t->config->loss;
     status = tft_targets_check(t->log, t->data);
-    if (!status && t->rank == 0)
-        tft_targets_warn(t->log, t->data);
+    if (!status && t->rank == 0 && tft_loss_is_unscaled(t->data->loss)) /* of others prepare has warned */
+        (void)tft_targets_warn(t->log, t->data, SIZE_MAX);
     if (!status)
         status = set_up_windows(t);
     if (!status)
