@@ -7,8 +7,8 @@
  *
  * Frame and rest are under two tags of the group that is kept for control. A PING is answered here.
  *
- * Silence is counted in looks that are at most LOOK_MAX_US apart: a process that was stopped itself does not blame
- * others.
+ * Silence is counted in looks that are at most LOOK_MAX_US apart, and a look counts for half of the timeout at most: a
+ * process that was stopped itself does not blame others, which are asked first.
  *
  * Cleanup: zero-initialised; destroy accepts any state.
  */
@@ -317,6 +317,8 @@ enum halay_status halay_messenger_check(struct halay_messenger *m, int64_t now_u
     m->looked_us = now_us;
     if (passed > LOOK_MAX_US)
         passed = LOOK_MAX_US / 2;
+    if (passed > timeout_us / 2)
+        passed = timeout_us / 2;
     for (int r = 0; r < m->count; r++) {
         struct messenger_peer *peer = &m->peers[r];
         if (!peer->is_used)

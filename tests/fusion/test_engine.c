@@ -699,6 +699,21 @@ static void body_compute(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK, "it was not lost");
 }
 
+/* However long this process was stopped itself, a rank is asked before it is given up. */
+static void check_asked(void)
+{
+    static struct halay_transport unused;
+    const int64_t timeout_us = 1000000, at_us[] = { 5000000, 8000000, 8100000 };
+    struct halay_messenger *m;
+    int rank = -1;
+
+    REQUIRE(halay_messenger_create(&unused, 0, 2, NULL, &m) == HALAY_OK);
+    for (int i = 0; i < 3; i++)
+        CHECK(halay_messenger_check(m, at_us[i], timeout_us, &rank) == HALAY_OK, "look %d", i);
+    CHECK(halay_messenger_check(m, at_us[2] + timeout_us, timeout_us, &rank) == HALAY_ERR_PEER && rank == 1);
+    halay_messenger_destroy(m);
+}
+
 /* ---- idleness ---- */
 
 static void body_idle(struct rank_run *run)
@@ -872,6 +887,7 @@ int main(void)
         { "idle", 2, { .body = body_idle, .arg = &idle }, 0 },
     };
 
+    check_asked();
     for (size_t i = 0; i < sizeof waiting / sizeof *waiting; i++)
         REQUIRE(!pthread_create(&waiting[i].thread, NULL, run_waiting, &waiting[i]));
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
