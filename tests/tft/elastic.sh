@@ -35,7 +35,7 @@ END
     "$halayrun" --verbose -np 2 --min-np 1 --cooldown 60:60 "$scratch/apart" $train --elastic --out run --eval-every 5 \
         --learning-rate 1e-30 --patience 1000 --epochs 4 >"$scratch/apart.log" 2>&1 &
     job=$!
-    until [ -e "$scratch/host.0/run/model.safetensors" ] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+    until [ -e "$scratch/host.0/run/model.safetensors" ] || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
     kill -9 "$(sed -n "s/^halayrun: rank 0: pid \([0-9]*\),.*/\1/p" "$scratch/apart.log")"
     check "rank 1 takes over" wait $job
     [ "$(sed 's/.*"valid_loss":\([^,]*\),.*/\1/' "$scratch"/host.*/run/metrics.jsonl | sort -u | wc -l)" = 1 ] ||
@@ -55,9 +55,9 @@ disturb() {
         >"$scratch/$name.log" 2>&1 &
     job=$!
     i=0
-    while [ $i -lt 1200 ] && ! ls "$scratch/$name/checkpoints"/manifest-* >/dev/null 2>&1; do
+    while [ $i -lt 6000 ] && ! ls "$scratch/$name/checkpoints"/manifest-* >/dev/null 2>&1; do
         i=$((i + 1))
-        sleep 0.05
+        sleep 0.01
     done
     for seat in $seats; do
         kill -9 "$(sed -n "s/^halayrun: rank $seat: pid \([0-9]*\),.*/\1/p" "$scratch/$name.log")"

@@ -73,7 +73,7 @@ END
 # A rank that dies.
 train 3 "$scratch/dies" --strategy pipeline --max-time 60 --eval-every 5 --patience 100000 >"$scratch/said" 2>&1 &
 job=$!
-until [ -s "$scratch/dies/metrics.jsonl" ] || ! kill -0 $job 2>/dev/null; do sleep 0.02; done
+until [ -s "$scratch/dies/metrics.jsonl" ] || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
 victim=$(pgrep -f "train --data $data --out $scratch/dies" | while read -r pid; do
     tr '\0' '\n' <"/proc/$pid/environ" | grep -qx 'HALAY_RANK=1' && echo "$pid"
 done | tail -n 1)

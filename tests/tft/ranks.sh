@@ -111,7 +111,7 @@ is_writing() {
     done
     return 1
 }
-until is_writing || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+until is_writing || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
 kill -TERM "$(cat "$scratch/pid.1")" || :
 check "a signal to rank 1 ends the job" wait $job
 [ "$(cat "$scratch/ended.0" "$scratch/ended.1" | tr '\n' ' ')" = "143 143 " ] ||

@@ -78,7 +78,7 @@ terminated() {
     shift
     "$@" >"$scratch/said" 2>&1 &
     pid=$!
-    until [ -e "$file" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    until [ -e "$file" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
     kill -TERM $pid
     status=0
     wait $pid || status=$?
@@ -152,7 +152,7 @@ if [ -x "$halayrun" ]; then
     # Killed where each rank has moments of its own; gone on with by the same two, then by one that has all.
     "$halayrun" -np 2 "$@" --out "$scratch/more" --strategy zero2 >"$scratch/said" 2>&1 &
     pid=$!
-    until [ -e "$scratch/more/checkpoints/manifest-0000000005.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+    until [ -e "$scratch/more/checkpoints/manifest-0000000005.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
     kill -9 $pid
     wait $pid || :
     until ranks 2 --out "$scratch/more" --resume --strategy zero2 >"$scratch/said" 2>&1; do

@@ -47,9 +47,9 @@ same resumed
     --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 >"$scratch/lost.log" 2>&1 &
 job=$!
 i=0
-while [ $i -lt 1200 ] && ! ls "$scratch/lost/checkpoints"/manifest-* >/dev/null 2>&1; do
+while [ $i -lt 6000 ] && ! ls "$scratch/lost/checkpoints"/manifest-* >/dev/null 2>&1; do
     i=$((i + 1))
-    sleep 0.05
+    sleep 0.01
 done
 kill -9 "$(sed -n "s/^halayrun: rank 1: pid \([0-9]*\),.*/\1/p" "$scratch/lost.log")"
 status=0

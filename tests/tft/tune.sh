@@ -116,7 +116,7 @@ grep -Eq 'cost ([2-9]|[1-9][0-9])' "$scratch/said" || wrong "$(cat "$scratch/sai
 out=$scratch/signal
 becomes='exec' tune --max-steps 3000 --eval-every 100 --trials 1 >"$scratch/said" 2>&1 &
 child=$!
-until [ -s "$out/trial-0000/metrics.jsonl" ] || ! kill -0 $child 2>/dev/null; do sleep 0.05; done
+until [ -s "$out/trial-0000/metrics.jsonl" ] || ! kill -0 $child 2>/dev/null; do sleep 0.01; done
 kill -TERM $child
 status=0
 wait $child || status=$?

@@ -17,7 +17,7 @@ begin() {
     "$@" "$tft" train --data "$data" --out "$folder" --hidden-size 8 --heads 2 --batch-size 16 --eval-every 20 \
         --valid-samples 50 --patience 100000 "$bound" "$limit" >"$scratch/trained" 2>&1 &
     training=$!
-    until [ -s "$folder/metrics.jsonl" ] || ! kill -0 $training 2>/dev/null; do sleep 0.02; done
+    until [ -s "$folder/metrics.jsonl" ] || ! kill -0 $training 2>/dev/null; do sleep 0.01; done
 }
 bound=--max-steps limit=300
 begin "$run" env
