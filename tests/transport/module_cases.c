@@ -546,6 +546,54 @@ ucs_status_t __wrap_ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *pa
     return __real_ucp_ep_create(worker, params, ep);
 }
 
+/* What halay has set in UCX's configuration: NAME=VALUE, a line each. */
+static char modified[512];
+
+ucs_status_t __real_ucp_config_modify(ucp_config_t *config, const char *name, const char *value);
+ucs_status_t __wrap_ucp_config_modify(ucp_config_t *config, const char *name, const char *value);
+ucs_status_t __wrap_ucp_config_modify(ucp_config_t *config, const char *name, const char *value)
+{
+    size_t used = strlen(modified);
+    ucs_status_t status = __real_ucp_config_modify(config, name, value);
+
+    if (status == UCS_OK)
+        snprintf(modified + used, sizeof modified - used, "%s=%s\n", name, value);
+    return status;
+}
+
+/* Where there is only TCP each setting is made, but for one that the user has made. Without the user's TLS there may be
+ * more than TCP. */
+static int run_settings(struct rig *rig, void *arg)
+{
+    static const struct {
+        const char *variable, *value, *line; /* the user's, and what is set without it */
+    } settings[] = {
+        { "UCX_TCP_RX_SEG_SIZE", "128K", "RX_SEG_SIZE=260K\n" },
+        { "UCX_RNDV_THRESH", "1M", "RNDV_THRESH=2M\n" },
+        { "UCX_ZCOPY_THRESH", "16K", "ZCOPY_THRESH=8K\n" },
+    };
+    enum { COUNT = sizeof settings / sizeof *settings };
+
+    (void)arg;
+    REQUIRE(!setenv("UCX_TLS", "tcp,self", 1) && !setenv("UCX_NET_DEVICES", "lo", 1));
+    for (int users = 0; users <= COUNT; users++) {
+        for (int i = 0; i < COUNT; i++)
+            REQUIRE(
+                !(i == users ? setenv(settings[i].variable, settings[i].value, 1) : unsetenv(settings[i].variable)));
+        *modified = 0;
+        struct halay_transport *t = opened(rig);
+        t->ops->close(t);
+        for (int i = 0; i < COUNT; i++)
+            CHECK(!strstr(modified, settings[i].line) == (i == users), "%s: '%s'", settings[i].variable, modified);
+        CHECK(!strstr(modified, "TLS="), "'%s'", modified);
+    }
+    REQUIRE(!unsetenv("UCX_TLS"));
+    struct halay_transport *t = opened(rig);
+    t->ops->close(t);
+    CHECK(strstr(modified, "TLS=^posix,sysv,cma\n"), "'%s'", modified);
+    return test_failed;
+}
+
 /* What halay's clock shows, 0: the time; and by how much each look at it moves it. */
 static long stopped_clock_ms, clock_step_ms;
 
@@ -706,6 +754,7 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
 #ifdef UCX_ENDPOINTS
     check_credit();
+    failed += rig_fork(api, 1, -1, DEADLINE_S, run_settings, NULL);
     REQUIRE(!setenv("HALAY_UCX_ENDPOINTS", UCX_ENDPOINTS, 1));
     failed += rig_fork(api, 2, -1, DEADLINE_S, run_connect, NULL);
     failed += rig_fork(api, 4, -1, DEADLINE_S, run_connect, NULL);

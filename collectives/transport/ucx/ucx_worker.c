@@ -10,6 +10,8 @@
  *                   it over from where it received it; more than one are joined in memory that it allocates for that
  *     RNDV_THRESH   where there is nothing but TCP, parts are sent at once: a rendezvous pays where it lets the network
  *                   write into place; over TCP it only waits for an answer
+ *     ZCOPY_THRESH  there, too, parts are sent from where they are: UCX 1.18 would copy one message at a time in pieces
+ *                   of 8 KiB, which it takes for faster
  *     NET_DEVICES   of TCP: the network that the user names, or by which other hosts were reached (ucx_network.h)
  *     PORT_RANGE    of TCP: where HALAY_PORTS says which ports may be used
  *
@@ -38,6 +40,7 @@ static const struct setting {
                  "UCX_RNDV_THRESH",
                  { "UCX_RNDV_THRESH=auto\n", "UCX_RNDV_THRESH=intra:auto,inter:auto\n" },
                  "2M" },
+  zero_copy = { "ZCOPY_THRESH", "UCX_ZCOPY_THRESH", { "UCX_ZCOPY_THRESH=auto\n" }, "8K" },
   devices = { "NET_DEVICES", "UCX_NET_DEVICES", { "UCX_NET_DEVICES=all\n" }, NULL },
   ports = { "TCP_PORT_RANGE", "UCX_TCP_PORT_RANGE", { NULL }, NULL };
 
@@ -180,6 +183,7 @@ static enum halay_status apply_network(const struct halay_host *host, int size, 
     if (has_others || status != HALAY_OK)
         return status;
     setting_apply(host, config, &rendezvous, rendezvous.wanted);
+    setting_apply(host, config, &zero_copy, zero_copy.wanted);
     return allow_connections(host, size);
 }
 
