@@ -86,11 +86,10 @@ static enum halay_interface_kind kind_of(const struct ifaddrs *from, const char 
     return has_entry(name, "device") ? HALAY_INTERFACE_PHYSICAL : HALAY_INTERFACE_OTHER;
 }
 
-/* own: HALAY_ADDRESSES_ALL of them. */
-static enum halay_status list_own(struct halay_log *log, const char *interface, int port, struct halay_own_address *own,
-                                  int *count)
+/* own: HALAY_ADDRESSES_ALL of them. route: of the default route, for their kinds; NULL: these are not asked for. */
+static enum halay_status list_own(struct halay_log *log, const char *interface, int port, const char *route,
+                                  struct halay_own_address *own, int *count)
 {
-    char route[IF_NAMESIZE];
     struct ifaddrs *all;
     int n = 0;
 
@@ -98,26 +97,27 @@ static enum halay_status list_own(struct halay_log *log, const char *interface, 
         halay_error(log, "cannot list this host's addresses: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    default_interface(route);
     for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_ALL; i = i->ifa_next)
         if (i->ifa_addr && i->ifa_flags & IFF_UP && (!interface || !strcmp(interface, i->ifa_name)) &&
             halay_address_take(i->ifa_addr, port, &own[n].address))
-            own[n++].kind = kind_of(i, route);
+            own[n++].kind = route ? kind_of(i, route) : HALAY_INTERFACE_OTHER;
     freeifaddrs(all);
     *count = n;
     return HALAY_OK;
 }
 
-enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
+enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port, int max,
                                       struct halay_address *addresses, int *count)
 {
     struct halay_own_address own[HALAY_ADDRESSES_ALL];
+    char route[IF_NAMESIZE];
     int n;
-    enum halay_status status = list_own(log, interface, port, own, &n);
 
+    default_interface(route);
+    enum halay_status status = list_own(log, interface, port, route, own, &n);
     if (status != HALAY_OK)
         return status;
-    *count = halay_addresses_choose(own, n, HALAY_ADDRESSES_MAX, addresses);
+    *count = halay_addresses_choose(own, n, max, addresses);
     if (n > *count)
         halay_warning(log,
                       "this host has %d addresses; other hosts are told %d of them, likely ones first: "
@@ -130,7 +130,7 @@ enum halay_status halay_addresses_list(struct halay_log *log, const char *interf
                                        int *count)
 {
     struct halay_own_address own[HALAY_ADDRESSES_ALL];
-    enum halay_status status = list_own(log, interface, 0, own, count);
+    enum halay_status status = list_own(log, interface, 0, NULL, own, count);
 
     for (int i = 0; status == HALAY_OK && i < *count; i++)
         addresses[i] = own[i].address;

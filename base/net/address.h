@@ -37,10 +37,10 @@ struct halay_own_address {
     enum halay_interface_kind kind;
 };
 
-/* This host's addresses for other hosts, at most HALAY_ADDRESSES_MAX (a warning if there are more), as
- * halay_addresses_choose orders them; those that need to be told which interface they are on are left out. interface:
- * only of the one of this name; NULL: of all. *count: how many. */
-enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port,
+/* This host's addresses for other hosts, at most `max` (a warning if there are more), as halay_addresses_choose orders
+ * them; those that need to be told which interface they are on are left out. interface: only of the one of this name;
+ * NULL: of all. *count: how many. */
+enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port, int max,
                                       struct halay_address *addresses, int *count);
 /* All of them, HALAY_ADDRESSES_ALL at most, in the system's order: to find out whether an address is this host's. */
 enum halay_status halay_addresses_list(struct halay_log *log, const char *interface, struct halay_address *addresses,

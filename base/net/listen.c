@@ -99,7 +99,7 @@ static enum halay_status fail_listen(struct halay_log *log, const struct halay_n
     return HALAY_ERR_CONFIG;
 }
 
-enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int *out,
+enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int max, int *out,
                                struct halay_address *addresses, int *count)
 {
     static const struct halay_network anywhere = { 0 };
@@ -124,13 +124,13 @@ enum halay_status halay_listen(struct halay_log *log, const struct halay_network
         status = fail_listen(log, network);
     at.port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                 : ((struct sockaddr_in *)&bound)->sin_port);
-    if (status == HALAY_OK && !network->interface)
-        status = halay_own_addresses(log, NULL, at.port, addresses, count);
+    if (status == HALAY_OK && max && !network->interface)
+        status = halay_own_addresses(log, NULL, at.port, max, addresses, count);
     if (status != HALAY_OK) {
         close(fd);
         return status;
     }
-    if (network->interface) {
+    if (max && network->interface) {
         addresses[0] = at;
         *count = 1;
     }

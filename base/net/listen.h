@@ -12,10 +12,11 @@ struct halay_network {
     int ports[2];          /* first and last; 0: the system's choice */
 };
 
-/* Listen there: *fd (closed on exec, not blocking) is the caller's; addresses, *count of HALAY_ADDRESSES_MAX, are those
- * by which others may reach it, each with its port. network may be NULL. HALAY_ERR_CONFIG, logged with what there is:
- * no such interface, or no port of these is free; HALAY_ERR_SYSTEM, logged. */
-enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int *fd,
+/* Listen there: *fd (closed on exec, not blocking) is the caller's; addresses, *count of `max`, are those by which
+ * others may reach it (halay_own_addresses), each with its port; max 0: they are not asked for. network may be NULL.
+ * HALAY_ERR_CONFIG, logged with what there is: no such interface, or no port of these is free; HALAY_ERR_SYSTEM,
+ * logged. */
+enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int max, int *fd,
                                struct halay_address *addresses, int *count);
 
 /* Listen at this address of this host only, at its port: *fd as above. HALAY_ERR_CONFIG, HALAY_ERR_SYSTEM, logged. */

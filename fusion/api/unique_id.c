@@ -76,24 +76,15 @@ static enum halay_status open_server(struct host *host, const struct halay_confi
                                      struct halay_unique_place *place)
 {
     const struct halay_network network = { config->network_interface, { config->ports[0], config->ports[1] } };
-    struct halay_address addresses[HALAY_ADDRESSES_MAX];
     int listener;
 
     host->linger_ms = config->start_timeout_ms > LOOK_MS ? config->start_timeout_ms : LOOK_MS;
     enum halay_status status = halay_store_draw_secret(&host->log, place->secret);
     if (status == HALAY_OK)
-        status = halay_listen(&host->log, &network, &listener, addresses, &place->count);
+        status =
+            halay_listen(&host->log, &network, HALAY_UNIQUE_ADDRESSES_MAX, &listener, place->addresses, &place->count);
     if (status != HALAY_OK)
         return status;
-    if (place->count > HALAY_UNIQUE_ADDRESSES_MAX) { /* loopback is the last, and ranks of this host may need it */
-        halay_warning(&host->log,
-                      "a unique id has %d of this host's addresses, likely ones first: "
-                      "HALAY_NETWORK_INTERFACE names the interface that counts",
-                      HALAY_UNIQUE_ADDRESSES_MAX);
-        addresses[HALAY_UNIQUE_ADDRESSES_MAX - 1] = addresses[place->count - 1];
-        place->count = HALAY_UNIQUE_ADDRESSES_MAX;
-    }
-    memcpy(place->addresses, addresses, (size_t)place->count * sizeof *addresses);
     return halay_store_server_adopt(&host->log, listener, place->secret, &host->server);
 }
 

@@ -128,8 +128,8 @@ static int list_addresses(struct job *job, char texts[][HALAY_ADDRESS_TEXT], cha
     const char *interface = job->setting->network.interface ? NULL : job->setting->interface;
     int count = 0;
 
-    if (interface &&
-        halay_own_addresses(job->setting->log, interface, job->addresses[0].port, addresses, &count) != HALAY_OK)
+    if (interface && halay_own_addresses(job->setting->log, interface, job->addresses[0].port, HALAY_ADDRESSES_MAX,
+                                         addresses, &count) != HALAY_OK)
         return 0;
     if (!count) {
         count = job->address_count;
@@ -437,7 +437,7 @@ static int open_store_for_all(struct job *job)
     struct halay_log *log = job->setting->log;
     int listener;
 
-    if (halay_listen(log, network, &listener, job->addresses, &job->address_count) != HALAY_OK ||
+    if (halay_listen(log, network, HALAY_ADDRESSES_MAX, &listener, job->addresses, &job->address_count) != HALAY_OK ||
         halay_store_server_adopt(log, listener, job->secret, &job->store) != HALAY_OK)
         return 1;
     if (network->interface)

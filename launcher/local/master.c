@@ -20,7 +20,7 @@ static int try_port(struct halay_log *log, const char *interface, int port, stru
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
     int fd, count = 0;
 
-    if (halay_listen(log, &one, &fd, addresses, &count) != HALAY_OK)
+    if (halay_listen(log, &one, HALAY_ADDRESSES_MAX, &fd, addresses, &count) != HALAY_OK)
         return 0;
     close(fd);
     *address = addresses[0];
@@ -50,7 +50,7 @@ enum halay_status master_find(struct halay_log *log, const struct halay_network 
     int fd, count;
 
     if (!try_ports(network->interface, network->ports, &addresses[0])) { /* for its error, or any port */
-        enum halay_status status = halay_listen(log, network, &fd, addresses, &count);
+        enum halay_status status = halay_listen(log, network, HALAY_ADDRESSES_MAX, &fd, addresses, &count);
         if (status != HALAY_OK)
             return status;
         close(fd);

@@ -457,15 +457,14 @@ static int open_port(struct lead *lead)
 {
     const struct join *join = lead->join;
     struct halay_network network = { join->interface, { join->port, join->port } };
-    struct halay_address addresses[HALAY_ADDRESSES_MAX], only;
+    struct halay_address only;
     enum halay_status status;
-    int count;
 
     if (!join->interface && layout_only_address(join->log, join->leader, &only)) {
         only.port = (uint16_t)join->port;
         status = halay_listen_at(join->log, &only, &lead->listener);
     } else {
-        status = halay_listen(join->log, &network, &lead->listener, addresses, &count);
+        status = halay_listen(join->log, &network, 0, &lead->listener, NULL, NULL);
     }
     if (status != HALAY_OK)
         return fail(lead, "cannot listen on port %d", join->port);

@@ -7,7 +7,11 @@
 #include "halay.h"
 #include "tests/fusion/folder_store.h"
 #include "tests/test.h"
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -300,6 +304,73 @@ static void check_wrong_ids(void)
     CHECK(ranks[2].status == HALAY_ERR_TIMEOUT && strstr(ranks[2].text, "nobody answers"), "%s", ranks[2].text);
 }
 
+/* The library calls these: this host's interfaces, or others. */
+static struct ifaddrs *interfaces;
+
+__attribute__((visibility("default"))) int getifaddrs(struct ifaddrs **all)
+{
+    int (*real)(struct ifaddrs **) = dlsym(RTLD_NEXT, "getifaddrs");
+
+    *all = interfaces;
+    return interfaces ? 0 : real(all);
+}
+
+__attribute__((visibility("default"))) void freeifaddrs(struct ifaddrs *all)
+{
+    void (*real)(struct ifaddrs *) = dlsym(RTLD_NEXT, "freeifaddrs");
+
+    if (all != interfaces)
+        real(all);
+}
+
+/* Keeps what is written to stderr from the first call to the second, which puts it into text. */
+static void capture(char *text, size_t size)
+{
+    static int kept = -1;
+    static FILE *file;
+
+    fflush(stderr);
+    if (kept < 0) {
+        REQUIRE((file = tmpfile()) && (kept = dup(STDERR_FILENO)) >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+        return;
+    }
+    REQUIRE(dup2(kept, STDERR_FILENO) >= 0 && !close(kept));
+    kept = -1;
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = 0;
+    fclose(file);
+}
+
+/* An id has ten of a host's addresses, the loopback's last, and one line says so. */
+static void check_many_addresses(void)
+{
+    enum { MANY = 12, AT = 44, BYTES = 17 };
+    char name[] = "lo9", text[2000];
+    struct sockaddr_in at[MANY];
+    struct ifaddrs list[MANY];
+    struct halay_unique_id id;
+
+    for (int i = 0; i < MANY; i++) {
+        at[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + (unsigned)i) };
+        list[i] = (struct ifaddrs){ .ifa_next = i + 1 < MANY ? &list[i + 1] : NULL,
+                                    .ifa_name = name,
+                                    .ifa_flags = i ? IFF_UP : IFF_UP | IFF_LOOPBACK,
+                                    .ifa_addr = (struct sockaddr *)&at[i] };
+    }
+    interfaces = list;
+    capture(NULL, 0);
+    enum halay_status status = halay_unique_id_create(&id);
+    capture(text, sizeof text);
+    interfaces = NULL;
+    REQUIRE(CHECK(status == HALAY_OK, "%s", text));
+    CHECK(id.bytes[9] == 10, "%d addresses", id.bytes[9]);
+    for (int i = 0; i < 10; i++)
+        CHECK(id.bytes[AT + i * BYTES + 4] == (i < 9 ? i + 2 : 1), "address %d: %d", i, id.bytes[AT + i * BYTES + 4]);
+    const char *first = strstr(text, "likely ones first");
+    CHECK(first && strstr(text, "this host has 12 addresses; other hosts are told 10 of them"), "'%s'", text);
+    CHECK(first && !strstr(first + 1, "likely ones first"), "'%s'", text);
+}
+
 static void *leave_one(void *ctx)
 {
     halay_fini(ctx);
@@ -546,6 +617,7 @@ int main(void)
     check_ids_of_processes();
     check_prefixes();
     check_ids_of_threads(); /* nothing is forked any more: the ids' threads linger */
+    check_many_addresses();
     check_wrong_ids();
     check_progress(0);
     check_progress(1);

@@ -80,7 +80,7 @@ static enum halay_status open_port(struct halay_log *log, const struct halay_net
     if (status != HALAY_OK)
         return status;
     store_draw(invitation->salt, sizeof invitation->salt);
-    return halay_listen(log, network, listener, invitation->addresses, &count);
+    return halay_listen(log, network, HALAY_ADDRESSES_MAX, listener, invitation->addresses, &count);
 }
 
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
