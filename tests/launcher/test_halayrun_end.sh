@@ -141,7 +141,7 @@ check "ranks met SIGPIPE" err_has 'was killed by SIGPIPE'
 reader=$!
 wait_for has_lines 2 "$dir/pids"
 check "a slow reader starves no rank" wait_for test -e "$dir/pids.written"
-kill $(cat "$dir/pids")
+xargs kill <"$dir/pids"
 wait $reader
 check "all are gone" wait_for all_gone
 
