@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Started: by the variables of Kubeflow's PyTorchJob and TrainJob (torchrun's own PET_*, and RANK without LOCAL_RANK),
- * and of TFJob and Vertex AI (TF_CONFIG, CLUSTER_SPEC). Ranks that run already are known by the library's table.
+ * of TFJob and Vertex AI (TF_CONFIG, CLUSTER_SPEC), and of platforms that number their nodes (a table). Ranks that run
+ * already are known by the library's table.
  */
 #include "launcher/remote/started.h"
 #include "base/config.h"
@@ -136,6 +137,52 @@ static int find_torch(const struct surroundings *from, struct node_job *job)
     return 0;
 }
 
+/* ---- platforms that number nodes --------------------------------------------------------------------------------- */
+
+/* host: of node 0, which may lack it; of several lines the first. first: which number node 0 has; NULL: 0. */
+static const struct platform {
+    const char *launcher, *nodes, *node, *host, *port, *first;
+} platforms[] = {
+    { "AWS Batch", "AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX",
+      "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", NULL, "AWS_BATCH_JOB_MAIN_NODE_INDEX" },
+    { "SkyPilot", "SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS", NULL, NULL },
+    { "dstack", "DSTACK_NODES_NUM", "DSTACK_NODE_RANK", "DSTACK_MASTER_NODE_IP", NULL, NULL },
+    { "a LeaderWorkerSet", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS", NULL, NULL },
+    { "a JAXJob", "NUM_PROCESSES", "PROCESS_ID", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", NULL },
+};
+
+static const struct platform *find_platform(const struct surroundings *from)
+{
+    for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
+        if (variable(from, platforms[i].nodes) && variable(from, platforms[i].node) &&
+            (!platforms[i].port || variable(from, platforms[i].host)))
+            return &platforms[i];
+    return NULL;
+}
+
+static int find_numbered(const struct surroundings *from, const struct platform *p, struct node_job *job)
+{
+    const char *host = variable(from, p->host);
+    char first_line[STARTED_HOST_MAX];
+    int first = 0;
+
+    job->launcher = p->launcher;
+    int code = take_number(from, p->nodes, 1, RANKS_MAX, &job->nodes);
+    if (!code)
+        code = take_number(from, p->node, 0, job->nodes - 1, &job->node);
+    if (!code && p->first)
+        code = take_number(from, p->first, 0, job->nodes - 1, &first);
+    if (code)
+        return code;
+    add_variable(job, p->nodes, variable(from, p->nodes));
+    add_variable(job, p->node, variable(from, p->node));
+    job->node = job->node == first ? 0 : job->node + (job->node < first);
+    snprintf(first_line, sizeof first_line, "%.*s", host ? (int)strcspn(host, "\r\n") : 9, host ? host : "localhost");
+    if (host || job->node == 0)
+        set_meet(job, first_line, p->port ? variable(from, p->port) : NULL);
+    return 0;
+}
+
 /* ---- lists of hosts in JSON -------------------------------------------------------------------------------------- */
 
 /* The pools' hosts in order. Those of other pools run no rank. */
@@ -193,6 +240,7 @@ int started_find(const struct surroundings *from, struct node_job *job)
 {
     static const char *const tf_pools[] = { "chief", "master", "worker", NULL };
     static const char *const vertex_pools[] = { "workerpool0", "workerpool1", "workerpool2", "workerpool3", NULL };
+    const struct platform *platform = find_platform(from);
     int code = 0;
 
     *job = (struct node_job){ .node = -1 };
@@ -202,6 +250,8 @@ int started_find(const struct surroundings *from, struct node_job *job)
         code = find_pet(from, job);
     else if (variable(from, "RANK") && variable(from, "WORLD_SIZE") && variable(from, "MASTER_ADDR"))
         code = find_torch(from, job);
+    else if (platform)
+        code = find_numbered(from, platform, job);
     else if (variable(from, "TF_CONFIG"))
         code = find_cluster(from, "TF_CONFIG", "a TFJob or Vertex AI", tf_pools, job);
     else

@@ -350,6 +350,12 @@ static const struct {
     { { "SM_HOSTS=[\"algo-1\",\"algo-2\"]" }, "SageMaker", "SM_HOSTS with 2 hosts", 2 },
     { { "SM_HOSTS=[\"algo-1\"]" }, NULL, NULL, 0 },
     { { "SM_HOSTS=" }, NULL, NULL, 0 },
+    { { "AWS_BATCH_JOB_NUM_NODES=2", "AWS_BATCH_JOB_NODE_INDEX=0" },
+      "AWS Batch",
+      "AWS_BATCH_JOB_NUM_NODES=2, AWS_BATCH_JOB_NODE_INDEX=0",
+      2 },
+    { { "AWS_BATCH_JOB_ARRAY_INDEX=1" }, NULL, NULL, 0 }, /* an array, too */
+    { { "NUM_PROCESSES=2", "PROCESS_ID=1" }, NULL, NULL, 0 },
     { { "JOB_COMPLETION_INDEX=3" }, NULL, NULL, 0 }, /* an array: each is a job of its own */
     { { "SLURM_ARRAY_TASK_ID=3" }, NULL, NULL, 0 },
 };

@@ -87,6 +87,23 @@ row "TFJob's parameter server" "task 'ps' is not on a host that runs ranks" refu
 row "TF_CONFIG, a list" hosts refuses TF_CONFIG="$tf}"
 row "Vertex AI" "nodes --nnodes 2 --node-rank 1 --join one:2222" refuses \
     CLUSTER_SPEC="$vertex, \"task\": {\"type\": \"workerpool1\", \"index\": 0}, \"environment\": \"cloud\"}"
+aws="AWS_BATCH_JOB_NUM_NODES=3 AWS_BATCH_JOB_MAIN_NODE_INDEX=1"
+row "AWS Batch's main node" "nodes --nnodes 3 --node-rank 0 --join $(hostname)" refuses $aws AWS_BATCH_JOB_NODE_INDEX=1
+row "AWS Batch" "nodes --nnodes 3 --node-rank 1 --join 10.0.0.5" refuses $aws AWS_BATCH_JOB_NODE_INDEX=0 \
+    AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.5
+row "an array of AWS Batch" alone alone AWS_BATCH_JOB_ARRAY_INDEX=3
+row "SkyPilot" "nodes --nnodes 2 --node-rank 1 --join 10.0.0.5" refuses SKYPILOT_NUM_NODES=2 SKYPILOT_NODE_RANK=1 \
+    SKYPILOT_NODE_IPS="$(printf '10.0.0.5\n10.0.0.6')" SKYPILOT_NUM_GPUS_PER_NODE=0
+row "SkyPilot on one node" alone alone SKYPILOT_NUM_NODES=1 SKYPILOT_NODE_RANK=0 SKYPILOT_NODE_IPS=10.0.0.5
+row "dstack" "nodes --nnodes 2 --node-rank 0 --join 10.0.0.5" refuses DSTACK_NODES_NUM=2 DSTACK_NODE_RANK=0 \
+    DSTACK_MASTER_NODE_IP=10.0.0.5
+row "a LeaderWorkerSet" "nodes --nnodes 2 --node-rank 1 --join set-0.set" refuses LWS_GROUP_SIZE=2 LWS_WORKER_INDEX=1 \
+    LWS_LEADER_ADDRESS=set-0.set
+row "a JAXJob" "nodes --nnodes 2 --node-rank 1 --join job-worker-0:6666" refuses NUM_PROCESSES=2 PROCESS_ID=1 \
+    COORDINATOR_ADDRESS=job-worker-0 COORDINATOR_PORT=6666
+row "another program's variables" alone alone NUM_PROCESSES=8 PROCESS_ID=1
+row "HTCondor's parallel universe" ranks refuses _CONDOR_NPROCS=2 _CONDOR_PROCNO=1
+row "paddle.distributed.launch" ranks refuses PADDLE_TRAINERS_NUM=2 PADDLE_TRAINER_ID=0
 row "Open MPI" ranks mpi OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1
 row "mpirun -np 1" alone alone OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0
 row "MPICH, Intel MPI" ranks mpi PMI_SIZE=2 PMI_RANK=1 PMI_FD=9
