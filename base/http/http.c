@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -248,6 +249,34 @@ static void refuse_long(struct halay_http_exchange *exchange)
                       exchange->server->config.body_bytes);
 }
 
+static enum MHD_Result note_length(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(int *)arg += !strcasecmp(name, "Content-Length") || !strcasecmp(name, "Transfer-Encoding");
+    return MHD_YES;
+}
+
+/* Two lengths of one body: a proxy in front may believe the other one, and take a part of it for the next request. */
+static int has_two_lengths(struct MHD_Connection *connection)
+{
+    int lengths = 0;
+
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, note_length, &lengths);
+    return lengths > 1;
+}
+
+/* Of "http://host:80/path", which proxies ask for, "/path". */
+static const char *without_host(const char *path)
+{
+    static const char scheme[] = "http://";
+
+    if (strncasecmp(path, scheme, sizeof scheme - 1))
+        return path;
+    path += sizeof scheme - 1;
+    return path + strcspn(path, "/");
+}
+
 /* The head has come: find the route, or refuse before the body is read. */
 static void look_at_head(struct halay_http_exchange *exchange, const char *method, const char *path)
 {
@@ -256,7 +285,9 @@ static void look_at_head(struct halay_http_exchange *exchange, const char *metho
 
     if (!has_token(exchange->server, exchange->connection))
         refuse(exchange, MHD_HTTP_UNAUTHORIZED, ask, "the request has not this server's token");
-    else if ((exchange->route = find_route(exchange, method, path)) && length &&
+    else if (has_two_lengths(exchange->connection))
+        halay_http_refuse(exchange, MHD_HTTP_BAD_REQUEST, "the request has two lengths");
+    else if ((exchange->route = find_route(exchange, method, without_host(path))) && length &&
              strtoull(length, NULL, 10) > exchange->server->config.body_bytes)
         refuse_long(exchange);
 }

@@ -195,6 +195,10 @@ static void routes_are_found(struct halay_http_server *server, int is_driven)
     CHECK(is_answer(text, "200", "/hello for you, text/csv"), "%s", text);
     text = ask(server, is_driven, "GET /hello HTTP/1.1\r\n" END);
     CHECK(is_answer(text, "200", "for nobody, anything"), "%s", text);
+    text = ask(server, is_driven, "GET http://h:80/hello?name=you HTTP/1.1\r\n" END);
+    CHECK(is_answer(text, "200", "/hello for you"), "%s", text);
+    text = ask(server, is_driven, "GET http://h HTTP/1.1\r\n" END);
+    CHECK(is_answer(text, "404", "no such path"), "%s", text);
     text = ask(server, is_driven, "HEAD /hello HTTP/1.1\r\n" END);
     CHECK(is_answer(text, "200", "Content-Length: ") && !strstr(text, "nobody"), "%s", text);
     text = ask(server, is_driven, "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n" END "a\nb c");
@@ -215,6 +219,23 @@ static void routes_are_found(struct halay_http_server *server, int is_driven)
 }
 
 /* A byte now and then, always in time, until the server has had enough. */
+/* Whatever a proxy in front makes of a second length, what follows is not taken for a request. */
+static void two_lengths_are_refused(struct halay_http_server *server)
+{
+    static const char *const lengths[] = { "Content-Length: 4\r\nContent-Length: 40\r\n",
+                                           "Content-Length: 4\r\ncontent-length: 4\r\n",
+                                           "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+                                           "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n" };
+    char request[300];
+
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        snprintf(request, sizeof request,
+                 "POST /echo HTTP/1.1\r\nHost: h\r\n%s\r\n4\r\nGET /hello HTTP/1.1\r\nHost: h\r\n\r\n", lengths[i]);
+        const char *text = ask(server, 0, request);
+        CHECK(is_answer(text, "400", "two lengths") && !strstr(text, "HTTP/1.1 200"), "%s", text);
+    }
+}
+
 static void drip(const struct halay_http_server *server)
 {
     int64_t deadline = halay_deadline_us(WAIT_MS);
@@ -595,6 +616,7 @@ int main(void)
     }
     REQUIRE(!status);
     routes_are_found(server, 0);
+    two_lengths_are_refused(server);
     long_bodies_are_refused(server);
     halay_http_close(server);
     config.has_thread = 0;
