@@ -55,8 +55,15 @@ static void ask(enum serve_form form, const char *body, size_t length, const str
         if (request.instances[i].has_future)
             look_at_table(&request.instances[i].future);
     }
-    serve_error_of_text(&request, request.count - 1, "text, row 7, column 'a': 'x' is not a number", &error);
-    require(error.row == 7 && *error.field, "where an error is gets lost");
+    const char *name = request.instances[request.count - 1].table.name;
+    char text[800];
+    snprintf(text, sizeof text,
+             form == SERVE_CSV ? "file '%.600s', row 7, column 'a': no" : "%.600s, row 7, column 'a': no",
+             name ? name : "table");
+    serve_error_of_text(&request, request.count - 1, text, &error);
+    require((error.row == 7 && *error.field) || (name && strlen(name) > 600), "where an error is gets lost");
+    serve_error_of_text(&request, request.count - 1, "'id, row 7, column 'a': x' is not known", &error);
+    require(!error.row, "a part of a request is taken for a place");
     serve_request_fini(&request);
 }
 

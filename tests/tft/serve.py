@@ -164,6 +164,8 @@ def refusals(server):
     few = {"columns": {"id": ["a"] * 3, "t": [0, 1, 2], "load": [1, 2, 3], "heat": [1, 2, 3]},
            "future": {"id": ["a"] * 6, "t": list(range(3, 9)), "heat": [1] * 6}}
     stranger = json.loads(json.dumps(good).replace('"a"', '"z"'))
+    warm = {**good, "future": {**good["future"], "heat": [None, "warm", *(len(good["future"]["heat"]) - 2) * [None]]}}
+    liar = json.loads(json.dumps(good).replace('"a"', '"a, row 77, column \'x\': y"'))
     late = {**good, "future": {name: values[:5] for name, values in good["future"].items()}}
     cases = [  # code, field, row, a part of the reason, body
         (400, None, 1, "not JSON", '{"instances": [{"columns": {"t": [1, 2'),
@@ -186,6 +188,10 @@ def refusals(server):
         (400, "instances[0]", None, "'a' has 3 rows", {"instances": [few]}),
         (400, "instances[0]", 1, "'z' was not seen in training", {"instances": [stranger]}),
         (400, "instances[0]", None, "has no row of", {"instances": [late]}),
+        (400, "instances[0]", None, "no row of the future", {"instances": [{"columns": good["columns"]}]}),
+        (400, "instances[0].future.heat", 2, "'warm' is not a number", {"instances": [warm]}),
+        (400, "instances[0].columns.t", 1, "'-9", {"instances": [{"columns": {**few["columns"], "t": 3 * [-2**63]}}]}),
+        (400, "instances[0]", 1, "was not seen", {"instances": [liar]}),
         (400, "quantiles", None, "between 0 and 1", {"instances": [good], "quantiles": [2]}),
         (400, None, None, "does not forecast the quantile 0.3", {"instances": [good], "quantiles": [0.3]}),
         (400, "calibrate", None, "none of none", {"instances": [good], "calibrate": 1}),
@@ -203,10 +209,14 @@ def refusals(server):
             (400, "t", 2, "'x' is not", "id,t,load,heat\na,x,1,2\n"),
             (400, "load", 3, "'much' is not a number", "id,t,load,heat\na,1,1,2\na,2,much,2\n"),
             (400, None, 3, "3 fields, the header has 4", "id,t,load,heat\na,1,1,2\na,2,2\n"),
+            (400, None, 2, "was not seen", "id,t,load,heat\n\"a, row 77, column 'x': y\",1,1,1\n"),
+            (400, "load", 2, "'much' is not a number", "id,t,load,heat\na,1,much,1\n"),
+            (400, None, None, "no row of the future", PAST),
             (400, None, 2, "a zero byte", "id,t,load,heat\na,1,\0,2\n"),
             (400, None, 2, "a quote is not closed", 'id,t,load,heat\n"a,1,1,2\n'),
             (400, None, 1, "a zero byte", b"\x1f\x8b\x08\0\0\0\0\0\0\3\n")]:
-        found, text = server.post(body, "text/csv")
+        name = "?name=b%2C%20row%2077%2C%20column%20%27x%27%3A%20y" if body else ""  # not a place
+        found, text = server.post(body, "text/csv", name)
         error = json.loads(text)["error"]
         expect((found, error.get("field"), error.get("row")) == (code, field, row) and reason in error["reason"],
                f"{reason}: {found} {text}")

@@ -152,21 +152,39 @@ static int no_memory(struct serve_error *error)
     return 0;
 }
 
-/* "..., row 7, column 'load': ..." as the library says it. */
+/* What follows a beginning of a text; NULL: the text begins otherwise. */
+static const char *after(const char *text, const char *begin)
+{
+    const size_t length = strlen(begin);
+
+    return text && !strncmp(text, begin, length) ? text + length : NULL;
+}
+
+/* "TABLE, row 7, column 'load': ..." as the library says it, of a table by its name; what else looks like that is a
+ * part of the request. */
 void serve_error_of_text(const struct serve_request *r, size_t instance, const char *text, struct serve_error *error)
 {
-    const char *row = strstr(text, ", row "), *column = strstr(text, ", column '");
-    const char *end = column ? strstr(column, "': ") : NULL;
+    const struct halay_tft_table *table = &r->instances[instance].table;
+    const char *at = r->form == SERVE_CSV ? after(after(after(text, "file '"), table->name), "'")
+                                          : after(text, table->name ? table->name : "table");
+    const int is_future = !at && r->form != SERVE_CSV && (at = after(text, "the future's table"));
+    size_t row = 0;
     char field[SERVE_FIELD] = "";
 
     if (r->form != SERVE_CSV)
         snprintf(field, sizeof field, "instances[%zu]", instance);
+    if (after(at, ", row ")) {
+        char *end;
+        row = strtoul(after(at, ", row "), &end, 10);
+        at = end;
+    }
+    const char *column = after(at, ", column '"), *end = column ? strstr(column, "': ") : NULL;
     if (end) {
         const size_t used = strlen(field);
-        snprintf(field + used, sizeof field - used, "%s%.*s", used ? ".columns." : "", (int)(end - column - 10),
-                 column + 10);
+        const char *part = is_future ? ".future." : used ? ".columns." : "";
+        snprintf(field + used, sizeof field - used, "%s%.*s", part, (int)(end - column), column);
     }
-    refuse(error, field, row ? strtoul(row + 6, NULL, 10) : 0, "%s", text);
+    refuse(error, field, row, "%s", text);
 }
 
 /* A text that may be cut, of SERVE_REASON bytes at most. */
@@ -288,10 +306,10 @@ static int look_at_values(const json_t *values, const char *field, int *kinds, s
     *kinds = 0;
     for (size_t i = 0; i < json_array_size(values); i++) {
         const json_t *value = json_array_get(values, i);
-        const int kind = json_is_integer(value)  ? HAS_WHOLE
-                         : json_is_real(value)   ? HAS_REAL
-                         : json_is_string(value) ? HAS_TEXT
-                                                 : 0;
+        const int kind = json_is_integer(value) && json_integer_value(value) > INT64_MIN ? HAS_WHOLE
+                         : json_is_number(value)                                         ? HAS_REAL
+                         : json_is_string(value)                                         ? HAS_TEXT
+                                                                                         : 0;
         if (!kind && !json_is_null(value))
             return refuse(error, field, i + 1, "a value is a number, a text or null");
         if (*kinds && (kind == HAS_TEXT) != (*kinds == HAS_TEXT) && kind)
