@@ -187,26 +187,30 @@ if [ -x "$halayrun" ]; then broken_off "$halayrun" -np 2 "$@"; fi
 
 # A limit of time: the number of steps is fixed at the beginning, is the same when the run goes on, on any ranks, and
 # there the rate has fallen to nothing. A run that a busy machine slows is stopped by its time, at fewer steps.
-limited="--train-samples 0 --epochs 1000 --patience 1000 --eval-every 1000000 --ema 0 --keep 1 --max-time 4 \
-    --out $scratch/timed --resume"
 state() {
     sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" "$scratch"/timed/checkpoints/manifest-*.json | head -n 1
 }
-# shellcheck disable=SC2086
-"$@" $limited >"$scratch/said" 2>&1 &
-pid=$!
-until grep -q "steps are planned for the 4 s of 'max_time'" "$scratch/said" || ! kill -0 $pid 2>/dev/null; do sleep \
-    0.05; done
-kill -TERM $pid || :
-wait $pid || :
-planned=$(state planned_steps)
+for time in 4 16 64; do # the time may be over before the steps are planned: until one of them is enough
+    limited="--train-samples 0 --epochs 1000 --patience 1000 --eval-every 1000000 --ema 0 --keep 1 --max-time $time \
+        --out $scratch/timed --resume"
+    rm -rf "$scratch/timed"
+    # shellcheck disable=SC2086
+    "$@" $limited >"$scratch/said" 2>&1 &
+    pid=$!
+    until grep -q "steps are planned for the $time s of" "$scratch/said" || ! kill -0 $pid 2>/dev/null; do sleep \
+        0.05; done
+    kill -TERM $pid || :
+    wait $pid || :
+    planned=$(state planned_steps)
+    [ "${planned:-0}" -eq 0 ] || break
+done
 [ "${planned:-0}" -gt 0 ] || wrong "no number of steps is planned: $(cat "$scratch/said")"
 # shellcheck disable=SC2086
 check "go on within the time" "$@" $limited
 [ "$(state planned_steps)" = "$planned" ] || wrong "$(state planned_steps) steps are planned, were $planned"
 rate=$(tail -n 1 "$scratch/timed/metrics.jsonl" | sed 's/.*"learning_rate":\([0-9.e-]*\).*/\1/')
 echo "$(state step) $planned $(state seconds) $rate" |
-    awk '{ exit !(NF == 4 && ($1 == $2 ? $4 < 0.01 * (3.15 / $2) ^ 2 : $1 < $2 && $3 >= 4)) }' ||
+    awk -v time=$time '{ exit !(NF == 4 && ($1 == $2 ? $4 < 0.01 * (3.15 / $2) ^ 2 : $1 < $2 && $3 >= time)) }' ||
     wrong "planned $planned steps, ended after $(state step) and $(state seconds) s at a rate of $rate"
 
 # Damage. The newest checkpoint is passed over, with its reason; the one before gives the same end.
