@@ -319,6 +319,16 @@ check "predict over a hole" "$tft" predict --checkpoint "$scratch/long" --split 
 grep -q "warning: .* forecasts rest on filled values only: .*('s2' first)" "$scratch/said" ||
     wrong "forecasts from filled values are not named: $(cat "$scratch/said")"
 preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
+# A split in which nothing fits is named.
+cat >"$scratch/thin.yaml" <<'END'
+preset: long
+window: {encoder: 30, horizon: 4}
+split: {train: "< 1600", valid: "< 1800", test: "< 1815"}
+END
+check "prepare with a thin split" "$tft" prepare --schema "$scratch/thin.yaml" "$scratch/long.csv" \
+    -o "$scratch/thin.htd"
+grep -q "warning: split 'test' holds no window: no entity has 4 rows in it, and 4 before them" "$scratch/said" ||
+    wrong "a split without windows is not named: $(cat "$scratch/said")"
 series "%B" 0 200
 preset "every 1M, window 36 + 12; train < 2027-05-31 00:00:00, valid < 2029-01-31 00:00:00, test <= 2030-08-31 00:00:00"
 if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then

@@ -476,6 +476,78 @@ static void made_up(void)
     CHECK(!read_file(&f, NULL, every, format, &t) && !strcmp(every, "1d"));
     CHECK(strstr(warnings, "1 of 10 series have another step than 1d: 'w' has a row every 7 of them"), "%s", warnings);
     tft_table_fini(&t);
+    /* Rows without values are there, and their values are made up. */
+    for (int i = 0; i < 6; i++) {
+        const int is_allowed = i == 5;
+        *warnings = 0;
+        for (int row = 0; row < 100; row++) {
+            snprintf(text, sizeof text, "%d", row);
+            add(&f, "a", text, row && row % 5 >= i % 5 ? NAN : row);
+        }
+        CHECK(!read_file(&f, is_allowed ? "preset: long\ngaps: fill\n" : NULL, every, format, &t));
+        CHECK((strstr(warnings, " of 100 values were not measured, and are filled") != NULL) == (i < 3 && !is_allowed),
+              "%d of 5: %s", i, warnings);
+        tft_table_fini(&t);
+    }
+    test_log.write = ignore_line;
+}
+
+/* What is said of texts that no format reads as they are. */
+static void advice(void)
+{
+    static const struct {
+        const char *time, *advice;
+    } advised[] = {
+        { "20240131.0", " (write 20240131)" },
+        { "2020.000", " (write 2020)" },
+        { "1706706300.", " (write 1706706300)" },
+        { "2020.5", " (or set 'format')" },
+        { "01/31/2024 12:30 PM", " (set 'format', here \"%m/%d/%Y %I:%M %p\")" },
+        { "31.01.2024 01:30:00 am", " (set 'format', here \"%d.%m.%Y %I:%M:%S %p\")" },
+    };
+    static const char *const moved[] = { "2024-01-01T00:00:00+01:00", "2024-01-01 00:00:00-0530",
+                                         "2024-01-01 00:00+00:15" },
+                             *const not_moved[] = { "2024-01-01T00:00:00Z", "2024-01-01 00:00:00+00:00", "2024-01-01",
+                                                    "2024-01-01 00:00:00", "-1700000" };
+    char text[200];
+
+    for (size_t i = 0; i < sizeof advised / sizeof *advised; i++) {
+        tft_time_advise(advised[i].time, text, sizeof text);
+        CHECK(!strcmp(text, advised[i].advice), "'%s':%s", advised[i].time, text);
+    }
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)
+        CHECK(tft_time_is_moved(moved[i]), "%s", moved[i]);
+    for (size_t i = 0; i < sizeof not_moved / sizeof *not_moved; i++)
+        CHECK(!tft_time_is_moved(not_moved[i]), "%s", not_moved[i]);
+}
+
+/* An hour that a clock passes twice, and rows of UTC that a reader may take for the clock's. */
+static void clocks(void)
+{
+    struct file f = { 0 };
+    struct tft_table t;
+    char every[32], format[32];
+
+    add_series(&f, "a", ISO, "1h", tft_time_from_date(2019, 10, 20, 0, 0, 0), 0);
+    add(&f, "a", "2019-10-27 02:00:00", 1);
+    CHECK(refuses_with(&f, NULL, "if a clock was set back, say by which zone it goes (--zone, 'zone'); else set"));
+    add_series(&f, "a", ISO, "1h", tft_time_from_date(2019, 10, 20, 0, 0, 0), 0);
+    add(&f, "a", "2019-10-24 02:00:00", 1);
+    CHECK(refuses_with(&f, NULL, "(the first: file ") && !error_says("clock"));
+    test_log.write = record_warning;
+    for (int is_moved = 0; is_moved < 2; is_moved++) {
+        for (int i = 0; i < 40; i++) {
+            char text[64];
+            snprintf(text, sizeof text, "2024-01-%02dT00:00:00+0%d:00", 1 + i % 31, is_moved);
+            add(&f, i < 31 ? "a" : "b", text, i);
+        }
+        *warnings = 0;
+        CHECK(!read_file(&f, NULL, every, format, &t));
+        CHECK((strstr(warnings, "row 2, column 'ds': times have an offset from UTC; without a zone") != NULL) ==
+                  is_moved,
+              "%s", warnings);
+        tft_table_fini(&t);
+    }
     test_log.write = ignore_line;
 }
 
@@ -566,6 +638,8 @@ int main(void)
     lonely_rows();
     one_zone();
     made_up();
+    advice();
+    clocks();
     own_inputs();
     end_scratch();
     return test_end();

@@ -187,14 +187,30 @@ static enum halay_status check_options(struct halay_tft *t, const struct halay_t
     return HALAY_ERR_ARGUMENT;
 }
 
+/* A split that the schema asks for, and in which nothing can be scored. */
+static void warn_of_splits(struct halay_log *log, const struct halay_tft_data *data)
+{
+    const struct tft_schema *s = &data->data.schema;
+    const json_t *windows = json_object_get(data->description, "windows");
+
+    for (int split = TFT_TRAIN + 1; split <= TFT_TEST; split++) {
+        const json_t *of = json_object_get(windows, tft_split_names[split]);
+        if (s->has_split[split] && !json_integer_value(json_object_get(of, "all")))
+            halay_warning(log, "split '%s' holds no window: no entity has %zu rows in it, and %zu before them",
+                          tft_split_names[split], s->horizon, s->min_encoder);
+    }
+}
+
 /* Is there a training window? */
 static enum halay_status check_windows(struct halay_log *log, const struct halay_tft_data *data)
 {
     const json_t *train = json_object_get(json_object_get(data->description, "windows"), tft_split_names[TFT_TRAIN]);
     const struct tft_data *d = &data->data;
 
-    if (json_integer_value(json_object_get(train, "all")))
+    if (json_integer_value(json_object_get(train, "all"))) {
+        warn_of_splits(log, data);
         return HALAY_OK;
+    }
     const struct tft_entity *longest = &d->entities[0];
     for (size_t e = 1; e < d->entity_count; e++)
         longest = d->entities[e].rows > longest->rows ? &d->entities[e] : longest;

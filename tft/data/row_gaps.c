@@ -58,6 +58,22 @@ static int makes_values_up(const struct tft_schema *schema)
     return 0;
 }
 
+/* Rows without a value of a target do not lengthen the series, and yet are filled. */
+static void warn_of_filled(struct halay_log *log, const struct tft_schema *schema, const struct tft_table *table)
+{
+    const size_t rows = table->gaps.own + table->summary.rows_missing;
+
+    for (size_t o = 0; o < schema->target_count; o++) {
+        const struct tft_input *target = &schema->inputs[schema->targets[o]];
+        const size_t filled = table->filled[table->column_of[schema->targets[o]]];
+        if ((target->fill == TFT_FILL_FORWARD || target->fill == TFT_FILL_INTERPOLATE) && 2 * filled > rows)
+            halay_warning(log,
+                          "target '%s': %zu of %zu values were not measured, and are filled; if that is meant, say "
+                          "'gaps: fill'",
+                          target->name, filled, rows);
+    }
+}
+
 enum halay_status tft_row_gaps_check(struct halay_log *log, const struct tft_schema *schema,
                                      const struct tft_table *table, int refuse)
 {
@@ -80,6 +96,8 @@ enum halay_status tft_row_gaps_check(struct halay_log *log, const struct tft_sch
                     added, gaps->own, gap);
         return HALAY_ERR_FORMAT;
     }
+    if (refuse)
+        warn_of_filled(log, schema, table);
     if (!gaps->odd)
         return HALAY_OK;
     describe_gap(schema, &gaps->oddest, gap, sizeof gap);

@@ -17,8 +17,9 @@ static inline int tft_gap_is_odd(size_t missing, size_t before, size_t rows)
     return missing > 10 && (missing > rows || (side <= 1 + rows / 1000 && missing > rows / 20));
 }
 
-/* Warns of gaps that are odd. refuse: more added rows than rows of the files are an error unless the schema has `gaps:
- * fill`, or says what a missing row of a target means. Call it before series are moved. */
+/* Warns of gaps that are odd. refuse: warns of a target most of whose values are filled, too, and more added rows than
+ * rows of the files are an error. Neither is so if the schema has `gaps: fill`, or says what a missing row of a target
+ * means. Call it before series are moved. */
 enum halay_status tft_row_gaps_check(struct halay_log *log, const struct tft_schema *schema,
                                      const struct tft_table *table, int refuse);
 

@@ -587,6 +587,12 @@ static enum halay_status take_moment(struct tft_collector *c, struct source *sou
 
     if (status)
         return status;
+    if (is_utc && !c->clocks && !c->schema->clocks && !c->schema->zone &&
+        tft_time_is_moved(text_of(source, fields, source->times[0])))
+        halay_warning(c->log,
+                      "%s, column '%s': times have an offset from UTC; without a zone (--zone, 'zone') their calendar "
+                      "and the times of forecasts are UTC's",
+                      place_of(c, source).text, column_name(source, source->times[0]));
     c->clocks |= is_utc ? 2 : 1;
     if (c->clocks == 3 && !c->schema->zone)
         return mixed_clocks(c, source, text_of(source, fields, source->times[0]), is_utc);

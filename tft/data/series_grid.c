@@ -250,14 +250,26 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
     return HALAY_ERR_FORMAT;
 }
 
+/* In a night from a Saturday to a Sunday of October and November, or of April in the south, clocks are set back. */
+static int may_be_autumn(const struct grid *g, int64_t time)
+{
+    const struct tft_schema *s = g->c->schema;
+    struct tft_date date;
+
+    tft_time_to_date(time, &date);
+    return !s->zone && !tft_schema_counts(s) && s->every.kind == TFT_PERIOD_SECONDS && s->every.count < 86400 &&
+           date.day_of_week == 6 && date.hour < 4 && (date.month == 10 || date.month == 11 || date.month == 4);
+}
+
 static enum halay_status doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
 {
     char moment[40];
 
     tft_schema_print_row_time(g->c->schema, a->time, moment, sizeof moment);
-    halay_error(g->c->log, "%s: '%s' has a second row for %s (the first: %s); set 'duplicates' to choose one",
-                tft_rows_place(g->c, b->file, b->line).text, g->series->id, moment,
-                tft_rows_place(g->c, a->file, a->line).text);
+    halay_error(
+        g->c->log, "%s: '%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one",
+        tft_rows_place(g->c, b->file, b->line).text, g->series->id, moment, tft_rows_place(g->c, a->file, a->line).text,
+        may_be_autumn(g, a->time) ? "if a clock was set back, say by which zone it goes (--zone, 'zone'); else " : "");
     return HALAY_ERR_FORMAT;
 }
 

@@ -149,10 +149,19 @@ static size_t read_part(const char **text, int *value)
     return n;
 }
 
+int tft_time_is_moved(const char *text)
+{
+    const char *time = strpbrk(text, "T ");
+    const char *offset = time ? strpbrk(time, "+-") : NULL;
+
+    return offset && strpbrk(offset, "123456789");
+}
+
 /* The end of a format for a time of day; NULL: it is not one. */
 static const char *clock_of(const char *text)
 {
-    static const char *const formats[] = { "", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %H:%M:%S.%f" };
+    static const char *const formats[] = { "",          " %H:%M",       " %H:%M:%S", "T%H:%M",
+                                           "T%H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p" };
     char all[32], format[32];
     int64_t ignored;
 
@@ -202,6 +211,12 @@ void tft_time_advise(const char *text, char *advice, size_t size)
     int64_t value;
     int fits_all, form = -1;
 
+    /* A whole number that was a float once, as pandas writes a column with a gap. */
+    const size_t digits = strspn(text, "0123456789");
+    if (digits && digits < 20 && text[digits] == '.' && text[digits + 1 + strspn(text + digits + 1, "0")] == 0) {
+        snprintf(advice, size, " (write %.*s)", (int)digits, text);
+        return;
+    }
     if (tft_time_read_digits(text, &value)) {
         tft_time_look_add(&look, value);
         form = tft_time_look_form(&look, &fits_all);

@@ -45,6 +45,9 @@ int tft_time_look_is_either(const struct tft_time_look *look);
 #define TFT_TIME_LACKS_OFFSET \
     "has no offset from UTC, and the times before it have one; a zone (--zone, 'zone') says by which clock it is"
 
+/* Does the text of a time end with an offset from UTC that is not 0? */
+int tft_time_is_moved(const char *text);
+
 /* What would read a text that is not a time of ISO 8601, as the end of a message: " (set 'format', here \"%m/%d/%Y\")".
  */
 void tft_time_advise(const char *text, char *advice, size_t size);
