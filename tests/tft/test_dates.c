@@ -498,6 +498,8 @@ static void advice(void)
     static const struct {
         const char *time, *advice;
     } advised[] = {
+        { "01022024", " (set 'format': \"%d%m%Y\" if the day comes first, \"%m%d%Y\" if the month does)" },
+        { "00000017", " (or set 'format')" },
         { "20240131.0", " (write 20240131)" },
         { "2020.000", " (write 2020)" },
         { "1706706300.", " (write 1706706300)" },
@@ -519,6 +521,38 @@ static void advice(void)
         CHECK(tft_time_is_moved(moved[i]), "%s", moved[i]);
     for (size_t i = 0; i < sizeof not_moved / sizeof *not_moved; i++)
         CHECK(!tft_time_is_moved(not_moved[i]), "%s", not_moved[i]);
+}
+
+/* Days of a spreadsheet may be counts, and days of dates whose year is last are not. */
+static void odd_numbers(void)
+{
+    static const int starts[] = { 36526, 45000, 0, 36000, 54700, 60000 };
+    struct file f = { 0 };
+    struct tft_table t;
+    char every[32], format[32], text[16];
+
+    test_log.write = record_warning;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        for (int row = 0; row < 100; row++) {
+            snprintf(text, sizeof text, "%d", starts[i] + row);
+            add(&f, "a", text, row);
+        }
+        *warnings = 0;
+        CHECK(!read_file(&f, NULL, every, format, &t) && !strcmp(every, "1"));
+        CHECK((strstr(warnings, "if they are days of a spreadsheet") != NULL) == (i < 2), "%d: %s", starts[i],
+              warnings);
+        tft_table_fini(&t);
+    }
+    test_log.write = ignore_line;
+    for (int row = 25; row < 80; row++) {
+        snprintf(text, sizeof text, "%02d%02d2024", 1 + row % 28, 1 + row / 28);
+        add(&f, "a", text, row);
+    }
+    CHECK(
+        refuses_with(&f, NULL, "row 5, column 'ds': '01022024' is not a time like 2017-08-01 01:00:00 (set 'format'"));
+    add(&f, "a", "00000017", 1);
+    add(&f, "a", "00000018", 1);
+    CHECK(refuses_with(&f, NULL, "the table spans 2 steps (1 each)"));
 }
 
 /* An hour that a clock passes twice, and rows of UTC that a reader may take for the clock's. */
@@ -639,6 +673,7 @@ int main(void)
     one_zone();
     made_up();
     advice();
+    odd_numbers();
     clocks();
     own_inputs();
     end_scratch();

@@ -51,10 +51,10 @@ static enum halay_status not_a_time(const struct tft_preset_scan *s, const char 
 
     tft_time_advise(text, advice, sizeof advice);
     halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s", where, row, s->ds, text,
-                s->counts   ? "a whole number, as the first row's is"
-                : s->format ? "a time of the schema's format"
-                            : "a time like 2017-08-01 01:00:00",
-                s->counts || s->format ? "" : advice);
+                s->counts && !tft_time_is_reversed(text) ? "a whole number, as the first row's is"
+                : s->format                              ? "a time of the schema's format"
+                                                         : "a time like 2017-08-01 01:00:00",
+                (s->counts && !tft_time_is_reversed(text)) || s->format ? "" : advice);
     return HALAY_ERR_FORMAT;
 }
 
@@ -76,7 +76,8 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, 
 
     if (!s->count && !s->format) /* the first row decides */
         s->counts = s->integer_is_given || tft_time_read_digits(text, &time);
-    if (s->counts ? !tft_time_read_digits(text, &time) : tft_time_parse_clock(text, s->format, &time, &is_utc) != 0)
+    if (s->counts ? !tft_time_read_digits(text, &time) || (!s->integer_is_given && tft_time_is_reversed(text))
+                  : tft_time_parse_clock(text, s->format, &time, &is_utc) != 0)
         return not_a_time(s, where, row, text);
     if (s->counts)
         look_at(s, row, time);
@@ -169,16 +170,30 @@ static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
     return HALAY_OK;
 }
 
+/* What may be counts or times, and is read as counts. */
+static void warn_of_counts(const struct tft_preset_scan *s)
+{
+    enum { SHEET_2000 = 36526, SHEET_2050 = 54789 }; /* days of spreadsheets, from 1899-12-30 on */
+
+    if (tft_time_look_is_either(&s->look))
+        halay_warning(s->log,
+                      "column '%s' has whole numbers that go up by 1, and is read as counts; if they are seconds "
+                      "since 1970, set 'format: \"%%s\"' in the schema's 'time'",
+                      s->ds);
+    else if (s->first >= SHEET_2000 && s->last < SHEET_2050)
+        halay_warning(s->log,
+                      "column '%s' has whole numbers that are read as counts; if they are days of a spreadsheet, of "
+                      "which 45322 is 2024-01-31, write dates",
+                      s->ds);
+}
+
 static enum halay_status judge_numbers(struct tft_preset_scan *s)
 {
     int fits_all, form = s->counts && !s->integer_is_given ? tft_time_look_form(&s->look, &fits_all) : -1;
 
     if (form < 0) {
-        if (s->counts && !s->integer_is_given && tft_time_look_is_either(&s->look))
-            halay_warning(s->log,
-                          "column '%s' has whole numbers that go up by 1, and is read as counts; if they are seconds "
-                          "since 1970, set 'format: \"%%s\"' in the schema's 'time'",
-                          s->ds);
+        if (s->counts && !s->integer_is_given)
+            warn_of_counts(s);
         return HALAY_OK;
     }
     const struct tft_time_form *f = &tft_time_forms[form];

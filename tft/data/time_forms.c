@@ -149,6 +149,20 @@ static size_t read_part(const char **text, int *value)
     return n;
 }
 
+int tft_time_is_reversed(const char *text)
+{
+    static const char *const formats[] = { "%d%m%Y", "%m%d%Y" };
+    struct tft_date date;
+    int64_t time;
+
+    for (size_t i = 0; *text == '0' && strspn(text, "0123456789") == 8 && i < 2; i++)
+        if (!tft_time_parse(text, formats[i], &time)) {
+            tft_time_to_date(time, &date);
+            return date.year >= YEAR_FIRST && date.year < YEAR_END;
+        }
+    return 0;
+}
+
 int tft_time_is_moved(const char *text)
 {
     const char *time = strpbrk(text, "T ");
@@ -215,6 +229,11 @@ void tft_time_advise(const char *text, char *advice, size_t size)
     const size_t digits = strspn(text, "0123456789");
     if (digits && digits < 20 && text[digits] == '.' && text[digits + 1 + strspn(text + digits + 1, "0")] == 0) {
         snprintf(advice, size, " (write %.*s)", (int)digits, text);
+        return;
+    }
+    if (tft_time_is_reversed(text)) {
+        snprintf(advice, size,
+                 " (set 'format': \"%%d%%m%%Y\" if the day comes first, \"%%m%%d%%Y\" if the month does)");
         return;
     }
     if (tft_time_read_digits(text, &value)) {

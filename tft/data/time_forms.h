@@ -45,6 +45,9 @@ int tft_time_look_is_either(const struct tft_time_look *look);
 #define TFT_TIME_LACKS_OFFSET \
     "has no offset from UTC, and the times before it have one; a zone (--zone, 'zone') says by which clock it is"
 
+/* Is a text of eight digits, the first of them 0, a date whose year is last, and so not a number? */
+int tft_time_is_reversed(const char *text);
+
 /* Does the text of a time end with an offset from UTC that is not 0? */
 int tft_time_is_moved(const char *text);
 
