@@ -27,10 +27,23 @@ static void check(const char *interfaces, int taken, int others, const char *dev
     CHECK(!strcmp(found, devices), "'%s': '%s'", interfaces, found);
 }
 
+static void check_networks(const char *list, int tcp, int cards)
+{
+    int found[2];
+
+    halay_ucx_networks(list, &found[0], &found[1]);
+    CHECK(found[0] == tcp && found[1] == cards, "%d and %d", found[0], found[1]);
+}
+
 int main(void)
 {
     char cut[12];
     int others;
+
+    check_networks(listing, 4, 2);
+    check_networks(strstr(listing, "#      resource 5"), 0, 2);
+    check_networks(strstr(listing, "#      resource 7"), 0, 0); /* a host with GPUs and no such card */
+    check_networks("no such list", 0, 0);
 
     check("eth0", 1, 3, "eth0,mlx5_0:1");
     check("docker0,eth0", 2, 2, "eth0,docker0,mlx5_0:1");

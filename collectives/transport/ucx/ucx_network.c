@@ -18,9 +18,38 @@ static int is_among(const char *list, const char *name, size_t length)
     return 0;
 }
 
+static const char mark[] = " -- "; /* before each device */
+
+/* Is it one of TCP's? name, length: of the device. A port of a card is "mlx5_0:1"; memory and devices that are no
+ * network have no port. */
+static int device_read(const char *at, const char **name, size_t *length, int *is_port)
+{
+    *name = at + strcspn(at, "/\n") + 1;
+    *length = strcspn(*name, " \n");
+    *is_port = !!memchr(*name, ':', *length);
+    return !strncmp(at, "tcp/", 4);
+}
+
+void halay_ucx_networks(const char *listing, int *tcp, int *cards)
+{
+    const char *name;
+    size_t length;
+    int is_port;
+
+    *tcp = *cards = 0;
+    for (const char *at = strstr(listing, mark); at; at = strstr(at, mark)) {
+        at += sizeof mark - 1;
+        int is_tcp = device_read(at, &name, &length, &is_port);
+        *tcp += is_tcp;
+        *cards += !is_tcp && is_port;
+    }
+}
+
 int halay_ucx_devices(const char *listing, const char *interfaces, char *devices, size_t size, int *others)
 {
-    static const char mark[] = " -- ";
+    const char *name;
+    size_t length;
+    int is_port;
     size_t used = 0;
     int taken = 0;
 
@@ -28,11 +57,8 @@ int halay_ucx_devices(const char *listing, const char *interfaces, char *devices
     *others = 0;
     for (const char *at = strstr(listing, mark); at; at = strstr(at, mark)) {
         at += sizeof mark - 1;
-        const char *name = at + strcspn(at, "/\n") + 1;
-        size_t length = strcspn(name, " \n");
-        int is_tcp = !strncmp(at, "tcp/", 4);
-        /* A port of a card is "mlx5_0:1"; memory and devices that are no network have no port. */
-        int is_wanted = is_tcp ? is_among(interfaces, name, length) : !!memchr(name, ':', length);
+        int is_tcp = device_read(at, &name, &length, &is_port);
+        int is_wanted = is_tcp ? is_among(interfaces, name, length) : is_port;
         *others += is_tcp && !is_wanted;
         taken += is_tcp && is_wanted;
         if (is_wanted && !is_among(devices, name, length) && used + length + 2 <= size)

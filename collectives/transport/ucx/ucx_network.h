@@ -11,9 +11,13 @@
 
 #include <stddef.h>
 
-/* A value for NET_DEVICES: of the devices that UCX lists ("flags -- tcp/eth0", ucp_context_print_info) those of TCP
- * that are among `interfaces` ("eth0,eth1"), and all ports of RDMA cards. Returns how many of TCP are taken; others:
- * how many of TCP are not. A list that doesn't fit into size bytes is cut. */
+/* Of the devices that UCX lists ("flags -- tcp/eth0", ucp_context_print_info): how many of TCP's there are, and how
+ * many ports of RDMA cards. Memory, of the host or of a GPU, is neither. */
+void halay_ucx_networks(const char *listing, int *tcp, int *cards);
+
+/* A value for NET_DEVICES: of the devices that UCX lists those of TCP that are among `interfaces` ("eth0,eth1"), and
+ * all ports of RDMA cards. Returns how many of TCP are taken; others: how many of TCP are not. A list that doesn't fit
+ * into size bytes is cut. */
 int halay_ucx_devices(const char *listing, const char *interfaces, char *devices, size_t size, int *others);
 
 #endif

@@ -119,21 +119,6 @@ static void setting_apply(const struct halay_host *host, ucp_config_t *config, c
         halay_host_info(host, "UCX takes no %s=%s: %s", setting->variable, value, ucs_status_string(status));
 }
 
-/* How many of the devices that UCX lists as "flags -- tcp/eth0" are TCP's, and how many are another network's. */
-static void count_devices(const char *listing, int *tcp, int *others)
-{
-    static const char mark[] = " -- ";
-
-    *tcp = *others = 0;
-    for (const char *at = strstr(listing, mark); at; at = strstr(at, mark)) {
-        at += sizeof mark - 1;
-        if (!strncmp(at, "tcp/", 4))
-            ++*tcp;
-        else if (strncmp(at, "self/", 5) != 0)
-            ++*others;
-    }
-}
-
 /* Keep TCP to the right networks. */
 static enum halay_status apply_devices(const struct halay_host *host, ucp_config_t *config, const char *listing)
 {
@@ -170,7 +155,7 @@ static enum halay_status allow_connections(const struct halay_host *host, int si
 
 /* What depends on the networks that there are. */
 static enum halay_status apply_network(const struct halay_host *host, int size, ucp_config_t *config,
-                                       const char *listing, int has_others)
+                                       const char *listing, int has_cards)
 {
     const int *range = host->config->ports;
     char text[32];
@@ -180,7 +165,7 @@ static enum halay_status apply_network(const struct halay_host *host, int size, 
     if (range[0])
         setting_apply(host, config, &ports, text);
     enum halay_status status = apply_devices(host, config, listing);
-    if (has_others || status != HALAY_OK)
+    if (has_cards || status != HALAY_OK)
         return status;
     setting_apply(host, config, &rendezvous, rendezvous.wanted);
     setting_apply(host, config, &zero_copy, zero_copy.wanted);
@@ -204,7 +189,7 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
 {
     ucp_config_t *config = NULL;
     ucp_context_h first = NULL;
-    int tcp = 0, others = 0;
+    int tcp = 0, cards = 0;
 
     enum halay_status status = halay_ucx_check(host, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
     if (status != HALAY_OK)
@@ -214,11 +199,11 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
     status = context_init(host, size, config, &first);
     char *listing = status == HALAY_OK ? halay_ucx_text(print_context, first) : NULL;
     if (listing)
-        count_devices(listing, &tcp, &others);
+        halay_ucx_networks(listing, &tcp, &cards);
     if (tcp) {
         ucp_cleanup(first);
         first = NULL;
-        status = apply_network(host, size, config, listing, others);
+        status = apply_network(host, size, config, listing, cards);
         if (status == HALAY_OK)
             status = context_init(host, size, config, &first);
     }
