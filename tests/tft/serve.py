@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 PROGRAM, FOLDER, IS_EXACT = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
 LIMIT = 1 << 20  # of bodies
-LONG = 60  # seconds after which whatever is waited for will not come
+LONG = 300  # seconds after which whatever is waited for will not come
 failed = []
 
 
@@ -37,6 +37,8 @@ class Server:
     """A server while it lives, and what it says."""
 
     def __init__(self, run, *options):
+        if "--timeout" not in options:  # a busy machine takes longer than usual for a forecast
+            options = *options, "--timeout", str(LONG)
         self.process = subprocess.Popen([PROGRAM, "serve", os.path.join(FOLDER, run), "--listen", "0", *options],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
