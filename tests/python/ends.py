@@ -286,5 +286,6 @@ def forgotten():
         gc.collect()
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the test's parent ignores it, Python does
 {"interrupt": interrupt, "start": start, "sets": sets, "fork": fork, "flight": flight, "raise": raise_, "late": late,
  "thread": thread, "outlived": outlived, "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip

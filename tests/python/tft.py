@@ -590,6 +590,7 @@ PARTS = {
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip
 warnings.simplefilter("ignore", ForecastWarning)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the test's parent ignores it, Python does
 for name in sys.argv[1:]:
     for part in PARTS[name]:
         part()
