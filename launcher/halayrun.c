@@ -267,6 +267,15 @@ static void take_config(const struct halay_config *config, struct job_setting *s
     setting->network = (struct halay_network){ config->network_interface, { config->ports[0], config->ports[1] } };
 }
 
+static int run_job(struct job_setting *setting)
+{
+    int code = front_run(setting, job_run);
+
+    if (setting->was_killed) /* it could not say so itself */
+        job_watch_say_records(setting, NULL);
+    return code;
+}
+
 static int run(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
@@ -311,7 +320,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
         setting.interface = chosen.allocation.interface;
         setting.hosts = chosen.hosts;
         setting.local_seats = local_seats(options, &layout, chosen.hosts);
-        code = front_run(&setting, job_run);
+        code = run_job(&setting);
     }
     layout_fini(&layout);
     chosen_hosts_fini(&chosen);

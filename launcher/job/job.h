@@ -11,4 +11,9 @@
  * with a store and a secret of its own. Returns halayrun's exit code, once nothing of the job is left. */
 int job_run(const struct job_setting *setting);
 
+struct job_watch;
+
+/* Prints how to read the ranks' records, where there are some. watch: what is known of other hosts'; NULL: nothing. */
+void job_watch_say_records(const struct job_setting *setting, const struct job_watch *watch);
+
 #endif

@@ -127,9 +127,6 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **watch
 /* keeps: records that halayrun had the ranks write stay, since the job has failed. */
 void job_watch_destroy(struct job_watch *watch, int keeps);
 
-/* Prints how to read the ranks' records, where there are some. */
-void job_watch_say_records(const struct job_setting *setting, const struct job_watch *watch);
-
 /* The job that runs now; NULL: none does. */
 void job_watch_follow(struct job_watch *watch, const struct job *job);
 

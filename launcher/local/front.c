@@ -35,6 +35,7 @@ enum { FD_SIGNALS, FD_INPUT, FRONT_FDS };
 struct front {
     pid_t job;
     int has_ended, exit_code; /* of the job */
+    int was_killed;           /* the job */
     int stopped_ms;           /* as in struct job_setting */
     int64_t continue_us;      /* when to continue the job, which is stopped; HALAY_NEVER */
     sigset_t ignored;         /* by whatever started us, as nohup does; a signalfd delivers them all the same */
@@ -101,6 +102,7 @@ static void front_reap(struct front *front)
         say("the process that runs the job (pid %d) was killed by %s: ending the ranks", (int)pid,
             signal_name(WTERMSIG(status)));
         processes_end_descendants();
+        front->was_killed = 1;
         end_front(front, EXIT_SIGNAL + WTERMSIG(status));
         return;
     }
@@ -241,5 +243,7 @@ int front_run(struct job_setting *setting, int (*run)(const struct job_setting *
     close(lifeline[0]);
     if (front.pump >= 0)
         close(setting->rank0_stdin);
-    return front_loop(&front);
+    int code = front_loop(&front);
+    setting->was_killed = front.was_killed;
+    return code;
 }

@@ -28,10 +28,11 @@ struct job_setting {
     int rank0_stdin;       /* what rank 0 reads */
     int stopped_ms; /* how long job or front may be stopped (SIGSTOP) before the other continues it; 0: forever */
     const sigset_t *rank_signals; /* the signal mask that ranks start with */
+    int was_killed;               /* a signal ended the job's process, which could say nothing more */
 };
 
 /* Fork the job's process, which calls run (job_run, agent_run), and stand in front of it until it ends. Fills in
- * setting->lifeline, rank0_stdin and rank_signals. Returns the exit code. */
+ * setting->lifeline, rank0_stdin, rank_signals and was_killed. Returns the exit code. */
 int front_run(struct job_setting *setting, int (*run)(const struct job_setting *));
 
 #endif

@@ -127,6 +127,11 @@ wait_for has_lines 4 "$dir/pids"
 kill -KILL "$(job_of $front)"
 ended 137 "SIGKILL of the process that runs the job"
 check "which is said" err_has 'was killed by SIGKILL: ending the ranks'
+HALAY_FLIGHT=$dir/flight-%r start -np 2 "$watched" "$dir/never"
+check "both ranks record" wait_for eval 'test -s "$dir/flight-0" && test -s "$dir/flight-1"'
+kill -KILL "$(job_of $front)"
+ended 137 "the same, with records"
+check "they are named" err_has "what its ranks did last: halay-perf flight show $dir/flight-*"
 : >"$dir/pids"
 "$halayrun" $where -np 2 sh -c "echo \$\$ >>$dir/pids; exec yes" 2>"$dir/err" </dev/null | head -3 >"$dir/out"
 check "a reader that goes: the job ends" wait_for all_gone
