@@ -550,6 +550,13 @@ static void odd_numbers(void)
     }
     CHECK(
         refuses_with(&f, NULL, "row 5, column 'ds': '01022024' is not a time like 2017-08-01 01:00:00 (set 'format'"));
+    for (int sign = 0; sign < 2; sign++)
+        for (int is_given = 0; is_given < 2; is_given++) {
+            add(&f, "a", sign ? "-1234567890123" : "1234567890123", 1);
+            add(&f, "a", "17", 1);
+            CHECK(refuses_with(&f, is_given ? "preset: long\ntime: {column: ds, integer: true}\n" : NULL,
+                               "1234567890123 is not a whole number of at most 12 digits; count from"));
+        }
     add(&f, "a", "00000017", 1);
     add(&f, "a", "00000018", 1);
     CHECK(refuses_with(&f, NULL, "the table spans 2 steps (1 each)"));

@@ -170,6 +170,18 @@ static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
     return HALAY_OK;
 }
 
+/* Rows and splits are read in at most 12 digits (tft_time_parse_integer). */
+static enum halay_status check_counts(const struct tft_preset_scan *s)
+{
+    const int64_t end = 1000000000000, wrong = s->last >= end ? s->last : s->first;
+
+    if (s->last < end && s->first > -end)
+        return HALAY_OK;
+    halay_error(s->log, "column '%s': %lld is not a whole number of at most 12 digits; count from a later beginning",
+                s->ds, (long long)wrong);
+    return HALAY_ERR_FORMAT;
+}
+
 /* What may be counts or times, and is read as counts. */
 static void warn_of_counts(const struct tft_preset_scan *s)
 {
@@ -194,7 +206,7 @@ static enum halay_status judge_numbers(struct tft_preset_scan *s)
     if (form < 0) {
         if (s->counts && !s->integer_is_given)
             warn_of_counts(s);
-        return HALAY_OK;
+        return s->counts && s->count ? check_counts(s) : HALAY_OK;
     }
     const struct tft_time_form *f = &tft_time_forms[form];
     if (fits_all && f->format) {
