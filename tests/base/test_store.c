@@ -145,8 +145,10 @@ static size_t count_until_closed(int fd)
 static int is_closed(int fd)
 {
     char byte;
-    ssize_t n = recv(fd, &byte, 1, 0);
+    ssize_t n;
 
+    while ((n = recv(fd, &byte, 1, 0)) < 0 && errno == EINTR) /* as when this process was stopped, and goes on */
+        ;
     return n == 0 || (n < 0 && errno == ECONNRESET);
 }
 
