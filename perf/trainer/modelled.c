@@ -144,7 +144,7 @@ static enum halay_status step_prepare(struct step *step, struct halay_log *log, 
     status = tft_pool_create(log, 1, &step->pool);
     if (!status)
         status = tft_workspace_create(log, step->model, &step->workspace);
-    step->blocks = tft_kernels_counted()->alloc(4 * tft_model_param_count(step->model) * sizeof *step->blocks);
+    step->blocks = tft_kernels_counted()->alloc(4 * tft_model_params(step->model)->reals * sizeof *step->blocks);
     if (!status && !step->blocks)
         status = HALAY_ERR_NO_MEMORY;
     return status;
@@ -184,7 +184,7 @@ static void cut_windows(const struct step *step, struct tft_batch *batch)
 
 static enum halay_status step_count(struct step *step, const struct options *options, size_t batch)
 {
-    size_t reals = tft_model_param_count(step->model);
+    size_t reals = tft_model_params(step->model)->reals;
     real *gradients = step->blocks + reals;
     const struct tft_pass pass = { .params = step->blocks, .loss_scale = 1, .final = ignore };
     struct tft_batch *samples = tft_workspace_batch(step->workspace, batch, 0);

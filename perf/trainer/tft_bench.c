@@ -147,7 +147,7 @@ static enum halay_status set_blocks(struct bench *bench, size_t own)
     struct queue *queue = tft_workers_queue(bench->workers);
     size_t bytes = table->reals * sizeof(real);
 
-    bench->beginning = malloc(bytes);
+    bench->beginning = calloc(1, bytes);
     if (!bench->beginning) {
         halay_error(&bench->log, "no memory for %zu parameters", table->reals);
         return HALAY_ERR_NO_MEMORY;

@@ -96,7 +96,7 @@ static enum halay_status take(void *arg, int thread, const struct tft_batch *bat
 
 static enum halay_status forecast(struct rig *r)
 {
-    real *params = calloc(tft_model_param_count(r->model), sizeof *params);
+    real *params = calloc(tft_model_params(r->model)->reals, sizeof *params);
     const struct tft_forward forward = {
         .params = params, .samples = 1, .fill = tft_synthetic_fill, .fill_arg = r->model, .take = take
     };

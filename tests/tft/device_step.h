@@ -64,7 +64,7 @@ static void run_step(const struct tft_model_config *wanted, const struct kernels
     there.device.kernels = kernels;
     REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK && tft_pool_create(NULL, 1, &pool) == HALAY_OK);
     REQUIRE(tft_workspace_create(NULL, model, &workspace) == HALAY_OK);
-    size_t n = tft_model_param_count(model), outputs = B * config->D * model->output.out;
+    size_t n = tft_model_params(model)->reals, outputs = B * config->D * model->output.out;
     struct queue *queue = tft_workspace_queue(workspace);
 
     *r = (struct results){ .gradients = host_reals(n), .params = host_reals(n), .forecast = host_reals(outputs) };
@@ -75,7 +75,7 @@ static void run_step(const struct tft_model_config *wanted, const struct kernels
     adam.clip_mode = TFT_CLIP_GLOBAL;
     adam.m = device_reals(queue, kernels, r->params, n);
     adam.v = device_reals(queue, kernels, r->params, n);
-    fill_values(r->params, n, 3);
+    fill_params(tft_model_params(model), 3, r->params);
     kernel_to_device(queue, r->params, n * sizeof(real), params);
     const struct tft_pass pass = { .params = params, .seed = 11, .step = 4, .loss_scale = 0.5, .final = ignore };
     load(workspace, B);
@@ -124,7 +124,7 @@ static void device_sizes(const struct tft_model_config *config, size_t B, size_t
     struct tft_model *model;
 
     REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK);
-    *params = tft_model_param_count(model);
+    *params = tft_model_params(model)->reals;
     *outputs = B * config->D * model->output.out;
     tft_model_destroy(model);
 }

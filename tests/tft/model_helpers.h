@@ -11,16 +11,31 @@
 #include <math.h>
 #include <string.h>
 
-/* n values in (-1, 1), the same for the same seed. */
+/* Value i of a seed, in (-1, 1). */
+__attribute__((unused)) static real value_of(uint32_t seed, size_t i)
+{
+    const uint32_t key[2] = { seed, 77 }, counter[4] = { (uint32_t)i, 0, 0, 0 };
+    uint32_t draws[4];
+
+    philox(counter, key, draws);
+    return (real)(2 * ((draws[0] + 0.5) / 4294967296.0) - 1);
+}
+
+/* The first n of them. */
 __attribute__((unused)) static void fill_values(real *x, size_t n, uint32_t seed)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t key[2] = { seed, 77 }, counter[4] = { (uint32_t)i, 0, 0, 0 };
-        uint32_t draws[4];
+    for (size_t i = 0; i < n; i++)
+        x[i] = value_of(seed, i);
+}
 
-        philox(counter, key, draws);
-        x[i] = (real)(2 * ((draws[0] + 0.5) / 4294967296.0) - 1);
-    }
+/* The same in all tensors of a block, wherever they are; gaps are left alone. */
+__attribute__((unused)) static void fill_params(const struct tft_param_table *table, uint32_t seed, real *block)
+{
+    size_t n = 0;
+
+    for (size_t t = 0; t < table->count; t++)
+        for (size_t i = 0; i < table->params[t].count; i++)
+            block[table->params[t].offset + i] = value_of(seed, n++);
 }
 
 /* sum of c_i y_i: a scalar whose gradient with respect to y is c. */

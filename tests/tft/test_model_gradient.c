@@ -109,11 +109,11 @@ static void setup(struct fixture *f, const struct tft_model_config *config, size
 
     REQUIRE(tft_model_create(NULL, config, &f->model) == HALAY_OK);
     REQUIRE(tft_workspace_create(NULL, f->model, &f->workspace) == HALAY_OK);
-    reals = tft_model_param_count(f->model);
+    reals = tft_model_params(f->model)->reals;
     f->params = calloc(reals, sizeof(real));
     f->gradients = calloc(reals, sizeof(real));
     REQUIRE(f->params && f->gradients);
-    fill_values(f->params, reals, 3);
+    fill_params(tft_model_params(f->model), 3, f->params);
     f->B = B;
     f->pass = (struct tft_pass){
         .params = f->params, .seed = 11, .step = 4, .loss_scale = 0.5, .final = ignore, .arg = finals

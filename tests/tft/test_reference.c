@@ -136,9 +136,9 @@ static int run_case(FILE *file, struct line *line, int plain)
     reference_config(&config, line->values, plain);
     REQUIRE(tft_model_create(NULL, &config, &model) == HALAY_OK);
     REQUIRE(tft_workspace_create(NULL, model, &workspace) == HALAY_OK);
-    params = calloc(2 * tft_model_param_count(model), sizeof *params);
+    params = calloc(2 * tft_model_params(model)->reals, sizeof *params);
     REQUIRE(params);
-    gradients = params + tft_model_param_count(model);
+    gradients = params + tft_model_params(model)->reals;
     reference_params(tft_model_params(model), params);
     struct tft_pass pass = {
         .params = params, .seed = 21, .step = 5, .loss_scale = 1.0 / (double)(B * D * targets - 1)

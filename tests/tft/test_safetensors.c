@@ -54,6 +54,30 @@ static void round_trip(void)
     json_decref(read);
 }
 
+/* Gaps of a block are not in a file, and are not touched. */
+static void gaps(void)
+{
+    struct tft_param wide[3] = { params[0], params[1], params[2] };
+    const struct tft_param_table spread = { .params = wide, .count = 3, .capacity = 3, .reals = 16 };
+    float block[10], with_gaps[16], back[16];
+    size_t length, other;
+
+    wide[2].offset = 12;
+    for (int i = 0; i < 16; i++)
+        with_gaps[i] = back[i] = -1;
+    for (int i = 0; i < 10; i++)
+        block[i] = with_gaps[i < 9 ? i : 12] = (float)i;
+    REQUIRE(!tft_safetensors_write(&test_log, in_scratch("m.safetensors"), &table, block, NULL));
+    char *bytes = read_bytes(in_scratch("m.safetensors"), &length);
+    REQUIRE(!tft_safetensors_write(&test_log, in_scratch("g.safetensors"), &spread, with_gaps, NULL));
+    char *others = read_bytes(in_scratch("g.safetensors"), &other);
+    CHECK(length == other && !memcmp(bytes, others, length), "%zu and %zu bytes", length, other);
+    CHECK(!tft_safetensors_read(&test_log, in_scratch("m.safetensors"), &spread, back, NULL));
+    CHECK(!memcmp(back, with_gaps, sizeof back));
+    free(bytes);
+    free(others);
+}
+
 #define A "\"a.kernel\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}"
 #define BIAS "\"a.bias\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[24,36]}"
 #define B "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[36,40]}"
@@ -98,6 +122,7 @@ int main(void)
 {
     begin_scratch();
     round_trip();
+    gaps();
     hostile();
     end_scratch();
     return test_end();

@@ -59,8 +59,9 @@ static enum halay_status transfer(const struct tft_run *from, struct tft_run *to
     const struct tft_transfer_to what = { &to->schema, &to->encoding, tft_model_config(to->model),
                                           tft_model_params(to->model) };
 
-    for (size_t i = 0; i < what.table->reals; i++)
-        to->params[i] = -1;
+    for (size_t t = 0; t < what.table->count; t++)
+        for (size_t i = 0; i < what.table->params[t].count; i++)
+            to->params[what.table->params[t].offset + i] = -1;
     return tft_transfer(&test_log, "there", from, &what, to->params);
 }
 

@@ -45,10 +45,10 @@ static void forecast(const struct tft_model_config *config, size_t B, int alike,
 
     REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK);
     REQUIRE(tft_workspace_create(NULL, model, &workspace) == HALAY_OK);
-    size_t reals = tft_model_param_count(model);
+    size_t reals = tft_model_params(model)->reals;
     real *params = calloc(reals, sizeof *params);
     REQUIRE(params);
-    fill_values(params, reals, 3);
+    fill_params(tft_model_params(model), 3, params);
     fill(model, tft_workspace_batch(workspace, B, 0), alike);
     REQUIRE(tft_workspace_check(workspace) == HALAY_OK);
     tft_model_predict(workspace, &(struct tft_pass){ .params = params, .loss_scale = 1 }, &predictions, NULL);

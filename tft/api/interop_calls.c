@@ -78,7 +78,7 @@ static enum halay_status import_params(const struct work *w, const struct tft_sc
     if (!status)
         status = tft_torch_map_init(w->log, w->format, &described, tft_model_params(model), &map);
     if (!status) {
-        params = calloc(tft_model_param_count(model), sizeof *params);
+        params = calloc(tft_model_params(model)->reals, sizeof *params);
         status = params ? HALAY_OK : HALAY_ERR_NO_MEMORY;
         if (status)
             halay_error(w->log, "no memory for the parameters of '%s'", w->options->file);

@@ -25,4 +25,8 @@ typedef float real;
 #define TFT_DTYPE HALAY_F32
 #endif
 
+/* Reals of a cache line of floats. Factors and results of products begin at multiples of it: a GPU's tensor cores load
+ * quickly what is aligned to 16 bytes. */
+enum { TFT_ALIGNMENT = 16 };
+
 #endif

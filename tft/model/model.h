@@ -61,7 +61,7 @@ const struct tft_model_config *tft_model_config(const struct tft_model *model);
 const struct tft_columns *tft_model_columns(const struct tft_model *model);
 /* The table: params[0 .. count), in the order of forward; reals of a block. Borrowed from the model. */
 const struct tft_param_table *tft_model_params(const struct tft_model *model);
-/* Values in all parameters, dead ones included (the number that papers give): equal to the table's reals. */
+/* Values in all parameters, dead ones included (the number that papers give). A block may be larger. */
 size_t tft_model_param_count(const struct tft_model *model);
 /* The device that computes: parameters, gradients and all that a workspace has are in its memory. */
 const struct kernels *tft_model_kernels(const struct tft_model *model);

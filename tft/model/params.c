@@ -48,6 +48,28 @@ enum halay_status tft_params_add(struct tft_param_table *table, const char *name
     return HALAY_OK;
 }
 
+/* No overflow: the block's bytes do not. */
+void tft_params_align(struct tft_param_table *table)
+{
+    table->reals = halay_round_up(table->reals, TFT_ALIGNMENT);
+}
+
+size_t tft_params_count(const struct tft_param_table *table)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->count; i++)
+        count += table->params[i].count;
+    return count;
+}
+
+size_t tft_params_room(const struct tft_param_table *table, size_t i)
+{
+    size_t end = i + 1 < table->count ? table->params[i + 1].offset : table->reals;
+
+    return end - table->params[i].offset;
+}
+
 void tft_params_fini(struct tft_param_table *table)
 {
     free(table->params);

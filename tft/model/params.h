@@ -2,8 +2,9 @@
  *
  * The table of parameters: the published model's tensors (224 in Electricity), each with a name, a shape and a place.
  *
- * All parameters lie in one block of reals, in the order of the table and without gaps; so do gradients and the
- * optimizer's moments, at the same places. The block belongs to the caller (halay_alloc memory or ordinary).
+ * All parameters are in one block of reals, in the order of the table; so are gradients and the optimizer's moments, at
+ * the same places. There may be a gap after a tensor, so that the next one is aligned: it is no parameter, is in no
+ * file, and no pass reads it. The block belongs to the caller (halay_alloc memory or ordinary).
  *
  * A *dead* parameter has a zero gradient by construction (the static selection's weights when there is one static
  * variable). It counts, is saved and is initialised, but is neither registered, clipped, updated nor decayed; its place
@@ -49,13 +50,19 @@ struct tft_param {
 struct tft_param_table {
     struct tft_param *params;
     size_t count, capacity;
-    size_t reals; /* of the block */
+    size_t reals; /* of the block, with its gaps */
 };
 
 /* Append a tensor; *offset (may be NULL) is its place. Errors: HALAY_ERR_NO_MEMORY; HALAY_ERR_ARGUMENT if a name does
  * not fit. rows = 0 makes a vector of `columns`. */
 enum halay_status tft_params_add(struct tft_param_table *table, const char *name, size_t rows, size_t columns,
                                  enum tft_init init, size_t *offset);
+/* Leaves a gap at the end, up to a multiple of TFT_ALIGNMENT: the next tensor, or another block, begins there. */
+void tft_params_align(struct tft_param_table *table);
+/* Values in all tensors, dead ones included. */
+size_t tft_params_count(const struct tft_param_table *table);
+/* Reals from the beginning of tensor i to that of the next one, or to the block's end: its values and the gap. */
+size_t tft_params_room(const struct tft_param_table *table, size_t i);
 void tft_params_fini(struct tft_param_table *table);
 
 /*

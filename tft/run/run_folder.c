@@ -177,8 +177,12 @@ void tft_run_discard(const char *folder)
 
 void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16])
 {
-    uLong crc = crc32_z(crc32(0, NULL, 0), (const unsigned char *)params, table->reals * sizeof *params);
+    uLong crc = crc32(0, NULL, 0);
 
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tft_param *p = &table->params[i];
+        crc = crc32_z(crc, (const unsigned char *)(params + p->offset), p->count * sizeof *params);
+    }
     snprintf(text, 16, "%08x", (unsigned)crc);
 }
 
@@ -249,11 +253,13 @@ static enum halay_status make_model(struct halay_log *log, const char *path, con
     enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
-    r->params = halay_aligned_alloc(HALAY_CACHE_LINE, tft_model_params(r->model)->reals * sizeof *r->params);
+    size_t bytes = tft_model_params(r->model)->reals * sizeof *r->params;
+    r->params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
     if (!r->params) {
         halay_error(log, "no memory for the parameters of '%s'", path);
         return HALAY_ERR_NO_MEMORY;
     }
+    memset(r->params, 0, bytes);
     return HALAY_OK;
 }
 

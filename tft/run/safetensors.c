@@ -20,6 +20,7 @@
 static json_t *make_header(const struct tft_param_table *table, const json_t *metadata)
 {
     json_t *header = json_object();
+    json_int_t begin, end = 0;
 
     if (header && metadata)
         json_object_set(header, "__metadata__", (json_t *)metadata);
@@ -28,8 +29,8 @@ static json_t *make_header(const struct tft_param_table *table, const json_t *me
         json_t *shape = json_array();
         for (int k = 0; k < p->dimensions; k++)
             json_array_append_new(shape, json_integer((json_int_t)p->shape[k]));
-        json_int_t begin = (json_int_t)(p->offset * sizeof(float)),
-                   end = begin + (json_int_t)(p->count * sizeof(float));
+        begin = end;
+        end += (json_int_t)(p->count * sizeof(float));
         if (json_object_set_new(
                 header, p->name,
                 json_pack("{ss so s[II]}", "dtype", "F32", "shape", shape, "data_offsets", begin, end))) {
@@ -65,7 +66,8 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
         uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
         fwrite(&padded, sizeof padded, 1, out.file);
         fprintf(out.file, "%s%*s", text, (int)(padded - length), "");
-        fwrite(block, sizeof *block, table->reals, out.file);
+        for (size_t i = 0; i < table->count; i++)
+            fwrite(block + table->params[i].offset, sizeof *block, table->params[i].count, out.file);
         status = tft_output_commit(&out);
     }
     free(text);

@@ -175,7 +175,7 @@ static enum halay_status alloc_block(struct tft_exchange *x, float **block)
     for (size_t i = 0; i < x->table->count; i++) {
         const struct tft_param *p = &x->table->params[i];
         if (!p->sparse.most) /* most of a sparse one's place is never touched, and costs nothing */
-            memset(*block + p->offset, 0, p->count * sizeof **block);
+            memset(*block + p->offset, 0, tft_params_room(x->table, i) * sizeof **block);
     }
     return HALAY_OK;
 }

@@ -14,7 +14,7 @@ enum { BUCKET_REALS = 1 << 18, BUCKETS_LEAST = 16 };
 
 static size_t bucket_reals(const struct tft_param_table *table)
 {
-    size_t share = table->reals / BUCKETS_LEAST;
+    size_t share = tft_params_count(table) / BUCKETS_LEAST;
 
     return share < BUCKET_REALS ? share : BUCKET_REALS;
 }
@@ -26,7 +26,7 @@ static size_t find_buckets(const struct tft_param_table *table, struct tft_bucke
 
     for (size_t i = table->count; i-- > 0;) {
         const struct tft_param *p = &table->params[i];
-        if (p->dead || (open && open->reals >= most))
+        if (p->dead || (open && open->count >= most))
             open = NULL;
         if (p->dead)
             continue;
@@ -36,7 +36,8 @@ static size_t find_buckets(const struct tft_param_table *table, struct tft_bucke
         }
         open->first = i;
         open->offset = p->offset;
-        open->reals += p->count;
+        open->count += p->count;
+        open->reals += tft_params_room(table, i);
     }
     return count;
 }
@@ -49,13 +50,13 @@ struct choice {
 
 /*
  * Cut one bucket, so that the ranks' loads, of all buckets so far, come as near to their even share as possible.
- *     loads: (ranks) reals of the buckets before; before: their sum; best: room for (ranks + 1) x (tensors + 1)
+ *     loads: (ranks) values of the buckets before; before: their sum; best: room for (ranks + 1) x (tensors + 1)
  */
 static void cut_bucket(const struct tft_param_table *table, const struct tft_bucket *b, size_t ranks, size_t before,
                        struct choice *best, size_t *loads, size_t *splits)
 {
     size_t n = b->end - b->first, width = n + 1;
-    double even = (double)(before + b->reals) / (double)ranks;
+    double even = (double)(before + b->count) / (double)ranks;
 
     for (size_t end = 0; end <= n; end++)
         best[end] = (struct choice){ end ? INFINITY : 0, 0 };
@@ -73,9 +74,10 @@ static void cut_bucket(const struct tft_param_table *table, const struct tft_buc
         }
     for (size_t r = ranks, end = n; r-- > 0;) {
         size_t begin = best[(r + 1) * width + end].begin;
-        for (splits[r] = 0; end > begin; end--)
-            splits[r] += table->params[b->first + end - 1].count;
-        loads[r] += splits[r];
+        for (splits[r] = 0; end > begin; end--) {
+            splits[r] += tft_params_room(table, b->first + end - 1);
+            loads[r] += table->params[b->first + end - 1].count;
+        }
     }
 }
 
@@ -83,7 +85,7 @@ static void cut_bucket(const struct tft_param_table *table, const struct tft_buc
 static void split_by_stages(const struct tft_param_table *table, const struct tft_bucket *b, int ranks, size_t *splits)
 {
     for (size_t i = b->first; i < b->end; i++)
-        splits[tft_segment_rank(table->params[i].segment, ranks)] += table->params[i].count;
+        splits[tft_segment_rank(table->params[i].segment, ranks)] += tft_params_room(table, i);
 }
 
 static enum halay_status make_splits(struct tft_shards *s, const struct tft_param_table *table, size_t ranks)
@@ -100,7 +102,7 @@ static enum halay_status make_splits(struct tft_shards *s, const struct tft_para
             split_by_stages(table, &s->buckets[b], (int)ranks, splits);
         else
             cut_bucket(table, &s->buckets[b], ranks, before, best, loads, splits);
-        before += s->buckets[b].reals;
+        before += s->buckets[b].count;
     }
     enum halay_status status = loads && best ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     free(loads);

@@ -31,7 +31,8 @@ enum tft_strategy { TFT_ALLREDUCE, TFT_ZERO1, TFT_ZERO2, TFT_PARAMETER_SERVER, T
 
 struct tft_bucket {
     size_t first, end;    /* tensors [first, end) of the table */
-    size_t offset, reals; /* where they lie in a block */
+    size_t count;         /* values in them */
+    size_t offset, reals; /* where they are in a block, with the gaps after them: these travel, too */
     size_t own_offset;    /* where this rank's part of them does: it has splits[rank] reals */
     size_t own;           /* tensors of that */
     const size_t *splits; /* (ranks) reals of each rank's part; borrowed from the shards */
