@@ -290,6 +290,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         found("cublas", "%s", fault);
     if (fault || most < 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (int i = 0; i < 4; i++) // halay's own rule: the fastest kernels load 16 bytes at once
+        if ((uint64_t)l[i]->ld * (l[i]->type == CUDA_R_32F ? 4 : 2) % setting().alignment == 0 &&
+            preference->alignment[i] < setting().alignment)
+            found("cublas", "matrix %c of a product is aligned to %u bytes, not to %u", "ABCD"[i],
+                  preference->alignment[i], setting().alignment);
     const uint64_t wanted = 4096; /* or what there may be */
     chosen what = { shapes_of(*desc, l), std::min(preference->workspace, wanted), {} };
     memcpy(what.alignment, preference->alignment, sizeof what.alignment);

@@ -38,6 +38,7 @@ struct settings {
     int multiprocessors;
     unsigned patience_ms; // until what makes no progress is said to hang
     bool rounds;          // whether products round their factors where they may
+    unsigned alignment;   // of products' matrices whose rows have it, in bytes
 };
 const settings &setting();
 bool is_off(const char *kind); // a kind of finding that EMU_OFF names

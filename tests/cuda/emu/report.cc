@@ -29,7 +29,7 @@ const settings &setting()
         (unsigned)number("EMU_QUEUES", 0),     (int)number("EMU_DEVICES", 1),
         number("EMU_PEERS", 1) != 0,           (size_t)number("EMU_MEMORY", 1l << 30),
         (int)number("EMU_MULTIPROCESSORS", 4), (unsigned)number("EMU_PATIENCE_MS", 10000),
-        number("EMU_ROUNDS", 1) != 0,
+        number("EMU_ROUNDS", 1) != 0,          (unsigned)number("EMU_ALIGNMENT", 4),
     };
     return all;
 }
