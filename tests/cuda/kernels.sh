@@ -7,6 +7,7 @@
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 "$top_srcdir/tests/cuda/orders" "${TEST_SEEDS:-20}" "$top_builddir/tests/cuda/test_kernels"
+EMU_ALIGNMENT=16 EMU_ORDER=0 "$top_builddir/tests/cuda/test_model" aligned
 EMU_ROUNDS=0 EMU_ORDER=0 "$top_builddir/tests/cuda/test_model" products
 if [ -n "${TEST_SEEDS-}" ]; then
     EMU_ORDER=2 "$top_builddir/tests/cuda/test_model"

@@ -22,27 +22,27 @@ void attention_layout(struct arena *arena, const struct attention *layer, size_t
 
 /* What backward writes before it multiplies: the gradients of mean, q, k, v, and of weights side by side. */
 struct gradients {
-    real *d_mean, *d_q, *d_k, *d_v, *wide, *rest;
+    real *d_mean, *d_q, *d_k, *d_v, *wide;
 };
 
-static struct gradients gradients_in(const struct attention *layer, size_t B, real *scratch)
+static void layout_gradients(struct arena *arena, const struct attention *layer, size_t B, struct gradients *to)
 {
     size_t H = layer->H, d = layer->d, N = layer->N * B, T = layer->T * B;
-    struct gradients to = { .d_mean = scratch };
 
-    to.d_q = to.d_mean + N * d;
-    to.d_k = to.d_q + N * H;
-    to.d_v = to.d_k + T * H;
-    to.wide = to.d_v + T * d;
-    to.rest = to.wide + H * H;
-    return to;
+    to->d_mean = arena_reals(arena, N, d);
+    to->d_q = arena_reals(arena, N, H);
+    to->d_k = arena_reals(arena, T, H);
+    to->d_v = arena_reals(arena, T, d);
+    to->wide = arena_reals(arena, H, H);
 }
 
 size_t attention_scratch(const struct kernels *kernels, const struct attention *layer, size_t most)
 {
-    size_t N = layer->N, T = layer->T, H = layer->H, d = layer->d;
+    struct arena arena = { 0 };
+    struct gradients to;
 
-    return N * most * (H + d) + T * most * (H + d) + H * H + kernels->attention_scratch(most, T, N, layer->heads, d);
+    layout_gradients(&arena, layer, most, &to);
+    return arena.used / sizeof(real) + kernels->attention_scratch(most, layer->T, layer->N, layer->heads, layer->d);
 }
 
 static struct attention_run run_of(const struct pass *pass, const struct attention *layer,
@@ -120,8 +120,11 @@ void attention_backward(const struct pass *pass, const struct attention *layer, 
                         const real *x, real *d_y, real *d_x, real *scratch)
 {
     size_t H = layer->H, N = layer->N, T = layer->T, B = pass->B, later = (T - N) * B * H;
-    struct gradients to = gradients_in(layer, B, scratch);
-    const struct attention_run run = run_of(pass, layer, state, NULL, to.rest);
+    struct arena arena = { .base = (char *)scratch };
+    struct gradients to;
+
+    layout_gradients(&arena, layer, B, &to);
+    const struct attention_run run = run_of(pass, layer, state, NULL, scratch + arena.used / sizeof *scratch);
 
     kernel_dropout_backward(pass->queue, &pass->dropout, state->output_keep, N * B * H, d_y);
     linear_backward(pass, &layer->output, state->mean, d_y, N * B, 0, to.d_mean, 0);

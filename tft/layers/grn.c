@@ -21,7 +21,9 @@ void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t mos
 
 size_t grn_scratch(const struct kernels *kernels, const struct grn *grn, size_t R, size_t most)
 {
-    return block_rows_most(kernels, R, most) * (2 * grn->H + 2 * grn->out) + most * grn->H;
+    size_t block = block_rows_most(kernels, R, most);
+
+    return most * grn->H + block * (grn->H + 2 * grn->out) + aligned_reals(block * grn->H);
 }
 
 size_t grn_folded(const struct grn *grn)
@@ -95,7 +97,7 @@ void grn_tail_backward(const struct pass *pass, const struct grn *grn, const str
     const real *e = state->e + rows.kept * grn->H;
     real *d_h2 = scratch;
 
-    glu_backward(pass, &grn->glu, &state->glu, rows, d_z, d_h2, scratch + rows.R * grn->H);
+    glu_backward(pass, &grn->glu, &state->glu, rows, d_z, d_h2, scratch + aligned_reals(rows.R * grn->H));
     linear_backward(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0, d_h1, 0);
     kernel_elu_backward(pass->queue, e, rows.R, grn->H, rows.at > 0, d_h1, pass->g + grn->dense1.b);
 }

@@ -75,7 +75,7 @@ void grn_backward(const struct pass *pass, const struct grn *grn, const struct g
 void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
                       const real *skip, real *z);
 /* d_z becomes the gradient of skip; d_h1 (R, H) is written, and so is the gradient of b1, its rows' sum (added to by
- * all blocks but the first). scratch: R (H + 2 out) reals. */
+ * all blocks but the first). scratch: aligned_reals(R H) + 2 R out reals. */
 void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
                        real *d_z, real *d_h1, real *scratch);
 

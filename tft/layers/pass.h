@@ -10,6 +10,7 @@
 #ifndef HALAY_TFT_PASS_H
 #define HALAY_TFT_PASS_H
 
+#include "base/memory.h"
 #include "tft/kernels/call.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -108,6 +109,12 @@ struct arena {
 };
 
 void *arena_bytes(struct arena *arena, size_t count, size_t size);
+
+/* The place after `reals` of scratch from which the next matrix may begin. */
+static inline size_t aligned_reals(size_t reals)
+{
+    return halay_round_up(reals, TFT_ALIGNMENT);
+}
 
 static inline real *arena_reals(struct arena *arena, size_t rows, size_t columns)
 {

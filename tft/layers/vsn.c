@@ -79,9 +79,10 @@ void vsn_layout(struct arena *arena, const struct kernels *kernels, const struct
 
 size_t vsn_scratch(const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most)
 {
-    size_t V = vsn->V, H = vsn->H, widest = V > H ? V : H;
+    size_t V = vsn->V, H = vsn->H, widest = V > H ? V : H, block = block_rows_most(kernels, R, most);
 
-    return block_rows_most(kernels, R, most) * (3 * H + 2 * widest) + R * V + most * H + 2 * (H + V) * V + 4 * H + V;
+    return aligned_reals(R * V) + aligned_reals(2 * (H + V) * V + V + most * H) + 4 * H + 2 * aligned_reals(block * H) +
+           block * (H + 2 * widest);
 }
 
 /* The joint network's h1 and skip before the x of rank-1 variables and the products of the others are added. */
@@ -269,7 +270,7 @@ static void variable_rows_backward(const struct pass *pass, const struct chosen 
     const struct grn *grn = v->grn;
     const struct vsn_input *input = v->input;
     size_t H = grn->out, in = grn->in, at = rows.at, R = rows.R;
-    real *d_h1 = scratch, *rest = d_h1 + R * grn->H;
+    real *d_h1 = scratch, *rest = d_h1 + aligned_reals(R * grn->H);
 
     grn_tail_backward(pass, grn, v->own, rows, d_z, d_h1, rest);
     grn_skip_backward(pass, grn, v->own, rows, d_z);
@@ -338,9 +339,9 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
 /* The joint network's gradients in backward; all in scratch. */
 struct joint_sums {
     real *first;      /* (V, 2, J): [sum x g; sum g] */
+    real *d_c;        /* (B, J) */
     real *skip;       /* (V, 2, V) */
     real *d_skip_sum; /* (V) */
-    real *d_c;        /* (B, J) */
 };
 
 /* Variable j's part of one block. */
@@ -386,15 +387,16 @@ static void joint_backward(const struct pass *pass, const struct vsn *vsn, const
 {
     const struct grn *joint = &vsn->joint;
     size_t V = vsn->V, J = joint->H, B = pass->B, block = block_rows(pass, from.R);
+    size_t summed = 2 * (J + V) * V + V + B * J;
     struct joint_sums sums = { .first = scratch };
 
-    sums.skip = sums.first + 2 * J * V;
+    sums.d_c = sums.first + 2 * J * V;
+    sums.skip = sums.d_c + B * J;
     sums.d_skip_sum = sums.skip + 2 * V * V;
-    sums.d_c = sums.d_skip_sum + V;
-    real *d_h1 = sums.d_c + B * J, *rest = d_h1 + block * J;
+    real *d_h1 = scratch + aligned_reals(summed), *rest = d_h1 + block * J;
 
     kernel_softmax_backward(pass->queue, state->weights, from.R, V, d_weights);
-    kernel_zero(pass->queue, 2 * (J + V) * V + V + B * J, sums.first);
+    kernel_zero(pass->queue, summed, sums.first);
     for (size_t at = 0; at < from.R; at += block) {
         struct rows rows = block_at(pass, at, from.row, from.R);
         real *d_skip = d_weights + at * V;
@@ -418,7 +420,7 @@ static void joint_backward(const struct pass *pass, const struct vsn *vsn, const
 void vsn_backward(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, struct vsn_rows from,
                   const real *d_out, real *d_context, real *scratch)
 {
-    real *d_weights = scratch, *rest = vsn->single ? scratch : scratch + from.R * vsn->V;
+    real *d_weights = scratch, *rest = vsn->single ? scratch : scratch + aligned_reals(from.R * vsn->V);
 
     for (size_t j = vsn->V; j-- > 0;) {
         variable_backward(pass, vsn, state, from, j, d_out, d_weights, rest);

@@ -34,6 +34,14 @@ static size_t add_tensor(struct builder *builder, const char *layer, const char 
     return offset;
 }
 
+/* A matrix of products. */
+static size_t add_matrix(struct builder *builder, const char *layer, const char *tensor, size_t rows, size_t columns,
+                         enum tft_init init)
+{
+    tft_params_align(&builder->model->table);
+    return add_tensor(builder, layer, tensor, rows, columns, init);
+}
+
 /* A tensor's kind, for its initial values. */
 enum tensor { DENSE, CONTEXT, GATE, ATTENTION, OUTPUT, REAL_INPUT, LSTM, TABLE };
 
@@ -74,7 +82,7 @@ static struct linear add_linear(struct builder *builder, const char *layer, cons
     struct linear linear = { .in = in, .out = out, .w = TFT_NONE, .b = TFT_NONE };
 
     snprintf(tensor, sizeof tensor, "%s.kernel", part);
-    linear.w = add_tensor(builder, layer, tensor, in, out, TFT_INIT_GLOROT);
+    linear.w = add_matrix(builder, layer, tensor, in, out, TFT_INIT_GLOROT);
     start(builder, kind, in, out, 0);
     snprintf(tensor, sizeof tensor, "%s.bias", part);
     if (!bias)
@@ -120,7 +128,7 @@ static void add_resample(struct builder *builder, const char *layer, struct grn 
     grn->resample.mask = add_tensor(builder, layer, "skip.mask", 0, grn->out, TFT_INIT_ZERO);
     grn->skip_norm = add_norm(builder, layer, "skip.norm", grn->out);
     grn->skip = (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + model->derived, .b = TFT_NONE };
-    model->derived += grn->in * grn->out;
+    model->derived += aligned_reals(grn->in * grn->out);
 }
 
 /* A joint network whose skip connection is its input. Selection needs weights there, so they become the identity. */
@@ -128,7 +136,7 @@ static void add_identity(struct builder *builder, struct grn *grn)
 {
     grn->skip =
         (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + builder->model->derived, .b = TFT_NONE };
-    builder->model->derived += grn->in * grn->out;
+    builder->model->derived += aligned_reals(grn->in * grn->out);
 }
 
 /* A network of `in` to `out` numbers with an inner width; a joint network's skip connection has weights. site NULL: no
@@ -153,7 +161,7 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
     grn.dense2 = add_linear(builder, layer, "dense2", DENSE, inner, inner, 1);
     grn.glu = add_glu(builder, layer, inner, out, site);
     grn.folded = builder->model->folded;
-    builder->model->folded += grn_folded(&grn);
+    builder->model->folded += aligned_reals(grn_folded(&grn));
     grn.params = span_from(builder, first);
     return grn;
 }
@@ -200,13 +208,13 @@ static void add_embedding(struct builder *builder, const struct tft_variable *fr
     embedding->W = W;
     embedding->categories = from->categories;
     if (from->type == TFT_CATEGORY) {
-        embedding->w = add_tensor(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
+        embedding->w = add_matrix(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
         start(builder, TABLE, from->categories, W, 0);
         set_sparse(builder, from, embedding);
         return;
     }
     /* Kernel and bias are neighbours: together the matrix (2, W) that rank 1 wants. */
-    embedding->w = add_tensor(builder, layer, "kernel", 1, W, TFT_INIT_GLOROT);
+    embedding->w = add_matrix(builder, layer, "kernel", 1, W, TFT_INIT_GLOROT);
     start(builder, REAL_INPUT, fan, W, 0);
     add_tensor(builder, layer, "bias", 0, W, TFT_INIT_ZERO);
     start(builder, REAL_INPUT, fan, W, 1);
@@ -329,9 +337,9 @@ static struct lstm add_lstm(struct builder *builder, const char *layer, struct s
                          .input = { .in = H, .out = 4 * H },
                          .recurrent = { .in = H, .out = 4 * H, .b = TFT_NONE } };
 
-    lstm.input.w = add_tensor(builder, layer, "kernel", H, 4 * H, TFT_INIT_GLOROT);
+    lstm.input.w = add_matrix(builder, layer, "kernel", H, 4 * H, TFT_INIT_GLOROT);
     start(builder, LSTM, H, 4 * H, 0);
-    lstm.recurrent.w = add_tensor(builder, layer, "recurrent", H, 4 * H, TFT_INIT_ORTHOGONAL);
+    lstm.recurrent.w = add_matrix(builder, layer, "recurrent", H, 4 * H, TFT_INIT_ORTHOGONAL);
     start(builder, LSTM, H, 4 * H, 0);
     lstm.input.b = add_tensor(builder, layer, "bias", 0, 4 * H, TFT_INIT_LSTM_BIAS);
     start(builder, LSTM, H, 4 * H, 1);
@@ -363,7 +371,8 @@ static void add_attention(struct builder *builder)
                                      .key_bias = TFT_NONE,
                                      .head_site = site_of("attention.heads", H),
                                      .output_site = site_of("attention.output", H) };
-    for (size_t kind = 0; kind < 2; kind++)
+    for (size_t kind = 0; kind < 2; kind++) {
+        tft_params_align(&model->table); /* then the heads' kernels follow each other without a gap */
         for (size_t h = 0; h < heads; h++) {
             size_t place;
 
@@ -373,6 +382,7 @@ static void add_attention(struct builder *builder)
             if (h == 0)
                 *(kind ? &attention->key : &attention->query) = place;
         }
+    }
     for (size_t kind = 0; kind < 2 && whose == TFT_PYTORCH_FORECASTING; kind++)
         for (size_t h = 0; h < heads; h++) {
             size_t place;
@@ -476,6 +486,7 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
     builder = (struct builder){ .model = made };
     add_inputs(&builder);
     add_layers(&builder);
+    tft_params_align(&made->table);
     if (builder.status == HALAY_ERR_NO_MEMORY)
         goto no_memory;
     if (builder.status) {
@@ -518,7 +529,7 @@ const struct tft_param_table *tft_model_params(const struct tft_model *model)
 
 size_t tft_model_param_count(const struct tft_model *model)
 {
-    return model->table.reals;
+    return tft_params_count(&model->table);
 }
 
 double tft_model_loss_factor(const struct tft_model *model)
