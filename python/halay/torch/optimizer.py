@@ -2,6 +2,7 @@
 """An optimizer whose gradients are reduced over all ranks while backward computes them."""
 from __future__ import annotations
 
+import numbers
 import warnings
 from contextlib import contextmanager
 from operator import is_not
@@ -215,7 +216,8 @@ class _DistributedOptimizer(_Hooked):
         if isinstance(groups, list):
             place = {id(p): at for at, p in self._places()}
             groups = [[place.get(id(p)) for p in group] for group in groups]
-        return (f"op {ops.REDUCTIONS.get(exchange.op, exchange.op)}, compression {exchange.compression.__name__}, "
+        named = getattr(exchange.compression, "__name__", type(exchange.compression).__qualname__)
+        return (f"op {ops.REDUCTIONS.get(exchange.op, exchange.op)}, compression {named}, "
                 f"groups {groups}, gradient_predivide_factor {exchange.postscale:g}, "
                 f"sparse_as_dense {exchange.sparse_as_dense}")
 
@@ -296,9 +298,10 @@ class _DistributedOptimizer(_Hooked):
     def _reduced(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
             loss = closure()
-            self.synchronize()
+            if not self._synchronized: # it may have done so itself
+                self.synchronize()
             self._synchronized = False
-            if not isinstance(loss, (float, torch.Tensor)):
+            if not isinstance(loss, (numbers.Real, torch.Tensor)):
                 return loss
             total = torch.as_tensor(loss).detach().to(device="cpu", dtype=torch.float64, copy=True).contiguous()
             ops.allreduce_(total, op=ops.Sum if self.op == ops.Sum else Average, name="optimizer.%s.loss" % self._key,
