@@ -508,9 +508,14 @@ static void advice(void)
         { "31.01.2024 01:30:00 am", " (set 'format', here \"%d.%m.%Y %I:%M:%S %p\")" },
     };
     static const char *const moved[] = { "2024-01-01T00:00:00+01:00", "2024-01-01 00:00:00-0530",
-                                         "2024-01-01 00:00+00:15" },
-                             *const not_moved[] = { "2024-01-01T00:00:00Z", "2024-01-01 00:00:00+00:00", "2024-01-01",
-                                                    "2024-01-01 00:00:00", "-1700000" };
+                                         "2024-01-01 00:00+00:15", "10:00+01:00" },
+                             *const not_moved[] = { "2024-01-01T00:00:00Z",
+                                                    "2024-01-01 00:00:00+00:00",
+                                                    "2024-01-01",
+                                                    "2024-01-01 00:00:00",
+                                                    "-1700000",
+                                                    "10:00 05-11-2024 +0000",
+                                                    "Tue 05-Nov-2024 10:00 +0000" };
     char text[200];
 
     for (size_t i = 0; i < sizeof advised / sizeof *advised; i++) {
@@ -578,13 +583,14 @@ static void clocks(void)
     test_log.write = record_warning;
     for (int is_moved = 0; is_moved < 2; is_moved++) {
         for (int i = 0; i < 40; i++) {
+            const int hours = i && is_moved;
             char text[64];
-            snprintf(text, sizeof text, "2024-01-%02dT00:00:00+0%d:00", 1 + i % 31, is_moved);
+            snprintf(text, sizeof text, "2024-01-%02dT0%d:00:00+0%d:00", 1 + i % 31, hours, hours);
             add(&f, i < 31 ? "a" : "b", text, i);
         }
         *warnings = 0;
         CHECK(!read_file(&f, NULL, every, format, &t));
-        CHECK((strstr(warnings, "row 2, column 'ds': times have an offset from UTC; without a zone") != NULL) ==
+        CHECK((strstr(warnings, "row 3, column 'ds': times have an offset from UTC; without a zone") != NULL) ==
                   is_moved,
               "%s", warnings);
         tft_table_fini(&t);

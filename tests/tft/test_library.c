@@ -313,6 +313,33 @@ static void make_tables(struct halay_tft_table *tables, struct halay_tft_column 
     }
 }
 
+/* A row that is refused where others' turn comes keeps its error. */
+static void test_late_error(struct between *b, const struct halay_tft_queries *like)
+{
+    enum { PART = 1 << 14 }; /* rows between two turns */
+    static int32_t late_codes[PART];
+    static int64_t late_times[PART];
+    static double late_values[PART];
+    struct halay_tft_column of[3];
+    struct halay_tft_table table = memory_table();
+    struct halay_tft_query query = { .table = &table };
+    struct halay_tft_queries all = *like;
+
+    for (int i = 0; i < PART; i++)
+        late_times[i] = i < PART - 1 ? times[0] + 3600 * i : INT64_MAX;
+    memcpy(of, columns, sizeof of);
+    of[0].values = late_codes;
+    of[1].values = late_times;
+    of[2].values = late_values;
+    table.columns = of;
+    table.rows = PART;
+    all.queries = &query;
+    all.count = 1;
+    CHECK(!halay_tft_forecast_queries(b->model, &all) && query.status, "%s", halay_status_string(query.status));
+    CHECK(query.error && strstr(query.error, "row 16384"), "'%s'", query.error ? query.error : "none");
+    halay_tft_queries_clear(&all);
+}
+
 /* The model has a calibration. */
 static void test_between(struct halay_tft *tft, struct halay_tft_model *model)
 {
@@ -349,6 +376,7 @@ static void test_between(struct halay_tft *tft, struct halay_tft_model *model)
                   !strcmp(cut[i].explanations, whole[i].explanations),
               "query %zu", i);
     halay_tft_queries_clear(&all);
+    test_late_error(&b, &all);
     b.stops = b.calls = 1;
     expect(halay_tft_forecast_queries(model, &all), HALAY_ERR_CANCELED, "asked to stop");
     CHECK(b.calls == 2 && halay_tft_stopped(tft) == 7, "%d calls", b.calls);

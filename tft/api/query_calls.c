@@ -122,6 +122,7 @@ static enum halay_status read_query(struct work *w, struct asked *a)
     };
     enum halay_status status = tft_model_read_data(w->model, &rows, &a->data);
 
+    a->query->filled = 0;
     if (!status)
         status = check_windows(w, &a->data, &a->query->filled);
     if (status)
@@ -400,6 +401,6 @@ void halay_tft_queries_clear(const struct halay_tft_queries *queries)
         free(q->explanations);
         q->error = q->forecasts = q->explanations = NULL;
         q->status = HALAY_OK;
-        q->windows = 0;
+        q->windows = q->filled = 0;
     }
 }

@@ -576,6 +576,20 @@ static enum halay_status mixed_clocks(struct tft_collector *c, const struct sour
     return HALAY_ERR_FORMAT;
 }
 
+/* Warns of the first time with an offset. */
+static void look_for_moved(struct tft_collector *c, const struct source *source, char **fields)
+{
+    for (size_t i = 0; i < c->schema->time_column_count && !c->has_moved; i++) {
+        if (!tft_time_is_moved(text_of(source, fields, source->times[i])))
+            continue;
+        c->has_moved = 1;
+        halay_warning(c->log,
+                      "%s, column '%s': times have an offset from UTC; without a zone (--zone, 'zone') their calendar "
+                      "and the times of forecasts are UTC's",
+                      place_of(c, source).text, column_name(source, source->times[i]));
+    }
+}
+
 /* A row's moment; *skipped: there was none. */
 static enum halay_status take_moment(struct tft_collector *c, struct source *source, char **fields, struct tft_row *row,
                                      int *skipped)
@@ -587,12 +601,8 @@ static enum halay_status take_moment(struct tft_collector *c, struct source *sou
 
     if (status)
         return status;
-    if (is_utc && !c->clocks && !c->schema->clocks && !c->schema->zone &&
-        tft_time_is_moved(text_of(source, fields, source->times[0])))
-        halay_warning(c->log,
-                      "%s, column '%s': times have an offset from UTC; without a zone (--zone, 'zone') their calendar "
-                      "and the times of forecasts are UTC's",
-                      place_of(c, source).text, column_name(source, source->times[0]));
+    if (is_utc && !c->has_moved && !c->schema->clocks && !c->schema->zone)
+        look_for_moved(c, source, fields);
     c->clocks |= is_utc ? 2 : 1;
     if (c->clocks == 3 && !c->schema->zone)
         return mixed_clocks(c, source, text_of(source, fields, source->times[0]), is_utc);
@@ -686,7 +696,8 @@ enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
         status = next_row(&source, &fields, &end);
         if (!status && !end)
             status = take_row(c, &source, fields);
-        tft_rows_worked(c, 1);
+        if (!status) /* it may forget an error */
+            tft_rows_worked(c, 1);
     }
     tft_csv_close(source.csv);
     free(source.rooms);

@@ -51,6 +51,7 @@ struct tft_collector {
     size_t held;             /* bytes of rows in memory */
     size_t cells, own_cells; /* of series that are complete; of their rows */
     int clocks;              /* 1: times without an offset from UTC were read, 2: with one, 3: both */
+    int has_moved;           /* an offset was not 0 */
     int future;              /* only known inputs are read; other columns may be absent */
 };
 

@@ -165,10 +165,10 @@ int tft_time_is_reversed(const char *text)
 
 int tft_time_is_moved(const char *text)
 {
-    const char *time = strpbrk(text, "T ");
-    const char *offset = time ? strpbrk(time, "+-") : NULL;
+    const char *time = strpbrk(text, "T :"), *plus = strrchr(text, '+'), *minus = strrchr(text, '-');
+    const char *offset = plus ? plus : minus;
 
-    return offset && strpbrk(offset, "123456789");
+    return time && offset > time && !offset[1 + strspn(offset + 1, "0123456789:")] && strpbrk(offset, "123456789");
 }
 
 /* The end of a format for a time of day; NULL: it is not one. */
