@@ -619,6 +619,25 @@ static void constants(void)
                               "%s, %g: %g", kinds[i], size, (double)d.values[4 * d.real_count + k]);
                 tft_data_fini(&d);
             }
+    /* Not constant, though its quartiles are equal; and constant at what rounding leaves of 0. */
+    static const struct {
+        const char *scale, *rows;
+        double last;
+    } others[] = { { "robust", "a,.01\na,.01\na,.01\na,1000\na,.01\na,3.01\n", 3 },
+                   { "standard", "a,1e-17\na,1e-17\na,1e-17\na,1e-17\na,1e-17\na,3\n", 3 } };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(schema, sizeof schema,
+                 "id: {column: id}\ninputs:\n  y: {column: y, role: target, scale: %s}\n" STEPS WINDOW
+                 "split: {train: \"< 5\"}\n",
+                 others[i].scale);
+        snprintf(rows, sizeof rows, "id,y\n%s", others[i].rows);
+        REQUIRE(!prepare(schema, rows, &d));
+        for (size_t k = 0; k < d.real_count; k++)
+            if (d.schema.inputs[d.reals[k]].source == TFT_FROM_COLUMN)
+                CHECK(fabs((double)d.values[5 * d.real_count + k] - others[i].last) < 1e-6, "%s: %g", others[i].scale,
+                      (double)d.values[5 * d.real_count + k]);
+        tft_data_fini(&d);
+    }
 }
 
 /* Whether times have an offset is kept, and read again; what an earlier version wrote does not say it. */

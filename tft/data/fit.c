@@ -5,8 +5,8 @@
  * A scaler sees rows before the end of the training split: of the target only measured values; of other inputs also
  * filled ones, filled as they would be at that end; never a dropped row. Mean and variance are taken in two passes in
  * double precision; the deviation is the population's (divided by n). A constant column is scaled by its size, what
- * else is constant by 1. Categories are what those rows name, entities those with a measured target there. Nothing that
- * comes later changes a number.
+ * else has no deviation by 1. Categories are what those rows name, entities those with a measured target there.
+ * Nothing that comes later changes a number.
  */
 #include "tft/data/encoding.h"
 #include "tft/data/fill.h"
@@ -16,6 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A column of smaller values is 0, as far as rounding goes. */
+#define DUST 1e-12
 
 /* What one scaler is fitted on. */
 struct fit {
@@ -184,8 +187,10 @@ static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *i
         s.shift = quantile_of(f->values, n, 0.5);
         s.scale = quantile_of(f->values, n, 0.75) - quantile_of(f->values, n, 0.25);
     }
-    if (!(s.scale > 1e-12 * (fabs(s.shift) + 1e-300)) || !isfinite(s.scale))
-        s.scale = input->source == TFT_FROM_COLUMN && isnormal(s.shift) ? fabs(s.shift) : 1;
+    if (!(s.scale > 1e-12 * (fabs(s.shift) + 1e-300)) || !isfinite(s.scale)) {
+        int is_constant = kind != TFT_SCALE_ROBUST || fit->most == fit->least;
+        s.scale = input->source == TFT_FROM_COLUMN && is_constant && fabs(s.shift) > DUST ? fabs(s.shift) : 1;
+    }
     return s;
 }
 
