@@ -188,6 +188,24 @@ static enum halay_status run_epoch(struct tft_trainer *t)
     return status;
 }
 
+/* Values that a rank updates: parts of buckets are cut between tensors, and have gaps. */
+static size_t values_of(const struct tft_trainer *t, int rank)
+{
+    size_t values = 0;
+
+    for (size_t k = 0; k < t->shards.bucket_count; k++) {
+        const struct tft_bucket *b = &t->shards.buckets[k];
+        size_t begin = b->offset;
+        for (int r = 0; r < rank; r++)
+            begin += b->splits[r];
+        for (size_t i = b->first; i < b->end; i++) {
+            const struct tft_param *p = &t->table->params[i];
+            values += p->offset >= begin && p->offset < begin + b->splits[rank] ? p->count : 0;
+        }
+    }
+    return values;
+}
+
 /* What the strategy saves. */
 static void say_strategy(struct tft_trainer *t)
 {
@@ -196,11 +214,9 @@ static void say_strategy(struct tft_trainer *t)
     const double mb = 1e-6 * sizeof(float);
 
     for (int r = 0; r < t->ranks; r++) {
-        size_t reals = 0;
-        for (size_t k = 0; k < s->bucket_count; k++)
-            reals += s->buckets[k].splits[r];
-        most = reals > most ? reals : most;
-        living += reals;
+        const size_t values = values_of(t, r);
+        most = values > most ? values : most;
+        living += values;
     }
     if (t->pipe.ctx)
         tft_progress_say(&t->progress,
