@@ -546,7 +546,7 @@ static void pass_output(struct job *job, size_t polled)
     output_flush(&job->output);
     const size_t count = 2 * (size_t)job->size;
     for (size_t i = 0; i < count; i++) {
-        size_t k = (job->turns + i) % count;
+        size_t k = (job->turns / 2 + i) % count; /* every other turn reads links first */
         stream_read(&job->ranks[k / 2].streams[k % 2]);
     }
     output_flush(&job->output);

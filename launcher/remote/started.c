@@ -155,7 +155,7 @@ static const struct platform *find_platform(const struct surroundings *from)
 {
     for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
         if (variable(from, platforms[i].nodes) && variable(from, platforms[i].node) &&
-            (!platforms[i].port || variable(from, platforms[i].host)))
+            (!platforms[i].port || (variable(from, platforms[i].host) && variable(from, platforms[i].port))))
             return &platforms[i];
     return NULL;
 }
