@@ -434,7 +434,7 @@ class Context:
         given = buffers.describe(data, writable=out is data or collective == Collective.BROADCAST)
         _check_rows(collective, given)
         if out is data and collective in (Collective.REDUCE_SCATTER, Collective.ALLTOALL):  # where some ranks take it
-            raise ValueError("the result has other rows than the data: pass another out, or none")
+            raise ValueError("cannot be in place: pass another out, or none")
         _set_shape(info, given)
         keep: List[Any] = [given.owner]
         size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)

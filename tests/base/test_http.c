@@ -218,7 +218,6 @@ static void routes_are_found(struct halay_http_server *server, int is_driven)
     CHECK(!is_answer(text, "200", ""), "%s", text);
 }
 
-/* A byte now and then, always in time, until the server has had enough. */
 /* Whatever a proxy in front makes of a second length, what follows is not taken for a request. */
 static void two_lengths_are_refused(struct halay_http_server *server)
 {
