@@ -392,6 +392,8 @@ def tensors(ctx):
     store = dist.FileStore(os.environ["KINDS_STORE"], 2)
     dist.init_process_group("halay", store=store, rank=RANK, world_size=2)
     refusals = (*REFUSALS, RuntimeError, AttributeError, IndexError)  # torch's own, of what is no tensor
+    if torch.__version__ >= "2":
+        del kinds["wrapper"]  # torch gives the backend what the class makes of it
     ended = compare(ctx, try_all(torch_calls, kinds, elements, refusals))
     for kind in ("plain", "bfloat16", "negated", "transposed", "every second", "channels last", "sparse"):
         assert f"all_reduce of {kind}: done" in ended, kind

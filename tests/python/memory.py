@@ -9,8 +9,8 @@ import numpy
 
 import halay
 
-# Names that never come again are forgotten, but not before the ranks know this many.
-NAMES = 17000
+# Names that never come again are forgotten, but not before the ranks know half as many; on a busy machine some stay.
+NAMES = 34000
 ROOM = 1 << 20
 
 
