@@ -47,14 +47,16 @@ static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, i
 
 static enum halay_status not_a_time(const struct tft_preset_scan *s, const char *where, size_t row, const char *text)
 {
-    char advice[200];
+    const char *expected = "a time like 2017-08-01 01:00:00";
+    char advice[200] = "";
 
-    tft_time_advise(text, advice, sizeof advice);
-    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s", where, row, s->ds, text,
-                s->counts && !tft_time_is_reversed(text) ? "a whole number, as the first row's is"
-                : s->format                              ? "a time of the schema's format"
-                                                         : "a time like 2017-08-01 01:00:00",
-                (s->counts && !tft_time_is_reversed(text)) || s->format ? "" : advice);
+    if (s->counts && !tft_time_is_reversed(text))
+        expected = "a whole number, as the first row's is";
+    else if (s->format)
+        expected = "a time of the schema's format";
+    else
+        tft_time_advise(text, advice, sizeof advice);
+    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s", where, row, s->ds, text, expected, advice);
     return HALAY_ERR_FORMAT;
 }
 

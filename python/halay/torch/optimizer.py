@@ -298,7 +298,7 @@ class _DistributedOptimizer(_Hooked):
     def _reduced(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
             loss = closure()
-            if not self._synchronized: # it may have done so itself
+            if not self._synchronized:  # it may have done so itself
                 self.synchronize()
             self._synchronized = False
             if not isinstance(loss, (numbers.Real, torch.Tensor)):
