@@ -193,17 +193,27 @@ static size_t move_of(struct target *t, size_t width, size_t factor, size_t of_f
     return ONNX_OP(t->g, "Where", has_width, ONNX_OP(t->g, "Mul", width, factor), of_flat);
 }
 
-/* As tft_bands_widen does it. */
-static size_t calibrate(struct target *t, const struct onnx_calibration *c, size_t p)
+/* Ascending. */
+static size_t sort_quantiles(struct target *t, size_t p)
 {
-    size_t Q = c->factors.quantile_count, before[TFT_BANDS_MAX + 1], q[TFT_BANDS_MAX + 1], sorted[2];
-    const size_t of[] = { p, onnx_integers(t->g, (const int64_t[]){ (int64_t)Q }, (const size_t[]){ 1 }, 1) };
-    size_t factors = factors_of(t, c), bands = c->factors.band_count / 2; /* the second half is for flat forecasts */
+    const int64_t count = (int64_t)t->run->config.quantiles.count;
+    const size_t of[] = { p, onnx_integers(t->g, &count, (const size_t[]){ 1 }, 1) };
+    size_t sorted[2];
 
     onnx_set_integer(t->g, "largest", 0);
     onnx_node(t->g, "TopK", of, 2, sorted, 2);
+    return sorted[0];
+}
+
+/* As tft_bands_widen does it. */
+static size_t calibrate(struct target *t, const struct onnx_calibration *c, size_t p)
+{
+    size_t Q = c->factors.quantile_count, before[TFT_BANDS_MAX + 1], q[TFT_BANDS_MAX + 1];
+    size_t sorted = sort_quantiles(t, p);
+    size_t factors = factors_of(t, c), bands = c->factors.band_count / 2; /* the second half is for flat forecasts */
+
     for (size_t i = 0; i < Q; i++)
-        q[i] = before[i] = onnx_slice(t->g, sorted[0], -1, i, i + 1);
+        q[i] = before[i] = onnx_slice(t->g, sorted, -1, i, i + 1);
     for (size_t b = 0; b < bands; b++) {
         const struct tft_band *band = &c->factors.bands[b];
         size_t width = ONNX_OP(t->g, "Sub", before[band->high], before[band->low]);
@@ -248,7 +258,10 @@ size_t onnx_forecast(struct onnx_inputs *in, const struct onnx_calibration *cali
     quantiles = onnx_cast(in->g, quantiles, ONNX_DOUBLE);
     for (size_t o = 0; o < s->target_count; o++) {
         struct target t = { .in = in, .g = in->g, .run = in->run, .number = o, .input = s->targets[o] };
-        size_t p = blend(&t, undo_window(&t, onnx_element(in->g, quantiles, 2, o)));
+        size_t p = undo_window(&t, onnx_element(in->g, quantiles, 2, o));
+        if (in->run->config.conformance == TFT_PUBLISHED)
+            p = sort_quantiles(&t, p);
+        p = blend(&t, p);
         if (calibration)
             p = calibrate(&t, calibration, p);
         of_targets[o] = onnx_unsqueeze(in->g, onnx_cast(in->g, undo_entity(&t, p), ONNX_FLOAT), 2);

@@ -172,6 +172,24 @@ static void keep_possible(const struct tft_forecaster *f, float *p)
         p[i] = p[i] < 0 ? 0 : p[i];
 }
 
+/* Put each step's quantiles in ascending order, which is never farther from the truth (V. Chernozhukov, I.
+ * Fernandez-Val, A. Galichon, "Quantile and probability curves without crossing", Econometrica 78(3), 2010). A model
+ * that conforms to another program's forecasts what that one does. */
+static void sort_quantiles(const struct tft_forecaster *f, float *p)
+{
+    size_t Q = tft_model_config(f->model)->quantile_count;
+
+    if (tft_model_config(f->model)->conformance != TFT_PUBLISHED)
+        return;
+    for (float *end = p + window_values(f->model); p < end; p += Q)
+        for (size_t i = 1; i < Q; i++) /* they are few, and nearly always in order */
+            for (size_t j = i; j > 0 && p[j] < p[j - 1]; j--) {
+                float lower = p[j];
+                p[j] = p[j - 1];
+                p[j - 1] = lower;
+            }
+}
+
 /* A chunk's forecasts, finished and given away. */
 static enum halay_status take_chunk(struct tft_forecaster *f, size_t first, size_t n, tft_forecast_take take, void *arg)
 {
@@ -182,6 +200,7 @@ static enum halay_status take_chunk(struct tft_forecaster *f, size_t first, size
         struct tft_window window = tft_gather_window(&f->gather, first + i);
         float *p = f->chunk + i * values;
 
+        sort_quantiles(f, p);
         if (f->blend && f->blend->errors)
             status = tft_blend_apply(f->blend, f->gather.windows->data, &window, f->gather.occlusion, p);
         if (!status && f->calibrator)
