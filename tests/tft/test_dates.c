@@ -605,49 +605,111 @@ static const struct {
     const char *schema, *names; /* or what is refused, after '!' */
     const char *warning;
 } own[] = {
-    { "", "y=y steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month month=@month", NULL },
-    { "  month: {column: y, role: known}\n",
-      "y=y month=y steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month "
-      "preset_month=@month",
-      "input 'month' is the table's; the preset's own input of that name is 'preset_month'" },
+    { "", "y=y unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month", NULL },
+    { "  day_of_week: {column: y, role: known}\n",
+      "y=y day_of_week=y unique_id=@id preset_day_of_week=@day_of_week day_of_month=@day_of_month",
+      "input 'day_of_week' is the table's; the preset's own input of that name is 'preset_day_of_week'" },
     { "  steps: {column: y, role: observed}\n",
-      "y=y steps=y preset_steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month "
-      "month=@month",
-      "'preset_steps'" },
-    { "  steps: {column: y, role: target}\n",
-      "steps=y preset_steps=@steps unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month month=@month",
-      "'preset_steps'" },
+      "y=y steps=y unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month", NULL },
+    { "  day_of_week: {column: y, role: target}\n",
+      "day_of_week=y unique_id=@id preset_day_of_week=@day_of_week day_of_month=@day_of_month",
+      "'preset_day_of_week'" },
     { "  unique_id: {column: y, role: observed}\n",
-      "y=y unique_id=y steps=@steps preset_unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month "
-      "month=@month",
+      "y=y unique_id=y preset_unique_id=@id day_of_week=@day_of_week day_of_month=@day_of_month",
       "'preset_unique_id'" },
-    { "  month: {from: id, role: static, type: category}\n",
-      "y=y month=@id steps=@steps day_of_week=@day_of_week day_of_month=@day_of_month preset_month=@month",
-      "'preset_month'" },
+    { "  day_of_month: {from: id, role: static, type: category}\n",
+      "y=y day_of_month=@id day_of_week=@day_of_week preset_day_of_month=@day_of_month", "'preset_day_of_month'" },
     /* Another form of the same is what the schema changes of it. */
-    { "  month: {calendar: month, role: known, type: category}\n  unique_id: {column: unique_id, role: static, "
-      "type: category}\n",
-      "y=y month=@month unique_id=unique_id steps=@steps day_of_week=@day_of_week day_of_month=@day_of_month", NULL },
-    { "  month: {column: y, role: known}\n  preset_month: {column: y, role: known}\n",
-      "!the preset has an input 'month' of its own; rename the schema's 'month' or 'preset_month'", NULL },
+    { "  day_of_month: {calendar: day_of_month, role: known, type: category}\n  unique_id: {column: unique_id, role: "
+      "static, type: category}\n",
+      "y=y day_of_month=@day_of_month unique_id=unique_id day_of_week=@day_of_week", NULL },
+    { "  day_of_month: {column: y, role: known}\n  preset_day_of_month: {column: y, role: known}\n",
+      "!the preset has an input 'day_of_month' of its own; rename the schema's 'day_of_month' or "
+      "'preset_day_of_month'",
+      NULL },
     { "  y: {column: y, role: known}\n", "!input 'y' has the target's name; rename it, or set 'role: target'", NULL },
 };
 
-static enum halay_status read_own(const char *inputs, struct tft_schema *schema)
+/* Reads a series of a step; text: the schema. */
+static enum halay_status read_series(enum stamp stamp, const char *every, const char *text, struct tft_schema *schema)
 {
     struct file f = { 0 };
-    char text[600];
     int found;
 
-    add_series(&f, "a", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add_series(&f, "a", stamp, every, tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
     const char *path = write_text("rows.csv", f.text);
     free(f.text);
-    snprintf(text, sizeof text, "preset: long\n%s%s", *inputs ? "inputs:\n" : "", inputs);
     const struct tft_schema_source given = { .text = text };
     const struct tft_table_source tables = { .paths = &path, .path_count = 1 };
     const struct tft_preset preset = { .encoder = 4, .horizon = 2 };
     *warnings = 0;
     return tft_preset_read(&test_log, &given, &tables, &preset, schema, &found);
+}
+
+static enum halay_status read_own(const char *inputs, struct tft_schema *schema)
+{
+    char text[600];
+
+    snprintf(text, sizeof text, "preset: long\n%s%s", *inputs ? "inputs:\n" : "", inputs);
+    return read_series(ISO_DAY, "1d", text, schema);
+}
+
+/* "NAME=COLUMN" or, of what is no column, "NAME=@calendar" or "NAME=@id" of each input; frees the schema. */
+static void list_inputs(struct tft_schema *schema, char names[600])
+{
+    *names = 0;
+    for (size_t k = 0; k < schema->input_count; k++) {
+        const struct tft_input *x = &schema->inputs[k];
+        const char *from = x->source == TFT_FROM_ID     ? "id"
+                           : x->source == TFT_FROM_WAVE ? "wave"
+                                                        : tft_calendar_names[x->calendar];
+        CHECK(x->source != TFT_FROM_CALENDAR || x->is_category || x->per == TFT_PER_ALL, "%s", x->name);
+        snprintf(names + strlen(names), 600 - strlen(names), "%s%s=%s%s", k ? " " : "", x->name, x->column ? "" : "@",
+                 x->column ? x->column : from);
+    }
+    tft_schema_fini(schema);
+}
+
+/* Of the calendar the model is given what training has two whole cycles of, 80 % of 400 rows here; without any, waves
+ * of the season, and where training does not hold two of that either, a constant. */
+static void calendars(void)
+{
+    static const struct {
+        enum stamp stamp;
+        const char *every, *schema, *names;
+    } spans[] = {
+        { ISO, "10min", "", "minute=@minute hour=@hour" },
+        { ISO, "30min", "", "minute=@minute hour=@hour" },
+        { ISO, "1h", "", "hour=@hour" },
+        { ISO, "6h", "", "hour=@hour day_of_week=@day_of_week" },
+        { ISO_DAY, "1d", "split: {train: \"< 2019-02-28\"}\n", "day_of_week=@day_of_week" },
+        { ISO_DAY, "1d", "split: {train: \"< 2019-01-15\"}\n", "day_of_week=@day_of_week" },
+        { ISO_DAY, "1d", "split: {train: \"< 2019-01-14\"}\n", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_DAY, "1d", "season: 4\nsplit: {train: \"< 2019-01-14\"}\n",
+          "season_sin1=@wave season_cos1=@wave season_sin2=@wave season_cos2=@wave" },
+        { ISO_DAY, "1B", "", "day_of_week=@day_of_week day_of_month=@day_of_month" },
+        { ISO_DAY, "1w", "", "week=@week" },
+        { ISO_DAY, "1w", "split: {train: \"< 2020-11-01\"}\n", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_MONTH, "1M", "", "month=@month" },
+        { ISO_MONTH, "1M", "split: {train: \"< 2021-01-01\"}\n", "month=@month" },
+        { ISO_MONTH, "1M", "split: {train: \"< 2020-12-01\"}\n", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_MONTH, "3M", "", "month=@month" },
+        { ISO_DAY, "12M", "", "season_sin1=@wave season_cos1=@wave" },
+        { COUNT, "1", "season: 24\n",
+          "season_sin1=@wave season_cos1=@wave season_sin2=@wave season_cos2=@wave season_sin3=@wave "
+          "season_cos3=@wave" },
+    };
+
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        struct tft_schema schema;
+        char text[200], names[600], expected[600];
+        snprintf(text, sizeof text, "preset: long\nevery: %s\n%s", spans[i].every, spans[i].schema);
+        REQUIRE(!read_series(spans[i].stamp, spans[i].every, text, &schema));
+        CHECK(schema.inputs[0].per == TFT_PER_WINDOW && schema.inputs[0].blend && schema.inputs[1].unknown);
+        list_inputs(&schema, names);
+        snprintf(expected, sizeof expected, "y=y unique_id=@id %s", spans[i].names);
+        CHECK(!strcmp(names, expected), "case %zu: %s", i, names);
+    }
 }
 
 static void own_inputs(void)
@@ -656,22 +718,16 @@ static void own_inputs(void)
 
     test_log.write = record_warning;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        char names[600] = "";
+        char names[600];
         enum halay_status status = read_own(own[i].schema, &schema);
         if (*own[i].names == '!') {
             CHECK(status && error_says(own[i].names + 1), "case %zu", i);
             continue;
         }
         REQUIRE(!status);
-        for (size_t k = 0; k < schema.input_count; k++) {
-            const struct tft_input *x = &schema.inputs[k];
-            const char *from = x->source == TFT_FROM_ID ? "id" : tft_calendar_names[x->calendar];
-            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s=%s%s", k ? " " : "", x->name,
-                     x->column ? "" : "@", x->column ? x->column : from);
-        }
+        list_inputs(&schema, names);
         CHECK(!strcmp(names, own[i].names), "case %zu: %s", i, names);
         CHECK(own[i].warning ? strstr(warnings, own[i].warning) != NULL : !*warnings, "case %zu: %s", i, warnings);
-        tft_schema_fini(&schema);
     }
     test_log.write = ignore_line;
 }
@@ -689,6 +745,7 @@ int main(void)
     odd_numbers();
     clocks();
     own_inputs();
+    calendars();
     end_scratch();
     return test_end();
 }

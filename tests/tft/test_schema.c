@@ -175,7 +175,7 @@ static const struct {
     { HEAD INPUTS "  w: {holiday: {\"2017-01-01\": x}, days: since, type: category, role: known}\n" WINDOW SPLIT,
       "'type' must be real" },
     { HEAD INPUTS "  w: {fourier: {period: 1 year}, role: known}\n" WINDOW SPLIT, "'period' must be a time like" },
-    { HEAD INPUTS "  w: {fourier: {period: 1}, role: known}\n" WINDOW SPLIT, "'period' must be a time like" },
+    { HEAD INPUTS "  w: {fourier: {period: 1.5}, role: known}\n" WINDOW SPLIT, "'period' must be a time like" },
     { HEAD INPUTS "  w: {fourier: {period: 1w, terms: 33}, role: known}\n" WINDOW SPLIT, "'terms' must be" },
     { HEAD INPUTS "  w: {fourier: {period: 1w}, role: known, cyclic: true}\n" WINDOW SPLIT, "'cyclic' must be left" },
     { HEAD INPUTS "  w: {fourier: {period: 1w}, role: observed}\n" WINDOW SPLIT, "'role' must be known" },

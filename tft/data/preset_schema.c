@@ -42,13 +42,15 @@ static json_t *complete_input(const json_t *given)
     const int is_target = role && !strcmp(role, "target");
     const int changes = role && (!strcmp(role, "known") || !strcmp(role, "observed"));
 
+    if (json_is_string(json_object_get(given, "calendar")) && !json_object_get(given, "per"))
+        json_object_set_new(input, "per", json_string("all"));
     if (!json_object_get(given, "column"))
         return input;
     if ((is_target || changes) && !json_object_get(given, "fill"))
         json_object_set_new(input, "fill", json_string(is_target ? "interpolate" : "forward"));
     if (is_target && !json_object_get(given, "per") && !json_object_get(given, "relative_to") &&
         !json_object_get(given, "blend")) {
-        json_object_set_new(input, "per", json_string("auto"));
+        json_object_set_new(input, "per", json_string("window"));
         json_object_set_new(input, "blend", json_string("season"));
     }
     return input;
@@ -81,23 +83,83 @@ static enum halay_status add_own(const struct tft_preset_scan *s, const char *na
     return HALAY_OK;
 }
 
-/* The id, unless the schema has an input of it, and the calendar's. */
-static enum halay_status add_all_own(const struct tft_preset_scan *s, const struct habit *habit, int has_id,
-                                     json_t *inputs)
+/* Does training, which ends at `end`, hold two whole cycles of a calendar input? Below that, its values name moments
+ * that do not come again, and those after training are new. */
+static int has_two_cycles(const struct tft_preset_scan *s, const char *calendar, int64_t end)
 {
-    const char *column = json_string_value(json_object_get(json_object_get(inputs, s->id), "column"));
-    enum halay_status status = HALAY_OK;
+    static const struct {
+        const char *name;
+        struct tft_period both;
+    } cycles[] = { { "minute", { TFT_PERIOD_SECONDS, 2 * TFT_HOUR } },
+                   { "hour", { TFT_PERIOD_SECONDS, 2 * TFT_DAY } },
+                   { "day_of_week", { TFT_PERIOD_SECONDS, 2 * TFT_WEEK } },
+                   { "day_of_month", { TFT_PERIOD_MONTHS, 2 } } };
+    struct tft_period both = { TFT_PERIOD_MONTHS, 24 }; /* of what comes again each year */
 
-    if (!has_id && !(column && !strcmp(column, s->id)))
-        status = add_own(s, s->id, json_pack("{ss ss ss}", "from", "id", "role", "static", "type", "category"), inputs);
-    for (size_t i = 0; habit->calendar[i] && !status; i++)
-        status = add_own(s, habit->calendar[i], json_pack("{ss ss}", "calendar", habit->calendar[i], "role", "known"),
-                         inputs);
-    return status;
+    if (s->every.kind == TFT_PERIOD_BUSINESS_DAYS && s->every.count % 5 == 0 && !strcmp(calendar, "day_of_week"))
+        return 0; /* always the same */
+    for (size_t i = 0; i < sizeof cycles / sizeof *cycles; i++)
+        if (!strcmp(calendar, cycles[i].name))
+            both = cycles[i].both;
+    return tft_period_add(&both, s->first, 1) <= end;
 }
 
-/* Targets, the other inputs that were given, the step's number, the id, the calendar. */
-static enum halay_status make_inputs(const struct tft_preset_scan *s, const struct habit *habit, json_t **made)
+/* Waves of the season of which training holds two; without one, and where nothing else is known ahead, a wave as long
+ * as a step, which is a constant: the decoder must read something. */
+static enum halay_status add_waves(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t end,
+                                   json_t *inputs)
+{
+    const int64_t steps = tft_period_between(&s->every, s->first, end);
+    const char *name;
+    json_t *input;
+    size_t season = 0;
+    int is_known = 0;
+
+    for (size_t i = 0; i < probe->season_count; i++)
+        if (probe->seasons[i] > 1 && 2 * (int64_t)probe->seasons[i] <= steps)
+            season = probe->seasons[i];
+    json_object_foreach(inputs, name, input) {
+        const char *role = json_string_value(json_object_get(input, "role"));
+        is_known |= role && !strcmp(role, "known");
+    }
+    if (!season && is_known)
+        return HALAY_OK;
+    return add_own(s, "season",
+                   json_pack("{s{sI sI} ss}", "fourier", "period", (json_int_t)(season ? season : 1), "terms",
+                             (json_int_t)(season >= 6   ? 3
+                                          : season >= 4 ? 2
+                                                        : 1),
+                             "role", "known"),
+                   inputs);
+}
+
+/* The id, unless the schema has an input of it, and the calendar's. */
+static enum halay_status add_all_own(const struct tft_preset_scan *s, const struct habit *habit,
+                                     const struct tft_schema *probe, int has_id, json_t *inputs)
+{
+    const char *column = json_string_value(json_object_get(json_object_get(inputs, s->id), "column"));
+    const int64_t end = tft_schema_clock(probe, probe->split_end[TFT_TRAIN]);
+    enum halay_status status = HALAY_OK;
+    size_t count = 0;
+
+    if (!has_id && !(column && !strcmp(column, s->id)))
+        status = add_own(s, s->id,
+                         json_pack("{ss ss ss sb}", "from", "id", "role", "static", "type", "category", "unknown", 1),
+                         inputs);
+    for (size_t i = 0; habit->calendar[i] && !status; i++) {
+        if (!has_two_cycles(s, habit->calendar[i], end))
+            continue;
+        status =
+            add_own(s, habit->calendar[i],
+                    json_pack("{ss ss ss}", "calendar", habit->calendar[i], "role", "known", "per", "all"), inputs);
+        count++;
+    }
+    return status || count ? status : add_waves(s, probe, end, inputs);
+}
+
+/* Targets, the other inputs that were given, the id, the calendar. */
+static enum halay_status make_inputs(const struct tft_preset_scan *s, const struct habit *habit,
+                                     const struct tft_schema *probe, json_t **made)
 {
     json_t *inputs = json_object(), *given;
     const char *name;
@@ -119,9 +181,7 @@ static enum halay_status make_inputs(const struct tft_preset_scan *s, const stru
         has_id |= from && !strcmp(from, "id");
         json_object_set_new(inputs, name, complete_input(given));
     }
-    enum halay_status status = add_own(s, "steps", json_pack("{ss ss}", "calendar", "steps", "role", "known"), inputs);
-    if (!status)
-        status = add_all_own(s, habit, has_id, inputs);
+    enum halay_status status = add_all_own(s, habit, probe, has_id, inputs);
     if (status)
         json_decref(inputs);
     else
@@ -168,10 +228,26 @@ static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t 
     return steps > 0 ? (size_t)steps : otherwise;
 }
 
+/* The steps of the past that all series have before their first horizon, at most `most`: with fewer, short series would
+ * have no window. */
+static size_t least_past(const struct tft_preset_scan *s, size_t horizon, size_t most)
+{
+    for (size_t first = 0, last; first < s->count; first = last) {
+        for (last = first; last < s->count && s->moments[last].entity == s->moments[first].entity;)
+            last++;
+        const size_t rows =
+            (size_t)tft_period_between(&s->every, s->moments[first].time, s->moments[last - 1].time) + 1;
+        const size_t past = rows > horizon ? rows - horizon : 1;
+        most = past < most ? past : most;
+    }
+    return most;
+}
+
 static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon)
 {
-    json_t *window = json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
-                               "min_encoder", (json_int_t)(encoder < horizon ? encoder : horizon));
+    json_t *window =
+        json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon, "min_encoder",
+                  (json_int_t)least_past(s, horizon, encoder < horizon ? encoder : horizon));
 
     json_object_update(window, json_object_get(s->given, "window"));
     return window;
@@ -189,32 +265,48 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
         json_object_set(document, "zone", s->zone_document);
 }
 
+/* Everything but the inputs, which depend on where training ends: a schema with the least of them says that. */
+static json_t *make_document(const struct tft_preset_scan *s, size_t encoder, size_t horizon, json_t *split)
+{
+    json_t *time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1)
+                             : json_pack("{ss ss*}", "column", s->ds, "format", s->format);
+    json_t *inputs = json_pack("{s{ss ss} s{s{si} ss}}", "target", "column", s->y ? s->y : "y", "role", "target",
+                               "known", "fourier", "period", 2, "role", "known");
+    json_t *document =
+        json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time, "every",
+                  s->every_text, "inputs", inputs, "window", make_window(s, encoder, horizon), "split", split);
+
+    if (document)
+        take_given(s, document);
+    return document;
+}
+
 enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const struct tft_preset *preset,
                                          struct tft_schema *schema)
 {
     const struct habit habit = habit_of(s);
     const size_t horizon = steps_of(s, "horizon", preset->horizon ? preset->horizon : habit.horizon);
     const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
-    json_t *split = json_incref(json_object_get(s->given, "split")), *time, *inputs = NULL;
+    json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
+    struct tft_schema probe;
     enum halay_status status = split ? HALAY_OK : make_split(s, horizon, &split);
 
-    if (!status)
-        status = make_inputs(s, &habit, &inputs);
-    if (status) {
-        json_decref(split);
+    if (status)
         return status;
-    }
-    time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1)
-                     : json_pack("{ss ss*}", "column", s->ds, "format", s->format);
-    json_t *document =
-        json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time, "every",
-                  s->every_text, "inputs", inputs, "window", make_window(s, encoder, horizon), "split", split);
+    json_t *document = make_document(s, encoder, horizon, split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
         return HALAY_ERR_NO_MEMORY;
     }
-    take_given(s, document);
-    status = tft_schema_init(s->log, s->where, document, schema);
+    status = tft_schema_init(s->log, s->where, document, &probe);
+    if (!status) {
+        status = make_inputs(s, &habit, &probe, &inputs);
+        tft_schema_fini(&probe);
+    }
+    if (!status)
+        json_object_set_new(document, "inputs", inputs);
+    if (!status)
+        status = tft_schema_init(s->log, s->where, document, schema);
     json_decref(document);
     return status;
 }

@@ -76,7 +76,7 @@ static int read_period(const json_t *value, struct tft_input *input)
     input->period_in_steps = json_is_number(value);
     input->period = json_number_value(value);
     if (!text)
-        return input->period >= 2;
+        return input->period >= 2 || input->period == 1;
     size_t n = strspn(text, "0123456789.");
     if (!n || n >= sizeof number)
         return 0;
