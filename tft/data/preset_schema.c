@@ -253,6 +253,28 @@ static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size
     return window;
 }
 
+/* Do the rows skip the same hours of each day or days of each week? Then most of the steps may be without a row. */
+static int has_pauses(const struct tft_preset_scan *s)
+{
+    enum { SLOTS_MOST = TFT_WEEK / TFT_MINUTE };
+    const size_t slots = (size_t)(TFT_WEEK / s->every.count);
+    size_t rows[SLOTS_MOST] = { 0 }, most = 0, used = 0, all = 0;
+
+    if (s->every.kind != TFT_PERIOD_SECONDS || s->every.count >= TFT_DAY || slots > SLOTS_MOST)
+        return 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t in_week = (s->moments[i].time % TFT_WEEK + TFT_WEEK) % TFT_WEEK;
+        size_t *slot = &rows[(size_t)(in_week / s->every.count) % slots];
+        ++*slot;
+        most = *slot > most ? *slot : most;
+        if (i && s->moments[i].entity == s->moments[i - 1].entity)
+            all += (size_t)tft_period_between(&s->every, s->moments[i - 1].time, s->moments[i].time);
+    }
+    for (size_t i = 0; i < slots; i++)
+        used += 4 * rows[i] >= most;
+    return 4 * used <= 3 * slots && 2 * s->count < all && 2 * s->count >= all / slots * used;
+}
+
 /* What the given schema says besides. */
 static void take_given(const struct tft_preset_scan *s, json_t *document)
 {
@@ -263,6 +285,11 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
             json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
     if (s->zone)
         json_object_set(document, "zone", s->zone_document);
+    if (json_object_get(document, "gaps") || !has_pauses(s))
+        return;
+    halay_warning(s->log, "the rows skip the same hours of each day or week; the steps of %s between them are filled",
+                  s->every_text);
+    json_object_set_new(document, "gaps", json_string("fill"));
 }
 
 /* Everything but the inputs, which depend on where training ends: a schema with the least of them says that. */
