@@ -40,7 +40,7 @@ static double scaled(const struct tft_data *d, size_t row)
     return (double)d->values[(row + 1) * d->real_count - 1];
 }
 
-/* A window's forecast of zeros, half of it naive, without an input (SIZE_MAX: with all). */
+/* A window's forecast of zeros, half of it the season before, without an input (SIZE_MAX: with all). */
 static void blend_without(const struct tft_data *d, struct tft_blend *blend, const struct tft_window *w, size_t input,
                           float *p)
 {
@@ -50,7 +50,11 @@ static void blend_without(const struct tft_data *d, struct tft_blend *blend, con
 
     for (size_t i = 0; i < HORIZON * QUANTILES; i++)
         p[i] = 0;
-    blend->share = .5;
+    for (size_t h = 0; h < HORIZON; h++) {
+        double *weights = tft_blend_weights_at(blend, 0, h);
+        for (size_t k = 0; k <= blend->count; k++)
+            weights[k] = !k || (blend->baselines[k - 1].kind == TFT_BASE_SEASON) ? .5 : 0;
+    }
     REQUIRE(!tft_blend_apply(blend, d, w, input == SIZE_MAX ? NULL : &occlusion, p));
 }
 

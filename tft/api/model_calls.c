@@ -76,8 +76,8 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
     if (!status && m->calibration)
         status = tft_calibration_save(log, folder, m->calibration);
     if (!status) /* last: a folder with a model is whole */
-        status = tft_run_save_best(log, folder, run->document, run->step, run->blend.share,
-                                   tft_model_params(run->model), run->params);
+        status = tft_run_save_best(log, folder, run->document, run->step, &run->blend, tft_model_params(run->model),
+                                   run->params);
     return tft_session_leave(m->tft, status);
 }
 

@@ -7,6 +7,7 @@
 #include "tft/data/future.h"
 #include "tft/data/join.h"
 #include "tft/data/row_gaps.h"
+#include "tft/run/baselines.h"
 #include "tft/score/calibrator.h"
 #include <stdlib.h>
 #include <string.h>
@@ -129,12 +130,15 @@ static enum halay_status read_table(struct halay_tft_model *m, const struct tft_
 }
 
 /* What forecasts after the last rows see of a series, with the windows before them that a rolling calibration has, and
- * as much again, since some of these may be missing. */
+ * as much again, since some of these may be missing; and what baselines see of it before these windows. */
 static size_t rows_seen(const struct tft_schema *s)
 {
-    const size_t season = s->season_count ? s->seasons[s->season_count - 1] : 0;
+    const size_t season = s->season_count ? s->seasons[s->season_count - 1] : 0,
+                 windows = (TFT_RECENT + 1) * s->horizon;
+    const size_t rows = 2 * (s->longest_lag + s->encoder + season + windows);
+    const size_t of_baselines = s->longest_lag + tft_baselines_rows(s) + windows;
 
-    return 2 * (s->longest_lag + s->encoder + season + (TFT_RECENT + 1) * s->horizon);
+    return rows > of_baselines ? rows : of_baselines;
 }
 
 enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tft_model_rows *rows,

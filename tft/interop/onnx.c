@@ -173,9 +173,18 @@ static enum halay_status take_calibration(struct export *x)
 {
     const struct tft_onnx_options *o = x->options;
     int word = o->calibrate < 0 ? x->run->config.calibrate : o->calibrate;
+    const int is_alone = tft_blend_is_model(&x->run->blend);
 
-    if (word == TFT_CALIBRATE_NONE)
+    if (!is_alone)
+        halay_warning(x->log, "the graph forecasts as the model alone does: it sees a window, not the past that the "
+                              "baselines of the run's blend need");
+    if (word == TFT_CALIBRATE_NONE || (!is_alone && o->calibrate < 0))
         return HALAY_OK;
+    if (!is_alone) {
+        halay_error(x->log, "the calibration is that of blended forecasts, which no graph makes; calibrate 'none', or "
+                            "train without 'blend'");
+        return HALAY_ERR_ARGUMENT;
+    }
     if (word == TFT_CALIBRATE_ROLLING) {
         halay_error(x->log, "an ONNX graph cannot calibrate 'rolling', by the forecasts that came before; "
                             "calibrate 'conformal' or 'none'");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trained model as an ONNX file that forecasts from a table's own values: scaling, categories, the blend with a naive
- * forecast and calibration are in the graph, which needs no operator of its own. tft/interop/onnx_inputs.h says what it
+ * A trained model as an ONNX file that forecasts from a table's own values: scaling, categories and calibration are
+ * in the graph, which needs no operator of its own. It forecasts as the model alone does: baselines that a run
+ * blends with (tft/run/baselines.h) need more of the past than a window. tft/interop/onnx_inputs.h says what it
  * reads. Outputs:
  *
  *   quantiles      (batch, horizon, targets, quantiles) float32, in the targets' units

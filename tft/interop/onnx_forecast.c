@@ -100,57 +100,6 @@ static size_t undo_window(struct target *t, size_t p)
     return offset ? ONNX_OP(t->g, "Add", p, onnx_unsqueeze(t->g, offset, 2)) : p;
 }
 
-/* The root mean square of the window's differences a season apart, (B, 1). */
-static size_t unit_of_window(struct target *t)
-{
-    size_t season = t->run->blend.seasons[t->number], E = t->run->schema.encoder;
-    size_t x = t->in->scaled[t->input], measured = onnx_inputs_measured(t->in, t->number);
-
-    if (season >= E)
-        return onnx_double(t->g, 0);
-    size_t both =
-        ONNX_OP(t->g, "And", onnx_slice(t->g, measured, 1, season, E), onnx_slice(t->g, measured, 1, 0, E - season));
-    size_t d = ONNX_OP(t->g, "Sub", onnx_slice(t->g, x, 1, season, E), onnx_slice(t->g, x, 1, 0, E - season));
-    d = ONNX_OP(t->g, "Where", both, d, onnx_double(t->g, 0));
-    size_t count = onnx_reduce(t->g, "ReduceSum", onnx_cast(t->g, both, ONNX_DOUBLE));
-    count = ONNX_OP(t->g, "Max", count, onnx_double(t->g, 1));
-    return ONNX_OP(t->g, "Sqrt",
-                   ONNX_OP(t->g, "Div", onnx_reduce(t->g, "ReduceSum", ONNX_OP(t->g, "Mul", d, d)), count));
-}
-
-static size_t unit_of(struct target *t)
-{
-    const struct tft_blend *b = &t->run->blend;
-    double *units = calloc(b->entities + 1, sizeof *units);
-
-    t->g->failed |= !units;
-    if (!units)
-        return ONNX_NONE;
-    for (size_t e = 0; e < b->entities; e++)
-        units[e] = b->units[e * b->targets + t->number];
-    size_t of_entity = onnx_inputs_of_entity(t->in, units);
-    free(units);
-    size_t is_known = ONNX_OP(t->g, "Greater", of_entity, onnx_double(t->g, 0));
-    return ONNX_OP(t->g, "Where", is_known, of_entity, unit_of_window(t));
-}
-
-static size_t blend(struct target *t, size_t p)
-{
-    const struct tft_blend *b = &t->run->blend;
-    const size_t shape[] = { b->horizon, b->quantile_count };
-
-    if (!b->errors || b->share >= 1 || !t->run->schema.inputs[t->input].blend)
-        return p;
-    struct onnx_season before = onnx_inputs_season(t->in, t->number, b->seasons[t->number]);
-    size_t errors =
-        onnx_doubles(t->g, b->errors + t->number * b->horizon * b->quantile_count, shape, sizeof shape / sizeof *shape);
-    size_t naive = ONNX_OP(t->g, "Mul", onnx_unsqueeze(t->g, unit_of(t), 2), errors);
-    naive = ONNX_OP(t->g, "Add", naive, onnx_unsqueeze(t->g, before.value, 2));
-    size_t both = ONNX_OP(t->g, "Add", ONNX_OP(t->g, "Mul", p, onnx_double(t->g, b->share)),
-                          ONNX_OP(t->g, "Mul", naive, onnx_double(t->g, 1 - b->share)));
-    return ONNX_OP(t->g, "Where", onnx_unsqueeze(t->g, before.found, 2), both, p);
-}
-
 /* A band's factor as it is used, where 0 leaves the band as it is. */
 static double usable(const struct tft_band *band, double factor)
 {
@@ -261,7 +210,6 @@ size_t onnx_forecast(struct onnx_inputs *in, const struct onnx_calibration *cali
         size_t p = undo_window(&t, onnx_element(in->g, quantiles, 2, o));
         if (in->run->config.conformance == TFT_PUBLISHED)
             p = sort_quantiles(&t, p);
-        p = blend(&t, p);
         if (calibration)
             p = calibrate(&t, calibration, p);
         of_targets[o] = onnx_unsqueeze(in->g, onnx_cast(in->g, undo_entity(&t, p), ONNX_FLOAT), 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From what the network computes to a forecast in the targets' units: the window's scale undone, blended with the naive
- * forecast, calibrated, the entity's scale undone; as tft/score/forecast.h does it.
+ * From what the network computes to a forecast in the targets' units: the window's scale undone, quantiles in
+ * order, calibrated, the entity's scale undone; as tft/score/forecast.h does it.
  */
 #ifndef HALAY_TFT_ONNX_FORECAST_H
 #define HALAY_TFT_ONNX_FORECAST_H

@@ -66,7 +66,8 @@ size_t onnx_inputs_entity(struct onnx_inputs *in)
     return in->entity;
 }
 
-size_t onnx_inputs_of_entity(struct onnx_inputs *in, const double *numbers)
+/* A number of each entity, (entities + 1) of which the last is for others, by its number: (B, 1). */
+static size_t of_entity(struct onnx_inputs *in, const double *numbers)
 {
     /* Without a row for others, Gather refuses them. */
     size_t rows = in->run->encoding.entity_count + !tft_encoding_needs_entity(&in->run->schema);
@@ -306,8 +307,7 @@ static size_t scaler_numbers(struct onnx_inputs *in, size_t i, int of_scale)
         numbers[k] = of_scale ? scaler->scale : scaler->shift;
     }
     if (numbers)
-        value =
-            input_of(in, i)->per == TFT_PER_ALL ? onnx_double(in->g, numbers[0]) : onnx_inputs_of_entity(in, numbers);
+        value = input_of(in, i)->per == TFT_PER_ALL ? onnx_double(in->g, numbers[0]) : of_entity(in, numbers);
     free(numbers);
     return value;
 }
@@ -460,7 +460,8 @@ void onnx_inputs_of_network(const struct onnx_inputs *in, struct onnx_network_in
 
 /* ---- seasons ---- */
 
-size_t onnx_inputs_measured(const struct onnx_inputs *in, size_t target)
+/* Whether a target was measured, (B, E). */
+static size_t measured_of(const struct onnx_inputs *in, size_t target)
 {
     return ONNX_OP(in->g, "Not", ONNX_OP(in->g, "IsNaN", in->raw[in->run->schema.targets[target]]));
 }
@@ -501,7 +502,7 @@ struct onnx_season onnx_inputs_season(const struct onnx_inputs *in, size_t targe
     struct onnx_season result;
 
     size_t values = onnx_gather(in->g, in->scaled[s->targets[target]], places.at, 1);
-    size_t is_there = onnx_gather(in->g, onnx_inputs_measured(in, target), places.at, 1);
+    size_t is_there = onnx_gather(in->g, measured_of(in, target), places.at, 1);
     is_there = onnx_cast(in->g, ONNX_OP(in->g, "And", is_there, places.exists), ONNX_FLOAT);
     onnx_set_integer(in->g, "axis", -1);
     size_t nearest = ONNX_OP(in->g, "ArgMax", is_there); /* the first one that is there */

@@ -40,8 +40,6 @@ void onnx_inputs_of_network(const struct onnx_inputs *inputs, struct onnx_networ
 /* The entity's text, and its number; the input is added if there is none yet. */
 size_t onnx_inputs_id(struct onnx_inputs *inputs);
 size_t onnx_inputs_entity(struct onnx_inputs *inputs);
-/* A number of each entity, (entities + 1) of which the last is for others, by its number: (B, 1). */
-size_t onnx_inputs_of_entity(struct onnx_inputs *inputs, const double *numbers);
 /* A scaler's shift and scale of each sample: (B, 1), or one for all. */
 void onnx_inputs_scaler(struct onnx_inputs *inputs, size_t input, size_t *shift, size_t *scale);
 
@@ -51,7 +49,5 @@ struct onnx_season {
     size_t value, found;
 };
 struct onnx_season onnx_inputs_season(const struct onnx_inputs *inputs, size_t target, size_t season);
-/* Whether a target was measured, (B, E). */
-size_t onnx_inputs_measured(const struct onnx_inputs *inputs, size_t target);
 
 #endif

@@ -239,17 +239,16 @@ enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const j
 {
     json_int_t step, samples, epoch, position, windows = 0, loss_steps, planned = 0, began = 0;
     int judged, in_vain, halvings, pending;
-    struct tft_training_state s = { .share = 1 };
+    struct tft_training_state s = { 0 };
 
     *run = json_object_get(manifest, "run");
     if (json_unpack((json_t *)json_object_get(manifest, "state"),
-                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si si sb s?F s?F}", "step", &step, "samples",
+                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si si sb s?F}", "step", &step, "samples",
                     &samples, "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps,
                     "loss_sum", &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds,
                     "planned_steps", &planned, "planned_seconds", &s.length.seconds, "measured_from", &began,
                     "measured_from_seconds", &s.length.began.seconds, "judged", &judged, "in_vain", &in_vain,
-                    "halvings", &halvings, "pending", &pending, "share", &s.share, "window_seconds",
-                    &s.window_seconds) ||
+                    "halvings", &halvings, "pending", &pending, "window_seconds", &s.window_seconds) ||
         step < 0 || samples < 0 || epoch < 0 || position < 0 || loss_steps < 0 || planned < 0 || began < 0 ||
         began > step) {
         halay_error(c->log, "the checkpoint in '%s' does not say where training stood", c->folder);
@@ -536,14 +535,14 @@ enum halay_status tft_checkpoints_add_part(const struct tft_checkpoints *c, uint
 
 static json_t *make_state(const struct tft_training_state *s)
 {
-    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si si sb sf sf}", "step", (json_int_t)s->step,
+    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si si sb sf}", "step", (json_int_t)s->step,
                      "samples", (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position",
                      (json_int_t)s->position, "windows", (json_int_t)s->windows, "loss_steps",
                      (json_int_t)s->loss_steps, "loss_sum", s->loss_sum, "lowest", s->lowest, "mark", s->mark,
                      "seconds", s->seconds, "planned_steps", (json_int_t)s->length.steps, "planned_seconds",
                      s->length.seconds, "measured_from", (json_int_t)s->length.began.step, "measured_from_seconds",
                      s->length.began.seconds, "judged", s->judged, "in_vain", s->in_vain, "halvings", s->halvings,
-                     "pending", s->pending, "share", s->share, "window_seconds", s->window_seconds);
+                     "pending", s->pending, "window_seconds", s->window_seconds);
 }
 
 static enum halay_status save_manifest(const struct tft_checkpoints *c, const json_t *run,

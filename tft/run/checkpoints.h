@@ -35,7 +35,6 @@ struct tft_training_state {
     uint64_t loss_steps;      /* steps since the last evaluation */
     double loss_sum;          /* of their losses */
     double lowest, mark;      /* validation losses: the lowest, and the last that counted as an improvement */
-    double share;             /* of the best weights, if their forecasts are blended */
     double window_seconds;    /* that a validation takes for a window; 0: not measured, for want of a limit of time */
     double seconds;           /* of training to the end of the last step, in earlier processes too */
     struct tft_run_length length;

@@ -187,18 +187,26 @@ void tft_run_print_crc(const struct tft_param_table *table, const float *params,
 }
 
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
-                                    double share, const struct tft_param_table *table, const float *params)
+                                    const struct tft_blend *blend, const struct tft_param_table *table,
+                                    const float *params)
 {
-    char of_run[16], of_step[32], of_params[16], of_share[32];
+    char of_run[16], of_step[32], of_params[16], *of_blend = NULL;
+    const int is_blended = blend && blend->errors;
     char *path = tft_path_join(log, folder, "model.safetensors");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     snprintf(of_step, sizeof of_step, "%lld", step);
     tft_run_print_crc(table, params, of_params);
-    halay_snprintf(of_share, sizeof of_share, "%.17g", share);
-    json_t *metadata = json_pack("{ss ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32",
-                                 of_params, "share", of_share);
+    json_t *metadata =
+        json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
+    if (is_blended)
+        of_blend = tft_blend_weights_text(blend);
+    if (is_blended && (!of_blend || json_object_set_new(metadata, "blend", json_string(of_blend)))) {
+        json_decref(metadata);
+        metadata = NULL;
+    }
+    free(of_blend);
     if (path && metadata)
         status = tft_safetensors_write(log, path, table, params, metadata);
     json_decref(metadata);
@@ -232,10 +240,11 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
         status = tft_encoding_init(log, path, &r->schema, encoding, &r->encoding);
     if (status)
         return status;
-    status = tft_blend_read(json_object_get(run, "blend"), &r->schema, r->encoding.entity_count,
-                            r->config.quantiles.count, &r->blend);
+    status = tft_blend_read(json_object_get(run, "blend"), &r->schema, r->config.quantiles.count, &r->blend);
     if (status)
-        halay_error(log, "'%s' does not hold the naive forecasts' errors that its schema asks for", path);
+        halay_error(log,
+                    "'%s' does not have the baselines that this version blends forecasts with: train the model again",
+                    path);
     r->document = json_incref((json_t *)run);
     return status;
 }
@@ -274,7 +283,7 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
     snprintf(of_run, sizeof of_run, "%08x", crc);
     const char *run = json_string_value(json_object_get(metadata, "run")),
                *step = json_string_value(json_object_get(metadata, "step")),
-               *share = json_string_value(json_object_get(metadata, "share")),
+               *blend = json_string_value(json_object_get(metadata, "blend")),
                *crc_of_params = json_string_value(json_object_get(metadata, "crc32"));
     if (!run || strcmp(run, of_run)) {
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
@@ -286,12 +295,8 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
         status = HALAY_ERR_FORMAT;
     }
     r->step = step ? strtoll(step, NULL, 10) : 0;
-    r->blend.share = 1;
-    if (!status && share && halay_parse_double(share, 0, 1, &r->blend.share)) {
-        halay_error(log,
-                    "'%s' has the share '%s', not a number from 0 to 1: it was saved in a locale with a decimal comma; "
-                    "write a point there, or train again",
-                    path, share);
+    if (!status && tft_blend_weights_read(blend, &r->blend)) {
+        halay_error(log, "'%s' is damaged: it does not have a weight for each part of the blend", path);
         status = HALAY_ERR_FORMAT;
     }
     json_decref(metadata);
@@ -319,7 +324,6 @@ static enum halay_status load_newest(struct halay_log *log, const char *folder, 
         status = make_model(log, folder, device, r);
     if (!status)
         status = tft_checkpoints_resume(&checkpoints, manifest, tft_model_params(r->model), r->params, &r->step);
-    r->blend.share = state.share;
     if (!status && r->step < 0) {
         r->step = (long long)state.step;
         status =

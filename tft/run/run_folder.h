@@ -5,7 +5,7 @@
  *   run.json            configuration, schema, encoding (scalers, entities), and what of the machine the bits depend
  *                       on; written when the run begins and when it resumes
  *   model.safetensors   the best weights: the parameters of the best evaluation so far. Its metadata has the step, the
- *                       parameters' CRC-32, their share in a blend (tft/run/blend.h), and the CRC-32 of run.json, so
+ *                       parameters' CRC-32, the weights of a blend (tft/run/blend.h), and the CRC-32 of run.json, so
  *                       that another run's parameters are not mistaken for this one's
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/train/progress.h)
@@ -44,16 +44,17 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes);
 /* Remove what was written of a run that saved no parameters; the folder stays. */
 void tft_run_discard(const char *folder);
-/* Write the best weights, of a step, and what share a blend gives them (tft/run/blend.h). */
+/* Write the best weights, of a step, and those of the blend that they are part of; NULL: of none. */
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
-                                    double share, const struct tft_param_table *table, const float *params);
+                                    const struct tft_blend *blend, const struct tft_param_table *table,
+                                    const float *params);
 
 /* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. device: what forecasts with the model;
  * NULL: the processor. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
                                struct tft_run *run);
-/* Make a run of what run.json holds (where: for messages); its parameters, step and share are the caller's to set. On
- * error nothing is held. */
+/* Make a run of what run.json holds (where: for messages); its parameters, step and the blend's weights are the
+ * caller's to set. On error nothing is held. */
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
                              const struct tft_device *device, struct tft_run *run);
 void tft_run_fini(struct tft_run *run);

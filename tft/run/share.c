@@ -61,11 +61,12 @@ enum halay_status tft_share_document(struct halay_log *log, struct halay_context
 /* The numbers of what rank 0 has read, in memory that all ranks have. */
 static enum halay_status share_params(struct halay_context *ctx, struct tft_run *r)
 {
-    double numbers[2] = { (double)r->step, r->blend.share };
-    enum halay_status status = halay_broadcast(ctx, "run.numbers", numbers, 2, HALAY_F64, 0);
+    double step = (double)r->step;
+    enum halay_status status = halay_broadcast(ctx, "run.step", &step, 1, HALAY_F64, 0);
 
-    r->step = (long long)numbers[0];
-    r->blend.share = numbers[1];
+    r->step = (long long)step;
+    if (!status && r->blend.errors)
+        status = halay_broadcast(ctx, "run.blend", r->blend.weights, tft_blend_weights_count(&r->blend), HALAY_F64, 0);
     return status ? status
                   : halay_broadcast(ctx, "run.parameters", r->params, tft_model_params(r->model)->reals, HALAY_F32, 0);
 }

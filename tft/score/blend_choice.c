@@ -1,74 +1,247 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cleanup: zeroed first, fini accepts half-built.
+ */
 #include "tft/score/blend_choice.h"
+#include "base/memory.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARES = 11, WINDOWS_LEAST = 20 };
+/* Numbers that are kept of all windows, at most; parts of a mean; windows that count as much as what was before. */
+enum { KEPT_MOST = 4000000, WINDOWS_LEAST = 100, ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
 
 struct choice {
     const struct tft_forecaster *forecaster;
-    struct tft_blend blend; /* errors are borrowed */
-    struct tft_forecast_scores of[SHARES];
-    double likelihood_sum;
-    float *p; /* owned: a window's forecast */
+    const struct tft_data *data; /* borrowed */
+    struct tft_blend *blend;
+    size_t count, kept;          /* windows: forecast, kept (tft_spread) */
+    size_t next;                 /* to keep */
+    size_t of_window, of_points; /* numbers */
+    struct tft_window *windows;  /* owned: (kept) */
+    float *p;                    /* owned: (kept, of_window) the model's forecasts */
+    double *points;              /* owned: (kept, of_points) the baselines', (targets, baselines, horizon) */
+    double *units;               /* owned: (kept, targets) */
+    double *sums;                /* owned: (kept, horizon, quantiles) of a target, of the parts so far */
+    double independent;          /* windows that do not overlap */
 };
+
+/* ---- windows ---- */
 
 static enum halay_status take(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     struct choice *c = arg;
-    const struct tft_data *d = c->forecaster->gather.windows->data;
-    size_t of_step = c->blend.targets * c->blend.quantile_count, values = c->blend.horizon * of_step;
-    enum halay_status status = tft_data_check(d, w->origin, d->schema.horizon);
+    const struct tft_blend *b = c->blend;
+    size_t i = c->next, of_target = b->count * b->horizon;
 
-    (void)position;
-    c->likelihood_sum += tft_forecast_loss(c->forecaster, p);
-    for (size_t k = 0; k < SHARES && !status; k++) {
-        c->blend.share = (double)k / (SHARES - 1);
-        memcpy(c->p, p, values * sizeof *p);
-        status = tft_blend_apply(&c->blend, d, w, NULL, c->p);
-        for (size_t h = 0; h < c->blend.horizon && !status; h++)
-            tft_forecast_scores_add_step(&c->of[k], d, NULL, w->entity, w->origin + h, h, c->p + h * of_step);
-    }
+    if (i == c->kept || position != tft_spread(i, c->kept, c->count))
+        return HALAY_OK;
+    enum halay_status status = tft_data_check(c->data, w->origin, b->horizon);
+    for (size_t o = 0; o < b->targets && !status; o++)
+        status = tft_blend_points(b, c->data, w, o, c->points + i * c->of_points + o * of_target,
+                                  &c->units[i * b->targets + o]);
+    memcpy(c->p + i * c->of_window, p, c->of_window * sizeof *p);
+    c->windows[i] = *w;
+    c->next++;
     return status;
 }
 
 static enum halay_status choice_init(struct choice *c)
 {
-    const struct tft_model_config *m = tft_model_config(c->forecaster->model);
+    const struct tft_blend *b = c->blend;
+    const struct tft_windows *windows = c->forecaster->gather.windows;
+    size_t most;
+
+    c->of_points = b->targets * b->count * b->horizon;
+    c->of_window = b->targets * b->horizon * b->quantile_count;
+    most = KEPT_MOST / (c->of_points + c->of_window);
+    most = most < WINDOWS_LEAST ? WINDOWS_LEAST : most;
+    c->kept = c->count < most ? c->count : most;
+    c->independent =
+        ((double)windows->count * (double)windows->stride + (double)(windows->run_count * (b->horizon - 1))) /
+        (double)b->horizon;
+    c->independent = fmin(c->independent, (double)c->count);
+    c->windows = calloc(c->kept + 1, sizeof *c->windows);
+    c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
+    c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
+    c->units = calloc(c->kept * b->targets + 1, sizeof *c->units);
+    c->sums = calloc(c->kept * b->horizon * b->quantile_count + 1, sizeof *c->sums);
+    if (c->windows && c->p && c->points && c->units && c->sums)
+        return HALAY_OK;
+    halay_error(c->forecaster->log, "no memory for the forecasts of %zu validation windows", c->kept);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+static void choice_fini(struct choice *c)
+{
+    free(c->windows);
+    free(c->p);
+    free(c->points);
+    free(c->units);
+    free(c->sums);
+}
+
+/* ---- losses ---- */
+
+/* A target's steps [begin, end). */
+struct third {
+    size_t target, begin, end;
+};
+
+/* The forecast of a part, the model (0) or a baseline, of a window's step. */
+static void part_at(const struct choice *c, size_t o, size_t part, size_t i, size_t h, double *to)
+{
+    const struct tft_blend *b = c->blend;
+    const float *p = c->p + i * c->of_window + (h * b->targets + o) * b->quantile_count;
+    size_t k = part ? part - 1 : 0;
+    double point = part ? c->points[i * c->of_points + (o * b->count + k) * b->horizon + h] : NAN;
+    const double *errors = b->errors + ((o * b->count + k) * b->horizon + h) * b->quantile_count;
+
+    for (size_t q = 0; q < b->quantile_count; q++)
+        to[q] = isnan(point) ? (double)p[q] : point + c->units[i * b->targets + o] * errors[q];
+}
+
+/* The quantile loss of what is so far in sums, with this part, over `parts`; `adds`: keep it there. */
+static double loss_with(struct choice *c, const struct third *third, size_t part, double weight, double parts, int adds)
+{
+    const struct tft_blend *b = c->blend;
+    const double *quantiles = tft_model_config(c->forecaster->model)->quantiles;
+    double all = 0, of_part[TFT_SCORE_QUANTILES_MAX];
+
+    for (size_t i = 0; i < c->kept; i++)
+        for (size_t h = third->begin; h < third->end; h++) {
+            size_t row = c->windows[i].origin + h;
+            double *sums = c->sums + (i * b->horizon + h) * b->quantile_count, loss = 0;
+            if (!c->data->present[row * b->targets + third->target])
+                continue;
+            part_at(c, third->target, part, i, h, of_part);
+            double y = tft_data_forecast_target(c->data, row, third->target);
+            for (size_t q = 0; q < b->quantile_count; q++) {
+                double sum = sums[q] + weight * of_part[q], over = y - sum / parts;
+                loss += fmax(quantiles[q] * over, (quantiles[q] - 1) * over);
+                sums[q] = adds ? sum : sums[q];
+            }
+            all += loss * (double)tft_data_weight(c->data, row);
+        }
+    return all;
+}
+
+static void clear_sums(struct choice *c)
+{
+    memset(c->sums, 0, c->kept * c->blend->horizon * c->blend->quantile_count * sizeof *c->sums);
+}
+
+/* The loss of these weights. */
+static double loss_of(struct choice *c, const struct third *third, const double *weights)
+{
+    double loss = 0;
+
+    clear_sums(c);
+    for (size_t part = 0; part <= c->blend->count; part++)
+        if (weights[part] > 0 || part == c->blend->count)
+            loss = loss_with(c, third, part, weights[part], 1, 1);
+    return loss;
+}
+
+/* ---- the choice ---- */
+
+/* The best mean of at most ROUNDS parts. *alone: the loss of the best baseline. */
+static void select_greedily(struct choice *c, const struct third *third, double *weights, double *alone)
+{
+    size_t count[PARTS_MAX] = { 0 }, parts = c->blend->count + 1;
+    double lowest = INFINITY;
+
+    *alone = INFINITY;
+    clear_sums(c);
+    for (size_t round = 1; round <= ROUNDS; round++) {
+        size_t best = 0;
+        double loss = INFINITY;
+        for (size_t part = 0; part < parts; part++) {
+            double of_part = loss_with(c, third, part, 1, (double)round, 0);
+            if (of_part < loss) {
+                loss = of_part;
+                best = part;
+            }
+            if (round == 1 && part)
+                *alone = fmin(*alone, of_part);
+        }
+        (void)loss_with(c, third, best, 1, (double)round, 1);
+        count[best]++;
+        if (!(loss < lowest))
+            continue;
+        lowest = loss;
+        for (size_t part = 0; part < parts; part++)
+            weights[part] = (double)count[part] / (double)round;
+    }
+}
+
+static void choose_third(struct choice *c, const struct third *third)
+{
+    double best[PARTS_MAX], alone, drawn = c->independent / (c->independent + PRIOR);
+    double *weights = tft_blend_weights_at(c->blend, third->target, third->begin);
+    size_t parts = c->blend->count + 1;
+
+    select_greedily(c, third, best, &alone);
+    for (size_t part = 0; part < parts; part++)
+        weights[part] = drawn * best[part] + (1 - drawn) * weights[part];
+    if (c->independent >= PRIOR && loss_of(c, third, weights) > alone)
+        memcpy(weights, best, parts * sizeof *weights);
+}
+
+static void choose(struct choice *c)
+{
+    struct third third;
+    size_t parts = c->blend->count + 1;
+
+    for (size_t o = 0; o < c->blend->targets; o++)
+        for (size_t k = 0; k < TFT_BLEND_THIRDS && tft_blend_has(c->blend, &c->data->schema, o); k++) {
+            third.target = o;
+            third.begin = (k * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
+            third.end = ((k + 1) * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
+            double *weights = c->blend->weights + (o * TFT_BLEND_THIRDS + k) * parts;
+            if (third.begin < third.end)
+                choose_third(c, &third);
+            else /* of a horizon below three steps, after the first */
+                memcpy(weights, weights - parts, parts * sizeof *weights);
+        }
+}
+
+static enum halay_status score(struct choice *c, struct tft_forecast_scores *r)
+{
+    size_t of_step = c->blend->targets * c->blend->quantile_count;
     enum halay_status status = HALAY_OK;
 
-    c->p = calloc(c->blend.horizon * c->blend.targets * c->blend.quantile_count, sizeof *c->p);
-    if (!c->p) {
-        halay_error(c->forecaster->log, "no memory for a forecast");
-        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < c->kept && !status; i++) {
+        const struct tft_window *w = &c->windows[i];
+        float *p = c->p + i * c->of_window;
+        status = tft_blend_apply(c->blend, c->data, w, NULL, p);
+        for (size_t h = 0; h < c->blend->horizon && !status; h++)
+            tft_forecast_scores_add_step(r, c->data, NULL, w->entity, w->origin + h, h, p + h * of_step);
     }
-    for (size_t k = 0; k < SHARES && !status; k++)
-        status = tft_forecast_scores_init(c->forecaster->log, m->quantiles, m->quantile_count,
-                                          c->forecaster->gather.windows->data, 1, &c->of[k]);
+    tft_forecast_scores_finish(c->forecaster->model, r);
     return status;
 }
 
 enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struct tft_blend *blend,
                                    struct tft_forecast_scores *result)
 {
-    struct choice c = { .forecaster = f, .blend = *blend };
+    const struct tft_model_config *m = tft_model_config(f->model);
+    struct choice c = { .forecaster = f, .data = f->gather.windows->data, .blend = blend, .count = count };
+    struct tft_forecast_scores r = { 0 };
     enum halay_status status = choice_init(&c);
-    size_t best = SHARES - 1;
 
     if (!status)
+        status = tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, c.data, 1, &r);
+    if (!status)
         status = tft_forecast(f, count, take, &c);
-    for (size_t k = SHARES - 1; k-- > 0 && !status;)
-        best = c.of[k].loss_sum < c.of[best].loss_sum ? k : best;
-    best = count < WINDOWS_LEAST ? SHARES / 2 : best;
     if (!status) {
-        blend->share = (double)best / (SHARES - 1);
-        *result = c.of[best];
-        result->likelihood_sum = c.likelihood_sum;
-        tft_forecast_scores_finish(f->model, result);
-        c.of[best] = (struct tft_forecast_scores){ 0 };
+        choose(&c);
+        status = score(&c, &r);
     }
-    for (size_t k = 0; k < SHARES; k++)
-        tft_forecast_scores_fini(&c.of[k]);
-    free(c.p);
+    if (status)
+        tft_forecast_scores_fini(&r);
+    else
+        *result = r;
+    choice_fini(&c);
     return status;
 }

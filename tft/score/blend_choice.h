@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which share of the model a blend has: the one with the lowest loss in validation; a half where that has fewer than 20
- * windows, which would be chance.
+ * Which weights a blend has: for each target and third of the horizon those with the lowest quantile loss in
+ * validation, found by greedy selection with replacement (R. Caruana, A. Niculescu-Mizil, G. Crew, A. Ksikes, "Ensemble
+ * selection from libraries of models", ICML 2004): twenty times the model or the baseline is added whose part in the
+ * mean lowers the loss most; the best of these means counts.
+ *
+ * Few windows say little: the weights are drawn towards those that the blend has before (tft/run/blend.h), by n / (n +
+ * 10) for n windows of a horizon that do not overlap, unless that is worse than the best baseline alone and n is at
+ * least 10.
  */
 #ifndef HALAY_TFT_BLEND_CHOICE_H
 #define HALAY_TFT_BLEND_CHOICE_H
 
 #include "tft/score/forecast_scores.h"
 
-/* Forecast positions [0, count) of the forecaster's gather, set blend->share to 0, 0.1 ... or 1, and get the loss and
- * the scores with it (in which all entities are one). All ranks get the same bits. blend is not empty, and is not the
- * forecaster's. */
+/* Forecast positions [0, count) of the forecaster's gather, set the blend's weights, and get the scores with them (in
+ * which all entities are one; of very many windows those of some). All ranks get the same bits. The forecaster has no
+ * blend. */
 enum halay_status tft_blend_choose(struct tft_forecaster *forecaster, size_t count, struct tft_blend *blend,
                                    struct tft_forecast_scores *result);
 

@@ -103,7 +103,7 @@ static enum halay_status judge(struct tft_trainer *t, struct judgement *lowest, 
     enum halay_status status = tft_trainer_gather_average(t);
 
     if (!status)
-        status = tft_trainer_validate(t, 0, &result);
+        status = tft_trainer_validate(t, &result);
     *is_over |= !status && !isfinite(result.loss);
     if (!status && !isfinite(result.loss))
         *lowest = lost;

@@ -19,6 +19,7 @@
 #include "tft/train/train.h"
 #include "base/clock.h"
 #include "tft/run/run_folder.h"
+#include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
 #include "tft/score/forecast_scores.h"
@@ -108,7 +109,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
     if (!status)
         status = tft_trainer_gather_average(t);
     if (!status && has_valid)
-        status = tft_trainer_validate(t, 1, &result);
+        status = tft_trainer_validate(t, &result);
     if (!status && has_valid && !isfinite(result.loss)) {
         halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
         tft_forecast_scores_fini(&result);
@@ -122,7 +123,6 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         return status;
     if (has_valid)
         best = record_validation(t, result.loss);
-    t->state.share = best ? t->blend.share : t->state.share;
     if (has_valid && best)
         t->best_q_risk = tft_scores_mean_q_risk(result.scores, result.target_count, result.scores->median);
     status = report_evaluation(t, has_valid ? &result : NULL, best);
@@ -310,20 +310,17 @@ static void say_end(struct tft_trainer *t)
                          seconds, in_vain, t->options->folder);
 }
 
-/* Rank 0: what the best forecasts are blended of. */
+/* Rank 0: what the best forecasts are made of. */
 static void say_blend(struct tft_trainer *t)
 {
     const struct tft_schema *s = &t->data->schema;
-    char season[24], title[64];
+    char text[500];
 
-    for (size_t o = 0; o < s->target_count && t->blend.errors; o++) {
-        const struct tft_input *target = &s->inputs[s->targets[o]];
-        tft_naive_key(t->blend.seasons[o], season, sizeof season);
-        tft_naive_title(season, s->horizon, title, sizeof title);
-        if (target->blend)
-            tft_progress_say(&t->progress, "blend of '%s': %.1f of the model, %.1f of '%s'", target->name,
-                             t->state.share, 1 - t->state.share, title);
-    }
+    for (size_t o = 0; o < s->target_count; o++)
+        if (tft_blend_has(&t->blend, s, o)) {
+            tft_blend_describe(&t->blend, s, o, text, sizeof text);
+            tft_progress_say(&t->progress, "%s", text);
+        }
 }
 
 /* Rank 0: a line if naive forecasts of the validation windows are as good. */
@@ -369,32 +366,46 @@ static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t
     return failed ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* Calibrate the best parameters, if the configuration asks for it. All ranks call it. */
-static enum halay_status calibrate(struct tft_trainer *t)
+/* Choose the weights of the blend that the best parameters are part of, and save them. */
+static enum halay_status choose_blend(struct tft_trainer *t, const float *params, int64_t step)
 {
-    float *params = t->config->calibrate ? malloc(t->table->reals * sizeof *params) : NULL;
-    json_t *document = NULL;
-    int64_t step = 0;
-    char text[200];
+    struct tft_forecast_scores scores = { 0 };
+    struct tft_forecaster f = { .log = t->log,
+                                .ctx = t->ctx,
+                                .stop = t->options->stop,
+                                .model = t->model,
+                                .workers = t->workers,
+                                .gather = { .windows = &t->valid, .numbers = t->valid_order },
+                                .params = params };
 
-    if (!t->config->calibrate)
+    if (!t->blend.errors || !t->valid_samples)
         return HALAY_OK;
-    if (!params) {
-        halay_error(t->log, "no memory for the parameters to calibrate");
-        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = tft_forecaster_init(&f);
+    if (!status)
+        status = tft_blend_choose(&f, t->valid_samples, &t->blend, &scores);
+    if (!status) {
+        t->best_q_risk = tft_scores_mean_q_risk(scores.scores, scores.target_count, scores.scores->median);
+        status = tft_trainer_keep(t, params, (uint64_t)step);
     }
-    enum halay_status status = read_best(t, params, &step);
-    struct tft_blend blend = t->blend; /* the errors are the trainer's */
+    tft_forecast_scores_fini(&scores);
+    tft_forecaster_fini(&f);
+    return status;
+}
+
+/* Calibrate the best parameters' forecasts. */
+static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step)
+{
+    json_t *document = NULL;
+    char text[200];
     const struct tft_forecaster forecaster = { .log = t->log,
                                                .ctx = t->ctx,
                                                .stop = t->options->stop,
                                                .model = t->model,
                                                .workers = t->workers,
                                                .params = params,
-                                               .blend = &blend };
-    blend.share = t->state.share;
-    if (!status)
-        status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, &document);
+                                               .blend = &t->blend };
+    enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, &document);
+
     if (!status && t->rank == 0) {
         json_t *whole = tft_calibration_json(t->table, params, step, document);
         status = tft_calibration_save(t->log, t->options->folder, whole);
@@ -407,6 +418,30 @@ static enum halay_status calibrate(struct tft_trainer *t)
     if (status == HALAY_ERR_CANCELED && t->rank == 0)
         halay_error(t->log, "interrupted; 'halay-tft calibrate' calibrates the run");
     json_decref(document);
+    return status;
+}
+
+/* What the best parameters' forecasts are blended with and how far their intervals are moved, once they are known. All
+ * ranks call it. */
+static enum halay_status finish_forecasts(struct tft_trainer *t)
+{
+    float *params;
+    int64_t step = 0;
+
+    if (!t->blend.errors && !t->config->calibrate)
+        return HALAY_OK;
+    params = malloc(t->table->reals * sizeof *params);
+    if (!params) {
+        halay_error(t->log, "no memory for the best parameters");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status = read_best(t, params, &step);
+    if (!status)
+        status = choose_blend(t, params, step);
+    if (!status && t->rank == 0)
+        say_blend(t);
+    if (!status && t->config->calibrate)
+        status = calibrate(t, params, step);
     free(params);
     return status;
 }
@@ -470,15 +505,12 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
             status = t.stop ? evaluate_now(&t) : run_epoch(&t);
         status = tft_trainer_recover(&t, status);
     }
-    if (!status && t.rank == 0) {
+    if (!status && t.rank == 0)
         say_end(&t);
-        if (!t.interrupted)
-            say_blend(&t);
-    }
+    if (!status && !t.interrupted)
+        status = finish_forecasts(&t);
     if (!status && t.rank == 0)
         status = say_naive(&t);
-    if (!status && !t.interrupted)
-        status = calibrate(&t);
     status = end_notes(&t, status);
     int leaves_nothing =
         status && t.begun && !t.saved && !(options->elastic && t.state.step); /* other ranks may continue there */

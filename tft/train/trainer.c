@@ -127,7 +127,6 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     }
     t->batch = (size_t)(c->batch_size * c->accumulate);
     t->state.windows = t->train.count;
-    t->state.share = 1;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
                                      .steps = t->epoch_steps * (uint64_t)c->epochs,
@@ -502,7 +501,7 @@ enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, u
 
     if (t->rank != 0)
         return HALAY_OK;
-    status = tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, t->state.share, t->table, params);
+    status = tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, &t->blend, t->table, params);
     t->saved |= !status;
     return status;
 }

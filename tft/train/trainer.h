@@ -79,7 +79,7 @@ struct tft_trainer {
     size_t valid_max; /* windows of a validation, beside the configuration's number; 0: no limit */
     uint64_t epoch_steps;
     struct tft_limits limits;
-    struct tft_blend blend;           /* its share: that of the last validation */
+    struct tft_blend blend;           /* its weights are chosen at the end */
     double numbers[TFT_STEP_NUMBERS]; /* summed over the ranks with each step */
     struct halay_tensor *numbers_tensor;
 
@@ -142,9 +142,9 @@ enum halay_status tft_trainer_describe(struct tft_trainer *trainer);
 enum halay_status tft_trainer_choose_levels(struct tft_trainer *trainer);
 /* Set what was chosen (state.levels), if it is not 0. */
 enum halay_status tft_trainer_set_levels(struct tft_trainer *trainer, int levels);
-/* The validation windows' scores, of blended forecasts or of the model's alone, to be ended by
+/* The validation windows' scores, of the model alone whatever its forecasts are blended with, to be ended by
  * tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not finite. */
-enum halay_status tft_trainer_validate(struct tft_trainer *trainer, int blended, struct tft_forecast_scores *result);
+enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_forecast_scores *result);
 
 /* Under a limit of time: limit the windows of a validation, whose pace is measured if the state has none yet. Between
  * steps, on all ranks; sets interrupted. Lists windows anew where their number changes. */

@@ -7,13 +7,12 @@
  * training that resumes validate the same windows.
  */
 #include "base/clock.h"
-#include "tft/score/blend_choice.h"
 #include "tft/train/trainer.h"
 
 /* Windows that are forecast to measure, and the fewest of a validation; its part of the time is one tenth. */
 enum { WINDOWS_MIN = 64, PART = 10 };
 
-enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struct tft_forecast_scores *result)
+enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecast_scores *result)
 {
     struct tft_forecaster f = { .log = t->log,
                                 .ctx = t->ctx,
@@ -25,8 +24,7 @@ enum halay_status tft_trainer_validate(struct tft_trainer *t, int blended, struc
     enum halay_status status = tft_forecaster_init(&f);
 
     if (!status)
-        status = blended && t->blend.errors ? tft_blend_choose(&f, t->valid_samples, &t->blend, result)
-                                            : tft_forecast_scores_of(&f, t->valid_samples, result);
+        status = tft_forecast_scores_of(&f, t->valid_samples, result);
     tft_forecaster_fini(&f);
     return status;
 }
@@ -54,7 +52,7 @@ static enum halay_status measure(struct tft_trainer *t)
         status = tft_trainer_gather_average(t);
     int64_t began = halay_now_us();
     if (!status)
-        status = tft_trainer_validate(t, 0, &result);
+        status = tft_trainer_validate(t, &result);
     tft_forecast_scores_fini(&result);
     seconds = (double)(halay_now_us() - began + 1) / 1e6;
     if (!status && t->ranks > 1)
