@@ -121,8 +121,10 @@ check "resume blend" "$tft" train --data "$scratch/blend.htd" --out "$scratch/bl
 cmp -s "$scratch/before" "$scratch/blend/model.safetensors" || wrong "the resumed run has other weights"
 check "train with few" "$tft" train --data "$scratch/blend.htd" --out "$scratch/few" --hidden-size 8 --heads 2 \
     --max-steps 1 --valid-samples 1 --threads 1
-holds "a window chose little" "$(weight few)" ">" ".45"
-holds "one window chose little" "$(weight few)" "<" ".55"
+check "export blend" "$tft" export --checkpoint "$scratch/blend" --format onnx -o "$scratch/blend.onnx"
+grep -q "the graph forecasts as the model alone does" "$scratch/said" || wrong "the export does not say what it lacks"
+holds "one window" "$(weight few)" ">" ".45"
+holds "one window, above" "$(weight few)" "<" ".55"
 cp -r "$scratch/few" "$scratch/older"
 sed 's/"baselines"/"seasons"/' "$scratch/few/run.json" >"$scratch/older/run.json"
 refused 1 "does not have the baselines that this version blends forecasts with: train the model again" \
