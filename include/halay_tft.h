@@ -191,7 +191,8 @@ HALAY_API enum halay_status halay_tft_keys(char **json);
  * Add keys to a configuration, or override those that it has. config: what an earlier call gave; NULL: none so far.
  * keys: a JSON object, whose values may be texts, too ("0.1,0.5,0.9"). where: what errors call them ("file 'x.yaml'").
  * *more: a JSON object of all that were given. Needs no session. HALAY_ERR_CONFIG: a key or value is wrong;
- * HALAY_ERR_ARGUMENT; HALAY_ERR_NO_MEMORY.
+ * HALAY_ERR_UNSUPPORTED: a key that older versions had, and what replaces it; HALAY_ERR_ARGUMENT;
+ * HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_config_add(const char *config, const char *where, const char *keys, char **more);
 
@@ -519,8 +520,8 @@ HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *
                                              const struct halay_tft_windows *windows);
 
 /* Scores or an explanation (texts of halay_tft_evaluate, _backtest, _explain) in another form: "table", for people; of
- * scores "csv", a row for all values, one for each horizon and one for each entity. Of what `halay-tft compare --json`
- * and `halay-tft tune --json` write also "page", an HTML page, and "csv", a row for each training; of drift (a text of
+ * scores "csv", a row for all values, one for each horizon and one for each entity. Of what `halay-tft tune --json`
+ * writes also "page", an HTML page, and "csv", a row for each training; of drift (a text of
  * halay_tft_drift) all three, "csv" a row for each statistic, and "metrics", gauges for Prometheus. Needs no session.
  * HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);

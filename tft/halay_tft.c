@@ -20,7 +20,6 @@ static const struct command {
     { "evaluate", "score a trained model on prepared data, beside naive forecasts", tft_cmd_evaluate },
     { "calibrate", "find how far intervals must move to hold what they promise", tft_cmd_calibrate },
     { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
-    { "compare", "train with several strategies, ranks and types, and put them side by side", tft_cmd_compare },
     { "tune", "look for the best configuration among those of a space", tft_cmd_tune },
     { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
     { "explain", "say which inputs and which past steps the forecasts rely on", tft_cmd_explain },
@@ -29,6 +28,13 @@ static const struct command {
     { "serve", "answer requests for forecasts by HTTP", tft_cmd_serve },
     { "export", "write a trained model's parameters as a PyTorch TFT has them", tft_cmd_export },
     { "import", "begin a run with a PyTorch TFT's parameters", tft_cmd_import },
+};
+
+/* Commands of older versions. */
+static const struct removed {
+    const char *name, *instead;
+} removed[] = {
+    { "compare", "'tune' compares trainings that differ in keys; 'perf/bench/ranks' numbers of ranks" },
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -60,6 +66,11 @@ static int run(struct halay_log *log, char **argv)
     struct halay_option_given given;
     char **next = argv, why[512];
 
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
+        if (!strcmp(*argv, removed[i].name)) {
+            halay_error(log, "command '%s' was removed: %s", removed[i].name, removed[i].instead);
+            return EXIT_USAGE;
+        }
     if (!halay_option_read(&line, &next, &given, why, sizeof why)) {
         halay_error(log, "%s", why);
         return EXIT_USAGE;

@@ -32,14 +32,12 @@
 enum { WARM_UP = 2 };
 
 static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
-static const char *const strategy_words[] = { "allreduce", "zero1", "zero2", "parameter-server", NULL };
 
 struct bench_options {
     long threads, batch, hidden, steps; /* threads: 0: this rank's share of the cores */
     double dropout;
     int is_evaluation, device;
     int dtype;        /* enum tft_dtype */
-    int strategy;     /* enum tft_strategy */
     const char *json; /* NULL: a table for people */
 };
 
@@ -47,16 +45,15 @@ struct bench {
     struct halay_log log;
     struct bench_options options;
     struct halay_context *ctx;
-    struct tft_shards shards; /* as the next one used with more than one rank */
-    struct tft_exchange exchange;
+    struct tft_exchange exchange; /* used with more than one rank */
     int rank, ranks;
     struct tft_model *model;
     struct tft_pool *pool;
     struct tft_workers *workers;
     struct tft_adam adam;
-    real *params;    /* the exchange's, if it has some, else in memory */
-    real *memory;    /* owned: both moments, then what the exchange does not have of parameters and gradients */
-    real *gradients; /* likewise; these three are the device's */
+    real *params;    /* in memory */
+    real *memory;    /* owned: both moments, parameters, and gradients unless the exchange has them */
+    real *gradients; /* these three are the device's */
     real *beginning; /* owned: the parameters at first, in the host's memory */
     double *seconds; /* (steps), owned */
     double *losses;  /* (granules of a batch), owned */
@@ -100,8 +97,6 @@ static const struct halay_option bench_table[] = {
       .most = 1000000 },
     { "--dtype", NULL, NULL, "the factors of matrix products (f32)", HALAY_OPTION_WORD, SETS(dtype),
       .words = dtype_words },
-    { "--strategy", NULL, NULL, "as in training (allreduce)", HALAY_OPTION_WORD, SETS(strategy),
-      .words = strategy_words },
     { "--device", NULL, NULL, "what computes (cpu); with cuda a rank's samples are one granule", HALAY_OPTION_WORD,
       SETS(device), .words = tft_device_words },
     { "--json", NULL, "FILE", "write the result as JSON ('-': to standard output)", HALAY_OPTION_TEXT, SETS(json) },
@@ -159,24 +154,19 @@ static enum halay_status set_blocks(struct bench *bench, size_t own)
     return status ? status : tft_queue_check(&bench->log, queue);
 }
 
-/* Parameters, gradients and moments: with several ranks as the strategy deals them out. */
+/* Parameters, gradients and moments. */
 static enum halay_status prepare_blocks(struct bench *bench)
 {
     const struct tft_param_table *table = tft_model_params(bench->model);
     const struct kernels *kernels = tft_model_kernels(bench->model);
     int together = has_exchange(bench);
     enum halay_status status = HALAY_OK;
+    size_t reals = table->reals, bytes = (together ? 3 : 4) * reals * sizeof(real);
 
     if (together)
-        status = tft_shards_init(&bench->log, table, (enum tft_strategy)bench->options.strategy, bench->rank,
-                                 bench->ranks, &bench->shards);
-    if (!status && together)
-        status = tft_exchange_init(&bench->log, bench->ctx, table, &bench->shards, tft_workers_queue(bench->workers),
-                                   &bench->exchange);
+        status = tft_exchange_init(&bench->log, bench->ctx, table, tft_workers_queue(bench->workers), &bench->exchange);
     if (status)
         return status;
-    size_t own = tft_shards_reals(&bench->shards, table), params = bench->exchange.params ? 0 : table->reals;
-    size_t bytes = (2 * own + params + (together ? 0 : table->reals)) * sizeof(real);
     bench->memory = kernels->alloc(bytes + 1);
     if (!bench->memory)
         return tft_queue_no_memory(&bench->log, kernels, "parameters and moments", bytes);
@@ -184,13 +174,12 @@ static enum halay_status prepare_blocks(struct bench *bench)
     bench->adam.log = &bench->log;
     bench->adam.kernels = kernels;
     bench->adam.m = bench->memory;
-    bench->adam.v = bench->memory + own;
-    bench->adam.offsets = bench->shards.offsets;
-    bench->params = params ? bench->memory + 2 * own : bench->exchange.params;
+    bench->adam.v = bench->memory + reals;
+    bench->params = bench->memory + 2 * reals;
     bench->gradients = bench->exchange.there ? bench->exchange.there
                        : together            ? bench->exchange.gradients
-                                             : bench->params + params;
-    return set_blocks(bench, own);
+                                             : bench->params + reals;
+    return set_blocks(bench, reals);
 }
 
 /* Of a batch. */
@@ -354,8 +343,6 @@ static enum halay_status one_training_step(struct bench *bench, uint32_t number,
         status = tft_exchange_status(&bench->exchange);
     double begin = now();
 
-    if (!status && together)
-        status = tft_exchange_begin(&bench->exchange);
     struct tft_adam_peers peers = { 0 };
     if (together)
         peers = tft_exchange_peers(&bench->exchange);
@@ -582,8 +569,8 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         "loss_first", bench->loss_first, "loss_last", bench->loss_last, "gflops_a_thread", bench->rate * 1e-9,
         "communication_ms", 1e3 * bench->communication / steps, "exposed_ms", 1e3 * bench->exposed / steps,
         "memory_bytes", (json_int_t)bench->footprint, "optimizer_bytes",
-        (json_int_t)(2 * sizeof(real) * tft_shards_reals(&bench->shards, tft_model_params(bench->model))),
-        "by_layer_ms", layers, "floor_ms", floors, "floor_share", share_of(bench, floor));
+        (json_int_t)(2 * sizeof(real) * tft_model_params(bench->model)->reals), "by_layer_ms", layers, "floor_ms",
+        floors, "floor_share", share_of(bench, floor));
 }
 
 static enum halay_status write_result(struct bench *bench, const double *parts)
@@ -625,7 +612,6 @@ int main(int argc, char **argv)
     if (!status && bench.rank == 0)
         status = write_result(&bench, parts);
     tft_exchange_fini(&bench.exchange);
-    tft_shards_fini(&bench.shards);
     tft_adam_fini(&bench.adam);
     free(bench.losses);
     free(bench.seconds);

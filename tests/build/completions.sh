@@ -46,11 +46,11 @@ completes 'a-folder' halayrun --wdir a
 completes 'a-file a-folder' halayrun --config-file a
 completes '' halayrun -np 2 ./a-program --min
 completes 'a-file a-folder' halayrun --bind cores -np 2 ./a-program a
-commands='backtest calibrate compare drift evaluate explain export import predict prepare report serve train tune watch'
+commands='backtest calibrate drift evaluate explain export import predict prepare report serve train tune watch'
 completes "--help --version -h $commands" halay-tft ''
 completes 'predict prepare' halay-tft pre
 completes '--hidden-continuous-size --hidden-size' halay-tft train --hid
-completes 'zero1 zero2' halay-tft train --strategy z
+completes 'nvidia' halay-tft train --conformance n
 completes 'test train valid' halay-tft evaluate --split ''
 completes '' halay-tft evaluate --stra
 completes 'a-folder' halay-tft train --out a

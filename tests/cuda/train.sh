@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halay-tft --device cuda, with both modules for the emulation: trainings end with the processor's losses, alone, as
-# ranks on one device and on two, with tensors dealt out, with a moving average; two ranks have the bits of one where
+# ranks on one device and on two, with a moving average; two ranks have the bits of one where
 # that is asked for; each device goes on from the other's checkpoint; evaluate, predict and explain say the same; what
 # is missing is said.
 . "${top_srcdir:?}/tests/tft/shell.sh"
@@ -62,30 +62,19 @@ check "one rank and two" cmp "$scratch/gpu/model.safetensors" "$scratch/two/mode
 options='--device cuda'
 EMU_DEVICES=2 check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
 same three cpu
-# Who updates what: the same losses, also with an average, and a rank that updates little or nothing. Sparse gradients
-# are of allreduce alone. The gate, which limits seeds, takes zero1 and zero2 with an average only.
+# Dense gradients, also with an average.
 sparse=0 options=''
 check "on the processor, dense" train dense "$tft"
 losses dense
 options='--device cuda --deterministic ranks --granule 1'
 check "on the device, dense" train dense.gpu "$tft"
-strategies='zero1 zero2'
-[ -z "${TEST_SEEDS-}" ] || strategies=
-for strategy in $strategies parameter-server; do
-    options="--device cuda --strategy $strategy"
-    EMU_DEVICES=2 check "$strategy, three ranks" train $strategy "$halayrun" -np 3 "$tft"
-    same $strategy dense
-    options="--device cuda --deterministic ranks --granule 1 --strategy $strategy"
-    check "$strategy, two ranks of one granule" train $strategy.two "$halayrun" -np 2 "$tft"
-    check "$strategy and one rank" cmp "$scratch/dense.gpu/model.safetensors" "$scratch/$strategy.two/model.safetensors"
-done
 options='--ema 0.9'
 check "an average on the processor, dense" train average "$tft"
 losses average
-options='--ema 0.9 --device cuda --strategy zero2 --max-steps 2'
-check "half of it on two, by zero2" train average.two "$halayrun" -np 2 "$tft"
-options='--ema 0.9 --device cuda --strategy zero1 --resume'
-check "the other half on three, by zero1" train average.two "$halayrun" -np 3 "$tft"
+options='--ema 0.9 --device cuda --max-steps 2'
+check "half of it on two" train average.two "$halayrun" -np 2 "$tft"
+options='--ema 0.9 --device cuda --resume'
+check "the other half on three" train average.two "$halayrun" -np 3 "$tft"
 same average.two average
 options='--ema 0.9 --log tensorboard'
 HALAY_TFT_DEVICE=cuda check "an average on the device" train average.gpu "$tft"

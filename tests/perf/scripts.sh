@@ -45,9 +45,6 @@ table overlap-host '| model | MB | communication, ms | MB/s | computing, ms | bo
 
 script ranks --rounds 1 --steps 1 -- --hidden 8
 table ranks '| round | 2 ranks, samples/s | 2 processes, samples/s | ratio, % | step, ms | sums under way, ms |'
-script strategies --rounds 1 --steps 1 --ranks 2 -- --hidden 8 --batch 16
-table strategies '| ranks | strategy | samples/s | to allreduce | collectives, ms | waited, ms | state, MB |'
-says out '^\| 2 \| parameter-server \|'
 script open --rows 300000 --ranks 2 --rounds 1
 table open '| ranks | GB | job, s | on a small file, s | more, s | least, s | most, s |'
 script prepare "$top_srcdir/examples/pjm.yaml" "$top_srcdir/data/pjm" --rounds 1

@@ -17,8 +17,6 @@ train="train --data $data --hidden-size 8 --heads 2 --batch-size 32 --learning-r
 refused 1 "this job is not elastic" "$tft" $train --elastic --out "$scratch/none"
 refused 2 "prepare the data first" "$tft" train --elastic --schema "$top_srcdir/data/pjm.yaml" --data "$data" \
     --out "$scratch/none"
-refused 1 "needs 'strategy: allreduce'" "$halayrun" -np 2 --min-np 1 "$tft" $train --elastic --strategy zero1 \
-    --out "$scratch/none"
 
 check "undisturbed" "$tft" $train --out "$scratch/alone"
 

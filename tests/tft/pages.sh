@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The pages that halay-tft writes, opened in Chromium and looked at by axe (pages.py): report, explain, compare, tune,
+# The pages that halay-tft writes, opened in Chromium and looked at by axe (pages.py): report, explain, tune,
 # drift; each in light on a desk and in dark on a phone. A page that keeps readers out is found.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
@@ -19,7 +19,6 @@ train() {
 check "train" train train --out "$run" --eval-every 5
 check "report" "$tft" report --run "$run" --data "$data" --stride 168 -o "$scratch/report.html"
 check "explain" "$tft" explain --checkpoint "$run" --data "$data" --stride 168 -o "$scratch/explain.html"
-check "compare" train compare --out "$scratch/compare" --halayrun "$halayrun" --strategies allreduce --eval-every 5
 printf 'dropout: {from: 0, to: 0.4}\nschedule: [constant, cosine]\n' >"$scratch/space.yaml"
 check "tune" train tune "$scratch/space.yaml" --out "$scratch/tune" --trials 9
 status=0
@@ -28,8 +27,8 @@ status=0
 look() {
     python3 "$top_srcdir/tests/tft/pages.py" "$axe" "$scratch" "$@"
 }
-check "look" look "$scratch/report.html" "$scratch/explain.html" "$scratch/compare/compare.html" \
-    "$scratch/tune/tune.html" "$scratch/drift.html"
+check "look" look "$scratch/report.html" "$scratch/explain.html" "$scratch/tune/tune.html" \
+    "$scratch/drift.html"
 sed 's/<table>/<table><tr><td style="color:#999;background:#aaa">pale<\/td><\/tr>/; s/<h1>/<h1 style="width:3000px">/' \
     "$scratch/drift.html" >"$scratch/bad.html"
 status=0

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# One, two and four ranks with the same global batch end with the same parameters, bit for bit, whatever the threads and
-# whoever updates what (strategy); their evaluations and forecasts have the same bits too. Batches of every kind: full,
-# the last of an epoch, one smaller than the ranks.
+# One, two and four ranks with the same global batch end with the same parameters, bit for bit, whatever the threads;
+# their evaluations and forecasts have the same bits too. Batches of every kind: full, the last of an epoch, one smaller
+# than the ranks.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd
@@ -20,11 +20,6 @@ for ranks in 1 2 4; do
     check "$ranks ranks" train $ranks --out "$scratch/r$ranks" --threads 1
 done
 check "2 ranks of 2 threads" train 2 --out "$scratch/r2t2" --threads 2
-check "zero1, 4 ranks" train 4 --out "$scratch/z1" --threads 1 --strategy zero1
-check "zero2, 2 ranks of 2 threads" train 2 --out "$scratch/z2" --threads 2 --strategy zero2
-grep -q "strategy zero2: a rank updates at most [0-9]* of 7286 parameters and holds" "$scratch/said" ||
-    wrong "it does not say what it saves, without gaps between parameters and those that get no gradient"
-check "parameter server, 2 ranks" train 2 --out "$scratch/ps" --threads 1 --strategy parameter-server
 # Global clipping, with all that goes by tensor: an average, decay, several batches a step.
 global() {
     train "$@" --threads 1 --clip-mode global --clip 0.5 --ema 0.9 --optimizer adamw --weight-decay 0.1 --accumulate 2 \
@@ -32,13 +27,6 @@ global() {
 }
 check "global clipping, 1 rank" global 1 --out "$scratch/g1"
 check "global clipping, 4 ranks" global 4 --out "$scratch/g4"
-check "global clipping, zero1, 2 ranks" global 2 --out "$scratch/gz1" --strategy zero1
-check "global clipping, zero2, 4 ranks" global 4 --out "$scratch/gz2" --strategy zero2
-check "global clipping, parameter server, 4 ranks" global 4 --out "$scratch/gps" --strategy parameter-server
-for run in z1 z2 ps; do check "$run and 1 rank" cmp "$scratch/r1/model.safetensors" "$scratch/$run/model.safetensors"; \
-    done
-for run in gz1 gz2 gps; do check "$run and 1 rank" cmp "$scratch/g1/model.safetensors" \
-    "$scratch/$run/model.safetensors"; done
 check "1 and 2 ranks" cmp "$scratch/r1/model.safetensors" "$scratch/r2/model.safetensors"
 check "1 and 4 ranks" cmp "$scratch/r1/model.safetensors" "$scratch/r4/model.safetensors"
 check "2 ranks of 1 and of 2 threads" cmp "$scratch/r1/model.safetensors" "$scratch/r2t2/model.safetensors"
@@ -126,7 +114,7 @@ check "a signal to rank 1 ends the job" wait $job
 # Three ranks cannot have the tree's order; without it they work.
 refused 1 "needs 1, 2, 4, 8" train 3 --out "$scratch/r3"
 # The benchmark: one job, one report.
-check "bench on 2 ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" --strategy zero2 --hidden 8 --batch 16 \
+check "bench on 2 ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" --hidden 8 --batch 16 \
     --steps 1 --threads 1 --json "$scratch/bench.json"
 grep -q '"ranks": 2' "$scratch/bench.json" || wrong "bench on 2 ranks does not say so"
 check "bench on 1 rank" "$top_builddir/perf/halay-tft-bench" --hidden 8 --batch 16 --steps 1 --threads 1 \

@@ -5,6 +5,7 @@
 #include "base/document.h"
 #include "tests/tft/files.h"
 #include "tft/kernels/loss.h"
+#include "tft/run/checkpoints.h"
 #include "tft/run/run_config.h"
 
 static enum halay_status take(const char *yaml, struct tft_run_config *c)
@@ -58,7 +59,8 @@ static void refused(void)
     static const char *const cases[][2] = {
         { "hiden_size: 3\n", "unknown key 'hiden_size'; did you mean 'hidden_size'?" },
         { "device: tpu\n", "must be one of cpu, cuda" },
-        { "strategy: zero3\n", "'strategy' must be one of allreduce, zero1, zero2, parameter-server" },
+        { "strategy: zero1\n", "key 'strategy' was removed: every rank holds" },
+        { "\"strategy\": allreduce\n", "every rank holds the whole optimizer state" },
         { "conformance: keras\n", "must be one of published, nvidia, pytorch-forecasting" },
         { "ema: 1\n", "'ema' must be a number from 0 to 0.99999" },
         { "keep: -1\n", "'keep' must be a whole number from 0" },
@@ -120,12 +122,29 @@ static void resumed(void)
     REQUIRE(!take("max_time: 0\ntrain_samples: 5\n", &c));
     CHECK(tft_run_config_check_resume(&test_log, "'x'", before, &c) == HALAY_ERR_CONFIG &&
           error_says("'train_samples' was absent when the run began and is 5 now"));
+    REQUIRE(!take("train_samples: 0\n", &c) && !json_object_set_new(before, "strategy", json_string("zero1")));
+    CHECK(!tft_run_config_check_resume(&test_log, "'x'", before, &c)); /* of an older version */
+    CHECK(!tft_run_config_take_run(&test_log, "'x'", before, &c) && json_object_get(before, "strategy"));
     json_decref(before);
     json_decref(identity);
 
     tft_run_config_defaults(&c);
     CHECK(!take("sampling: scale\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&
           error_says("set 'train_samples' too"));
+}
+
+/* Checkpoints of older versions with a file of each rank are refused before anything is written. */
+static void rank_files(void)
+{
+    const struct tft_checkpoints c = { .log = &test_log, .folder = "there" };
+    struct tft_training_state state;
+    const json_t *run;
+    json_t *manifest =
+        json_pack("{s{} s{} s[{ss}{sssi}]}", "run", "state", "files", "block", "params", "block", "moment1", "rank", 1);
+
+    CHECK(tft_checkpoints_state(&c, manifest, &run, &state) == HALAY_ERR_UNSUPPORTED &&
+          error_says("the former key 'strategy'") && error_says("init_from"));
+    json_decref(manifest);
 }
 
 /* Which losses go with what; a run without the key has quantiles. */
@@ -177,6 +196,7 @@ int main(void)
     sources();
     refused();
     resumed();
+    rank_files();
     end_scratch();
     return test_end();
 }

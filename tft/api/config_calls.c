@@ -20,13 +20,15 @@ static enum halay_status take_keys(struct halay_log *log, const char *where, con
     if (!status && document)
         status = tft_run_config_take(log, where, document, config);
     json_decref(document);
-    return status == HALAY_ERR_UNSUPPORTED || status == HALAY_ERR_FORMAT ? HALAY_ERR_CONFIG : status;
+    return status == HALAY_ERR_FORMAT ? HALAY_ERR_CONFIG : status;
 }
 
 enum halay_status tft_session_config(struct halay_tft *t, const char *keys, struct tft_run_config *config)
 {
     tft_run_config_defaults(config);
     enum halay_status status = take_keys(&t->log, "configuration", keys, config);
+    if (status == HALAY_ERR_UNSUPPORTED)
+        return HALAY_ERR_CONFIG;
     return status ? status : tft_run_config_check(&t->log, config);
 }
 

@@ -7,7 +7,6 @@
 #include "tft/api/model_calls.h"
 #include "tft/api/result_files.h"
 #include "tft/explain/explain.h"
-#include "tft/report/comparison.h"
 #include "tft/report/drift_forms.h"
 #include "tft/report/tuning.h"
 #include "tft/score/score_output.h"
@@ -185,11 +184,6 @@ static void (*form_of(const json_t *result, const char *form))(FILE *to, const j
 {
     const int is_csv = !strcmp(form, "csv"), is_table = !strcmp(form, "table");
 
-    if (tft_is_comparison(result))
-        return is_table                ? tft_comparison_print
-               : is_csv                ? tft_comparison_write_csv
-               : !strcmp(form, "page") ? tft_comparison_write_page
-                                       : NULL;
     if (tft_is_drift(result))
         return is_table                   ? tft_drift_print
                : is_csv                   ? tft_drift_write_csv
@@ -219,10 +213,9 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
 
     if (!make) {
         json_decref(result);
-        return halay_refuses(HALAY_ERR_ARGUMENT,
-                             "halay_tft_format: scores as 'table' or 'csv', an explanation as "
-                             "'table', a comparison, a tuning or drift as 'table', 'csv' or 'page', "
-                             "drift as 'metrics', too");
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
+                                                 "'table', a tuning or drift as 'table', 'csv' or 'page', "
+                                                 "drift as 'metrics', too");
     }
     FILE *to = open_memstream(&made, &size);
     if (to)

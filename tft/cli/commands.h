@@ -13,7 +13,6 @@ int tft_cmd_evaluate(struct halay_log *log, char **argv);
 int tft_cmd_explain(struct halay_log *log, char **argv);
 int tft_cmd_calibrate(struct halay_log *log, char **argv);
 int tft_cmd_predict(struct halay_log *log, char **argv);
-int tft_cmd_compare(struct halay_log *log, char **argv);
 int tft_cmd_drift(struct halay_log *log, char **argv);
 int tft_cmd_tune(struct halay_log *log, char **argv);
 int tft_cmd_backtest(struct halay_log *log, char **argv);

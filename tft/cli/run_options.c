@@ -173,6 +173,35 @@ static enum halay_status resolve(struct halay_log *log, const struct tft_run_key
     return status;
 }
 
+/* The name of an option without dashes, '=' and value; "" if the argument is not a long one. */
+static void name_of_option(const char *argument, char name[64])
+{
+    size_t length = strncmp(argument, "--", 2) ? 0 : strcspn(argument + 2, "=");
+
+    snprintf(name, 64, "%.*s", (int)(length < 64 ? length : 0), argument + (length ? 2 : 0));
+}
+
+/* Refuse keys that older versions had, with what replaces them. */
+static enum halay_status check_removed(struct halay_log *log, char **argv)
+{
+    for (char **at = argv; *at && strcmp(*at, "--"); at++) {
+        char name[64], where[96], *config = NULL;
+        name_of_option(*at, name);
+        json_t *key = *name ? json_pack("{ss}", name, "") : NULL;
+        char *text = key ? json_dumps(key, JSON_COMPACT) : NULL;
+        json_decref(key);
+        snprintf(where, sizeof where, "option --%s", name);
+        enum halay_status status = text ? halay_tft_config_add(NULL, where, text, &config) : HALAY_OK;
+        free(text);
+        halay_tft_free(config);
+        if (status == HALAY_ERR_UNSUPPORTED) {
+            halay_error(log, "%s", halay_tft_error_text());
+            return status;
+        }
+    }
+    return HALAY_OK;
+}
+
 int tft_run_options_parse(struct halay_log *log, const struct halay_command_line *line,
                           const struct tft_run_source *beside, char **argv, void *values, char **config)
 {
@@ -183,10 +212,14 @@ int tft_run_options_parse(struct halay_log *log, const struct halay_command_line
         halay_error(log, "no memory for options");
         return EXIT_FAILURE;
     }
+    if (check_removed(log, argv))
+        return EXIT_USAGE;
     int status = tft_options_parse(log, &with_keys, argv, values);
     if (status >= 0)
         return status;
     enum halay_status resolved = resolve(log, values, beside, config);
+    if (resolved == HALAY_ERR_UNSUPPORTED)
+        return EXIT_USAGE;
     return resolved ? tft_exit_status(resolved) : -1;
 }
 

@@ -158,8 +158,12 @@ static void inputs_backward(struct tft_workspace *w, const struct pass *pass)
     }
 }
 
-static void selection_segment_backward(struct tft_workspace *w, const struct pass *pass)
+void model_backward(struct tft_workspace *w, const struct pass *pass)
 {
+    zero_contexts(w, pass);
+    tail_backward(w, pass);
+    attention_and_enrichment_backward(w, pass);
+    sequence_backward(w, pass);
     zero_embeddings(w, pass);
     workspace_clock(w, TFT_PART_INPUT);
     selections_backward(w, pass);
@@ -167,23 +171,4 @@ static void selection_segment_backward(struct tft_workspace *w, const struct pas
     workspace_clock(w, TFT_PART_STATIC);
     inputs_backward(w, pass);
     workspace_clock(w, TFT_PART_INPUT);
-}
-
-void segment_backward(struct tft_workspace *w, const struct pass *pass, int segment)
-{
-    if (segment == TFT_SEGMENT_REST) {
-        zero_contexts(w, pass);
-        tail_backward(w, pass);
-        attention_and_enrichment_backward(w, pass);
-    } else if (segment == TFT_SEGMENT_SEQUENCE) {
-        sequence_backward(w, pass);
-    } else {
-        selection_segment_backward(w, pass);
-    }
-}
-
-void model_backward(struct tft_workspace *w, const struct pass *pass)
-{
-    for (int segment = TFT_SEGMENTS; segment-- > 0;)
-        segment_backward(w, pass, segment);
 }

@@ -181,7 +181,7 @@ static void rest_forward(struct tft_workspace *w, const struct pass *pass)
 }
 
 /* What follows from each sample's own inputs. */
-static void selection_segment_forward(struct tft_workspace *w, const struct pass *pass)
+static void variables_forward(struct tft_workspace *w, const struct pass *pass)
 {
     struct pass own = *pass;
 
@@ -194,18 +194,9 @@ static void selection_segment_forward(struct tft_workspace *w, const struct pass
     selections_forward(w, pass);
 }
 
-void segment_forward(struct tft_workspace *w, const struct pass *pass, int segment)
-{
-    if (segment == TFT_SEGMENT_SELECTION)
-        selection_segment_forward(w, pass);
-    else if (segment == TFT_SEGMENT_SEQUENCE)
-        sequence_forward(w, pass);
-    else
-        rest_forward(w, pass);
-}
-
 void model_forward(struct tft_workspace *w, const struct pass *pass)
 {
-    for (int segment = 0; segment < TFT_SEGMENTS; segment++)
-        segment_forward(w, pass, segment);
+    variables_forward(w, pass);
+    sequence_forward(w, pass);
+    rest_forward(w, pass);
 }

@@ -248,11 +248,7 @@ static void step_granules(void *arg, int thread)
             return;
         }
         workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;
-        if (step->stage)
-            note_failure(workers, tft_stage_gradient(workers->workspaces[thread], &pass, step->stage, step->first + g,
-                                                     workers->blocks[g], &workers->losses[g]));
-        else
-            tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
+        tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
         note_failure(workers, tft_queue_check(workers->log, arrival.queue));
     }
 }
@@ -288,14 +284,12 @@ static void gather_blocks(struct tft_workers *workers)
 }
 
 /* Parameters that get a gradient. */
-static size_t living_of(const struct tft_param_table *table, const struct tft_stage *stage)
+static size_t living_of(const struct tft_param_table *table)
 {
     size_t living = 0;
 
-    for (size_t i = 0; i < table->count; i++) {
-        const struct tft_param *p = &table->params[i];
-        living += !p->dead && (!stage || (p->segment >= stage->first && p->segment < stage->end));
-    }
+    for (size_t i = 0; i < table->count; i++)
+        living += !table->params[i].dead;
     return living;
 }
 
@@ -320,7 +314,7 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
         atomic_store(&workers->added[g], 0);
     gather_blocks(workers);
     workers->step = step;
-    workers->living = living_of(table, step->stage);
+    workers->living = living_of(table);
     workers->version++;
     atomic_store(&workers->next, 0);
     atomic_store(&workers->failure, HALAY_OK);

@@ -22,7 +22,6 @@
 
 #include "tft/kernels/threads.h"
 #include "tft/model/model.h"
-#include "tft/model/stages.h"
 
 /* The granules of a rank: [*first, *first + *count) of n. exact nonzero (deterministic: ranks): the tree's subtree at
  * depth log2(ranks), which needs a power of two (HALAY_ERR_ARGUMENT otherwise); zero: shares as even as possible. count
@@ -54,9 +53,6 @@ struct tft_step {
      * called for unfinished ones. */
     void (*final)(void *arg, size_t param);
     void *final_arg;
-    /* NULL: this rank computes the whole model. Otherwise a stage of it, for all granules: `final` is called for its
-     * own parameters, and the loss is the last stage's. */
-    const struct tft_stage *stage;
 };
 
 /* Run a step; blocks until all local sums are done. *loss: this rank's part of the global batch's mean loss (the parts

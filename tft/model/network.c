@@ -17,7 +17,6 @@
 struct builder {
     struct tft_model *model;
     enum halay_status status; /* of the first failure */
-    int segment;              /* of the tensors that are added */
 };
 
 static size_t add_tensor(struct builder *builder, const char *layer, const char *tensor, size_t rows, size_t columns,
@@ -29,8 +28,6 @@ static size_t add_tensor(struct builder *builder, const char *layer, const char 
     snprintf(name, sizeof name, "%s.%s", layer, tensor);
     if (!builder->status)
         builder->status = tft_params_add(&builder->model->table, name, rows, columns, init, &offset);
-    if (!builder->status)
-        builder->model->table.params[builder->model->table.count - 1].segment = builder->segment;
     return offset;
 }
 
@@ -438,11 +435,9 @@ static void add_layers(struct builder *builder)
     networks += model->history_count;
     add_selection(builder, "future", model->future_count, model->chosen[TFT_CHOICE_FUTURE], 1, networks,
                   &model->future_selection);
-    builder->segment = TFT_SEGMENT_SEQUENCE;
     model->encoder = add_lstm(builder, "encoder", &model->encoder_params);
     model->decoder = add_lstm(builder, "decoder", &model->decoder_params);
     model->sequence_gate = add_gate(builder, "sequence_gate", gates_dropped, &model->sequence_gate_params);
-    builder->segment = TFT_SEGMENT_REST;
     site = site_of("enrichment", H);
     model->enrichment = add_grn(builder, "enrichment", H, H, H, 0, 1, &site);
     add_attention(builder);

@@ -163,15 +163,6 @@ size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn
 
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);
-/* Of one segment (tft/model/stages.h), whose neighbours' numbers are where they leave them. */
-void segment_forward(struct tft_workspace *workspace, const struct pass *pass, int segment);
-void segment_backward(struct tft_workspace *workspace, const struct pass *pass, int segment);
-
-/* Forward and backward of a stage, whose first and last segments exchange numbers with other ranks (stages.c). */
-struct tft_stage;
-enum halay_status workspace_stage(struct tft_workspace *workspace, const struct pass *pass,
-                                  const struct tft_stage *stage, size_t granule, const struct outputs_run *run);
-
 /* A gate over all rows, block by block. row: the window's row of the first one. */
 void gate_rows_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row,
                        const real *x, const real *skip, size_t R, real *z);

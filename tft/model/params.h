@@ -29,9 +29,6 @@ enum tft_init {
     TFT_INIT_NORMAL   /* with deviation spread */
 };
 
-/* Where a model can be cut (tft/model/stages.h). */
-enum { TFT_SEGMENT_SELECTION, TFT_SEGMENT_SEQUENCE, TFT_SEGMENT_REST, TFT_SEGMENTS };
-
 struct tft_param {
     char name[TFT_PARAM_NAME_MAX + 1];  /* "history.joint.dense1.kernel": stable, unique; a key of the file */
     int dimensions;                     /* 1 or 2; a file may hold 3 */
@@ -39,7 +36,6 @@ struct tft_param {
     size_t offset, count;               /* in reals from the block's beginning */
     int dead;
     int decays;           /* under AdamW: kernels do; vectors (biases, norms' gains) and embeddings do not */
-    int segment;          /* of the model, for a pipeline (tft/model/stages.h); those of the table ascend */
     struct sparse sparse; /* most 0: its gradient is a whole table; else what its place in a gradient block begins with,
                              and the rest of the place is not touched */
     enum tft_init init;

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "tft/kernels/queue.h"
 #include "tft/model/network.h"
-#include "tft/model/stages.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -526,23 +525,6 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
     else
         repeat(workspace, &own, &run);
     kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
-}
-
-enum halay_status tft_stage_gradient(struct tft_workspace *workspace, const struct tft_pass *pass,
-                                     const struct tft_stage *stage, size_t granule, real *gradients, double *loss)
-{
-    const struct outputs_run run = outputs_of(workspace, pass);
-    struct timed_final timed = { workspace, pass };
-    struct pass own = pass_of(workspace, pass, gradients);
-
-    own.dropout = dropout_of(workspace->model->config.dropout, pass->seed, pass->step, workspace->batch.position);
-    own.final = final_timed;
-    own.final_arg = &timed;
-    *loss = 0;
-    enum halay_status status = workspace_stage(workspace, &own, stage, granule, &run);
-    if (!status && stage->end == TFT_SEGMENTS)
-        kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
-    return status;
 }
 
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,

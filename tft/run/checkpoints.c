@@ -234,6 +234,17 @@ enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t *
     return status;
 }
 
+/* Older versions could deal out the optimizer's state. */
+static int has_rank_files(const json_t *manifest)
+{
+    const json_t *files = json_object_get(manifest, "files");
+    int has = 0;
+
+    for (size_t i = 0; i < json_array_size(files); i++)
+        has |= json_object_get(json_array_get(files, i), "rank") != NULL;
+    return has;
+}
+
 enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const json_t *manifest, const json_t **run,
                                         struct tft_training_state *state)
 {
@@ -242,6 +253,14 @@ enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const j
     struct tft_training_state s = { 0 };
 
     *run = json_object_get(manifest, "run");
+    if (has_rank_files(manifest)) {
+        halay_error(
+            c->log,
+            "the checkpoint in '%s' has its optimizer's state in a file of each rank, as the former key "
+            "'strategy' dealt it out, and cannot be resumed; a new run can begin with its weights ('init_from')",
+            c->folder);
+        return HALAY_ERR_UNSUPPORTED;
+    }
     if (json_unpack((json_t *)json_object_get(manifest, "state"),
                     "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si si sb s?F}", "step", &step, "samples",
                     &samples, "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps,
@@ -296,83 +315,6 @@ static json_t *find_block(const json_t *files, enum tft_checkpoint_block block)
     return NULL;
 }
 
-static size_t number_of_param(const struct tft_param_table *table, const char *name)
-{
-    size_t i = 0;
-
-    while (i < table->count && strcmp(table->params[i].name, name))
-        i++;
-    return i;
-}
-
-/* The tensors of a rank's file, none of which an earlier file may hold. part has room for all. */
-static enum halay_status list_tensors(const struct tft_checkpoints *c, const char *path,
-                                      const struct tft_param_table *table, const json_t *header, char *is_read,
-                                      struct tft_param_table *part)
-{
-    const char *name;
-    json_t *value;
-
-    part->count = 0;
-    json_object_foreach((json_t *)header, name, value) {
-        size_t i = number_of_param(table, name);
-        if (!strcmp(name, "__metadata__"))
-            continue;
-        if (i == table->count || is_read[i]) {
-            halay_error(c->log, "'%s' holds tensor '%s', which %s", path, name,
-                        i == table->count ? "the model does not have" : "another rank's file holds too");
-            return HALAY_ERR_FORMAT;
-        }
-        is_read[i] = 1;
-        part->params[part->count++] = table->params[i];
-    }
-    return HALAY_OK;
-}
-
-static enum halay_status read_rank_file(const struct tft_checkpoints *c, const json_t *entry,
-                                        const struct tft_param_table *table, char *is_read,
-                                        struct tft_param_table *part, float *values)
-{
-    char *path = tft_path_join(c->log, c->folder, json_string_value(json_object_get(entry, "name")));
-    json_t *header = NULL;
-    enum halay_status status = path ? tft_safetensors_header(c->log, path, &header) : HALAY_ERR_NO_MEMORY;
-
-    if (!status)
-        status = list_tensors(c, path, table, header, is_read, part);
-    if (!status)
-        status = tft_safetensors_read(c->log, path, part, values, NULL);
-    json_decref(header);
-    free(path);
-    return status;
-}
-
-/* A block from the files of all ranks that hold some of it. */
-static enum halay_status read_rank_files(const struct tft_checkpoints *c, const json_t *files,
-                                         enum tft_checkpoint_block block, const struct tft_param_table *table,
-                                         float *values)
-{
-    struct tft_param_table part = { .params = calloc(table->count + 1, sizeof *part.params) };
-    char *is_read = calloc(table->count + 1, 1);
-    enum halay_status status = HALAY_OK;
-
-    if (!is_read || !part.params) {
-        halay_error(c->log, "no memory to read the checkpoint in '%s'", c->folder);
-        status = HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t i = 0; i < json_array_size(files) && !status; i++)
-        if (is_of(json_array_get(files, i), block))
-            status = read_rank_file(c, json_array_get(files, i), table, is_read, &part, values);
-    for (size_t i = 0; i < table->count && !status; i++)
-        if (!is_read[i] && !table->params[i].dead) {
-            halay_error(c->log, "the checkpoint in '%s' has no '%s' of tensor '%s'", c->folder, block_names[block],
-                        table->params[i].name);
-            status = HALAY_ERR_FORMAT;
-        }
-    free(is_read);
-    free(part.params);
-    return status;
-}
-
 enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const json_t *manifest,
                                        enum tft_checkpoint_block block, const struct tft_param_table *table,
                                        float *values)
@@ -380,8 +322,7 @@ enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const js
     const json_t *files = json_object_get(manifest, "files"), *entry = find_block(files, block);
 
     if (entry)
-        return json_object_get(entry, "rank") ? read_rank_files(c, files, block, table, values)
-                                              : read_entry(c, entry, table, values);
+        return read_entry(c, entry, table, values);
     halay_error(c->log, "the checkpoint in '%s' has no block '%s'", c->folder, block_names[block]);
     return HALAY_ERR_FORMAT;
 }
@@ -445,7 +386,8 @@ static void clean_stage(const char *stage)
         closedir(folder);
 }
 
-enum halay_status tft_checkpoints_make_folders(struct tft_checkpoints *c, int cleans)
+/* Make the folders to write into, once, and remove what a killed process left half-written. */
+static enum halay_status make_folders(struct tft_checkpoints *c)
 {
     enum halay_status status;
 
@@ -459,78 +401,35 @@ enum halay_status tft_checkpoints_make_folders(struct tft_checkpoints *c, int cl
         return HALAY_ERR_NO_MEMORY;
     free(c->stage);
     c->stage = stage;
-    if (cleans)
-        clean_stage(stage);
+    clean_stage(stage);
     return HALAY_OK;
 }
 
-/* The name of a block's file; rank -1: the file holds the whole block. */
-static void block_name(uint64_t step, enum tft_checkpoint_block block, int rank, char *name, size_t size)
-{
-    char of_rank[32] = "";
-
-    if (rank >= 0)
-        snprintf(of_rank, sizeof of_rank, ".rank-%05d", rank);
-    snprintf(name, size, "step-%010" PRIu64 ".%s%s.safetensors", step, block_names[block], of_rank);
-}
-
-enum halay_status tft_checkpoints_save_part(const struct tft_checkpoints *c, uint64_t step,
-                                            enum tft_checkpoint_block block, int rank,
-                                            const struct tft_param_table *table, const float *values,
-                                            struct tft_checkpoint_part *part)
+/* Write a block's file, and append its entry of the manifest to files. */
+static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t step, enum tft_checkpoint_block block,
+                                    const struct tft_param_table *table, const float *values, json_t *files)
 {
     char name[96];
+    uint64_t bytes;
+    uint32_t crc;
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    block_name(step, block, rank, name, sizeof name);
+    snprintf(name, sizeof name, "step-%010" PRIu64 ".%s.safetensors", step, block_names[block]);
     char *path = tft_path_join(c->log, c->folder, name);
     json_t *metadata = json_pack("{ss ss}", "format", "halay-tft", "block", block_names[block]);
     if (path && metadata)
         status = tft_safetensors_write_staged(c->log, c->stage, path, table, values, metadata);
     json_decref(metadata);
-    if (!status && crc_of_file(path, &part->bytes, &part->crc)) {
+    if (!status && crc_of_file(path, &bytes, &crc)) {
         halay_error(c->log, "cannot read '%s' again: %s", path, strerror(errno));
         status = HALAY_ERR_SYSTEM;
     }
     free(path);
-    return status;
-}
-
-/* Append the manifest's entry of a file. */
-static enum halay_status add_entry(uint64_t step, enum tft_checkpoint_block block, int rank,
-                                   const struct tft_checkpoint_part *part, json_t *files)
-{
-    char name[96];
-
-    block_name(step, block, rank, name, sizeof name);
+    if (status)
+        return status;
     json_t *entry = json_pack("{ss ss sI sI sI}", "name", name, "block", block_names[block], "step", (json_int_t)step,
-                              "bytes", (json_int_t)part->bytes, "crc32", (json_int_t)part->crc);
-    int failed = !entry || (rank >= 0 && json_object_set_new(entry, "rank", json_integer(rank)));
-    if (failed)
-        json_decref(entry);
-    return failed || json_array_append_new(files, entry) ? HALAY_ERR_NO_MEMORY : HALAY_OK;
-}
-
-enum halay_status tft_checkpoints_add_part(const struct tft_checkpoints *c, uint64_t step,
-                                           enum tft_checkpoint_block block, int rank,
-                                           const struct tft_checkpoint_part *part, json_t *files)
-{
-    char name[96];
-    struct stat st;
-
-    block_name(step, block, rank, name, sizeof name);
-    char *path = tft_path_join(c->log, c->folder, name);
-    if (!path)
-        return HALAY_ERR_NO_MEMORY;
-    int is_here = !stat(path, &st) && (uint64_t)st.st_size == part->bytes;
-    if (!is_here)
-        halay_error(
-            c->log,
-            "'%s', which rank %d has written, is not here: the folder of checkpoints must be the same one on all "
-            "hosts, unless 'strategy' is allreduce",
-            path, rank);
-    free(path);
-    return is_here ? add_entry(step, block, rank, part, files) : HALAY_ERR_SYSTEM;
+                              "bytes", (json_int_t)bytes, "crc32", (json_int_t)crc);
+    return json_array_append_new(files, entry) ? HALAY_ERR_NO_MEMORY : HALAY_OK;
 }
 
 static json_t *make_state(const struct tft_training_state *s)
@@ -611,22 +510,14 @@ static void prune(const struct tft_checkpoints *c)
 
 enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *run,
                                        const struct tft_training_state *state, const struct tft_param_table *table,
-                                       const float *const blocks[TFT_CHECKPOINT_BLOCKS], const json_t *parts)
+                                       const float *const blocks[TFT_CHECKPOINT_BLOCKS])
 {
     json_t *files = json_array();
-    enum halay_status status = files ? tft_checkpoints_make_folders(c, 1) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = files ? make_folders(c) : HALAY_ERR_NO_MEMORY;
 
-    for (int block = 0; block < TFT_CHECKPOINT_BLOCKS && !status; block++) {
-        struct tft_checkpoint_part whole;
-        if (!blocks[block])
-            continue;
-        status = tft_checkpoints_save_part(c, state->step, (enum tft_checkpoint_block)block, -1, table, blocks[block],
-                                           &whole);
-        if (!status)
-            status = add_entry(state->step, (enum tft_checkpoint_block)block, -1, &whole, files);
-    }
-    if (!status && parts && json_array_extend(files, (json_t *)parts))
-        status = HALAY_ERR_NO_MEMORY;
+    for (int block = 0; block < TFT_CHECKPOINT_BLOCKS && !status; block++)
+        if (blocks[block])
+            status = save_block(c, state->step, (enum tft_checkpoint_block)block, table, blocks[block], files);
     if (!status)
         status = save_manifest(c, run, state, files);
     if (status == HALAY_ERR_NO_MEMORY)

@@ -5,8 +5,6 @@
  *   step-0000001200.params.safetensors    blocks of the model's table: parameters, both moments of Adam, the moving
  *   step-0000001200.moment1.safetensors   average of the parameters if there is one
  *   step-0000001200.moment2.safetensors
- *   step-0000001200.moment1.rank-00001.safetensors   instead of these two where optimizer state is dealt out
- *                                                    (tft/train/shards.h): each rank writes a file of its tensors
  *   manifest-0000001200.json              written last: the run's description, where training stands, each file with
  *                                         its length and CRC-32, and the CRC-32 of the manifest itself
  *
@@ -15,8 +13,8 @@
  * that a program that copies this folder never sees half a file. The best weights so far are a block of the checkpoint
  * of their step: later manifests name that file, and it stays as long as one of them does.
  *
- * A process may die at any moment: training resumes from the newest manifest whose files are all there and undamaged. A
- * block is read whole, from one file or from those of any number of ranks, so another number of ranks can resume.
+ * A process may die at any moment: training resumes from the newest manifest whose files are all there and undamaged,
+ * on any number of ranks.
  */
 #ifndef HALAY_TFT_CHECKPOINTS_H
 #define HALAY_TFT_CHECKPOINTS_H
@@ -53,12 +51,6 @@ enum tft_checkpoint_block {
     TFT_CHECKPOINT_BLOCKS
 };
 
-/* What a manifest says of a rank's file. */
-struct tft_checkpoint_part {
-    uint64_t bytes;
-    uint32_t crc;
-};
-
 /* A folder of checkpoints. One run writes into it. */
 struct tft_checkpoints {
     struct halay_log *log; /* borrowed */
@@ -80,11 +72,11 @@ int tft_checkpoints_has_any(const struct tft_checkpoints *c);
 /* The newest good checkpoint: its manifest as a new reference, NULL if there is no checkpoint at all. A damaged one is
  * a warning, and the one before it is tried; HALAY_ERR_FORMAT if all are damaged. */
 enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t **manifest);
-/* What that manifest says. run: borrowed from it. */
+/* What that manifest says. run: borrowed from it. HALAY_ERR_UNSUPPORTED: each rank wrote a file of its own, as older
+ * versions could. */
 enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const json_t *manifest, const json_t **run,
                                         struct tft_training_state *state);
-/* Read a block, from one file or from those of the ranks, which leave dead tensors as they are. HALAY_ERR_FORMAT if the
- * manifest does not name all of it. */
+/* Read a block. HALAY_ERR_FORMAT if the manifest does not name it. */
 enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const json_t *manifest,
                                        enum tft_checkpoint_block block, const struct tft_param_table *table,
                                        float *values);
@@ -93,25 +85,11 @@ enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const js
 enum halay_status tft_checkpoints_resume(struct tft_checkpoints *c, const json_t *manifest,
                                          const struct tft_param_table *table, float *best, long long *step);
 
-/* Make the folders to write into, once. cleans: remove what a killed process left half-written; one rank does so,
- * before any other writes. tft_checkpoints_save calls it too. */
-enum halay_status tft_checkpoints_make_folders(struct tft_checkpoints *c, int cleans);
-/* Write this rank's file of a block, with the tensors of `table`; values holds them. The folders must be made. */
-enum halay_status tft_checkpoints_save_part(const struct tft_checkpoints *c, uint64_t step,
-                                            enum tft_checkpoint_block block, int rank,
-                                            const struct tft_param_table *table, const float *values,
-                                            struct tft_checkpoint_part *part);
-/* Append the entry of a file that a rank wrote to files. HALAY_ERR_SYSTEM if the file is not seen here. */
-enum halay_status tft_checkpoints_add_part(const struct tft_checkpoints *c, uint64_t step,
-                                           enum tft_checkpoint_block block, int rank,
-                                           const struct tft_checkpoint_part *part, json_t *files);
-
-/* Write a checkpoint, then delete those beyond keep. run: the run's description. blocks: NULL where there is none, or
- * where the ranks wrote it. parts (may be NULL): the entries of the ranks' files. On error earlier checkpoints are
- * untouched. */
+/* Write a checkpoint, then delete those beyond keep. run: the run's description. blocks: NULL where there is none. On
+ * error earlier checkpoints are untouched. */
 enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *run,
                                        const struct tft_training_state *state, const struct tft_param_table *table,
-                                       const float *const blocks[TFT_CHECKPOINT_BLOCKS], const json_t *parts);
+                                       const float *const blocks[TFT_CHECKPOINT_BLOCKS]);
 /* The best weights are this block of the checkpoint last written or resumed from; later ones name its file. */
 void tft_checkpoints_set_best(struct tft_checkpoints *c, enum tft_checkpoint_block block);
 

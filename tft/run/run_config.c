@@ -86,10 +86,6 @@ static const struct key {
       "forbid: each quantile is the previous one plus a positive step" },
     { "sparse_rows", WHOLE, AT(sparse_rows), 65536, 1, 1e9, 1, NULL, 0,
       "categories from which on a step updates only those it saw; 0: always all" },
-    { "strategy", WORD, AT(strategy), 0, 0, 0, 0, WORDS("allreduce", "zero1", "zero2", "parameter-server", "pipeline"),
-      5,
-      "which rank updates what: each all; zero1, zero2: each its share; parameter-server: rank 0; pipeline: a stage "
-      "of the model each" },
     { "device", WORD, AT(device), 0, 0, 0, 0, tft_device_words, 2,
       "what computes: the processor, or GPUs, one a rank" },
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
@@ -117,9 +113,17 @@ static const struct key {
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it resumes. */
-static const char *const free_keys[] = { "epochs",           "max_steps",    "max_time",  "patience",  "threads",
-                                         "checkpoint_every", "commit_every", "keep",      "init_from", "strategy",
-                                         "calibrate",        "log",          "log_every", "health",    "device" };
+static const char *const free_keys[] = {
+    "epochs", "max_steps", "max_time",  "patience", "threads",   "checkpoint_every", "commit_every",
+    "keep",   "init_from", "calibrate", "log",      "log_every", "health",           "device"
+};
+
+/* Keys of older versions. A run that has one is read without it. */
+static const struct removed_key {
+    const char *name, *instead;
+} removed_keys[] = {
+    { "strategy", "every rank holds the whole optimizer state and gradients are all-reduced" },
+};
 
 static int is_free(const char *name)
 {
@@ -150,26 +154,42 @@ void tft_run_config_defaults(struct tft_run_config *config)
     config->quantiles = (struct tft_list){ 3, { 0.1, 0.5, 0.9 } };
 }
 
-/* Find a key by its name, where '-' may stand for '_'. */
+/* '-' may stand for '_'. */
+static int is_name_of(const char *key, const char *name)
+{
+    while (*key && (*key == *name || (*key == '_' && *name == '-'))) {
+        key++;
+        name++;
+    }
+    return !*key && !*name;
+}
+
 static const struct key *find_key(const char *name)
 {
-    for (size_t i = 0; i < KEYS; i++) {
-        const char *a = keys[i].name, *b = name;
-        while (*a && (*a == *b || (*a == '_' && *b == '-'))) {
-            a++;
-            b++;
-        }
-        if (!*a && !*b)
+    for (size_t i = 0; i < KEYS; i++)
+        if (is_name_of(keys[i].name, name))
             return &keys[i];
-    }
+    return NULL;
+}
+
+static const struct removed_key *find_removed(const char *name)
+{
+    for (size_t i = 0; i < sizeof removed_keys / sizeof *removed_keys; i++)
+        if (is_name_of(removed_keys[i].name, name))
+            return &removed_keys[i];
     return NULL;
 }
 
 static enum halay_status unknown_key(struct halay_log *log, const char *where, const char *name)
 {
     const char *names[KEYS + 1] = { NULL };
+    const struct removed_key *removed = find_removed(name);
     char plain[64];
 
+    if (removed) {
+        halay_error(log, "%s: key '%s' was removed: %s", where, removed->name, removed->instead);
+        return HALAY_ERR_UNSUPPORTED;
+    }
     snprintf(plain, sizeof plain, "%s", name);
     for (char *c = plain; *c; c++)
         *c = *c == '-' ? '_' : *c;
@@ -386,6 +406,18 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
     return HALAY_OK;
 }
 
+enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
+                                          struct tft_run_config *config)
+{
+    json_t *copy = json_copy((json_t *)document);
+
+    for (size_t i = 0; copy && i < sizeof removed_keys / sizeof *removed_keys; i++)
+        json_object_del(copy, removed_keys[i].name);
+    enum halay_status status = copy ? tft_run_config_take(log, where, copy, config) : HALAY_ERR_NO_MEMORY;
+    json_decref(copy);
+    return status;
+}
+
 /* A loss other than quantiles: what goes with it. */
 static enum halay_status check_loss(struct halay_log *log, struct tft_run_config *config)
 {
@@ -498,7 +530,7 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
     enum halay_status status;
 
     tft_run_config_defaults(&began);
-    status = tft_run_config_take(log, where, before, &began);
+    status = tft_run_config_take_run(log, where, before, &began);
     if (status)
         return status;
     json_t *then = tft_run_config_json(&began), *now = tft_run_config_json(config);

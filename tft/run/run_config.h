@@ -46,7 +46,7 @@ struct tft_run_config {
     double max_time; /* seconds */
     int64_t train_samples, valid_samples, eval_every, patience;
     double min_delta;
-    int64_t accumulate, seed, dtype, deterministic, granule, conformance, strategy, device, threads;
+    int64_t accumulate, seed, dtype, deterministic, granule, conformance, device, threads;
     int64_t hidden_continuous_size, crossing, sparse_rows;
     double ema;
     int64_t sampling, calibrate, checkpoint_every, commit_every, keep;
@@ -59,9 +59,13 @@ extern const char *const tft_calibrate_words[], *const tft_loss_words[];
 
 void tft_run_config_defaults(struct tft_run_config *config);
 
-/* Take the keys of a document (a configuration file). where: for messages. */
+/* Take the keys of a document (a configuration file). where: for messages. HALAY_ERR_UNSUPPORTED: a key that older
+ * versions had; the message has what replaces it. */
 enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
                                       struct tft_run_config *config);
+/* The same of a run's own document, which may be of an older version: keys that were removed are left out. */
+enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
+                                          struct tft_run_config *config);
 /* Do the values fit together? A loss that forecasts one number gets its one quantile if none was given. */
 enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_config *config);
 

@@ -49,30 +49,21 @@ void tft_adam_fini(struct tft_adam *adam)
     adam->queue_count = 0;
 }
 
-/* Where this rank has the moments of a tensor; SIZE_MAX: it is dead, or another rank's. */
-static size_t moments_of(const struct tft_adam *adam, const struct tft_param_table *table, size_t i)
-{
-    if (table->params[i].dead)
-        return SIZE_MAX;
-    return adam->offsets ? adam->offsets[i] : table->params[i].offset;
-}
-
-/* Cut this rank's tensors into chunks: how many there are; all may be NULL. */
-static size_t cut(const struct tft_adam *adam, const struct tft_param_table *table, struct chunk *all)
+/* Cut the living tensors into chunks: how many there are; all may be NULL. */
+static size_t cut(const struct tft_param_table *table, struct chunk *all)
 {
     enum { CHUNK = 16384 };
     size_t count = 0;
 
     for (size_t i = 0; i < table->count; i++) {
         const struct tft_param *p = &table->params[i];
-        size_t moments = moments_of(adam, table, i);
-        size_t chunks = moments == SIZE_MAX || p->sparse.most ? 0 : (p->count + CHUNK - 1) / CHUNK;
+        size_t chunks = p->dead || p->sparse.most ? 0 : (p->count + CHUNK - 1) / CHUNK;
 
         for (size_t k = 0; k < chunks; k++, count++)
             if (all)
                 all[count] = (struct chunk){ .tensor = i,
                                              .at = p->offset + k * CHUNK,
-                                             .moments = moments + k * CHUNK,
+                                             .moments = p->offset + k * CHUNK,
                                              .n = k + 1 < chunks ? CHUNK : p->count - k * CHUNK,
                                              .chunks = k ? 0 : chunks,
                                              .decays = p->decays };
@@ -83,12 +74,12 @@ static size_t cut(const struct tft_adam *adam, const struct tft_param_table *tab
 /* For a device that takes all tensors at once. */
 static enum halay_status make_chunks(struct tft_adam *adam, const struct tft_param_table *table)
 {
-    size_t count = cut(adam, table, NULL);
+    size_t count = cut(table, NULL);
     struct chunk *all = calloc(count + 1, sizeof *all), *there;
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
-    cut(adam, table, all);
+    cut(table, all);
     adam->chunks.all = there = adam->kernels->alloc((count + 1) * sizeof *all);
     adam->chunks.partial = adam->kernels->alloc((count + 1) * sizeof *adam->chunks.partial);
     adam->chunks.count = count;
@@ -179,21 +170,15 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     const struct tft_param *param = &work->table->params[i];
-    size_t at = param->offset, place = moments_of(adam, work->table, i);
+    size_t at = param->offset;
     struct adam_run run = run_of(work, i);
 
     run.decay *= param->decays;
     if (param->sparse.most)
-        kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + place,
-                           adam->v + place, work->params + at);
+        kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + at, adam->v + at,
+                           work->params + at);
     else if (!adam->chunks.count)
-        kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + place, adam->v + place,
-                    work->params + at);
-}
-
-static int is_mine(const struct work *work, size_t i)
-{
-    return moments_of(work->adam, work->table, i) != SIZE_MAX;
+        kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + at, adam->v + at, work->params + at);
 }
 
 static void measure(const struct work *work, struct queue *queue, size_t i)
@@ -219,13 +204,6 @@ static void run_chunks(const struct work *work, struct queue *queue)
         kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
 }
 
-static void chunks_done(const struct work *work)
-{
-    for (size_t i = work->table->count; i-- > 0 && work->update && work->peers->done;)
-        if (is_mine(work, i))
-            work->peers->done(work->peers->arg, i);
-}
-
 static void run_round(void *arg, int thread)
 {
     struct work *work = arg;
@@ -235,7 +213,7 @@ static void run_round(void *arg, int thread)
     while (!atomic_load(&work->failure) && (k = atomic_fetch_add(&work->next, 1)) < work->table->count) {
         size_t i = work->table->count - 1 - k;
 
-        if (!is_mine(work, i))
+        if (work->table->params[i].dead)
             continue;
         if (work->measure) {
             enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, queue, i) : HALAY_OK;
@@ -247,17 +225,12 @@ static void run_round(void *arg, int thread)
             }
             measure(work, queue, i);
         }
-        if (work->update) {
+        if (work->update)
             update_param(work, queue, i);
-            if (work->peers->done && !work->adam->chunks.count)
-                work->peers->done(work->peers->arg, i);
-        }
     }
     if (work->adam->chunks.count && !atomic_load(&work->failure))
         run_chunks(work, queue);
     kernel_to_host(queue, work->adam->squares_there, 0, work->adam->squares); /* waits */
-    if (work->adam->chunks.count && !atomic_load(&work->failure))
-        chunks_done(work);
 }
 
 static double all_squares(const struct work *work)
@@ -298,7 +271,7 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
     status = prepare(adam, tft_pool_threads(pool), table);
     if (status)
         return status;
-    memset(adam->squares, 0, bytes); /* of other ranks' tensors */
+    memset(adam->squares, 0, bytes); /* of dead tensors */
     kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
     work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
     tft_pool_run(pool, run_round, &work);
@@ -306,8 +279,6 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
     status = (enum halay_status)atomic_load(&work.failure);
     if (!status)
         status = check(adam);
-    if (!status && global && work.peers->sum)
-        status = work.peers->sum(work.peers->arg, adam->squares, table->count);
     if (!status && global) {
         kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
         work.measure = 0;

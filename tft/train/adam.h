@@ -11,9 +11,6 @@
  *
  * A table with a sparse gradient is updated lazily: rows that no sample of the step touched keep value and moments; the
  * others are updated as above, with this step's t.
- *
- * Tensors may be dealt out among ranks (tft/train/shards.h): each is clipped and updated whole by one rank, which alone
- * has its moments and its sum of squares.
  */
 #ifndef HALAY_TFT_ADAM_H
 #define HALAY_TFT_ADAM_H
@@ -30,11 +27,8 @@ struct tft_adam {
     double weight_decay; /* decoupled (AdamW), of tensors that decay; 0: Adam */
     double clip;
     enum tft_clip clip_mode;
-    uint64_t step; /* updates done; part of the optimizer's state, with m and v */
-    real *m, *v;   /* blocks like the parameters', or as offsets says; borrowed, zero at the start */
-    /* (table->count), borrowed: where each tensor's moments lie in m and v; SIZE_MAX: another rank updates it. NULL: at
-     * the parameters' offsets, and all are this rank's. */
-    const size_t *offsets;
+    uint64_t step;                 /* updates done; part of the optimizer's state, with m and v */
+    real *m, *v;                   /* blocks like the parameters'; borrowed, zero at the start */
     const struct kernels *kernels; /* of the device where all blocks lie; NULL: the processor */
     /* Owned, NULL until the first step: */
     double *squares;       /* each tensor's sum of squares in the current step; 0 of dead ones */
@@ -51,14 +45,9 @@ void tft_adam_fini(struct tft_adam *adam); /* frees what the steps made; m and v
 /* How an update takes part with other ranks; any member may be NULL. Errors end the update with that status, some
  * parameters updated and some not (the job is lost). */
 struct tft_adam_peers {
-    /* Called for each living parameter of this rank, from any thread, last layers first, before its gradient is read:
+    /* Called for each living parameter, from any thread, last layers first, before its gradient is read:
      * blocks until the sum over the ranks is there, for what the queue gets from then on. */
     enum halay_status (*wait)(void *arg, struct queue *queue, size_t param);
-    /* The parameter has its new values; from any thread. */
-    void (*done)(void *arg, size_t param);
-    /* With tensors dealt out and clipping by the global norm: add up (count) squares over the ranks, of which all but
-     * one have zero for a tensor. Once a step, from the caller's thread, on all ranks. */
-    enum halay_status (*sum)(void *arg, double *squares, size_t count);
     /* A sparse gradient of every rank, one after the other, after `wait`; the first becomes their sum. Returns how many
      * there are; 1: only this rank's, which is in its block. */
     size_t (*slots)(void *arg, size_t param, real **slots);
@@ -66,9 +55,9 @@ struct tft_adam_peers {
 };
 
 /*
- * One update of all living parameters of this rank on the pool's threads. peers: NULL for a single rank. *norm (may be
- * NULL): the norm before clipping of all living gradients whose squares this rank has: with tensors dealt out and
- * clipped one by one its own, else all. If it is not finite the parameters it touches become so: the caller checks.
+ * One update of all living parameters on the pool's threads. peers: NULL for a single rank. *norm (may be NULL): the
+ * norm of all living gradients before clipping. If it is not finite the parameters it touches become so: the caller
+ * checks.
  */
 enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, const struct tft_param_table *table,
                                 real *params, const real *gradients, const struct tft_adam_peers *peers, double *norm);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed;
- * and, where tensors are dealt out (tft/train/shards.h), new weights sent to all as soon as a bucket of them is done.
+ * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed.
  *
  *     backward (any thread) --final(param)--> tft_exchange_submit --engine--> peers.wait --> optimizer (any thread)
- *     optimizer --peers.done(param)--engine--> tft_exchange_finish
  *
  * peers is what tft_exchange_peers gives the optimizer.
  */
@@ -14,13 +12,10 @@
 #include "base/log.h"
 #include "halay.h"
 #include "tft/train/adam.h"
-#include "tft/train/shards.h"
 #include <stdatomic.h>
 
 /* The default number of this rank's compute threads: its share of its host's cores, 1 or more. */
 int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx);
-
-struct tft_exchange_bucket; /* a bucket's requests */
 
 /* A sparse gradient of all ranks: one slot each, gathered by name, since the ranks of an elastic job change. */
 struct tft_exchange_rows {
@@ -29,22 +24,15 @@ struct tft_exchange_rows {
 };
 
 struct tft_exchange {
-    struct halay_log *log; /* borrowed, as the next three */
+    struct halay_log *log; /* borrowed, as the next two */
     struct halay_context *ctx;
     const struct tft_param_table *table;
-    const struct tft_shards *shards;
     float *gradients; /* owned: halay_alloc memory, (table->reals) */
     /* Owned: where steps make them on a device with memory of its own, and the optimizer finds their sums; NULL: in
      * `gradients`, which otherwise is for what the host looks at. */
     float *there;
-    struct queue *queue; /* borrowed: what makes them; NULL: not of such a device */
-    float *params;       /* owned: the same, where tensors are dealt out; NULL: the weights are elsewhere */
-    float *params_there; /* owned: and where the device has them then */
-    double *squares;     /* owned: (table->count), where tensors are dealt out */
-    struct halay_tensor *squares_tensor;
-    struct tft_exchange_bucket *buckets; /* owned: (shards->bucket_count) */
-    /* Owned: (table->count), NULL for dead parameters, for sparse gradients and where buckets are summed. */
-    struct halay_tensor **tensors;
+    struct queue *queue;            /* borrowed: what makes them; NULL: not of such a device */
+    struct halay_tensor **tensors;  /* owned: (table->count), NULL for dead parameters and sparse gradients */
     struct tft_exchange_rows *rows; /* owned: (table->count): of sparse gradients */
     /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls
      * are between. */
@@ -55,11 +43,11 @@ struct tft_exchange {
     atomic_llong waited_us; /* time that threads spent waiting; relaxed, a sum for reports */
 };
 
-/* Register what a step needs, last layers first: the order in which backward makes gradients final. shards and queue,
- * on which the steps compute (NULL: the processor), are borrowed until fini. Local. On error nothing is held. */
+/* Register what a step needs, last layers first: the order in which backward makes gradients final. queue, on
+ * which the steps compute (NULL: the processor), is borrowed until fini. Local. On error nothing is held. */
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
-                                    const struct tft_param_table *table, const struct tft_shards *shards,
-                                    struct queue *queue, struct tft_exchange *exchange);
+                                    const struct tft_param_table *table, struct queue *queue,
+                                    struct tft_exchange *exchange);
 void tft_exchange_fini(struct tft_exchange *exchange);
 
 /* Do gradients stay where they are, as of one rank on a device? Then nothing need be submitted. */
@@ -68,24 +56,17 @@ int tft_exchange_is_alone(const struct tft_exchange *exchange);
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);
 
-/* After a step that failed with the context: all its requests have ended; the next step begins as if it had not been.
- * Only where tensors are not dealt out. */
+/* After a step that failed with the context: all its requests have ended; the next one begins as if it had not been. */
 void tft_exchange_forget(struct tft_exchange *exchange);
 
 /* After a step: did all submissions go out? */
 enum halay_status tft_exchange_status(const struct tft_exchange *exchange);
 
-/* For tft_adam_step, after tft_exchange_begin; arg is the exchange. */
+/* For tft_adam_step; arg is the exchange. */
 struct tft_adam_peers tft_exchange_peers(struct tft_exchange *exchange);
 
-/* Before the update: submits buckets in which this rank has nothing to update. */
-enum halay_status tft_exchange_begin(struct tft_exchange *exchange);
-/* After it: blocks until this rank has all new weights and may write its gradients again. threads: how many are idle
- * meanwhile, for waited_us. */
+/* After the update: blocks until this rank may write its gradients again. threads: how many are idle meanwhile, for
+ * waited_us. */
 enum halay_status tft_exchange_finish(struct tft_exchange *exchange, int threads);
-
-/* Gather every rank's part of a block (tft_shards_take) in the gradients' memory, for evaluations and files. All ranks
- * call it, between steps. Dead places are left alone. Only where tensors are dealt out. */
-enum halay_status tft_exchange_spread(struct tft_exchange *exchange, const float *own);
 
 #endif

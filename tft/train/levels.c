@@ -73,7 +73,7 @@ static enum halay_status snapshot_init(struct tft_trainer *t, struct snapshot *b
     size_t count = t->average ? 3 : 2, bytes;
 
     *b = (struct snapshot){ .reals = t->table->reals };
-    b->own = count * tft_shards_reals(&t->shards, t->table);
+    b->own = count * t->table->reals;
     if (!halay_mul_overflows(b->reals + b->own, sizeof *b->params, &bytes))
         b->params = malloc(bytes + 1);
     if (!b->params) {
@@ -100,7 +100,7 @@ static const struct judgement lost = { INFINITY, INFINITY };
 static enum halay_status judge(struct tft_trainer *t, struct judgement *lowest, int *is_over)
 {
     struct tft_forecast_scores result = { 0 };
-    enum halay_status status = tft_trainer_gather_average(t);
+    enum halay_status status = tft_trainer_bring(t);
 
     if (!status)
         status = tft_trainer_validate(t, &result);

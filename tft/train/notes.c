@@ -51,12 +51,6 @@ enum halay_status tft_trainer_begin_notes(struct tft_trainer *t)
     return t->config->log ? create_tracks(t) : HALAY_OK;
 }
 
-/* Does this rank have the sum of the parameter's gradients? */
-static int has_gradient(const struct tft_trainer *t, size_t i)
-{
-    return !t->table->params[i].dead && !(t->adam.offsets && t->adam.offsets[i] == SIZE_MAX);
-}
-
 /* ---- health ---- */
 
 static void say(struct tft_trainer *t, unsigned spoken, const char *text)
@@ -73,8 +67,7 @@ static int is_embedding(const struct tft_trainer *t, size_t i)
     const struct tft_param *p = &t->table->params[i];
     size_t length = strlen(p->name);
 
-    return has_gradient(t, i) && !strncmp(p->name, "input.", 6) && length > 13 &&
-           !strcmp(p->name + length - 7, ".kernel");
+    return !p->dead && !strncmp(p->name, "input.", 6) && length > 13 && !strcmp(p->name + length - 7, ".kernel");
 }
 
 static void watch_inputs(struct tft_trainer *t)
@@ -174,7 +167,7 @@ enum halay_status tft_trainer_note_values(struct tft_trainer *t)
         status = tft_tracks_add_values(n->tracks, t->state.step, now, &values);
         values.group = "gradients";
         values.values = t->exchange.gradients + p->offset;
-        if (!status && has_gradient(t, i) && t->adam.squares && !p->sparse.most)
+        if (!status && !p->dead && t->adam.squares && !p->sparse.most)
             status = tft_tracks_add_values(n->tracks, t->state.step, now, &values);
     }
     return status;

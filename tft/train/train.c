@@ -107,7 +107,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
     if (!status && t->rank == 0)
         status = tft_trainer_note_values(t);
     if (!status)
-        status = tft_trainer_gather_average(t);
+        status = tft_trainer_bring(t);
     if (!status && has_valid)
         status = tft_trainer_validate(t, &result);
     if (!status && has_valid && !isfinite(result.loss)) {
@@ -188,58 +188,6 @@ static enum halay_status run_epoch(struct tft_trainer *t)
     return status;
 }
 
-/* Values that a rank updates: parts of buckets are cut between tensors, and have gaps. */
-static size_t values_of(const struct tft_trainer *t, int rank)
-{
-    size_t values = 0;
-
-    for (size_t k = 0; k < t->shards.bucket_count; k++) {
-        const struct tft_bucket *b = &t->shards.buckets[k];
-        size_t begin = b->offset;
-        for (int r = 0; r < rank; r++)
-            begin += b->splits[r];
-        for (size_t i = b->first; i < b->end; i++) {
-            const struct tft_param *p = &t->table->params[i];
-            values += p->offset >= begin && p->offset < begin + b->splits[rank] ? p->count : 0;
-        }
-    }
-    return values;
-}
-
-/* What the strategy saves. */
-static void say_strategy(struct tft_trainer *t)
-{
-    const struct tft_shards *s = &t->shards;
-    size_t living = 0, most = 0, blocks = t->average ? 3 : 2;
-    const double mb = 1e-6 * sizeof(float);
-
-    for (int r = 0; r < t->ranks; r++) {
-        const size_t values = values_of(t, r);
-        most = values > most ? values : most;
-        living += values;
-    }
-    if (t->pipe.ctx)
-        tft_progress_say(&t->progress,
-                         "strategy pipeline: %d ranks compute a stage each; a rank updates at most %zu of %zu "
-                         "parameters and holds %.1f MB of optimizer state instead of %.1f MB",
-                         t->ranks, most, living, mb * (double)(blocks * most), mb * (double)(blocks * living));
-    else if (s->strategy == TFT_PARAMETER_SERVER)
-        tft_progress_say(
-            &t->progress,
-            "strategy parameter-server: rank 0 updates all %zu parameters and holds %.1f MB of optimizer state, "
-            "the others none",
-            living, mb * (double)(blocks * living));
-    else if (s->bucket_count)
-        tft_progress_say(
-            &t->progress,
-            "strategy %s: a rank updates at most %zu of %zu parameters and holds %.1f MB of optimizer state "
-            "instead of %.1f MB",
-            s->strategy == TFT_ZERO1   ? "zero1"
-            : s->strategy == TFT_ZERO2 ? "zero2"
-                                       : "pipeline",
-            most, living, mb * (double)(blocks * most), mb * (double)(blocks * living));
-}
-
 /* A step's work comes in granules, each for one thread. */
 static void say_idle(struct tft_trainer *t)
 {
@@ -254,7 +202,7 @@ static void say_idle(struct tft_trainer *t)
         (void)tft_granules_of_rank(pieces, r, t->ranks, exact, &first, &count);
         idle += count < threads ? threads - count : 0;
     }
-    if (!idle || t->pipe.ctx)
+    if (!idle)
         return;
     if (t->batch >= all)
         snprintf(smaller, sizeof smaller, "'granule: %zu' or ", t->batch / all);
@@ -279,7 +227,6 @@ static void say_beginning(struct tft_trainer *t)
         "%d rank%s %s",
         tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch,
         (unsigned long long)tft_trainer_steps(t), t->ranks, t->ranks == 1 ? "" : "s", on);
-    say_strategy(t);
     say_idle(t);
     if (t->state.step)
         tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,

@@ -4,8 +4,7 @@
  *
  * All ranks hold the same parameters. Of each global batch a rank computes its granules' gradients; each gradient is
  * submitted to the engine the moment backward has made it final, and is waited for where the optimizer needs it. Every
- * rank then makes the same update, or updates its own tensors and sends them to all (tft/train/shards.h). Rank 0 writes
- * the files and prints; moments that are dealt out are written by the ranks that have them.
+ * rank then makes the same update. Rank 0 writes the files and prints.
  */
 #ifndef HALAY_TFT_TRAIN_H
 #define HALAY_TFT_TRAIN_H

@@ -25,17 +25,11 @@ static int is_cpu(const struct tft_trainer *t)
     return t->config->device == TFT_DEVICE_CPU;
 }
 
-static int is_pipeline(const struct tft_trainer *t)
-{
-    return t->config->strategy == TFT_PIPELINE && t->ranks > 1;
-}
-
 static int threads_of_rank(const struct tft_trainer *t)
 {
     if (!is_cpu(t)) /* a thread that drives the device; each further one would take as much of its memory */
         return 1;
-    int threads = t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
-    return is_pipeline(t) ? 2 * threads : threads; /* tft/train/pipe.h */
+    return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
 static double scale_of(const struct tft_trainer *t, size_t entity, size_t target)
@@ -136,26 +130,22 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     return HALAY_OK;
 }
 
-/* One block for parameters, moments and the moving average; of the last two only this rank's part. */
+/* One block for parameters, moments and the moving average. */
 static enum halay_status set_up_blocks(struct tft_trainer *t)
 {
-    size_t n = t->exchange.params ? 0 : t->table->reals, own = tft_shards_reals(&t->shards, t->table);
-    size_t count = t->config->ema > 0 ? 3 : 2, bytes;
+    size_t n = t->table->reals, count = t->config->ema > 0 ? 4 : 3, bytes;
 
-    if (!halay_mul_overflows(own, count, &bytes) && !halay_add_overflows(bytes, n, &bytes) &&
-        !halay_mul_overflows(bytes, sizeof *t->blocks, &bytes))
+    if (!halay_mul_overflows(n, count, &bytes) && !halay_mul_overflows(bytes, sizeof *t->blocks, &bytes))
         t->blocks = tft_kernels_cpu()->alloc(bytes + 1);
     if (!t->blocks) {
         halay_error(t->log, "no memory for %zu parameters", t->table->reals);
         return HALAY_ERR_NO_MEMORY;
     }
     memset(t->blocks, 0, bytes);
-    t->params = t->exchange.params ? t->exchange.params : t->blocks;
-    t->moments[0] = t->blocks + n;
-    t->moments[1] = t->moments[0] + own;
-    t->adam.offsets = t->shards.offsets;
-    t->average = t->config->ema > 0 ? t->moments[1] + own : NULL;
-    t->average_whole = t->average && t->exchange.params ? t->exchange.gradients : t->average;
+    t->params = t->blocks;
+    t->moments[0] = t->params + n;
+    t->moments[1] = t->moments[0] + n;
+    t->average = t->config->ema > 0 ? t->moments[1] + n : NULL;
     enum halay_status status = tft_params_init(t->table, (uint32_t)t->config->seed, t->params);
     return status ? status : tft_trainer_twin_init(t);
 }
@@ -189,8 +179,7 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     enum halay_status status;
 
     tft_batches_describe(&t->data->schema, &t->data->encoding, t->config, &model);
-    if (t->config->strategy == TFT_ALLREDUCE) /* others deal out whole tensors */
-        model.sparse_rows = (size_t)t->config->sparse_rows;
+    model.sparse_rows = (size_t)t->config->sparse_rows;
     model.step_samples = t->batch;
     if (!is_cpu(t) && t->config->deterministic != 2) /* all of its samples at once */
         model.granule = granule_of_device(t);
@@ -209,17 +198,6 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     return status;
 }
 
-static enum halay_status set_up_pipe(struct tft_trainer *t)
-{
-    size_t granule = tft_model_config(t->model)->granule;
-
-    if (is_cpu(t))
-        return tft_pipe_init(t->log, t->ctx, t->model, (t->batch + granule - 1) / granule,
-                             tft_pool_threads(t->pool) / 2, &t->pipe);
-    halay_error(t->log, "'strategy: pipeline' is for processors; on GPUs take another");
-    return HALAY_ERR_CONFIG;
-}
-
 static enum halay_status set_up_exchange(struct tft_trainer *t)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
@@ -230,13 +208,8 @@ static enum halay_status set_up_exchange(struct tft_trainer *t)
                                       .shape = { TFT_STEP_NUMBERS },
                                       .out = t->numbers,
                                       .reduction = HALAY_SUM };
-    enum halay_status status =
-        tft_shards_init(t->log, t->table, (enum tft_strategy)t->config->strategy, t->rank, t->ranks, &t->shards);
+    enum halay_status status = tft_exchange_init(t->log, t->ctx, t->table, tft_workers_queue(t->workers), &t->exchange);
 
-    if (!status && is_pipeline(t))
-        status = set_up_pipe(t);
-    if (!status)
-        status = tft_exchange_init(t->log, t->ctx, t->table, &t->shards, tft_workers_queue(t->workers), &t->exchange);
     if (!status)
         status = halay_register(t->ctx, &info, &t->numbers_tensor);
     set_up_adam(t);
@@ -385,21 +358,14 @@ static enum halay_status hear_status(struct tft_trainer *t, enum halay_status st
     return failed ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* Share a block of the checkpoint by way of the gradients' memory; every rank takes its part. */
-static enum halay_status share_block(struct tft_trainer *t, enum tft_checkpoint_block block, float *own)
+/* Share a block of the checkpoint. */
+static enum halay_status share_block(struct tft_trainer *t, enum tft_checkpoint_block block, float *values)
 {
-    float *whole = t->exchange.gradients;
-    size_t bytes = t->table->reals * sizeof *whole;
     enum halay_status status =
-        t->rank == 0 ? tft_checkpoints_read(&t->checkpoints, t->manifest, block, t->table, whole) : HALAY_OK;
+        t->rank == 0 ? tft_checkpoints_read(&t->checkpoints, t->manifest, block, t->table, values) : HALAY_OK;
 
     status = hear_status(t, status);
-    if (!status)
-        status = broadcast(t, "block", whole, bytes);
-    if (!status)
-        tft_shards_take(&t->shards, t->table, whole, own);
-    memset(whole, 0, bytes);
-    return status;
+    return status ? status : broadcast(t, "block", values, t->table->reals * sizeof *values);
 }
 
 static enum halay_status share_state(struct tft_trainer *t)
@@ -414,7 +380,7 @@ static enum halay_status share_state(struct tft_trainer *t)
         return status;
     if (!t->state.step) {
         if (t->average)
-            tft_shards_take(&t->shards, t->table, t->params, t->average);
+            memcpy(t->average, t->params, t->table->reals * sizeof *t->average);
         return HALAY_OK;
     }
     status = share_block(t, TFT_CHECKPOINT_MOMENT1, t->moments[0]);
@@ -457,8 +423,6 @@ static enum halay_status set_up_state(struct tft_trainer *t)
     if (t->options->elastic)
         return join_ranks(t, status);
     status = hear_status(t, status);
-    if (!status && !t->options->finds_rate)
-        status = tft_trainer_check_folder(t);
     if (!status)
         status = share_state(t);
     tft_trainer_set_adam(t);
@@ -519,9 +483,7 @@ void tft_trainer_fini(struct tft_trainer *t)
     if (t->numbers_tensor)
         halay_unregister(t->numbers_tensor);
     tft_exchange_fini(&t->exchange);
-    tft_pipe_fini(&t->pipe);
     tft_trainer_twin_fini(t);
-    tft_shards_fini(&t->shards);
     tft_adam_fini(&t->adam);
     tft_workers_destroy(t->workers);
     tft_resident_destroy(t->resident);

@@ -13,7 +13,6 @@
 #include "tft/train/adam.h"
 #include "tft/train/exchange.h"
 #include "tft/train/health.h"
-#include "tft/train/pipe.h"
 #include "tft/train/progress.h"
 #include "tft/train/train_options.h"
 
@@ -57,18 +56,14 @@ struct tft_trainer {
     const struct tft_param_table *table; /* the model's */
     struct tft_pool *pool;
     struct tft_workers *workers;
-    struct tft_shards shards;
     struct tft_exchange exchange;
-    struct tft_pipe pipe; /* of a pipeline; otherwise zeros */
     struct tft_adam adam;
-    /* blocks is owned: both moments and the average if there is one, of this rank's tensors; before them the
-     * parameters, unless these are in the exchange's memory. */
+    /* blocks is owned: the parameters, both moments, and the average if there is one. */
     float *blocks, *params;
     float *moments[2];
     float *average;                /* of the parameters; NULL: none is kept */
     struct tft_twin twin;          /* of blocks, where the device has memory of its own */
     struct tft_resident *resident; /* owned: the data's rows there; NULL: the host fills batches */
-    float *average_whole;          /* the same, of all ranks' tensors: up to date after tft_trainer_gather_average */
     json_t *manifest;              /* owned: of the checkpoint that it resumes from, at the start; rank 0 */
 
     struct tft_windows train, valid;
@@ -180,17 +175,12 @@ void tft_trainer_set_adam(struct tft_trainer *trainer);
  * finite (nor then the parameters); stop and interrupted are set if they apply. The same on every rank. */
 enum halay_status tft_trainer_step(struct tft_trainer *trainer, double learning_rate);
 
-/* The moving average of all parameters, if one is kept. All ranks call it, between steps. */
-enum halay_status tft_trainer_gather_average(struct tft_trainer *trainer);
 /* The parameters that are evaluated and kept: that, or the parameters themselves. */
 static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
 {
-    return t->average ? t->average_whole : t->params;
+    return t->average ? t->average : t->params;
 }
-/* At the start: can all ranks write into one folder of checkpoints, if they must? HALAY_ERR_CONFIG if not; all ranks
- * call it. */
-enum halay_status tft_trainer_check_folder(struct tft_trainer *trainer);
-/* Write a checkpoint of the state; all ranks call it. */
+/* Write a checkpoint of the state: rank 0 has the files. */
 enum halay_status tft_trainer_save(struct tft_trainer *trainer);
 
 /* Rank 0: write the parameters of this step, the best so far. Does nothing on the others. */

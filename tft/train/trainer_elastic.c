@@ -31,10 +31,6 @@ enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
                             "cannot: MPI ends the whole job when a rank is lost");
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (t->config->strategy != TFT_ALLREDUCE) {
-        halay_error(t->log, "--elastic needs 'strategy: allreduce': with any other no rank has the whole state");
-        return HALAY_ERR_CONFIG;
-    }
     return HALAY_OK;
 }
 

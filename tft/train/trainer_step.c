@@ -62,10 +62,7 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
     };
     int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
 
-    if (t->pipe.ctx) {
-        step.stage = &t->pipe.stage;
-        step.count = granules;
-    } else if (t->rank < ranks)
+    if (t->rank < ranks)
         status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count);
 
     if (!status)
@@ -74,7 +71,7 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
 }
 
 /* average = decay average + (1 - decay) params; decay is at most (1 + step) / (10 + step), as in TensorFlow, so that
- * the first steps soon replace the initial values. Here this thread's share of this rank's tensors. */
+ * the first steps soon replace the initial values. Here this thread's share of the tensors. */
 static void average_share(void *arg, int thread)
 {
     struct tft_trainer *t = arg;
@@ -82,10 +79,8 @@ static void average_share(void *arg, int thread)
 
     for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool)) {
         const struct tft_param *p = &t->table->params[i];
-        size_t place = t->shards.offsets ? t->shards.offsets[i] : p->offset;
-        if (place != SIZE_MAX)
-            kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->twin.params + p->offset, p->count,
-                           t->twin.average + place);
+        kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->twin.params + p->offset, p->count,
+                       t->twin.average + p->offset);
     }
     kernel_to_host(t->adam.queues[thread], t->twin.average, 0, NULL); /* waits: copies are made on another queue */
 }
@@ -93,14 +88,13 @@ static void average_share(void *arg, int thread)
 static enum halay_status update(struct tft_trainer *t, double learning_rate)
 {
     const struct tft_adam_peers peers = tft_exchange_peers(&t->exchange);
-    enum halay_status status = tft_exchange_begin(&t->exchange);
 
     t->adam.learning_rate = learning_rate;
-    if (!status)
-        status = tft_adam_step(&t->adam, t->pool, t->table, t->twin.params, t->twin.gradients, &peers, &t->norm);
+    enum halay_status status =
+        tft_adam_step(&t->adam, t->pool, t->table, t->twin.params, t->twin.gradients, &peers, &t->norm);
     if (!status)
         status = tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
-    if (!status && t->average) /* now that no new weights are under way to where it reads */
+    if (!status && t->average)
         tft_pool_run(t->pool, average_share, t);
     return status;
 }
@@ -148,10 +142,7 @@ static void fix_length(struct tft_trainer *t)
 
 double tft_trainer_waited(struct tft_trainer *t)
 {
-    double seconds =
-        (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 / tft_pool_threads(t->pool);
-
-    return t->pipe.ctx ? seconds + tft_pipe_waited(&t->pipe) : seconds;
+    return (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 / tft_pool_threads(t->pool);
 }
 
 /* For whoever watches the job. They are valid names, and so few that none is refused. */

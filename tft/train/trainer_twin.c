@@ -9,13 +9,10 @@
 #include "tft/run/resident.h"
 #include "tft/train/trainer.h"
 
-/* Parameters, moments and average lie in one block (trainer.c:set_up_blocks); where tensors are dealt out, all
- * parameters in the exchange's, and of the others this rank's part. */
+/* Parameters, moments and average are in one block (trainer.c:set_up_blocks). */
 static size_t block_reals(const struct tft_trainer *t)
 {
-    size_t params = t->exchange.params ? 0 : t->table->reals;
-
-    return params + (t->average ? 3 : 2) * tft_shards_reals(&t->shards, t->table);
+    return (t->average ? 4 : 3) * t->table->reals;
 }
 
 static void point_optimizer(struct tft_trainer *t, float *moment1, float *moment2)
@@ -41,7 +38,7 @@ enum halay_status tft_trainer_twin_init(struct tft_trainer *t)
     twin->blocks = kernels->alloc(bytes + 1);
     if (!twin->blocks)
         return tft_queue_no_memory(t->log, kernels, "parameters and moments", bytes);
-    twin->params = t->exchange.params ? t->exchange.params_there : twin->blocks;
+    twin->params = twin->blocks;
     twin->average = t->average ? twin->blocks + (t->average - t->blocks) : NULL;
     twin->gradients = t->exchange.there;
     point_optimizer(t, twin->blocks + (t->moments[0] - t->blocks), twin->blocks + (t->moments[1] - t->blocks));
@@ -67,10 +64,7 @@ enum halay_status tft_trainer_bring(struct tft_trainer *t)
     if (!t->twin.is_ahead)
         return HALAY_OK;
     t->twin.is_ahead = 0;
-    enum halay_status status = bring(t, t->twin.blocks, block_reals(t), t->blocks);
-    if (!status && t->exchange.params)
-        status = bring(t, t->twin.params, t->table->reals, t->exchange.params);
-    return status;
+    return bring(t, t->twin.blocks, block_reals(t), t->blocks);
 }
 
 enum halay_status tft_trainer_bring_gradients(struct tft_trainer *t)
@@ -84,8 +78,6 @@ enum halay_status tft_trainer_send(struct tft_trainer *t)
         return HALAY_OK;
     t->twin.is_ahead = 0;
     kernel_to_device(t->twin.queue, t->blocks, block_reals(t) * sizeof *t->blocks, t->twin.blocks);
-    if (t->exchange.params)
-        kernel_to_device(t->twin.queue, t->params, t->table->reals * sizeof *t->params, t->twin.params);
     kernel_to_host(t->twin.queue, t->twin.blocks, 0, NULL); /* waits: the optimizer works on other queues */
     return tft_queue_check(t->log, t->twin.queue);
 }

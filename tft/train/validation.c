@@ -49,7 +49,7 @@ static enum halay_status measure(struct tft_trainer *t)
     if (!status)
         status = tft_trainer_list_windows(t);
     if (!status)
-        status = tft_trainer_gather_average(t);
+        status = tft_trainer_bring(t);
     int64_t began = halay_now_us();
     if (!status)
         status = tft_trainer_validate(t, &result);

@@ -13,7 +13,7 @@
 static const char *const fixed[] = { "epochs",   "max_steps",        "max_time",     "train_samples", "valid_samples",
                                      "patience", "eval_every",       "min_delta",    "threads",       "keep",
                                      "log",      "log_every",        "health",       "device",        "deterministic",
-                                     "seed",     "checkpoint_every", "commit_every", "init_from",     "strategy" };
+                                     "seed",     "checkpoint_every", "commit_every", "init_from" };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ static enum halay_status check_value(struct halay_log *log, const char *name, co
     halay_tft_free(config);
     free(text);
     json_decref(keys);
-    return status;
+    return status == HALAY_ERR_UNSUPPORTED ? HALAY_ERR_CONFIG : status;
 }
 
 static int is_whole_key(const json_t *keys, const char *name)
