@@ -897,6 +897,43 @@ static void dropped(void)
     tft_data_fini(&d);
 }
 
+/* Splits by entity: the last two rows of each are its test, the four before validation; scalers see the rest alone. */
+static void entity_splits(void)
+{
+    static const char schema[] =
+        "id: {column: id}\ninputs:\n  y: {column: y, role: target, per: all}\n" STEPS
+        "window: {encoder: 2, horizon: 2}\nsplit: {valid: last 2 horizons, test: last horizon}\n";
+    static const struct {
+        enum tft_split split;
+        size_t count, origins[6], rows[3];
+    } expected[] = { { TFT_TRAIN, 3, { 2, 3, 4 }, { 6, 1, 0 } },
+                     { TFT_VALID, 5, { 6, 7, 8, 14, 15 }, { 10, 5, 2 } },
+                     { TFT_TEST, 3, { 10, 17, 21 }, { 12, 7, 4 } } };
+    struct tft_data d;
+    struct tft_windows w;
+
+    REQUIRE(!prepare(schema,
+                     "id,y\na,0\na,1\na,2\na,3\na,4\na,5\na,9\na,9\na,9\na,9\na,9\na,9\n"
+                     "b,6\nb,9\nb,9\nb,9\nb,9\nb,9\nb,9\nc,9\nc,9\nc,9\nc,9\n",
+                     &d));
+    CHECK(d.entity_count == 3 && tft_data_scaler(&d, 0, 0)->shift == 3);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        REQUIRE(!tft_windows_init(&test_log, &d, expected[i].split, 1, &w));
+        CHECK(w.count == expected[i].count, "split %zu: %zu", i, w.count);
+        for (size_t k = 0; k < w.count && k < expected[i].count; k++)
+            CHECK(tft_windows_get(&w, k).origin == expected[i].origins[k], "split %zu, window %zu", i, k);
+        for (size_t e = 0; e < 3; e++)
+            CHECK(tft_data_split_rows(&d, e, expected[i].split) == expected[i].rows[e], "split %zu, entity %zu", i, e);
+        tft_windows_fini(&w);
+    }
+    CHECK(tft_data_split_end(&d, TFT_TRAIN) == 6 && tft_data_split_end(&d, TFT_TEST) == 12);
+    d.schema.context_before = 0; /* only a's validation is long enough for an encoder of its own */
+    REQUIRE(!tft_windows_init(&test_log, &d, TFT_VALID, 1, &w));
+    CHECK(w.count == 2 && tft_windows_get(&w, 0).origin == 8, "%zu", w.count);
+    tft_windows_fini(&w);
+    tft_data_fini(&d);
+}
+
 /* A value that is dropped is none to a lag's scaler, nor to what repeats it. */
 static void dropped_lags(void)
 {
@@ -1073,6 +1110,7 @@ int main(void)
     weights();
     filled_windows();
     dropped();
+    entity_splits();
     dropped_lags();
     bridges();
     future();

@@ -185,12 +185,23 @@ static const struct {
     { "id: {columns: header}\ntime: {column: t}\nevery: 1h\n" INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT,
       "one 'role: target' where each column is an entity" },
     { HEAD "inputs:\n  load: {column: v, role: target}\n" WINDOW SPLIT, "at least one 'role: known'" },
+    { HEAD INPUTS WINDOW "split: {train: \"< 2017-08-01\", valid: last horizon}\n", "'train' must be left out" },
+    { HEAD INPUTS WINDOW "split: {valid: last horizon, test: \"< 2018-02-01\"}\n", "'test' must be like" },
+    { HEAD INPUTS WINDOW "split: {valid: last 0 horizons}\n", "'valid' must be like \"last horizon\"" },
+    { HEAD INPUTS WINDOW "split: {valid: last 2}\n", "'valid' must be like" },
+    { HEAD INPUTS WINDOW "split: {valid: last 2 horizonsx}\n", "'valid' must be like" },
+    { HEAD INPUTS WINDOW "split: {valid: last 99999999999999999999 horizons}\n", "'valid' must be like" },
+    { HEAD "inputs:\n  load: {column: v, role: target, per: auto}\n  hour: {calendar: hour, role: known}\n" WINDOW
+           "split: {valid: last horizon}\n",
+      "'valid' must be a moment where training chooses" },
 };
 
 static void refused(void)
 {
     CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK &&
           load(HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT) == HALAY_OK);
+    CHECK(load(HEAD INPUTS WINDOW "split: {test: last 12 horizons}\n") == HALAY_OK &&
+          load(HEAD INPUTS WINDOW "split: {valid: last horizon, test: last 2 horizons, context: none}\n") == HALAY_OK);
     for (size_t i = 0; i < sizeof refused_cases / sizeof *refused_cases; i++) {
         enum halay_status status = load(refused_cases[i].text);
         CHECK(status && error_says(refused_cases[i].says), "case %zu: %s", i, refused_cases[i].says);

@@ -27,7 +27,7 @@ static enum halay_status find_since(struct halay_tft *t, const struct tft_data *
 
     if (o->since)
         return read_moment(t, s, "since", o->since, since);
-    *since = s->split_end[s->has_split[TFT_VALID] ? TFT_VALID : TFT_TRAIN];
+    *since = tft_data_split_end(d, s->has_split[TFT_VALID] ? TFT_VALID : TFT_TRAIN);
     if (!o->last)
         return HALAY_OK;
     for (size_t e = 0; e < d->entity_count; e++) /* the entity that goes on for longest */

@@ -158,6 +158,31 @@ size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t 
     return steps < e->rows ? (size_t)steps : e->rows;
 }
 
+size_t tft_data_split_rows(const struct tft_data *data, size_t entity, enum tft_split split)
+{
+    const struct tft_schema *s = &data->schema;
+
+    if (split == TFT_SPLIT_COUNT)
+        return 0;
+    if (!s->splits_by_entity)
+        return tft_data_rows_before(data, entity, s->split_end[split]);
+    const size_t rows = data->entities[entity].rows;
+    return rows > s->split_left[split] ? rows - s->split_left[split] : 0;
+}
+
+int64_t tft_data_split_end(const struct tft_data *data, enum tft_split split)
+{
+    int64_t latest = INT64_MIN;
+
+    if (!data->schema.splits_by_entity)
+        return data->schema.split_end[split];
+    for (size_t e = 0; e < data->entity_count; e++) {
+        int64_t end = tft_data_time(data, e, data->entities[e].first + tft_data_split_rows(data, e, split));
+        latest = end > latest ? end : latest;
+    }
+    return latest;
+}
+
 enum halay_status tft_data_check(const struct tft_data *d, size_t first, size_t count)
 {
     enum halay_status status = HALAY_OK;

@@ -118,5 +118,9 @@ static inline float tft_data_weight(const struct tft_data *data, size_t row)
 
 /* Rows of an entity before a moment. */
 size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t time);
+/* Rows of an entity before the end of a split, which the schema has; of TFT_SPLIT_COUNT: 0. */
+size_t tft_data_split_rows(const struct tft_data *data, size_t entity, enum tft_split split);
+/* The moment at which a split ends; the latest, if splits are by entity. */
+int64_t tft_data_split_end(const struct tft_data *data, enum tft_split split);
 
 #endif

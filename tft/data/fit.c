@@ -50,7 +50,9 @@ static int ends_series(const struct tft_schema *schema, const struct tft_table *
 static void training_rows(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s,
                           size_t *low, size_t *high)
 {
-    int64_t before = tft_period_between(&schema->every, s->start, schema->split_end[TFT_TRAIN] - 1) + 1;
+    int64_t before = schema->splits_by_entity
+                         ? (int64_t)s->rows - (int64_t)schema->split_left[TFT_TRAIN]
+                         : tft_period_between(&schema->every, s->start, schema->split_end[TFT_TRAIN] - 1) + 1;
 
     *low = s->lead;
     *high = before > 0 ? (size_t)before : 0;

@@ -133,12 +133,20 @@ static enum halay_status add_waves(const struct tft_preset_scan *s, const struct
                    inputs);
 }
 
+/* The moment at which training ends for the longest. */
+static int64_t training_end(const struct tft_preset_scan *s, const struct tft_schema *probe)
+{
+    if (!probe->splits_by_entity)
+        return tft_schema_clock(probe, probe->split_end[TFT_TRAIN]);
+    return tft_period_add(&s->every, s->last, 1 - (int64_t)probe->split_left[TFT_TRAIN]);
+}
+
 /* The id, unless the schema has an input of it, and the calendar's. */
 static enum halay_status add_all_own(const struct tft_preset_scan *s, const struct habit *habit,
                                      const struct tft_schema *probe, int has_id, json_t *inputs)
 {
     const char *column = json_string_value(json_object_get(json_object_get(inputs, s->id), "column"));
-    const int64_t end = tft_schema_clock(probe, probe->split_end[TFT_TRAIN]);
+    const int64_t end = training_end(s, probe);
     enum halay_status status = HALAY_OK;
     size_t count = 0;
 

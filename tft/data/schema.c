@@ -373,6 +373,58 @@ static enum halay_status read_bound(const struct tft_where *w, const struct tft_
     return tft_where_wrong(w, key, tft_schema_counts(s) ? "like \"< 3624\"" : "like \"< 2017-08-01\"");
 }
 
+/* "last horizon", "last 3 horizons": how many; 0: another form. */
+static size_t last_horizons(const char *text)
+{
+    static const char word[] = "horizon";
+    size_t n = 0, digits;
+
+    if (strncmp(text, "last ", 5))
+        return 0;
+    text += 5;
+    digits = strspn(text, "0123456789");
+    for (size_t i = 0; i < digits && n < TFT_STEPS_MAX; i++)
+        n = 10 * n + (size_t)(text[i] - '0');
+    text += digits + (digits && text[digits] == ' ');
+    if (strncmp(text, word, sizeof word - 1) || n >= TFT_STEPS_MAX || (digits && !n))
+        return 0;
+    text += sizeof word - 1;
+    return strcmp(text, *text == 's' ? "s" : "") ? 0 : digits ? n : 1;
+}
+
+/* Validation and test are the last horizons of each entity; training is what precedes them. */
+static enum halay_status read_entity_split(const struct tft_where *w, const json_t *split, struct tft_schema *s)
+{
+    size_t left = 0;
+
+    for (int i = TFT_SPLIT_COUNT; i-- > 0;) {
+        const char *text = json_string_value(json_object_get(split, tft_split_names[i]));
+        size_t n = text && i != TFT_TRAIN ? last_horizons(text) : 0;
+        if (text && !n)
+            return tft_where_wrong(w, tft_split_names[i],
+                                   i == TFT_TRAIN ? "left out where others are each entity's last horizons"
+                                                  : "like \"last horizon\" or \"last 3 horizons\", as the others are");
+        s->has_split[i] = n || i == TFT_TRAIN;
+        s->split_left[i] = left;
+        left += n * s->horizon;
+    }
+    s->splits_by_entity = 1;
+    for (size_t i = 0; i < s->input_count; i++)
+        if (s->inputs[i].per == TFT_PER_AUTO || s->inputs[i].relative == TFT_RELATIVE_AUTO)
+            return tft_where_wrong(w, "valid", "a moment where training chooses ('per: auto', 'relative_to: auto')");
+    return HALAY_OK;
+}
+
+static int is_by_entity(const json_t *split)
+{
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
+        const char *text = json_string_value(json_object_get(split, tft_split_names[i]));
+        if (text && !strncmp(text, "last", 4))
+            return 1;
+    }
+    return 0;
+}
+
 static enum halay_status read_split(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
     const struct tft_where w = tft_where_inside(outer, "split", NULL);
@@ -385,6 +437,9 @@ static enum halay_status read_split(const struct tft_where *outer, const json_t 
         status = tft_where_check_keys(&w, split, TFT_WORDS("train", "valid", "test", "context"));
     if (!status)
         status = tft_read_word(&w, split, "context", TFT_WORDS("before", "none"), &context);
+    s->context_before = !context;
+    if (!status && is_by_entity(split))
+        return read_entity_split(&w, split, s);
     for (int i = 0; i < TFT_SPLIT_COUNT && !status; i++) {
         const char *text = NULL;
         status = tft_read_text(&w, split, tft_split_names[i], 0, &text);
@@ -398,7 +453,6 @@ static enum halay_status read_split(const struct tft_where *outer, const json_t 
     }
     if (!status && !s->has_split[TFT_TRAIN])
         status = tft_where_wrong(&w, "train", "given, like \"< 2017-08-01\"");
-    s->context_before = !context;
     return status;
 }
 
@@ -521,10 +575,17 @@ void tft_schema_fini(struct tft_schema *schema)
     *schema = (struct tft_schema){ 0 };
 }
 
-int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split)
+enum tft_split tft_schema_split_before(const struct tft_schema *schema, enum tft_split split)
 {
     for (int i = (int)split - 1; i >= 0; i--)
         if (schema->has_split[i])
-            return schema->split_end[i];
-    return INT64_MIN;
+            return (enum tft_split)i;
+    return TFT_SPLIT_COUNT;
+}
+
+int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split)
+{
+    const enum tft_split before = tft_schema_split_before(schema, split);
+
+    return before == TFT_SPLIT_COUNT ? INT64_MIN : schema->split_end[before];
 }

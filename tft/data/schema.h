@@ -152,7 +152,9 @@ struct tft_schema {
     size_t min_encoder;              /* where history is short, an encoder may be as short as this */
     int has_split[TFT_SPLIT_COUNT];
     int64_t split_end[TFT_SPLIT_COUNT]; /* a split's targets lie before this moment, and not before the previous one's
-                                           end */
+                                           end; unless splits are by entity */
+    int splits_by_entity;
+    size_t split_left[TFT_SPLIT_COUNT]; /* then they lie before the entity's last rows of this number */
     int context_before;                 /* the encoder may look back over the split's beginning */
 };
 
@@ -169,6 +171,8 @@ enum halay_status tft_schema_document(struct halay_log *log, const char *path, c
                                       char where[TFT_SCHEMA_WHERE], json_t **document);
 void tft_schema_fini(struct tft_schema *schema);
 
+/* The split before another one; TFT_SPLIT_COUNT: there is none. */
+enum tft_split tft_schema_split_before(const struct tft_schema *schema, enum tft_split split);
 /* First moment of a split's targets (the previous split's end), INT64_MIN for the first. */
 int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split);
 

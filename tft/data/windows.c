@@ -6,19 +6,22 @@
 #include "tft/data/windows.h"
 #include <stdlib.h>
 
-/* Which windows: those whose targets lie in [begin, end), and whose encoders do not look at rows before context. */
+/* Which windows: those whose targets lie in a split and, if it is narrowed, in the moments [begin, end). */
 struct range {
-    int64_t begin, end, context;
+    enum tft_split split;
+    int is_narrowed;
+    int64_t begin, end;
 };
 
 /* Rows [low, high) of an entity may hold targets of the range, rows from floor on encoders. */
 static void target_rows(const struct tft_data *d, size_t entity, const struct range *r, size_t *floor, size_t *low,
                         size_t *high)
 {
-    size_t begin = tft_data_rows_before(d, entity, r->begin);
+    const size_t first = tft_data_split_rows(d, entity, tft_schema_split_before(&d->schema, r->split));
+    const size_t begin = r->is_narrowed ? tft_data_rows_before(d, entity, r->begin) : first;
 
-    *high = tft_data_rows_before(d, entity, r->end);
-    *floor = tft_data_rows_before(d, entity, r->context);
+    *high = r->is_narrowed ? tft_data_rows_before(d, entity, r->end) : tft_data_split_rows(d, entity, r->split);
+    *floor = d->schema.context_before ? 0 : first;
     *low = begin > *floor + d->schema.min_encoder ? begin : *floor + d->schema.min_encoder;
 }
 
@@ -91,7 +94,8 @@ static enum halay_status init_range(struct halay_log *log, const struct tft_data
     size_t D = data->schema.horizon, gap = 0;
     enum halay_status status = HALAY_OK;
 
-    for (size_t e = 0; e < data->entity_count && !status; e++) {
+    const int is_empty = !range->is_narrowed && !data->schema.has_split[range->split];
+    for (size_t e = 0; e < data->entity_count && !status && !is_empty; e++) {
         size_t floor, low, high;
         target_rows(data, e, range, &floor, &low, &high);
         if (high >= D && low <= high - D)
@@ -107,21 +111,15 @@ static enum halay_status init_range(struct halay_log *log, const struct tft_data
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                    size_t stride, struct tft_windows *windows)
 {
-    const struct tft_schema *s = &data->schema;
-    struct range range = { tft_schema_split_begin(s, split), s->split_end[split], INT64_MIN };
+    const struct range range = { .split = split };
 
-    if (!s->has_split[split])
-        range.end = range.begin;
-    if (!s->context_before)
-        range.context = range.begin;
     return init_range(log, data, &range, stride, windows);
 }
 
 enum halay_status tft_windows_init_between(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                            int64_t begin, int64_t end, size_t stride, struct tft_windows *windows)
 {
-    const struct tft_schema *s = &data->schema;
-    const struct range range = { begin, end, s->context_before ? INT64_MIN : tft_schema_split_begin(s, split) };
+    const struct range range = { .split = split, .is_narrowed = 1, .begin = begin, .end = end };
 
     return init_range(log, data, &range, stride, windows);
 }
@@ -149,7 +147,7 @@ enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_
 static size_t preceding_from(const struct tft_data *d, size_t entity, size_t first, size_t count)
 {
     size_t D = d->schema.horizon, least = d->schema.min_encoder;
-    size_t begin = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
+    size_t begin = tft_data_split_rows(d, entity, TFT_TRAIN);
 
     least = begin > least ? begin : least;
     size_t there_are = first > least ? (first - least) / D : 0;

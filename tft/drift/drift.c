@@ -128,7 +128,8 @@ enum halay_status tft_drift(struct tft_inference *s, const struct tft_drift_requ
     struct tft_spans past, valid;
     json_t *inputs = NULL, *errors = NULL;
     size_t drifted[2] = { 0 };
-    int64_t begin, end, train_end = schema->split_end[TFT_TRAIN], valid_end = schema->split_end[TFT_VALID];
+    int64_t begin, end, train_end = tft_data_split_end(&s->data, TFT_TRAIN);
+    int64_t valid_end = schema->has_split[TFT_VALID] ? tft_data_split_end(&s->data, TFT_VALID) : 0;
     enum halay_status status = HALAY_OK;
 
     find_ends(&s->data, &begin, &end);

@@ -143,7 +143,7 @@ static int compare(const void *a, const void *b)
 static void learn(const struct tft_data *d, size_t entity, struct tft_profile_input *x, float *values)
 {
     size_t first = d->entities[entity].first, n = 0;
-    size_t rows = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
+    size_t rows = tft_data_split_rows(d, entity, TFT_TRAIN);
 
     for (size_t row = first; row < first + rows; row++) {
         float value = value_at(d, x, row);

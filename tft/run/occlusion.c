@@ -61,7 +61,7 @@ static int is_relative(const struct tft_input *input)
 static enum halay_status find_of_entity(const struct tft_data *d, size_t entity, struct tft_occlusion *o)
 {
     const struct tft_entity *e = &d->entities[entity];
-    size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]), n = end ? end : e->rows;
+    size_t end = tft_data_split_rows(d, entity, TFT_TRAIN), n = end ? end : e->rows;
     size_t count = n < ROWS_MOST ? n : ROWS_MOST;
     int column = place_in(d->reals, d->real_count, o->input), cat = place_in(d->cats, d->cat_count, o->input);
     float values[ROWS_MOST];

@@ -74,7 +74,7 @@ static enum halay_status fit_column(struct tft_origins *at, size_t k)
     while (d->schema.targets[o] != d->schema.inputs[d->reals[k]].base)
         o++;
     for (size_t e = 0; e < d->entity_count && !status; e++) {
-        size_t first = d->entities[e].first, rows = tft_data_rows_before(d, e, d->schema.split_end[TFT_TRAIN]);
+        size_t first = d->entities[e].first, rows = tft_data_split_rows(d, e, TFT_TRAIN);
         status = tft_data_check(d, first, rows);
         if (!status)
             at->scales[e * d->real_count + k] = level_of(d, o, first, first + rows);

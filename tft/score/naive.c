@@ -180,7 +180,7 @@ static size_t first_of(const struct tft_naive *naive, const struct tft_entity *e
 static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, const double *quantiles, double *scratch)
 {
     const struct tft_data *d = naive->data;
-    size_t end = tft_data_rows_before(d, entity, d->schema.split_end[TFT_TRAIN]);
+    size_t end = tft_data_split_rows(d, entity, TFT_TRAIN);
     enum halay_status status = tft_data_check(d, d->entities[entity].first, d->entities[entity].rows);
 
     if (!status) {

@@ -78,6 +78,11 @@ static enum halay_status list_origins(struct backtest *b)
                     tft_split_names[split]);
         return HALAY_ERR_CONFIG;
     }
+    if (d->schema.splits_by_entity) {
+        halay_error(b->log,
+                    "a backtest goes through moments; the splits of these data are each entity's last horizons");
+        return HALAY_ERR_UNSUPPORTED;
+    }
     find_moments(d, split, &b->begin, &last);
     size_t steps = last < b->begin ? 0 : (size_t)tft_period_between(&d->schema.every, b->begin, last) + 1;
     if (steps < d->schema.horizon) {
