@@ -151,7 +151,6 @@ refuse 2 "'loss: gaussian' is of 'conformance: published'" normal --loss gaussia
 refuse 2 "'crossing: forbid' is of 'loss: quantiles'" normal --loss gaussian --crossing forbid
 refuse 2 "'loss: mae' forecasts one number: leave 'quantiles' out" normal --loss mae --quantiles 0.1,0.9
 refuse 2 "'loss: mae' forecasts one number: there is no interval to calibrate" normal --loss mae --calibrate conformal
-refuse 2 "'tweedie_power' must be a number from 1.01 to 1.99" rain --loss tweedie --tweedie-power 2
 refused 1 "'loss' was \"mse\" when the run began and is \"mae\" now" "$tft" train --data "$scratch/burst.htd" \
     --out "$scratch/mse" --hidden-size 4 --heads 2 --dropout 0 --resume --loss mae
 refused 1 "model forecasts quantiles, this one has 'loss: gaussian'" "$tft" export --checkpoint "$scratch/gaussian" \

@@ -20,10 +20,9 @@ for ranks in 1 2 4; do
     check "$ranks ranks" train $ranks --out "$scratch/r$ranks" --threads 1
 done
 check "2 ranks of 2 threads" train 2 --out "$scratch/r2t2" --threads 2
-# Global clipping, with all that goes by tensor: an average, decay, several batches a step.
+# Global clipping, with all that goes by tensor: an average, decay.
 global() {
-    train "$@" --threads 1 --clip-mode global --clip 0.5 --ema 0.9 --optimizer adamw --weight-decay 0.1 --accumulate 2 \
-        --schedule plateau
+    train "$@" --threads 1 --clip-mode global --clip 0.5 --ema 0.9 --optimizer adamw --weight-decay 0.1
 }
 check "global clipping, 1 rank" global 1 --out "$scratch/g1"
 check "global clipping, 4 ranks" global 4 --out "$scratch/g4"

@@ -180,8 +180,6 @@ if [ -x "$halayrun" ]; then
         --split test "$scratch/table.csv" -o "$scratch/two.csv"
     check "the same forecasts on two ranks" cmp "$scratch/split.csv" "$scratch/two.csv"
 fi
-check "sampling by the scales of two targets" train --data "$data" --out "$scratch/scale" --sampling scale \
-    --train-samples 64 --max-steps 2
 # A backtest: origins each 8 steps of the split, 3 of a fit: 6 origins of 3 entities, 2 fits, of which the first is what
 # train and evaluate make, and the second that of a table whose splits end 24 steps later.
 backtest() {

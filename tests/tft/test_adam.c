@@ -108,7 +108,7 @@ static void check_formula(enum tft_clip mode, double clip, double decay, struct 
         CHECK(fabs(norm - sqrt(all)) < 1e-9 * norm, "norm %g instead of %g", norm, sqrt(all));
         for (size_t t = 0; t < TENSORS; t++) {
             double length = sqrt(mode == TFT_CLIP_GLOBAL ? all : squares_of(&r, t));
-            double scale = mode != TFT_CLIP_NONE && length > clip ? clip / length : 1;
+            double scale = length > clip ? clip / length : 1;
             const struct tft_param *param = &r.table.params[t];
 
             for (size_t i = param->offset; t != DEAD && i < param->offset + param->count; i++) {
@@ -155,7 +155,7 @@ static void check_rare(struct tft_pool *pool)
     struct run r;
     size_t subnormal = 0;
 
-    run_init(&r, TFT_CLIP_NONE, 0, 0);
+    run_init(&r, TFT_CLIP_TENSOR, 1e6, 0);
     fill_values(r.g, r.table.reals, 5);
     for (size_t i = 0; i < r.table.reals; i++)
         r.v[i] = (real)1e-36;
@@ -221,7 +221,7 @@ int main(void)
     struct run r;
 
     REQUIRE(tft_pool_create(NULL, 3, &pool) == HALAY_OK);
-    check_formula(TFT_CLIP_NONE, 0, 0, pool);
+    check_formula(TFT_CLIP_TENSOR, 1e6, 0, pool);
     check_formula(TFT_CLIP_TENSOR, 0.5, 0, pool);
     check_formula(TFT_CLIP_TENSOR, 100, 0.01, pool);
     check_formula(TFT_CLIP_GLOBAL, 0.01, 0.1, pool);

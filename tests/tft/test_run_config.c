@@ -24,10 +24,9 @@ static void defaults(void)
     tft_run_config_defaults(&c);
     CHECK(c.hidden_size == 160 && c.heads == 4 && c.dropout == 0.1 && c.batch_size == 64 && c.learning_rate == 1e-3 &&
           c.clip == 0.01);
-    CHECK(c.clip_mode == TFT_CLIP_BY_TENSOR && c.epochs == 100 && c.patience == 5 && c.min_delta == 1e-4 &&
-          c.seed == 1 && c.granule == 8);
+    CHECK(c.clip_mode == TFT_CLIP_BY_TENSOR && c.epochs == 100 && c.patience == 5 && c.seed == 1 && c.granule == 8);
     CHECK(c.quantiles.count == 3 && c.quantiles.values[0] == 0.1 && c.quantiles.values[2] == 0.9 &&
-          c.deterministic == 1 && c.accumulate == 1);
+          c.deterministic == 1);
     CHECK(!c.max_steps && !c.train_samples && !c.eval_every && c.max_time == 0 && !tft_run_config_check(&test_log, &c));
 }
 
@@ -65,9 +64,18 @@ static void refused(void)
         { "ema: 1\n", "'ema' must be a number from 0 to 0.99999" },
         { "keep: -1\n", "'keep' must be a whole number from 0" },
         { "init_from: 3\n", "'init_from' must be a text" },
-        { "sampling: entity\n", "must be one of uniform, scale" },
+        { "sampling: scale\n", "key 'sampling' was removed: 'train_samples' takes any windows" },
+        { "accumulate: 2\n", "multiply 'batch_size'" },
+        { "scale-learning-rate: sqrt\n", "key 'scale_learning_rate' was removed" },
+        { "min_delta: 0\n", "by 0.0001" },
+        { "commit_every: 3\n", "every step is committed" },
+        { "log_every: 3\n", "10 steps apart" },
+        { "tweedie_power: 1.2\n", "power of 1.5" },
+        { "schedule: plateau\n", "'schedule: plateau' was removed: 'cosine'" },
+        { "clip_mode: none\n", "'clip: 1000000' clips nothing" },
+        { "health: stop\n", "'health: stop' was removed: 'warn'" },
         { "dtype: f16\n", "'dtype' must be one of f32, bf16" },
-        { "schedule: cosinus\n", "must be one of constant, warmup, cosine, plateau" },
+        { "schedule: cosinus\n", "must be one of constant, warmup, cosine" },
         { "hidden_size: 32.5\n", "must be a whole number" },
         { "hidden_size: 0\n", "must be a whole number from 1" },
         { "hidden_size: many\n", "must be a whole number" },
@@ -125,12 +133,27 @@ static void resumed(void)
     REQUIRE(!take("train_samples: 0\n", &c) && !json_object_set_new(before, "strategy", json_string("zero1")));
     CHECK(!tft_run_config_check_resume(&test_log, "'x'", before, &c)); /* of an older version */
     CHECK(!tft_run_config_take_run(&test_log, "'x'", before, &c) && json_object_get(before, "strategy"));
+    static const char *const changed[][2] = { { "accumulate", "2" },         { "min_delta", "0.5" },
+                                              { "schedule", "\"plateau\"" }, { "sampling", "\"scale\"" },
+                                              { "clip_mode", "\"none\"" },   { "scale_learning_rate", "\"linear\"" } };
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) { /* they forecast, and are not resumed */
+        json_t *old = json_deep_copy(before);
+        REQUIRE(!json_object_set_new(old, changed[i][0], json_loads(changed[i][1], JSON_DECODE_ANY, NULL)));
+        CHECK(!tft_run_config_take_run(&test_log, "'x'", old, &c), "%s", changed[i][0]);
+        CHECK(tft_run_config_check_resume(&test_log, "'x'", old, &c) == HALAY_ERR_UNSUPPORTED &&
+                  error_says("'x': the run began with '") && error_says(changed[i][0]) && error_says(changed[i][1]),
+              "%s", changed[i][0]);
+        json_decref(old);
+    }
+    json_t *same = json_pack("{si sf ss si sf ss ss}", "accumulate", 1, "min_delta", 1e-4, "sampling", "uniform",
+                             "log_every", 7, "tweedie_power", 1.5, "scale_learning_rate", "none", "health", "stop");
+    REQUIRE(!json_object_update_missing(same, before) && !json_object_set_new(same, "health", json_string("stop")));
+    CHECK(!tft_run_config_check_resume(&test_log, "'x'", same, &c));
+    REQUIRE(!json_object_set_new(same, "tweedie_power", json_real(1.2))); /* of which the forecast is */
+    CHECK(tft_run_config_take_run(&test_log, "'x'", same, &c) == HALAY_ERR_UNSUPPORTED && error_says("power of 1.5"));
+    json_decref(same);
     json_decref(before);
     json_decref(identity);
-
-    tft_run_config_defaults(&c);
-    CHECK(!take("sampling: scale\n", &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&
-          error_says("set 'train_samples' too"));
 }
 
 /* Checkpoints of older versions with a file of each rank are refused before anything is written. */
@@ -160,7 +183,7 @@ static void losses(void)
     struct tft_run_config c;
 
     tft_run_config_defaults(&c);
-    CHECK(c.loss == TFT_LOSS_QUANTILES && c.tweedie_power == 1.5);
+    CHECK(c.loss == TFT_LOSS_QUANTILES);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         tft_run_config_defaults(&c);
         CHECK(!take(refused[i][0], &c) && tft_run_config_check(&test_log, &c) == HALAY_ERR_CONFIG &&

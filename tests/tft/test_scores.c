@@ -149,20 +149,16 @@ static void zeros(void)
 
 static void schedule(void)
 {
-    CHECK(tft_learning_rate_at(TFT_LR_CONSTANT, 2, 7, 100, 3) == 2);
-    CHECK(near(tft_learning_rate_at(TFT_LR_WARMUP, 2, 0, 100, 0), 2.0 / 5) &&
-          tft_learning_rate_at(TFT_LR_WARMUP, 2, 4, 100, 0) == 2 &&
-          tft_learning_rate_at(TFT_LR_WARMUP, 2, 99, 100, 0) == 2);
-    CHECK(near(tft_learning_rate_at(TFT_LR_COSINE, 2, 0, 100, 0), 2.0 / 5) &&
-          tft_learning_rate_at(TFT_LR_COSINE, 2, 4, 100, 0) == 2);
-    CHECK(near(tft_learning_rate_at(TFT_LR_COSINE, 2, 52, 100, 0), 1.0), "%g",
-          tft_learning_rate_at(TFT_LR_COSINE, 2, 52, 100, 0));
-    double last = tft_learning_rate_at(TFT_LR_COSINE, 2, 99, 100, 0);
+    CHECK(tft_learning_rate_at(TFT_LR_CONSTANT, 2, 7, 100) == 2);
+    CHECK(near(tft_learning_rate_at(TFT_LR_WARMUP, 2, 0, 100), 2.0 / 5) &&
+          tft_learning_rate_at(TFT_LR_WARMUP, 2, 4, 100) == 2 && tft_learning_rate_at(TFT_LR_WARMUP, 2, 99, 100) == 2);
+    CHECK(near(tft_learning_rate_at(TFT_LR_COSINE, 2, 0, 100), 2.0 / 5) &&
+          tft_learning_rate_at(TFT_LR_COSINE, 2, 4, 100) == 2);
+    CHECK(near(tft_learning_rate_at(TFT_LR_COSINE, 2, 52, 100), 1.0), "%g",
+          tft_learning_rate_at(TFT_LR_COSINE, 2, 52, 100));
+    double last = tft_learning_rate_at(TFT_LR_COSINE, 2, 99, 100);
     CHECK(last >= 0 && last < 0.01, "%g", last);
-    CHECK(tft_learning_rate_at(TFT_LR_COSINE, 2, 1000, 100, 0) < 1e-12);
-    CHECK(tft_learning_rate_at(TFT_LR_PLATEAU, 2, 50, 100, 2) == 0.5);
-    CHECK(tft_learning_rate_scale(TFT_LR_LINEAR, 1, 4) == 4 && tft_learning_rate_scale(TFT_LR_SQRT, 1, 4) == 2 &&
-          tft_learning_rate_scale(TFT_LR_UNSCALED, 1, 4) == 1);
+    CHECK(tft_learning_rate_at(TFT_LR_COSINE, 2, 1000, 100) < 1e-12);
 }
 
 /*
@@ -189,7 +185,7 @@ static void make_run(struct run *r)
     int falls = 0;
     while (!tft_run_length_is_over(&r->limits, &r->length, &r->end)) {
         double before = falls ? r->last : 1;
-        r->last = tft_run_length_rate(&r->limits, &r->length, &r->end, 1, 0);
+        r->last = tft_run_length_rate(&r->limits, &r->length, &r->end, 1);
         CHECK(r->last <= before || r->limits.schedule != TFT_LR_COSINE, "step %d: %g after %g", (int)r->end.step,
               r->last, before);
         falls = r->length.steps && r->end.step > r->length.steps / 10 && !r->resumed;
@@ -298,38 +294,6 @@ static void sampler(void)
     CHECK(b[0] == 0);
 }
 
-/* Four entities of weights 1, 2, 4, 8 with as many windows each: drawn in that proportion, each at most once. */
-static void weighted_sampler(void)
-{
-    enum { GROUPS = 4, EACH = 1000, ALL = GROUPS * EACH, COUNT = 150, EPOCHS = 40 };
-    static const size_t before[GROUPS + 1] = { 0, EACH, 2 * EACH, 3 * EACH, 4 * EACH };
-    static const double weights[GROUPS] = { 1, 2, 4, 8 };
-    static uint64_t order[ALL], again[ALL];
-    size_t drawn[GROUPS] = { 0 };
-
-    for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
-        unsigned char seen[ALL] = { 0 };
-        REQUIRE(!tft_sampler_draw_weighted(NULL, 3, epoch, before, weights, GROUPS, COUNT, order));
-        for (size_t i = 0; i < COUNT; i++) {
-            CHECK(order[i] < ALL && !seen[order[i]]);
-            seen[order[i]] = 1;
-            drawn[order[i] / EACH]++;
-        }
-    }
-    for (size_t g = 0; g < GROUPS; g++) {
-        double expected = EPOCHS * COUNT * weights[g] / 15;
-        CHECK(fabs((double)drawn[g] - expected) < 5 * sqrt(expected), "group %zu: %zu of %g", g, drawn[g], expected);
-    }
-    REQUIRE(!tft_sampler_draw_weighted(NULL, 3, EPOCHS - 1, before, weights, GROUPS, ALL, again));
-    CHECK(!memcmp(order, again, COUNT * sizeof *order), "the beginning does not depend on how many are drawn");
-    uint64_t sum = 0;
-    for (size_t i = 0; i < ALL; i++)
-        sum += again[i];
-    CHECK(sum == (uint64_t)ALL * (ALL - 1) / 2, "all windows, once each");
-    REQUIRE(!tft_sampler_draw_weighted(NULL, 4, EPOCHS - 1, before, weights, GROUPS, COUNT, again));
-    CHECK(memcmp(order, again, COUNT * sizeof *order), "another seed, the same order");
-}
-
 /* Losses that fall fastest at 1e-3, are lowest at 1e-2 or so, and explode after it. */
 static void rate_finder(void)
 {
@@ -363,7 +327,6 @@ int main(void)
     limits();
     limits_of_other_runs();
     sampler();
-    weighted_sampler();
     rate_finder();
     return test_end();
 }

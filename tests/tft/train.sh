@@ -49,14 +49,6 @@ refused 1 "'--resume' goes on from them" train --out "$run"
 rm -r "$run/checkpoints"
 refused 1 "holds a run already" train --out "$run"
 
-# An improvement below min_delta is kept all the same; only patience does not count it.
-check "train with a large min_delta" train --out "$scratch/delta" --threads 2 --min-delta 0.5
-best_of() {
-    grep -o '"best":[a-z]*' "$1/metrics.jsonl"
-    head -c 4000 "$1/model.safetensors" | grep -ao '"step":"[0-9]*"'
-}
-[ "$(best_of "$run")" = "$(best_of "$scratch/delta")" ] ||
-    wrong "min_delta changed what was kept: $(best_of "$scratch/delta")"
 check "train again" train --out "$scratch/again" --threads 1
 check "the same bits on one thread and two" cmp "$run/model.safetensors" "$scratch/again/model.safetensors"
 check "train with another seed" train --out "$scratch/seed" --seed 2 --max-steps 10

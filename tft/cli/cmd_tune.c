@@ -158,10 +158,8 @@ static enum halay_status set_judging(struct tuning *g)
         halay_warning(g->log, "with 'max_time' and no 'eval_every' a trial is judged at the end of an epoch, which may "
                               "come late");
     if (how->goal == TFT_GOAL_VALID_LOSS &&
-        (tft_space_has(&g->tuner.space, "loss") || tft_space_has(&g->tuner.space, "quantiles") ||
-         tft_space_has(&g->tuner.space, "tweedie_power")))
-        return refuse(g,
-                      "losses of different 'loss', 'quantiles' or 'tweedie_power' do not compare: take --goal q_risk");
+        (tft_space_has(&g->tuner.space, "loss") || tft_space_has(&g->tuner.space, "quantiles")))
+        return refuse(g, "losses of different 'loss' or 'quantiles' do not compare: take --goal q_risk");
     return status;
 }
 

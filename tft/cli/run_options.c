@@ -173,24 +173,20 @@ static enum halay_status resolve(struct halay_log *log, const struct tft_run_key
     return status;
 }
 
-/* The name of an option without dashes, '=' and value; "" if the argument is not a long one. */
-static void name_of_option(const char *argument, char name[64])
-{
-    size_t length = strncmp(argument, "--", 2) ? 0 : strcspn(argument + 2, "=");
-
-    snprintf(name, 64, "%.*s", (int)(length < 64 ? length : 0), argument + (length ? 2 : 0));
-}
-
-/* Refuse keys that older versions had, with what replaces them. */
+/* Refuse keys that older versions had, and such words of keys, with what replaces them. */
 static enum halay_status check_removed(struct halay_log *log, char **argv)
 {
     for (char **at = argv; *at && strcmp(*at, "--"); at++) {
+        size_t length = strncmp(*at, "--", 2) ? 0 : strcspn(*at + 2, "=");
         char name[64], where[96], *config = NULL;
-        name_of_option(*at, name);
-        json_t *key = *name ? json_pack("{ss}", name, "") : NULL;
+        if (!length || length >= sizeof name)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)length, *at + 2);
+        snprintf(where, sizeof where, "option --%s", name);
+        const char *value = (*at)[2 + length] ? *at + 3 + length : at[1] ? at[1] : "";
+        json_t *key = json_pack("{ss}", name, value);
         char *text = key ? json_dumps(key, JSON_COMPACT) : NULL;
         json_decref(key);
-        snprintf(where, sizeof where, "option --%s", name);
         enum halay_status status = text ? halay_tft_config_add(NULL, where, text, &config) : HALAY_OK;
         free(text);
         halay_tft_free(config);

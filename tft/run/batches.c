@@ -36,7 +36,6 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
     m->hidden_continuous = (size_t)run->hidden_continuous_size;
     m->ascending = run->crossing != 0;
     m->loss = (enum tft_loss)run->loss;
-    m->tweedie_power = run->tweedie_power;
     m->quantile_count = run->quantiles.count;
     memcpy(m->quantiles, run->quantiles.values, run->quantiles.count * sizeof *m->quantiles);
     m->variable_count = 0;

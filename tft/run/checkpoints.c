@@ -249,7 +249,7 @@ enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const j
                                         struct tft_training_state *state)
 {
     json_int_t step, samples, epoch, position, windows = 0, loss_steps, planned = 0, began = 0;
-    int judged, in_vain, halvings, pending;
+    int judged, in_vain, pending;
     struct tft_training_state s = { 0 };
 
     *run = json_object_get(manifest, "run");
@@ -262,12 +262,12 @@ enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const j
         return HALAY_ERR_UNSUPPORTED;
     }
     if (json_unpack((json_t *)json_object_get(manifest, "state"),
-                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si si sb s?F}", "step", &step, "samples",
-                    &samples, "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps,
-                    "loss_sum", &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds,
-                    "planned_steps", &planned, "planned_seconds", &s.length.seconds, "measured_from", &began,
-                    "measured_from_seconds", &s.length.began.seconds, "judged", &judged, "in_vain", &in_vain,
-                    "halvings", &halvings, "pending", &pending, "window_seconds", &s.window_seconds) ||
+                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si sb s?F}", "step", &step, "samples", &samples,
+                    "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps, "loss_sum",
+                    &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds, "planned_steps", &planned,
+                    "planned_seconds", &s.length.seconds, "measured_from", &began, "measured_from_seconds",
+                    &s.length.began.seconds, "judged", &judged, "in_vain", &in_vain, "pending", &pending,
+                    "window_seconds", &s.window_seconds) ||
         step < 0 || samples < 0 || epoch < 0 || position < 0 || loss_steps < 0 || planned < 0 || began < 0 ||
         began > step) {
         halay_error(c->log, "the checkpoint in '%s' does not say where training stood", c->folder);
@@ -283,7 +283,6 @@ enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const j
     s.length.began.step = (uint64_t)began;
     s.judged = judged;
     s.in_vain = in_vain;
-    s.halvings = halvings;
     s.pending = pending;
     *state = s;
     return HALAY_OK;
@@ -434,14 +433,13 @@ static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t st
 
 static json_t *make_state(const struct tft_training_state *s)
 {
-    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si si sb sf}", "step", (json_int_t)s->step,
-                     "samples", (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position",
-                     (json_int_t)s->position, "windows", (json_int_t)s->windows, "loss_steps",
-                     (json_int_t)s->loss_steps, "loss_sum", s->loss_sum, "lowest", s->lowest, "mark", s->mark,
-                     "seconds", s->seconds, "planned_steps", (json_int_t)s->length.steps, "planned_seconds",
-                     s->length.seconds, "measured_from", (json_int_t)s->length.began.step, "measured_from_seconds",
-                     s->length.began.seconds, "judged", s->judged, "in_vain", s->in_vain, "halvings", s->halvings,
-                     "pending", s->pending, "window_seconds", s->window_seconds);
+    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si sb sf}", "step", (json_int_t)s->step, "samples",
+                     (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position", (json_int_t)s->position,
+                     "windows", (json_int_t)s->windows, "loss_steps", (json_int_t)s->loss_steps, "loss_sum",
+                     s->loss_sum, "lowest", s->lowest, "mark", s->mark, "seconds", s->seconds, "planned_steps",
+                     (json_int_t)s->length.steps, "planned_seconds", s->length.seconds, "measured_from",
+                     (json_int_t)s->length.began.step, "measured_from_seconds", s->length.began.seconds, "judged",
+                     s->judged, "in_vain", s->in_vain, "pending", s->pending, "window_seconds", s->window_seconds);
 }
 
 static enum halay_status save_manifest(const struct tft_checkpoints *c, const json_t *run,

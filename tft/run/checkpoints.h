@@ -36,7 +36,7 @@ struct tft_training_state {
     double window_seconds;    /* that a validation takes for a window; 0: not measured, for want of a limit of time */
     double seconds;           /* of training to the end of the last step, in earlier processes too */
     struct tft_run_length length;
-    int32_t judged, in_vain, halvings;
+    int32_t judged, in_vain;
     int32_t pending; /* this step's evaluation is still due */
     int32_t levels;  /* what training chose (tft_schema_choose); 0: nothing yet, or there is no choice. The schema of
                         the run's description says it too, so that no file needs it here. */

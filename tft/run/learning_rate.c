@@ -5,7 +5,7 @@
 #include "tft/run/learning_rate.h"
 #include <math.h>
 
-double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint64_t step, uint64_t total, int halvings)
+double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint64_t step, uint64_t total)
 {
     double rise = total >= 20 ? (double)(total / 20) : 1, at = (double)step + 1;
 
@@ -16,22 +16,8 @@ double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint6
         if (at < rise)
             return highest * at / rise;
         return highest * 0.5 * (1 + cos(M_PI * fmin(1, ((double)step - rise + 1) / ((double)total - rise + 1))));
-    case TFT_LR_PLATEAU:
-        return ldexp(highest, -halvings);
     default:
         return highest;
-    }
-}
-
-double tft_learning_rate_scale(enum tft_lr_scaling scaling, double rate, int ranks)
-{
-    switch (scaling) {
-    case TFT_LR_LINEAR:
-        return rate * ranks;
-    case TFT_LR_SQRT:
-        return rate * sqrt(ranks);
-    default:
-        return rate;
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning rate: a function of where the run stands (tft/run/run_length.h) and of how validation goes.
+ * Learning rate: a function of where the run stands (tft/run/run_length.h).
  */
 #ifndef HALAY_TFT_LEARNING_RATE_H
 #define HALAY_TFT_LEARNING_RATE_H
@@ -12,12 +12,8 @@
  * The rate of a step (from 0) of `total`.
  *   warmup   rises linearly over the first twentieth of the steps, then stays
  *   cosine   rises likewise, then falls along half a cosine to 0 at the end
- *   plateau  stays, and is halved after each two evaluations in a row without improvement (`halvings` times)
  */
-double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint64_t step, uint64_t total, int halvings);
-
-/* The highest rate for a number of ranks. */
-double tft_learning_rate_scale(enum tft_lr_scaling scaling, double rate, int ranks);
+double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint64_t step, uint64_t total);
 
 /*
  * The rate to train with, given the losses of steps at growing rates: where the smoothed loss falls most steeply

@@ -49,19 +49,14 @@ static const struct key {
     { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
     { "loss", WORD, AT(loss), 0, 0, 0, 0, tft_loss_words, 9,
       "what is learned: quantiles, one number (mae, mse, huber), or a distribution, of which forecasts are quantiles" },
-    { "tweedie_power", REAL, AT(tweedie_power), 1.5, 1.01, 1.99, 0, NULL, 0,
-      "of loss tweedie: the variance is proportional to this power of the mean" },
     { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
     { "learning_rate", REAL, AT(learning_rate), 1e-3, 0, 10, 0, NULL, 0, "the highest, if a schedule changes it" },
-    { "scale_learning_rate", WORD, AT(scale_learning_rate), 0, 0, 0, 0, WORDS("none", "linear", "sqrt"), 3,
-      "multiply it by the ranks, or by their square root" },
-    { "schedule", WORD, AT(schedule), 0, 0, 0, 0, WORDS("constant", "warmup", "cosine", "plateau"), 4,
-      "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0; plateau: halved after 2 evaluations "
-      "without improvement" },
+    { "schedule", WORD, AT(schedule), 0, 0, 0, 0, WORDS("constant", "warmup", "cosine"), 3,
+      "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0" },
     { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays kernels" },
     { "weight_decay", REAL, AT(weight_decay), 0, 0, 1, 0, NULL, 0, "of adamw" },
     { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
-    { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global", "none"), 3,
+    { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global"), 2,
       "of each tensor alone, or of all together" },
     { "epochs", WHOLE, AT(epochs), 100, 1, 1000000, 0, NULL, 0, "the most epochs" },
     { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "most steps; 0: no limit" },
@@ -70,9 +65,6 @@ static const struct key {
     { "valid_samples", WHOLE, AT(valid_samples), 0, 1, 1e12, 1, NULL, 0, "windows of a validation; 0: all" },
     { "eval_every", WHOLE, AT(eval_every), 0, 1, 1e9, 1, NULL, 0, "steps between validations; 0: an epoch" },
     { "patience", WHOLE, AT(patience), 5, 1, 1000000, 0, NULL, 0, "evaluations without improvement before it stops" },
-    { "min_delta", REAL, AT(min_delta), 1e-4, 0, 1e6, 0, NULL, 0,
-      "smallest decrease of the validation loss that counts as an improvement" },
-    { "accumulate", WHOLE, AT(accumulate), 1, 1, 65536, 0, NULL, 0, "batches of one optimizer step" },
     { "seed", WHOLE, AT(seed), 1, 0, 4294967295.0, 0, NULL, 0, "of weights, order and dropout" },
     { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16", "tf32"), 3, "of the matrix products' factors" },
     { "deterministic", WORD, AT(deterministic), 1, 0, 0, 0, WORDS("off", "run", "ranks"), 3,
@@ -91,39 +83,46 @@ static const struct key {
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
     { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
-    { "sampling", WORD, AT(sampling), 0, 0, 0, 0, WORDS("uniform", "scale"), 2,
-      "which windows train_samples takes: any, or preferably those of entities with large values" },
     { "calibrate", WORD, AT(calibrate), 0, 0, 0, 0, tft_calibrate_words, 3,
       "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
       "rolling: "
       "as the latest windows before each forecast say" },
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
       "steps between checkpoints, besides the one before each evaluation" },
-    { "commit_every", WHOLE, AT(commit_every), 1, 1, 1e9, 0, NULL, 0,
-      "with --elastic: steps between commits; the most that are repeated when a rank is lost" },
     { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
     { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "mlflow", "csv"), 3,
       "what else to write the numbers for: any of tensorboard, mlflow, csv (halay-tft(1)); none" },
-    { "log_every", WHOLE, AT(log_every), 10, 1, 1e9, 0, NULL, 0, "steps between two rows that 'log' writes" },
-    { "health", WORD, AT(health), 0, 0, 0, 0, WORDS("warn", "stop", "off"), 3,
-      "warn of a sick training (halay-tft(1)), or stop one that is of no use any more" },
+    { "health", WORD, AT(health), 0, 0, 0, 0, WORDS("warn", "off"), 2, "warn of a sick training (halay-tft(1))" },
     { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it resumes. */
-static const char *const free_keys[] = {
-    "epochs", "max_steps", "max_time",  "patience", "threads",   "checkpoint_every", "commit_every",
-    "keep",   "init_from", "calibrate", "log",      "log_every", "health",           "device"
+static const char *const free_keys[] = { "epochs", "max_steps", "max_time",  "patience",  "threads", "checkpoint_every",
+                                         "keep",   "log",       "init_from", "calibrate", "health",  "device" };
+
+/* Keys of older versions, and words of keys. */
+static const struct removed_key {
+    const char *name, *word; /* word NULL: the whole key */
+    const char *same;        /* the value of runs that are trained and forecast here as they began; NULL: any */
+    int is_model;            /* forecasts depend on it */
+    const char *instead;
+} removed_keys[] = {
+    { "accumulate", NULL, "1", 0, "multiply 'batch_size' by it; memory does not grow with that" },
+    { "clip_mode", "none", NULL, 0, "'clip: 1000000' clips nothing" },
+    { "commit_every", NULL, NULL, 0, "every step is committed" },
+    { "health", "stop", NULL, 0, "'warn' says what is wrong, and 'patience' ends the training" },
+    { "log_every", NULL, NULL, 0, "rows are 10 steps apart" },
+    { "min_delta", NULL, "1e-4", 0, "an improvement is one by 0.0001" },
+    { "sampling", NULL, "uniform", 0, "'train_samples' takes any windows" },
+    { "scale_learning_rate", NULL, "none", 0, "'learning_rate' is that of any number of ranks" },
+    { "schedule", "plateau", NULL, 0, "'cosine' falls to 0 by itself" },
+    { "strategy", NULL, NULL, 0, "every rank holds the whole optimizer state and gradients are all-reduced" },
+    { "tweedie_power", NULL, "1.5", 1, "the variance is proportional to the mean to the power of 1.5" },
 };
 
-/* Keys of older versions. A run that has one is read without it. */
-static const struct removed_key {
-    const char *name, *instead;
-} removed_keys[] = {
-    { "strategy", "every rank holds the whole optimizer state and gradients are all-reduced" },
-};
+enum { REMOVED_KEYS = sizeof removed_keys / sizeof *removed_keys };
 
 static int is_free(const char *name)
 {
@@ -172,18 +171,21 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
-static const struct removed_key *find_removed(const char *name)
+/* Of a whole key (word NULL), or of one of its words; NULL: none. */
+static const struct removed_key *find_removed(const char *name, const char *word)
 {
-    for (size_t i = 0; i < sizeof removed_keys / sizeof *removed_keys; i++)
-        if (is_name_of(removed_keys[i].name, name))
-            return &removed_keys[i];
+    for (size_t i = 0; i < REMOVED_KEYS; i++) {
+        const struct removed_key *r = &removed_keys[i];
+        if (is_name_of(r->name, name) && !r->word == !word && (!word || !strcmp(r->word, word)))
+            return r;
+    }
     return NULL;
 }
 
 static enum halay_status unknown_key(struct halay_log *log, const char *where, const char *name)
 {
     const char *names[KEYS + 1] = { NULL };
-    const struct removed_key *removed = find_removed(name);
+    const struct removed_key *removed = find_removed(name, NULL);
     char plain[64];
 
     if (removed) {
@@ -264,6 +266,11 @@ static enum halay_status take_word(struct halay_log *log, const char *where, con
             *whole_at(key, config) = (int64_t)i;
             return HALAY_OK;
         }
+    }
+    const struct removed_key *removed = text ? find_removed(key->name, text) : NULL;
+    if (removed) {
+        halay_error(log, "%s: '%s: %s' was removed: %s", where, key->name, text, removed->instead);
+        return HALAY_ERR_UNSUPPORTED;
     }
     list_words(key, ", ", list);
     halay_error(log, "%s: '%s' must be one of %s", where, key->name, list);
@@ -406,14 +413,49 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
     return HALAY_OK;
 }
 
+/* Does a run of an older version go on here as it began? */
+static int is_as_before(const struct removed_key *removed, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    char *end;
+
+    if (!value || (removed->word && (!text || strcmp(text, removed->word))))
+        return 1;
+    if (removed->word)
+        return is_free(removed->name);
+    if (!removed->same)
+        return 1;
+    return text ? !strcmp(text, removed->same) : json_number_value(value) == halay_strtod(removed->same, &end);
+}
+
+static enum halay_status refuse_removed(struct halay_log *log, const char *where, const struct removed_key *removed,
+                                        const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+    halay_error(log, "%s: the run began with '%s' %s, which was removed: %s", where, removed->name, text ? text : "",
+                removed->instead);
+    free(text);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
 enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
                                           struct tft_run_config *config)
 {
     json_t *copy = json_copy((json_t *)document);
+    enum halay_status status = copy ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
-    for (size_t i = 0; copy && i < sizeof removed_keys / sizeof *removed_keys; i++)
-        json_object_del(copy, removed_keys[i].name);
-    enum halay_status status = copy ? tft_run_config_take(log, where, copy, config) : HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < REMOVED_KEYS && !status; i++) {
+        const struct removed_key *removed = &removed_keys[i];
+        const json_t *value = json_object_get(copy, removed->name);
+        const char *text = json_string_value(value);
+        if (removed->is_model && !is_as_before(removed, value))
+            status = refuse_removed(log, where, removed, value);
+        else if (!removed->word || (text && !strcmp(text, removed->word)))
+            json_object_del(copy, removed->name);
+    }
+    if (!status)
+        status = tft_run_config_take(log, where, copy, config);
     json_decref(copy);
     return status;
 }
@@ -463,12 +505,8 @@ enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_con
         halay_error(log, "'learning_rate' must be above 0");
         return HALAY_ERR_CONFIG;
     }
-    if (config->clip_mode != TFT_CLIP_BY_NONE && !(config->clip > 0)) {
-        halay_error(log, "'clip' must be above 0; 'clip_mode: none' turns it off");
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->sampling == TFT_SAMPLING_SCALE && !config->train_samples) {
-        halay_error(log, "'sampling: scale' chooses the windows of an epoch: set 'train_samples' too");
+    if (!(config->clip > 0)) {
+        halay_error(log, "'clip' must be above 0; 1000000 clips nothing");
         return HALAY_ERR_CONFIG;
     }
     return check_loss(log, config);
@@ -529,6 +567,11 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
     struct tft_run_config began;
     enum halay_status status;
 
+    for (size_t i = 0; i < REMOVED_KEYS; i++) {
+        const json_t *value = json_object_get(before, removed_keys[i].name);
+        if (!is_as_before(&removed_keys[i], value))
+            return refuse_removed(log, where, &removed_keys[i], value);
+    }
     tft_run_config_defaults(&began);
     status = tft_run_config_take_run(log, where, before, &began);
     if (status)

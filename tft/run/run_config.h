@@ -16,13 +16,11 @@
 
 enum { TFT_RUN_QUANTILES_MAX = 16, TFT_RUN_TEXT_MAX = 1023 };
 
-enum tft_lr_schedule { TFT_LR_CONSTANT, TFT_LR_WARMUP, TFT_LR_COSINE, TFT_LR_PLATEAU };
-enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL, TFT_CLIP_BY_NONE };
+enum tft_lr_schedule { TFT_LR_CONSTANT, TFT_LR_WARMUP, TFT_LR_COSINE };
+enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL };
 enum tft_optimizer { TFT_OPTIMIZER_ADAM, TFT_OPTIMIZER_ADAMW };
-enum tft_sampling { TFT_SAMPLING_UNIFORM, TFT_SAMPLING_SCALE };
 enum tft_calibrate_word { TFT_CALIBRATE_NONE, TFT_CALIBRATE_CONFORMAL, TFT_CALIBRATE_ROLLING };
-enum tft_health_reaction { TFT_HEALTH_WARN, TFT_HEALTH_STOP, TFT_HEALTH_OFF };
-enum tft_lr_scaling { TFT_LR_UNSCALED, TFT_LR_LINEAR, TFT_LR_SQRT };
+enum tft_health_reaction { TFT_HEALTH_WARN, TFT_HEALTH_OFF };
 
 struct tft_list {
     size_t count;
@@ -37,20 +35,18 @@ struct tft_run_config {
     struct tft_list quantiles;
     int quantiles_given;
     int64_t loss; /* of enum tft_loss */
-    double tweedie_power;
     int64_t batch_size;
     double learning_rate;
-    int64_t scale_learning_rate, schedule, optimizer;
+    int64_t schedule, optimizer;
     double weight_decay, clip;
     int64_t clip_mode, epochs, max_steps;
     double max_time; /* seconds */
     int64_t train_samples, valid_samples, eval_every, patience;
-    double min_delta;
-    int64_t accumulate, seed, dtype, deterministic, granule, conformance, device, threads;
+    int64_t seed, dtype, deterministic, granule, conformance, device, threads;
     int64_t hidden_continuous_size, crossing, sparse_rows;
     double ema;
-    int64_t sampling, calibrate, checkpoint_every, commit_every, keep;
-    int64_t log, log_every, health;       /* log: a set, of enum tft_track */
+    int64_t calibrate, checkpoint_every, keep;
+    int64_t log, health;                  /* log: a set, of enum tft_track */
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };
 
@@ -63,7 +59,8 @@ void tft_run_config_defaults(struct tft_run_config *config);
  * versions had; the message has what replaces it. */
 enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
                                       struct tft_run_config *config);
-/* The same of a run's own document, which may be of an older version: keys that were removed are left out. */
+/* The same of a run's own document, which may be of an older version: keys that were removed are left out, unless
+ * forecasts depend on one (HALAY_ERR_UNSUPPORTED). */
 enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
                                           struct tft_run_config *config);
 /* Do the values fit together? A loss that forecasts one number gets its one quantile if none was given. */

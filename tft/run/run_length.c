@@ -88,9 +88,9 @@ static uint64_t schedule_step(const struct tft_limits *limits, const struct tft_
 }
 
 double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run_length *length,
-                           const struct tft_moment *now, double highest, int halvings)
+                           const struct tft_moment *now, double highest)
 {
     uint64_t steps = tft_run_length_steps(limits, length, now);
 
-    return tft_learning_rate_at(limits->schedule, highest, schedule_step(limits, length, now, steps), steps, halvings);
+    return tft_learning_rate_at(limits->schedule, highest, schedule_step(limits, length, now, steps), steps);
 }

@@ -47,6 +47,6 @@ int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run
                            const struct tft_moment *now);
 /* The rate of the next step. */
 double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run_length *length,
-                           const struct tft_moment *now, double highest, int halvings);
+                           const struct tft_moment *now, double highest);
 
 #endif

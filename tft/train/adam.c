@@ -162,7 +162,7 @@ static struct adam_run run_of(const struct work *work, size_t i)
                               .rate = work->rate,
                               .decay = adam->learning_rate * adam->weight_decay,
                               .clip = adam->clip,
-                              .squares = adam->clip_mode == TFT_CLIP_NONE ? NULL : squares,
+                              .squares = squares,
                               .count = global ? work->table->count : 1 };
 }
 

@@ -19,7 +19,7 @@
 #include "tft/kernels/threads.h"
 #include "tft/model/params.h"
 
-enum tft_clip { TFT_CLIP_NONE, TFT_CLIP_TENSOR, TFT_CLIP_GLOBAL };
+enum tft_clip { TFT_CLIP_TENSOR, TFT_CLIP_GLOBAL };
 
 struct tft_adam {
     struct halay_log *log; /* borrowed; NULL: none */

@@ -81,7 +81,7 @@ static unsigned judge_time(struct tft_health *h, double waiting, double gatherin
         halay_snprintf(
             text, size,
             "communication is the bottleneck: %.0f %% of the time goes into waiting for other ranks; a larger "
-            "batch_size or accumulate, fewer ranks, or a faster way between them helps ('halay-perf doctor')",
+            "batch_size, fewer ranks, or a faster way between them helps ('halay-perf doctor')",
             100 * waiting);
         return speak(h, TFT_HEALTH_COMMUNICATION);
     }

@@ -40,9 +40,6 @@ enum tft_health_rule {
     TFT_HEALTH_RULES
 };
 
-/* Bits: the rules that say that training on is of no use. */
-enum { TFT_HEALTH_GRAVE = (1 << TFT_HEALTH_DEAD_INPUT) - 1 };
-
 struct tft_health_step {
     uint64_t step;
     double loss, norm;                  /* of all gradients this rank updates, before clipping */

@@ -12,6 +12,9 @@
 /* Below this share of all gradients' squares one counts as none: what rounding leaves of a constant input. */
 static const double none = 1e-20;
 
+/* Between two rows of the tracks. */
+enum { STEPS_OF_ROW = 10 };
+
 static double seconds_now(void)
 {
     struct timespec now;
@@ -146,7 +149,7 @@ enum halay_status tft_trainer_note_step(struct tft_trainer *t)
     tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1, t->state.samples,
                                                                  loss, t->limits.seconds });
     judge_step(t, &step);
-    return t->state.step % (uint64_t)t->config->log_every || !n->tracks ? HALAY_OK : write_row(t, loss);
+    return t->state.step % STEPS_OF_ROW || !n->tracks ? HALAY_OK : write_row(t, loss);
 }
 
 /* ---- evaluations ---- */

@@ -3,13 +3,12 @@
  * Sampler: which window is at which position of an epoch.
  *
  * A permutation of all windows is drawn by (seed, epoch) from Philox and its first `count` are taken: every window once
- * if count is all of them. With weights, windows of large weight tend to come first. Every rank draws the same order
- * and computes its share of each batch, so an epoch is the same set in the same order on any number of ranks.
+ * if count is all of them. Every rank draws the same order and computes its share of each batch, so an epoch is the
+ * same set in the same order on any number of ranks.
  */
 #ifndef HALAY_TFT_SAMPLER_H
 #define HALAY_TFT_SAMPLER_H
 
-#include "base/log.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,13 +17,5 @@
 
 /* Fill order (room for `total`): order[0 .. count) are the windows, the rest is scratch. count <= total. */
 void tft_sampler_draw(uint32_t seed, uint32_t epoch, uint64_t total, uint64_t count, uint64_t *order);
-
-/*
- * The same with weighted groups: windows [before[g], before[g + 1]) weigh weights[g] (above 0) each, and are drawn
- * without replacement in proportion to it (Efraimidis and Spirakis 2006). count <= before[groups]; order has room for
- * all. Errors: HALAY_ERR_NO_MEMORY.
- */
-enum halay_status tft_sampler_draw_weighted(struct halay_log *log, uint32_t seed, uint32_t epoch, const size_t *before,
-                                            const double *weights, size_t groups, uint64_t count, uint64_t *order);
 
 #endif

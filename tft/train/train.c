@@ -52,23 +52,23 @@ static enum halay_status report_evaluation(struct tft_trainer *t, const struct t
     return t->rank == 0 ? tft_trainer_note_evaluation(t, &e) : HALAY_OK;
 }
 
-/* Record a validation's loss; 1 if it is the lowest so far. Only patience asks for min_delta. The same on every
+/* Record a validation's loss; 1 if it is the lowest so far. Only patience asks by how much. The same on every
  * rank. */
 static int record_validation(struct tft_trainer *t, double loss)
 {
+    const double improvement = 1e-4;
     int first = !t->state.judged, best = first || loss < t->state.lowest;
 
     t->state.judged = 1;
     halay_gauge_set(t->ctx, "valid_loss", loss); /* a valid name */
     if (best)
         t->state.lowest = loss;
-    if (first || loss < t->state.mark - t->config->min_delta) {
+    if (first || loss < t->state.mark - improvement) {
         t->state.mark = loss;
         t->state.in_vain = 0;
         return best;
     }
     t->state.in_vain++;
-    t->state.halvings += t->state.in_vain % 2 == 0;
     t->stop |= t->state.in_vain >= t->config->patience;
     return best;
 }
@@ -162,8 +162,7 @@ static enum halay_status advance(struct tft_trainer *t)
     int evaluates = !t->interrupted && (due || t->stop);
     if (saves)
         t->state.pending = due || (t->stop && !t->interrupted);
-    if (saves || t->state.step % (uint64_t)t->config->commit_every == 0)
-        status = tft_trainer_commit(t);
+    status = tft_trainer_commit(t);
     if (!status && saves)
         status = tft_trainer_save(t);
     if (status || !evaluates)
@@ -193,7 +192,6 @@ static void say_idle(struct tft_trainer *t)
 {
     size_t granule = tft_model_config(t->model)->granule, pieces = (t->batch + granule - 1) / granule;
     size_t threads = (size_t)tft_pool_threads(t->pool), all = threads * (size_t)t->ranks, idle = 0;
-    size_t batch_size = (all * granule + (size_t)t->config->accumulate - 1) / (size_t)t->config->accumulate;
     char smaller[48] = "";
 
     for (int r = 0; r < t->ranks; r++) {
@@ -209,7 +207,7 @@ static void say_idle(struct tft_trainer *t)
     tft_progress_say(&t->progress,
                      "%zu of %zu threads have nothing to do: a step of %zu samples is %zu pieces of work of %zu; "
                      "%s'batch_size: %zu' occupies all",
-                     idle, all, t->batch, pieces, granule, smaller, batch_size);
+                     idle, all, t->batch, pieces, granule, smaller, all * granule);
 }
 
 static void say_beginning(struct tft_trainer *t)
@@ -408,14 +406,9 @@ static int goes_on(const struct tft_trainer *t)
     return t->stop ? t->state.pending : t->state.epoch < (uint64_t)t->config->epochs;
 }
 
-/* Close the files. A training that is sick has failed. */
+/* Close the files. */
 static enum halay_status end_notes(struct tft_trainer *t, enum halay_status status)
 {
-    if (!status && t->sick) {
-        halay_error(t->log, "after step %llu the training was stopped: it is sick (key 'health')",
-                    (unsigned long long)t->state.step);
-        status = HALAY_ERR_FORMAT;
-    }
     enum halay_status ended = tft_trainer_end_notes(t, status);
     status = status ? status : ended;
     if (t->progress.end) /* rank 0's */

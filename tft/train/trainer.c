@@ -32,33 +32,6 @@ static int threads_of_rank(const struct tft_trainer *t)
     return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
 }
 
-static double scale_of(const struct tft_trainer *t, size_t entity, size_t target)
-{
-    return tft_data_scaler(t->data, entity, t->data->schema.targets[target])->scale;
-}
-
-/* Sampling by scale: an entity's windows are drawn in proportion to the scale of its target; each of several targets
- * counts by its share of the sum over the entities, since their units are unrelated. */
-static enum halay_status set_up_weights(struct tft_trainer *t)
-{
-    t->weights = calloc(t->data->entity_count + 1, sizeof *t->weights);
-    t->before = calloc(t->data->entity_count + 1, sizeof *t->before);
-    if (!t->weights || !t->before) {
-        halay_error(t->log, "no memory for the weights of %zu entities", t->data->entity_count);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t e = 0; e <= t->data->entity_count; e++)
-        t->before[e] = tft_windows_before(&t->train, e);
-    for (size_t o = 0; o < t->data->schema.target_count; o++) {
-        double sum = 0;
-        for (size_t e = 0; e < t->data->entity_count; e++)
-            sum += t->before[e + 1] > t->before[e] ? scale_of(t, e, o) : 0;
-        for (size_t e = 0; e < t->data->entity_count; e++)
-            t->weights[e] += scale_of(t, e, o) / sum;
-    }
-    return HALAY_OK;
-}
-
 static int by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -72,11 +45,7 @@ void tft_trainer_drop_windows(struct tft_trainer *t)
     tft_windows_fini(&t->valid);
     free(t->order);
     free(t->valid_order);
-    free(t->weights);
-    free(t->before);
     t->order = t->valid_order = NULL;
-    t->weights = NULL;
-    t->before = NULL;
 }
 
 enum halay_status tft_trainer_list_windows(struct tft_trainer *t)
@@ -104,7 +73,7 @@ enum halay_status tft_trainer_list_windows(struct tft_trainer *t)
     }
     tft_sampler_draw((uint32_t)c->seed, TFT_SAMPLER_VALIDATION, t->valid.count, t->valid_samples, t->valid_order);
     qsort(t->valid_order, t->valid_samples, sizeof *t->valid_order, by_number); /* neighbouring windows share rows */
-    return c->sampling == TFT_SAMPLING_SCALE ? set_up_weights(t) : HALAY_OK;
+    return HALAY_OK;
 }
 
 static enum halay_status set_up_windows(struct tft_trainer *t)
@@ -119,7 +88,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
                     t->data->schema.min_encoder, t->data->schema.horizon);
         return HALAY_ERR_FORMAT;
     }
-    t->batch = (size_t)(c->batch_size * c->accumulate);
+    t->batch = (size_t)c->batch_size;
     t->state.windows = t->train.count;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
@@ -152,9 +121,9 @@ static enum halay_status set_up_blocks(struct tft_trainer *t)
 
 static void set_up_adam(struct tft_trainer *t)
 {
-    static const enum tft_clip modes[] = { [TFT_CLIP_BY_TENSOR] = TFT_CLIP_TENSOR,
-                                           [TFT_CLIP_BY_GLOBAL] = TFT_CLIP_GLOBAL,
-                                           [TFT_CLIP_BY_NONE] = TFT_CLIP_NONE };
+    static const enum tft_clip modes[] = {
+        [TFT_CLIP_BY_TENSOR] = TFT_CLIP_TENSOR, [TFT_CLIP_BY_GLOBAL] = TFT_CLIP_GLOBAL
+    };
 
     tft_adam_defaults(&t->adam);
     t->adam.log = t->log;

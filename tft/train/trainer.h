@@ -17,7 +17,7 @@
 #include "tft/train/train_options.h"
 
 /* Numbers that each step sums over the ranks; the seconds are rank 0's, the others add 0. */
-enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_SICK, TFT_STEP_NUMBERS };
+enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
 
 /* What rank 0 notes of the steps: for other programs (tracks), and on the training's health (notes.c). */
 struct tft_notes {
@@ -68,8 +68,6 @@ struct tft_trainer {
 
     struct tft_windows train, valid;
     uint64_t *order, *valid_order; /* owned: windows of this epoch; of each validation, in order */
-    double *weights;               /* owned: of the entities, for the sampler; NULL: all alike */
-    size_t *before;                /* owned: training windows before each entity, and in all; only with weights */
     size_t epoch_samples, valid_samples, batch;
     size_t valid_max; /* windows of a validation, beside the configuration's number; 0: no limit */
     uint64_t epoch_steps;
@@ -85,7 +83,6 @@ struct tft_trainer {
     struct tft_notes notes;          /* rank 0 */
     double norm;                     /* of the last step's gradients, before clipping; rank 0's tensors */
     atomic_llong gathered_us;        /* time that threads spent on putting batches together; relaxed */
-    int sick;                        /* 'health: stop' ends the training; the same on every rank */
     uint64_t said_samples;
     int64_t said_us;
     double said_waited; /* tft_trainer_waited */

@@ -114,10 +114,8 @@ uint64_t tft_trainer_steps(const struct tft_trainer *t)
 static double rate_of_step(const struct tft_trainer *t, uint64_t step)
 {
     const struct tft_moment at = moment_of(t, step);
-    double highest = tft_learning_rate_scale((enum tft_lr_scaling)t->config->scale_learning_rate,
-                                             t->config->learning_rate, t->ranks);
 
-    return tft_run_length_rate(&t->limits, &t->state.length, &at, highest, t->state.halvings);
+    return tft_run_length_rate(&t->limits, &t->state.length, &at, t->config->learning_rate);
 }
 
 double tft_trainer_rate(const struct tft_trainer *t)
@@ -168,7 +166,6 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     if (status)
         return status;
     t->numbers[TFT_STEP_INTERRUPT] = tft_stop_asked(t->options->stop) != 0;
-    t->numbers[TFT_STEP_SICK] = (t->notes.health.said & TFT_HEALTH_GRAVE) && t->config->health == TFT_HEALTH_STOP;
     t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
     status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
     if (status)
@@ -187,8 +184,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     t->state.seconds = t->numbers[TFT_STEP_SECONDS];
     fix_length(t);
     tell_gauges(t);
-    t->sick |= t->numbers[TFT_STEP_SICK] > 0;
-    t->stop |= t->sick || tft_trainer_is_over(t);
+    t->stop |= tft_trainer_is_over(t);
     t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
     return HALAY_OK;
 }
@@ -197,9 +193,6 @@ enum halay_status tft_trainer_draw_order(struct tft_trainer *t)
 {
     uint32_t seed = (uint32_t)t->config->seed, epoch = (uint32_t)t->state.epoch;
 
-    if (t->weights)
-        return tft_sampler_draw_weighted(t->log, seed, epoch, t->before, t->weights, t->data->entity_count,
-                                         t->epoch_samples, t->order);
     tft_sampler_draw(seed, epoch, t->train.count, t->epoch_samples, t->order);
     return HALAY_OK;
 }
