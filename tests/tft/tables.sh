@@ -317,6 +317,11 @@ check "predict over a hole" "$tft" predict --checkpoint "$scratch/long" --split 
 grep -q "warning: .* forecasts rest on filled values only: .*('s2' first)" "$scratch/said" ||
     wrong "forecasts from filled values are not named: $(cat "$scratch/said")"
 preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
+echo 10,99,s1,x >>"$scratch/long.csv"
+preset "rows doubled, merged       1"
+grep -q "warning: 1 rows have the series and time of another row .*'s1' has a second row for 10, " "$scratch/said" ||
+    wrong "a doubled row is not named: $(cat "$scratch/said")"
+series "" 5 400
 # A split in which nothing fits is named.
 cat >"$scratch/thin.yaml" <<'END'
 preset: long

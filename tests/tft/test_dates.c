@@ -359,7 +359,6 @@ static void wrong_rows(void)
         { "0001-01-01", "between 0001-01-01 00:00:00 and 2019-01-01" },
         { "2019-06-01 00:30:00", "row 402: 2019-06-01 00:30:00 is not a whole number of steps after" },
         { "2018-12-31 23:00:00", "row 402: 2018-12-31 23:00:00 is not a whole number of steps before" },
-        { "2019-06-01", "row 402: 'a' has a second row for 2019-06-01" },
         { "2019-06-01 00:00:00+02:00", "row 402, column 'ds': '2019-06-01 00:00:00+02:00' has an offset from UTC" },
     };
 
@@ -496,6 +495,32 @@ static void made_up(void)
     test_log.write = ignore_line;
 }
 
+/* Rows of the same series and time are one, with the mean of what they say, unless the schema says otherwise. */
+static void doubled_rows(void)
+{
+    static const double seconds[] = { 2, 2, NAN, 8 }; /* of rows whose first value is 2 */
+    static const size_t differing[] = { 0, 0, 1, 1 };
+    char every[32], format[32];
+    struct tft_table t;
+
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        struct file f = { 0 };
+        add_series(&f, "a", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+        add_series(&f, "b", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+        add(&f, "b", "2019-01-10", seconds[i]); /* the tenth: 9 % 7 */
+        REQUIRE(!read_file(&f, NULL, every, format, &t));
+        CHECK(t.series[1].rows == ROWS && t.series[1].values[9] == (i == 3 ? 5 : 2) && t.summary.rows_duplicated == 1 &&
+                  t.rows_differing == differing[i],
+              "case %zu: %g", i, t.series[1].values[9]);
+        CHECK(strcmp(t.first_differing, differing[i] ? "'b' has a second row for 2019-01-10 00:00:00" : "") == 0);
+        tft_table_fini(&t);
+    }
+    struct file f = { 0 };
+    add_series(&f, "a", ISO_DAY, "1d", tft_time_from_date(2019, 1, 1, 0, 0, 0), 0);
+    add(&f, "a", "2019-06-01", 1);
+    CHECK(refuses_with(&f, "preset: long\nduplicates: error\n", "row 402: 'a' has a second row for 2019-06-01"));
+}
+
 /* What is said of texts that no format reads as they are. */
 static void advice(void)
 {
@@ -580,10 +605,11 @@ static void clocks(void)
 
     add_series(&f, "a", ISO, "1h", tft_time_from_date(2019, 10, 20, 0, 0, 0), 0);
     add(&f, "a", "2019-10-27 02:00:00", 1);
-    CHECK(refuses_with(&f, NULL, "if a clock was set back, say by which zone it goes (--zone, 'zone'); else set"));
+    CHECK(refuses_with(&f, "preset: long\nduplicates: error\n",
+                       "if a clock was set back, say by which zone it goes (--zone, 'zone'); else set"));
     add_series(&f, "a", ISO, "1h", tft_time_from_date(2019, 10, 20, 0, 0, 0), 0);
     add(&f, "a", "2019-10-24 02:00:00", 1);
-    CHECK(refuses_with(&f, NULL, "(the first: file ") && !error_says("clock"));
+    CHECK(refuses_with(&f, "preset: long\nduplicates: error\n", "(the first: file ") && !error_says("clock"));
     test_log.write = record_warning;
     for (int is_moved = 0; is_moved < 2; is_moved++) {
         for (int i = 0; i < 40; i++) {
@@ -745,6 +771,7 @@ int main(void)
     lonely_rows();
     one_zone();
     made_up();
+    doubled_rows();
     advice();
     odd_numbers();
     clocks();

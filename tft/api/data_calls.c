@@ -201,6 +201,18 @@ static void warn_of_splits(struct halay_log *log, const struct halay_tft_data *d
     }
 }
 
+/* What a preset's rule for doubled rows has merged, unless they were equal. */
+static void warn_of_merged(struct halay_log *log, const struct work *w)
+{
+    if (w->has_preset && w->schema.duplicates == TFT_DUPLICATES_MEAN && w->table.rows_differing)
+        halay_warning(
+            log,
+            "%zu rows have the series and time of another row with other values, and the mean of them is "
+            "taken; %s, the first of them (if a clock was set back, --zone tells the two apart; 'duplicates' in a "
+            "schema chooses otherwise)",
+            w->table.rows_differing, w->table.first_differing);
+}
+
 /* Is there a training window? */
 static enum halay_status check_windows(struct halay_log *log, const struct halay_tft_data *data)
 {
@@ -254,6 +266,8 @@ static enum halay_status prepare(struct work *w)
     w->table.threads = threads_of(w->options);
     if (!status)
         status = tft_row_gaps_check(log, &w->schema, &w->table, 1);
+    if (!status)
+        warn_of_merged(log, w);
     if (!status)
         tft_encoding_drop_untrained(log, &w->schema, &w->table);
     if (!status)

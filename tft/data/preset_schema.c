@@ -291,6 +291,8 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
             json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
+    if (!json_object_get(document, "duplicates")) /* where clocks are set back, tables as published have two rows */
+        json_object_set_new(document, "duplicates", json_string("mean"));
     if (s->zone)
         json_object_set(document, "zone", s->zone_document);
     if (json_object_get(document, "gaps") || !has_pauses(s))

@@ -319,6 +319,27 @@ static double merge(const struct grid *g, const size_t *order, size_t count, siz
     return mix_mean(&m, s->inputs[g->c->table->columns[k]].is_category);
 }
 
+/* Rows of one moment are merged: note those that are not equal, and the first of them. */
+static void note_differing(const struct grid *g, const size_t *order, size_t count)
+{
+    struct tft_table *t = g->c->table;
+    const double *first = &g->e->values[order[0] * t->column_count];
+    char moment[40];
+
+    for (size_t i = 1; i < count; i++) {
+        const double *values = &g->e->values[order[i] * t->column_count];
+        size_t equal = 0;
+        while (equal < t->column_count &&
+               (values[equal] == first[equal] || (isnan(values[equal]) && isnan(first[equal]))))
+            equal++;
+        if (equal == t->column_count || t->rows_differing++)
+            continue;
+        tft_schema_print_row_time(g->c->schema, g->e->rows[order[0]].time, moment, sizeof moment);
+        snprintf(t->first_differing, sizeof t->first_differing, "'%.40s' has a second row for %s", g->series->id,
+                 moment);
+    }
+}
+
 /* How many rows, from order[0] on, share one moment. */
 static enum halay_status same_moment(const struct grid *g, const size_t *order, size_t count, size_t *n)
 {
@@ -328,6 +349,7 @@ static enum halay_status same_moment(const struct grid *g, const size_t *order, 
         if (g->c->schema->duplicates == TFT_DUPLICATES_ERROR)
             return doubled(g, &rows[order[0]], &rows[order[*n]]);
     g->c->table->summary.rows_duplicated += *n - 1;
+    note_differing(g, order, *n);
     return HALAY_OK;
 }
 

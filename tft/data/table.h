@@ -84,8 +84,10 @@ struct tft_table {
     struct tft_series *series; /* owned, in order of id (by bytes) */
     struct tft_table_summary summary;
     struct tft_row_gaps gaps;
-    int clocks;         /* of its rows: 1: times without an offset from UTC, 2: with one, 3: both */
-    int ends_in_future; /* tft_table_extend was called */
+    size_t rows_differing;     /* doubled ones that were merged and are not equal */
+    char first_differing[128]; /* "'a' has a second row for 2020-04-10 00:00:00" */
+    int clocks;                /* of its rows: 1: times without an offset from UTC, 2: with one, 3: both */
+    int ends_in_future;        /* tft_table_extend was called */
 };
 
 /* CSV in memory. Borrowed while it is read. */
