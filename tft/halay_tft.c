@@ -16,7 +16,6 @@ static const struct command {
 } commands[] = {
     { "prepare", "read CSV files by a schema, write one file of prepared data", tft_cmd_prepare },
     { "train", "train a model on prepared data (also under halayrun or mpirun)", sagemaker_train },
-    { "watch", "show how a training goes, while it runs", tft_cmd_watch },
     { "evaluate", "score a trained model on prepared data, beside naive forecasts", tft_cmd_evaluate },
     { "calibrate", "find how far intervals must move to hold what they promise", tft_cmd_calibrate },
     { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
@@ -35,6 +34,7 @@ static const struct removed {
     const char *name, *instead;
 } removed[] = {
     { "compare", "'tune' compares trainings that differ in keys; 'perf/bench/ranks' numbers of ranks" },
+    { "watch", "'train' prints each evaluation, 'halayrun --status' shows its job, 'report' draws RUN at any time" },
 };
 
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -24,6 +24,7 @@ refused 2 "option --schema wants a value: --schema FILE" "$tft" prepare --schema
 refused 2 "--data is missing" "$tft" train --out x
 refused 2 "unknown option '--hiden-size'; did you mean '--hidden-size'?" "$tft" train --hiden-size 3
 refused 2 "command 'compare' was removed: " "$tft" compare --data x
+refused 2 "command 'watch' was removed: 'train' prints" "$tft" watch x
 refused 2 "option --strategy: key 'strategy' was removed: every rank" "$tft" train --data x --out y --strategy zero1
 refused 2 "option --schedule: 'schedule: plateau' was removed: 'cosine'" "$tft" train --data x --schedule=plateau
 refused 2 "option --accumulate: key 'accumulate' was removed" "$tft" backtest --data x --accumulate 2

@@ -105,8 +105,10 @@ kill -9 $pid
 wait $pid || :
 rm -r "$scratch/term"
 interrupted "$scratch/term" "$@"
+check "how it ended" grep -q '"end": "stopped"' "$scratch/term/end.json"
 check "go on after SIGTERM" train --out "$scratch/term" --resume
 grep -q "going on after step" "$scratch/said" || wrong "it does not say where it goes on"
+check "how it ended now" grep -q '"end": "done"' "$scratch/term/end.json"
 outcome "$scratch/term" >"$scratch/got"
 check "interrupted and gone on" cmp "$scratch/expected" "$scratch/got"
 check "a run that is done stays as it is" train --out "$scratch/term" --resume

@@ -19,7 +19,6 @@ int tft_cmd_backtest(struct halay_log *log, char **argv);
 int tft_cmd_export(struct halay_log *log, char **argv);
 int tft_cmd_import(struct halay_log *log, char **argv);
 int tft_cmd_serve(struct halay_log *log, char **argv);
-int tft_cmd_watch(struct halay_log *log, char **argv);
 int tft_cmd_report(struct halay_log *log, char **argv);
 
 #endif

@@ -56,8 +56,8 @@ static inline uint64_t tft_progress_last_evaluation(const struct tft_progress_st
 }
 
 /* Open folder/metrics.jsonl, drop the lines after the start, and begin. Until fini the file has a lock (flock(2)), by
- * which `halay-tft watch` knows that a training is at work (the folder's own lock would do, but for the moment in which
- * a look takes it from a training that begins). The listener is copied. A file end.json of an earlier training there is
+ * which others can know that a training is at work (the folder's own lock would do, but for the moment in which a look
+ * takes it from a training that begins). The listener is copied. A file end.json of an earlier training there is
  * removed. */
 enum halay_status tft_progress_init(struct halay_log *log, const char *folder, const struct tft_listener *listener,
                                     uint64_t total_steps, const struct tft_progress_start *start,
