@@ -383,6 +383,41 @@ printf 'unique_id,ds,y\na,1,1\na,x,1\n' >"$scratch/long.csv"
 refused 1 "row 3, column 'ds': 'x' is not a whole number" "$tft" prepare --preset long "$scratch/long.csv" \
     -o "$scratch/none.htd"
 
+# What differs from the preset, as options; and its schema printed, which makes the same data.
+series "" 5 400
+"$tft" prepare --preset long --season 6,12 --horizon 4 "$scratch/long.csv" -o "$scratch/long.htd" >/dev/null
+sed '1s/.*/when,load,series,more/' "$scratch/long.csv" >"$scratch/named.csv"
+check "--columns" "$tft" prepare --preset long --columns series,when,load --season 6,12 --horizon 4 \
+    "$scratch/named.csv" -o "$scratch/named.htd"
+grep -q "^load .* target" "$scratch/said" && grep -q "window 48 + 4; " "$scratch/said" ||
+    wrong "the columns are not read by their names: $(cat "$scratch/said")"
+check "--print-schema" "$tft" prepare --preset long --season 6,12 --horizon 4 --print-schema "$scratch/long.csv"
+cp "$scratch/said" "$scratch/printed.json"
+check "the schema that was printed" "$tft" prepare --schema "$scratch/printed.json" "$scratch/long.csv" \
+    -o "$scratch/printed.htd"
+check "the same data" cmp "$scratch/long.htd" "$scratch/printed.htd"
+# One series has no column of ids, and times of another form.
+awk -F, 'NR > 1 && $3 == "s1" { day = $1 / 5; printf "%02d.%02d.%d,%s\n", day % 28 + 1, int(day / 28) % 12 + 1,
+    2001 + int(day / 336), $2 }' "$scratch/long.csv" >"$scratch/rows"
+{ echo Datum,Wert && cat "$scratch/rows"; } >"$scratch/one.csv"
+check "one series" "$tft" prepare --preset long --columns Datum,Wert --time-format %d.%m.%Y --season 7 --encoder 8 \
+    --horizon 4 "$scratch/one.csv" -o "$scratch/one.htd"
+grep -q "^entities  *1$" "$scratch/said" && grep -q "every 1d, window 8 + 4" "$scratch/said" ||
+    wrong "one series: $(cat "$scratch/said")"
+check "train on one series" train --data "$scratch/one.htd" --out "$scratch/one" --max-steps 1
+check "predict one series" "$tft" predict --checkpoint "$scratch/one" "$scratch/one.csv" -o "$scratch/end.csv"
+[ "$(wc -l <"$scratch/end.csv")" -eq 5 ] && grep -q '^Wert,' "$scratch/end.csv" || wrong "its forecasts: $(cat "$scratch/end.csv")"
+awk -F, -v OFS=, 'NR == 1 || $3 == "s1" { print $1, $2 }' "$scratch/long.csv" >"$scratch/one.csv"
+check "no column of ids" "$tft" prepare --preset long "$scratch/one.csv" -o "$scratch/one.htd"
+sed '1s/unique_id/store/' "$scratch/long.csv" >"$scratch/store.csv"
+refused 1 "of which series they are; give its name (--columns id,ds,y" \
+    "$tft" prepare --preset long "$scratch/store.csv" -o "$scratch/none.htd"
+for bad in "--columns a" "--columns a,,b" "--columns a,b,c,d" "--season x" "--season 2,"; do
+    # shellcheck disable=SC2086 # an option and its value
+    refused 2 "'${bad%% *}' takes" "$tft" prepare --preset long $bad "$scratch/long.csv" -o "$scratch/none.htd"
+done
+refused 2 "goes without -o" "$tft" prepare --preset long --print-schema "$scratch/long.csv" -o "$scratch/none.htd"
+
 # Memory does not grow with the number of windows: ten times as many take less than half of their forecasts more.
 awk 'BEGIN { print "t,id,y"; for (i = 0; i < 20000; i++) printf "%d,a,%d\n", i, i % 10 }' </dev/null \
     >"$scratch/many.csv"

@@ -9,11 +9,14 @@
 #include "tft/cli/session.h"
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct request {
     struct halay_tft_prepare_options prepare;
     const char *preset;
+    const char *columns, *season, *time_format; /* what differs from it */
+    int prints_schema;
     struct halay_arguments files;
 };
 
@@ -30,6 +33,14 @@ static const struct halay_option option_rows[] = {
       .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--zone", NULL, "ZONE", "with a preset: the time zone of the files' clock, like Europe/Berlin", HALAY_OPTION_TEXT,
       SETS(prepare.zone) },
+    { "--columns", NULL, "[ID,]TIME,VALUE", "with a preset: the columns' names; without ID all rows are of one series",
+      HALAY_OPTION_TEXT, SETS(columns) },
+    { "--season", NULL, "N[,N]...", "with a preset: after how many steps the series repeat, ascending",
+      HALAY_OPTION_TEXT, SETS(season) },
+    { "--time-format", NULL, "F", "with a preset: how times are written, like %d.%m.%Y", HALAY_OPTION_TEXT,
+      SETS(time_format) },
+    { "--print-schema", NULL, NULL, "print the schema that the preset makes, for --schema, and write no data",
+      HALAY_OPTION_FLAG, SETS(prints_schema) },
     { "--threads", NULL, "N", "threads (default: as many as the process may run on)", HALAY_OPTION_NUMBER,
       SETS(prepare.threads), .least = 1, .most = 64 },
     { "--memory", NULL, "SIZE",
@@ -42,8 +53,9 @@ static const struct halay_option option_rows[] = {
 
 static const struct halay_command_line command_line = {
     .command = "halay-tft prepare",
-    .synopsis = "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] [--zone ZONE] FILE... "
-                "-o DATA.htd",
+    .synopsis =
+        "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] [--zone ZONE] [--columns "
+        "[ID,]TIME,VALUE] [--season N[,N]...] [--time-format F] FILE... {-o DATA.htd | --print-schema}",
     .about = "Reads CSV files by a schema, sorts, merges, fills and scales their rows, and writes one file that the "
              "other commands map. Prints what happened to the rows.",
     .table = option_rows,
@@ -172,6 +184,115 @@ enum halay_status tft_prepare(struct halay_log *log, struct halay_tft *tft, cons
     return HALAY_OK;
 }
 
+/* ---- a preset's options ---- */
+
+/* Add what --columns says to a schema. Returns 0 if it is not two or three names. */
+static int add_columns(const char *text, json_t *schema, json_t *time)
+{
+    char names[3][256];
+    size_t n = 0;
+
+    for (const char *at = text; n < 3; at++) {
+        const size_t length = strcspn(at, ",");
+        if (!length || length >= sizeof names[n])
+            return 0;
+        snprintf(names[n++], sizeof *names, "%.*s", (int)length, at);
+        at += length;
+        if (!*at)
+            break;
+        if (n == 3)
+            return 0;
+    }
+    if (n < 2)
+        return 0;
+    const char *id = names[n == 3 ? 0 : 1], *value = names[n - 1];
+    json_object_set_new(schema, "id", json_pack("{ss}", n == 3 ? "column" : "constant", id));
+    json_object_set_new(schema, "inputs", json_pack("{s{ss ss}}", value, "column", value, "role", "target"));
+    json_object_set_new(time, "column", json_string(names[n - 2]));
+    return 1;
+}
+
+/* The same of --season, whose numbers the schema's reader judges. */
+static int add_seasons(const char *text, json_t *schema)
+{
+    json_t *seasons = json_array();
+
+    json_object_set_new(schema, "season", seasons);
+    for (const char *at = text;; at++) {
+        const size_t digits = strspn(at, "0123456789");
+        if (!digits || digits > 9 || (at[digits] && at[digits] != ','))
+            return 0;
+        json_array_append_new(seasons, json_integer(atoi(at)));
+        at += digits;
+        if (!*at)
+            return 1;
+    }
+}
+
+/* The schema that the preset's options say; *text, NULL without any, is to be freed. */
+static int make_schema(struct halay_log *log, struct request *r, char **text)
+{
+    struct halay_tft_prepare_options *o = &r->prepare;
+    json_t *time = json_object(), *window = json_object(), *schema = json_pack("{ss}", "preset", "long");
+    int status = 0;
+
+    if (r->columns && !add_columns(r->columns, schema, time)) {
+        halay_error(log, "'--columns' takes [ID,]TIME,VALUE, like id,date,sales, not '%s'", r->columns);
+        status = EXIT_USAGE;
+    }
+    if (!status && r->season && !add_seasons(r->season, schema)) {
+        halay_error(log, "'--season' takes whole numbers, like 24 or 24,168, not '%s'", r->season);
+        status = EXIT_USAGE;
+    }
+    if (r->time_format)
+        json_object_set_new(time, "format", json_string(r->time_format));
+    if (o->encoder)
+        json_object_set_new(window, "encoder", json_integer((json_int_t)o->encoder));
+    if (o->horizon)
+        json_object_set_new(window, "horizon", json_integer((json_int_t)o->horizon));
+    if (o->zone)
+        json_object_set_new(schema, "zone", json_string(o->zone));
+    if (json_object_size(time))
+        json_object_set(schema, "time", time);
+    if (json_object_size(window))
+        json_object_set(schema, "window", window);
+    *text = status ? NULL : json_dumps(schema, 0);
+    o->schema_text = *text;
+    o->encoder = o->horizon = 0;
+    o->zone = NULL;
+    json_decref(time);
+    json_decref(window);
+    json_decref(schema);
+    return status;
+}
+
+/* ---- run ---- */
+
+static enum halay_status print_schema(struct halay_log *log, struct halay_tft *tft, const struct halay_tft_table *table,
+                                      const struct halay_tft_prepare_options *options)
+{
+    struct halay_tft_data *data = NULL;
+    char *text = NULL;
+    enum halay_status status = halay_tft_prepare(tft, table, options, &data);
+
+    if (!status)
+        status = halay_tft_data_describe(data, &text);
+    halay_tft_data_close(data);
+    if (status)
+        return status;
+    json_t *description = json_loads(text, 0, NULL);
+    halay_tft_free(text);
+    char *schema = json_dumps(json_object_get(description, "document"), JSON_INDENT(2));
+    json_decref(description);
+    if (!schema) {
+        halay_error(log, "no memory for the schema");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    puts(schema);
+    free(schema);
+    return HALAY_OK;
+}
+
 static enum halay_status prepare(struct halay_log *log, struct halay_tft *tft, void *request)
 {
     const struct request *r = request;
@@ -179,6 +300,8 @@ static enum halay_status prepare(struct halay_log *log, struct halay_tft *tft, v
                                            .files = (const char *const *)r->files.at,
                                            .file_count = r->files.count };
 
+    if (r->prints_schema)
+        return print_schema(log, tft, &table, &r->prepare);
     return tft_prepare(log, tft, &table, &r->prepare, 0);
 }
 
@@ -186,24 +309,34 @@ int tft_cmd_prepare(struct halay_log *log, char **argv)
 {
     struct request r = { .prepare.struct_size = sizeof r.prepare };
     const struct halay_tft_prepare_options *o = &r.prepare;
+    char *text = NULL;
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
     if (!o->schema && !r.preset)
         return tft_options_missing(log, &command_line, "--schema");
-    if (!o->path)
+    if (!o->path && !r.prints_schema)
         return tft_options_missing(log, &command_line, "-o");
+    if (o->path && r.prints_schema) {
+        halay_error(log, "'--print-schema' writes no data, so it goes without -o");
+        return EXIT_USAGE;
+    }
     if (!r.files.count)
         return tft_options_missing(log, &command_line, "a FILE to read");
     if (r.preset && strcmp(r.preset, "long")) {
         halay_error(log, "unknown preset '%s'; there is long", r.preset);
         return EXIT_USAGE;
     }
-    if (o->schema && (r.preset || o->encoder || o->horizon || o->zone)) {
-        halay_error(log,
-                    "'--preset', '--encoder', '--horizon' and '--zone' go without --schema, which has all of that");
+    const int differs = r.columns || r.season || r.time_format;
+    if (o->schema && (r.preset || o->encoder || o->horizon || o->zone || differs)) {
+        halay_error(log, "'--preset' and its options ('--encoder', '--horizon', '--zone', '--columns', '--season', "
+                         "'--time-format') go without --schema, which has all of that");
         return EXIT_USAGE;
     }
-    return tft_command_run(log, NULL, NULL, prepare, &r);
+    if (differs && (status = make_schema(log, &r, &text)) > 0)
+        return status;
+    status = tft_command_run(log, NULL, NULL, prepare, &r);
+    free(text);
+    return status;
 }

@@ -92,6 +92,23 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, 
     return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time);
 }
 
+static int csv_has(const struct tft_csv *csv, const char *name)
+{
+    for (size_t i = 0; i < tft_csv_columns(csv); i++)
+        if (!strcmp(tft_csv_column_name(csv, i), name))
+            return 1;
+    return 0;
+}
+
+/* The column of ids. Files that have all the others, but not that one, are of one series. */
+static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv, size_t *id)
+{
+    *id = 0;
+    if (!s->id_is_given && !s->count && !csv_has(csv, s->id) && csv_has(csv, s->ds) && (!s->y || csv_has(csv, s->y)))
+        s->id_constant = s->y ? s->y : "y";
+    return s->id_constant && (s->id_is_given || !csv_has(csv, s->id)) ? HALAY_OK : tft_csv_find_column(csv, s->id, id);
+}
+
 static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
 {
     size_t id, ds, y;
@@ -103,7 +120,7 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
 
     if (status)
         return status;
-    status = tft_csv_find_column(csv, s->id, &id);
+    status = find_id(s, csv, &id);
     if (!status)
         status = tft_csv_find_column(csv, s->ds, &ds);
     if (!status && s->y)
@@ -113,7 +130,7 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
     while (!status && !end) {
         status = tft_csv_next(csv, &fields, &end);
         if (!status && !end)
-            status = scan_row(s, where, tft_csv_row(csv), fields[id], fields[ds]);
+            status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds]);
     }
     tft_csv_close(csv);
     return status;
@@ -131,17 +148,17 @@ static enum halay_status scan_time(struct tft_preset_scan *s, const struct tft_f
 static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_frame *f)
 {
     char id_room[TFT_FRAME_TEXT], room[TFT_FRAME_TEXT];
-    size_t id, ds, y;
+    size_t id = 0, ds, y;
     enum halay_status status = tft_frame_check(s->log, f);
 
-    if (!status)
+    if (!status && !s->id_constant)
         status = tft_frame_find_column(s->log, f, s->id, &id);
     if (!status)
         status = tft_frame_find_column(s->log, f, s->ds, &ds);
     if (!status && s->y)
         status = tft_frame_find_column(s->log, f, s->y, &y);
     for (size_t row = 0; !status && row < f->rows; row++) {
-        const char *text = tft_frame_text(f, id, row, id_room);
+        const char *text = s->id_constant ? s->id_constant : tft_frame_text(f, id, row, id_room);
         status = f->columns[ds].kind == HALAY_TFT_TIMES
                      ? scan_time(s, f, row, text, tft_frame_integer(f, ds, row))
                      : scan_row(s, f->name, row + 1, text, tft_frame_text(f, ds, row, room));
@@ -240,6 +257,15 @@ static enum halay_status judge_numbers(struct tft_preset_scan *s)
 
 /* ---- the given schema ---- */
 
+static enum halay_status read_id(struct tft_preset_scan *s)
+{
+    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, "id", NULL);
+    const json_t *id = json_object_get(s->given, "id");
+
+    s->id_is_given = id != NULL;
+    return id ? tft_read_text(&inside, id, "constant", 0, &s->id_constant) : HALAY_OK;
+}
+
 static enum halay_status take_zone(struct tft_preset_scan *s, const char *name)
 {
     json_t *given = json_object_get(s->given, "zone");
@@ -298,7 +324,9 @@ static enum halay_status read_given(struct tft_preset_scan *s)
     if (!status)
         status = tft_read_word(&w, s->given, "preset", TFT_WORDS("long"), &preset);
     if (!status)
-        status = read_column(s, "id", TFT_WORDS("column"), &s->id);
+        status = read_column(s, "id", TFT_WORDS("column", "constant"), &s->id);
+    if (!status)
+        status = read_id(s);
     if (!status)
         status = read_time(s);
     if (!status && json_object_get(s->given, "window"))

@@ -22,6 +22,8 @@ struct tft_preset_scan {
     const json_t *given;          /* borrowed: the schema that says what differs; NULL: none */
     char where[TFT_SCHEMA_WHERE]; /* what it is, for messages */
     const char *id, *ds, *y;      /* columns; borrowed from it. y: NULL: it has targets */
+    const char *id_constant;      /* borrowed: all rows are of this series; NULL: a column says */
+    int id_is_given;              /* by the schema */
     struct tft_dictionary ids;
     struct tft_moment *moments; /* owned */
     size_t count, size;

@@ -310,8 +310,9 @@ static json_t *make_document(const struct tft_preset_scan *s, size_t encoder, si
     json_t *inputs = json_pack("{s{ss ss} s{s{si} ss}}", "target", "column", s->y ? s->y : "y", "role", "target",
                                "known", "fourier", "period", 2, "role", "known");
     json_t *document =
-        json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", "column", s->id, "time", time, "every",
-                  s->every_text, "inputs", inputs, "window", make_window(s, encoder, horizon), "split", split);
+        json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", s->id_constant ? "constant" : "column",
+                  s->id_constant ? s->id_constant : s->id, "time", time, "every", s->every_text, "inputs", inputs,
+                  "window", make_window(s, encoder, horizon), "split", split);
 
     if (document)
         take_given(s, document);

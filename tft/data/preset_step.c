@@ -351,6 +351,23 @@ static enum halay_status check_entities(const struct tft_preset_scan *s, struct 
     return status;
 }
 
+/* Rows of one series have times of their own, except where a clock is set back: otherwise a column says whose they are.
+ */
+static enum halay_status check_single(const struct tft_preset_scan *s)
+{
+    size_t doubled = 0;
+
+    for (size_t i = 1; i < s->count && s->id_constant; i++)
+        doubled += s->moments[i].time == s->moments[i - 1].time;
+    if (doubled * 10 <= s->count)
+        return HALAY_OK;
+    halay_error(s->log,
+                "%zu of %zu rows have the time of another one, and no column says of which series they are; give its "
+                "name (--columns id,%s,%s; in a schema, id: {column: NAME})",
+                doubled, s->count, s->ds, s->y ? s->y : "y");
+    return HALAY_ERR_FORMAT;
+}
+
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s)
 {
     const json_t *every = json_object_get(s->given, "every");
@@ -359,6 +376,8 @@ enum halay_status tft_preset_find_step(struct tft_preset_scan *s)
 
     if (s->count)
         qsort(s->moments, s->count, sizeof *s->moments, compare_moments);
+    if (!status)
+        status = check_single(s);
     if (!status)
         status = every ? take_step(s, every) : choose_step(s, lengths);
     if (!status && s->count)

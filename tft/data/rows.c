@@ -334,6 +334,8 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
         status = find_column(c, source, s->id_column, &source->id);
     else if (s->id_kind == TFT_ID_FILENAME)
         status = id_from_name(c, source);
+    else if (s->id_kind == TFT_ID_CONSTANT)
+        snprintf(source->file_id, sizeof source->file_id, "%s", s->id_constant);
     for (size_t i = 0; i < s->time_column_count && !status; i++)
         status = find_column(c, source, s->time_columns[i], &source->times[i]);
     for (size_t i = 0; i < t->column_count && !status; i++)

@@ -60,7 +60,7 @@ static enum halay_status read_id(const struct tft_where *outer, const json_t *do
     enum halay_status status = tft_read_object(outer, document, "id", &id);
 
     if (!status)
-        status = tft_where_check_keys(&w, id, TFT_WORDS("from", "pattern", "column", "columns"));
+        status = tft_where_check_keys(&w, id, TFT_WORDS("from", "pattern", "column", "columns", "constant"));
     if (!status)
         status = tft_read_text(&w, id, "from", 0, &from);
     if (!status)
@@ -69,8 +69,14 @@ static enum halay_status read_id(const struct tft_where *outer, const json_t *do
         status = tft_read_text(&w, id, "column", 1, &s->id_column);
     if (!status)
         status = tft_read_text(&w, id, "columns", 0, &columns);
+    if (!status)
+        status = tft_read_text(&w, id, "constant", 0, &s->id_constant);
     if (status)
         return status;
+    if (s->id_constant && json_object_size(id) == 1) {
+        s->id_kind = TFT_ID_CONSTANT;
+        return HALAY_OK;
+    }
     if (s->id_column && !from && !s->id_pattern && !columns) {
         s->id_kind = TFT_ID_COLUMN;
         return HALAY_OK;
@@ -79,8 +85,10 @@ static enum halay_status read_id(const struct tft_where *outer, const json_t *do
         s->id_kind = TFT_ID_HEADER;
         return HALAY_OK;
     }
-    if (!from || strcmp(from, "filename") || !s->id_pattern || s->id_column || columns) {
-        halay_error(w.log, "%s: give {from: filename, pattern: \"^(.*)_hourly\"}, {column: NAME} or {columns: header}",
+    if (!from || strcmp(from, "filename") || !s->id_pattern || json_object_size(id) != 2) {
+        halay_error(w.log,
+                    "%s: give {from: filename, pattern: \"^(.*)_hourly\"}, {column: NAME}, {columns: header} or "
+                    "{constant: NAME}",
                     w.text);
         return HALAY_ERR_CONFIG;
     }

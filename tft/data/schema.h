@@ -56,6 +56,7 @@ enum tft_id_kind {
     TFT_ID_COLUMN,   /* a column says */
     TFT_ID_FILENAME, /* a part of the file's name */
     TFT_ID_HEADER,   /* each column of the (one) target's pattern is one */
+    TFT_ID_CONSTANT, /* all rows are one's, of this name */
 };
 
 /* What a row's moment is. */
@@ -114,6 +115,7 @@ struct tft_schema {
     enum tft_id_kind id_kind;
     const char *id_pattern; /* regular expression with one group; TFT_ID_FILENAME */
     const char *id_column;
+    const char *id_constant;
     enum tft_time_kind time_kind;
     size_t time_column_count;
     const char *time_columns[TFT_TIME_COLUMNS_MAX];

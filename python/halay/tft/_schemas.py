@@ -107,7 +107,9 @@ def columns_of(schema: Mapping[str, Any]) -> Columns:
     others += [str(one) for one in time.get("columns") or ()]
     id, when = (schema.get("id") or {}).get("column"), time.get("column")
     if "preset" in schema:
-        id, when = id or "unique_id", when or "ds"
+        if "constant" not in (schema.get("id") or {}):
+            id = id or "unique_id"
+        when = when or "ds"
         roles = [one.get("role") for one in (schema.get("inputs") or {}).values() if isinstance(one, Mapping)]
         others += [] if "target" in roles else ["y"]
     return Columns(id, when, others)
