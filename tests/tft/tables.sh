@@ -406,7 +406,8 @@ grep -q "^entities  *1$" "$scratch/said" && grep -q "every 1d, window 8 + 4" "$s
     wrong "one series: $(cat "$scratch/said")"
 check "train on one series" train --data "$scratch/one.htd" --out "$scratch/one" --max-steps 1
 check "predict one series" "$tft" predict --checkpoint "$scratch/one" "$scratch/one.csv" -o "$scratch/end.csv"
-[ "$(wc -l <"$scratch/end.csv")" -eq 5 ] && grep -q '^Wert,' "$scratch/end.csv" || wrong "its forecasts: $(cat "$scratch/end.csv")"
+[ "$(wc -l <"$scratch/end.csv")" -eq 5 ] && grep -q '^Wert,' "$scratch/end.csv" ||
+    wrong "its forecasts: $(cat "$scratch/end.csv")"
 awk -F, -v OFS=, 'NR == 1 || $3 == "s1" { print $1, $2 }' "$scratch/long.csv" >"$scratch/one.csv"
 check "no column of ids" "$tft" prepare --preset long "$scratch/one.csv" -o "$scratch/one.htd"
 sed '1s/unique_id/store/' "$scratch/long.csv" >"$scratch/store.csv"

@@ -521,6 +521,34 @@ static void doubled_rows(void)
     CHECK(refuses_with(&f, "preset: long\nduplicates: error\n", "row 402: 'a' has a second row for 2019-06-01"));
 }
 
+/* The last business days of months are months; two days of each have no step. */
+static void month_ends(void)
+{
+    char every[32], format[32], text[40];
+    struct tft_table t;
+    struct tft_date date;
+    struct file f = { 0 };
+
+    for (int i = 0; i < 2 * 60; i++) {
+        int64_t day = tft_time_from_date(2010 + i % 60 / 12 + (i % 60 % 12 == 11), (i % 12 + 1) % 12 + 1, 1, 0, 0, 0);
+        do {
+            day -= 86400;
+            tft_time_to_date(day, &date);
+        } while (date.day_of_week >= 5);
+        tft_time_print(day, text, sizeof text);
+        add(&f, i < 60 ? "a" : "b", text, i % 60);
+    }
+    REQUIRE(!read_file(&f, NULL, every, format, &t));
+    CHECK(!strcmp(every, "1M") && t.series_count == 2 && t.series[1].rows == 60 && !t.summary.rows_missing &&
+          t.series[1].start == tft_time_from_date(2010, 1, 1, 0, 0, 0) && t.series[1].values[59] == 59);
+    tft_table_fini(&t);
+    for (int i = 0; i < 60; i++) {
+        snprintf(text, sizeof text, "%d-%02d-%s", 2010 + i / 24, i / 2 % 12 + 1, i % 2 ? "15" : "01");
+        add(&f, "a", text, i);
+    }
+    CHECK(refuses_with(&f, NULL, "'ds' has two rows a month, on the same days"));
+}
+
 /* What is said of texts that no format reads as they are. */
 static void advice(void)
 {
@@ -772,6 +800,7 @@ int main(void)
     one_zone();
     made_up();
     doubled_rows();
+    month_ends();
     advice();
     odd_numbers();
     clocks();

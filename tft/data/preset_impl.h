@@ -42,6 +42,7 @@ struct tft_preset_scan {
     int64_t first, last;
     struct tft_period every;
     char every_text[24];
+    int resamples; /* rows have a day of their own in each month, which the first of it stands for */
 };
 
 /* Where its schema is wrong. */

@@ -291,6 +291,8 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
             json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
+    if (s->resamples)
+        json_object_set_new(document, "resample", json_pack("{ss ss}", "every", "1M", "how", "last"));
     if (!json_object_get(document, "duplicates")) /* where clocks are set back, tables as published have two rows */
         json_object_set_new(document, "duplicates", json_string("mean"));
     if (s->zone)

@@ -145,15 +145,6 @@ static enum halay_status take_step(struct tft_preset_scan *s, const json_t *ever
     return HALAY_OK;
 }
 
-/* Steps of four weeks and more may be months. Returns their number; 0: they are not. */
-static int64_t months_of(const struct tft_preset_scan *s, size_t all, struct length *lengths)
-{
-    static const struct tft_period month = { TFT_PERIOD_MONTHS, 1 };
-    size_t whole, kinds = count_lengths(s, &month, 0, s->count, lengths, &whole);
-
-    return 2 * whole >= all ? common_length(lengths, kinds, whole) : 0;
-}
-
 /* One row a month, on days that months do not have in common, like their last business days. */
 static int is_one_a_month(const struct tft_preset_scan *s)
 {
@@ -171,6 +162,63 @@ static int is_one_a_month(const struct tft_preset_scan *s)
     return fit * 10 >= n * 9;
 }
 
+/* Are all rows on the last business days of months, or a few days (holidays) before them? */
+static int are_month_ends(const struct tft_preset_scan *s)
+{
+    struct tft_date date;
+
+    for (size_t i = 0; i < s->count; i++) {
+        tft_time_to_date(s->moments[i].time, &date);
+        if (date.day < 24 || date.day_of_week >= 5)
+            return 0;
+    }
+    return is_one_a_month(s);
+}
+
+/* Steps of four weeks and more may be months. Returns their number; 0: they are not. */
+static int64_t months_of(const struct tft_preset_scan *s, size_t all, struct length *lengths)
+{
+    static const struct tft_period month = { TFT_PERIOD_MONTHS, 1 };
+    size_t whole, kinds = count_lengths(s, &month, 0, s->count, lengths, &whole);
+
+    return 2 * whole >= all && (whole == all || !are_month_ends(s)) ? common_length(lengths, kinds, whole) : 0;
+}
+
+/* Two rows a month, on the same days of each, like the 1st and the 15th. */
+static int is_two_a_month(const struct tft_preset_scan *s)
+{
+    struct tft_date date;
+    size_t n[32] = { 0 }, first = 0, second = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        tft_time_to_date(s->moments[i].time, &date);
+        n[date.day]++;
+    }
+    for (int day = 1; day <= 31; day++) {
+        second = n[day] > first ? first : n[day] > second ? n[day] : second;
+        first = n[day] > first ? n[day] : first;
+    }
+    return (first + second) * 10 >= s->count * 9 && second * 3 >= s->count;
+}
+
+/* Each row becomes its month, of which it is the only one: the first day is the moment. */
+static enum halay_status take_months(struct tft_preset_scan *s)
+{
+    struct tft_date date;
+
+    for (size_t i = 0; i < s->count; i++) {
+        tft_time_to_date(s->moments[i].time, &date);
+        s->moments[i].time = tft_time_from_date(date.year, date.month, 1, 0, 0, 0);
+        s->first = !i || s->moments[i].time < s->first ? s->moments[i].time : s->first;
+        s->last = !i || s->moments[i].time > s->last ? s->moments[i].time : s->last;
+    }
+    halay_warning(s->log, "'%s' has one row a month, at its end on different days: the first day stands for the month",
+                  s->ds);
+    s->resamples = 1;
+    print_step(1, "M", s->every_text, sizeof s->every_text);
+    return tft_period_parse(s->every_text, &s->every) ? HALAY_ERR_FORMAT : HALAY_OK;
+}
+
 static enum halay_status no_common_step(const struct tft_preset_scan *s, const struct length *commonest, size_t all)
 {
     char text[32];
@@ -179,6 +227,13 @@ static enum halay_status no_common_step(const struct tft_preset_scan *s, const s
         halay_error(s->log,
                     "'%s' has one row a month, on different days; write the month (2020-01) or its first day, or give "
                     "a schema with 'every: 1M' and 'resample'",
+                    s->ds);
+        return HALAY_ERR_FORMAT;
+    }
+    if (!s->counts && is_two_a_month(s)) {
+        halay_error(s->log,
+                    "'%s' has two rows a month, on the same days, which no step is between; number the rows (a whole "
+                    "number as time, --season 24), or give a schema with 'every: 1M' and 'resample'",
                     s->ds);
         return HALAY_ERR_FORMAT;
     }
@@ -206,6 +261,8 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
     const struct length commonest = lengths[0];
     const int64_t least = common_length(lengths, kinds, all);
     const int64_t months = !s->counts && commonest.length >= 28 * TFT_DAY ? months_of(s, all, lengths) : 0;
+    if (!months && !s->counts && commonest.length >= 27 * TFT_DAY && are_month_ends(s))
+        return take_months(s);
     if (!least && !months)
         return no_common_step(s, &commonest, all);
     if (s->counts)
