@@ -164,13 +164,11 @@ static void cut_windows(const struct step *step, struct tft_batch *batch)
                                        .statics = columns->static_reals,
                                        .static_cats = columns->static_cats,
                                        .values = rows,
-                                       .weights = rows,
-                                       .present = rows };
+                                       .weights = rows };
     const struct windows_run run = { .data = &data,
                                      .B = batch->B,
                                      .places = rows,
                                      .scaled_by = rows,
-                                     .by_season = rows,
                                      .reals = batch->there->reals,
                                      .targets = batch->there->targets,
                                      .weights = batch->there->weights,

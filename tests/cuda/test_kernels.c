@@ -199,7 +199,7 @@ static void check_columns(size_t B, size_t steps, int pads)
 enum { WINDOW_ROWS = 90, WINDOW_ENTITIES = 3, WINDOWS_MOST = 8, PATCHES_MOST = 2 };
 
 /* Windows of d's shape, some of them shorter, and patches of them; how columns are scaled: by themselves, by another
- * one, by what is given, or not. */
+ * one, or not. */
 static void draw_windows(const struct windows_data *d, size_t B, struct window_place *places,
                          struct window_patch *patches, int32_t *scaled_by)
 {
@@ -221,11 +221,9 @@ static void draw_windows(const struct windows_data *d, size_t B, struct window_p
     scaled_by[d->reals - 1] = (int32_t)d->reals - 1;
 }
 
-/* The first target goes by its season. */
-static void check_windows(size_t B, struct windows_data d, int scales, int has_fixed)
+static void check_windows(size_t B, struct windows_data d, int scales)
 {
     const size_t T = d.E + d.D, R = d.reals, C = d.cats, S = d.statics, Y = d.D * d.O;
-    const uint8_t season[4] = { 1 };
     struct window_place place[WINDOWS_MOST];
     struct window_patch patch[WINDOWS_MOST * PATCHES_MOST];
     int32_t by[8];
@@ -233,32 +231,28 @@ static void check_windows(size_t B, struct windows_data d, int scales, int has_f
     draw_windows(&d, B, place, patch, by);
     struct both *values = reals(WINDOW_ROWS * R), *code = codes(WINDOW_ROWS * C, 9),
                 *statics = reals(WINDOW_ENTITIES * S), *static_code = codes(WINDOW_ENTITIES * S, 9),
-                *weight = reals(WINDOW_ROWS * d.O), *present = bytes(WINDOW_ROWS * d.O),
-                *places = both(place, B * sizeof *place), *patches = both(patch, B * PATCHES_MOST * sizeof *patch),
-                *scaled = both(by, R * sizeof *by), *seasonal = both(season, d.O),
-                *fixed = has_fixed ? reals(2 * B * R) : NULL, *x = reals(B * T * R), *c = codes(B * T * C, 9),
-                *sx = reals(B * S), *sc = codes(B * S, 9), *y = reals(B * Y), *w = reals(B * Y), *offset = reals(B * Y),
-                *unit = reals(B * d.O);
+                *weight = reals(WINDOW_ROWS * d.O), *places = both(place, B * sizeof *place),
+                *patches = both(patch, B * PATCHES_MOST * sizeof *patch), *scaled = both(by, R * sizeof *by),
+                *x = reals(B * T * R), *c = codes(B * T * C, 9), *sx = reals(B * S), *sc = codes(B * S, 9),
+                *y = reals(B * Y), *w = reals(B * Y), *offset = reals(B * Y), *unit = reals(B * d.O);
 
-    BOTH(k->windows_take(q, &(struct windows_run){
-                                .data = &(struct windows_data){ d.E, d.D, d.O, R, C, S, S, 3, AT(values), AT(code),
-                                                                AT(statics), AT(static_code), AT(weight), AT(present) },
-                                .B = B,
-                                .places = AT(places),
-                                .patches = AT(patches),
-                                .scales = scales,
-                                .spread_least = .05f,
-                                .scaled_by = AT(scaled),
-                                .fixed = AT(fixed),
-                                .by_season = AT(seasonal),
-                                .reals = AT(x),
-                                .static_reals = AT(sx),
-                                .targets = AT(y),
-                                .weights = AT(w),
-                                .offsets = AT(offset),
-                                .units = AT(unit),
-                                .cats = AT(c),
-                                .static_cats = AT(sc) }));
+    BOTH(k->windows_take(
+        q, &(struct windows_run){ .data = &(struct windows_data){ d.E, d.D, d.O, R, C, S, S, AT(values), AT(code),
+                                                                  AT(statics), AT(static_code), AT(weight) },
+                                  .B = B,
+                                  .places = AT(places),
+                                  .patches = AT(patches),
+                                  .scales = scales,
+                                  .spread_least = .05f,
+                                  .scaled_by = AT(scaled),
+                                  .reals = AT(x),
+                                  .static_reals = AT(sx),
+                                  .targets = AT(y),
+                                  .weights = AT(w),
+                                  .offsets = AT(offset),
+                                  .units = AT(unit),
+                                  .cats = AT(c),
+                                  .static_cats = AT(sc) }));
     same("windows_take: reals", x, 1e-6);
     same("windows_take: codes", c, 0);
     same("windows_take: static reals", sx, 0);
@@ -272,9 +266,9 @@ static void check_windows(size_t B, struct windows_data d, int scales, int has_f
 
 static void check_all_windows(void)
 {
-    check_windows(1, (struct windows_data){ .E = 4, .D = 1, .O = 1, .reals = 1 }, 0, 0);
-    check_windows(5, (struct windows_data){ .E = 7, .D = 3, .O = 2, .reals = 5, .cats = 2, .statics = 1 }, 1, 0);
-    check_windows(8, (struct windows_data){ .E = 60, .D = 20, .O = 1, .reals = 8, .cats = 1, .statics = 3 }, 1, 1);
+    check_windows(1, (struct windows_data){ .E = 4, .D = 1, .O = 1, .reals = 1 }, 0);
+    check_windows(5, (struct windows_data){ .E = 7, .D = 3, .O = 2, .reals = 5, .cats = 2, .statics = 1 }, 1);
+    check_windows(8, (struct windows_data){ .E = 60, .D = 20, .O = 1, .reals = 8, .cats = 1, .statics = 3 }, 1);
 }
 
 /* ---- between the products ---- */

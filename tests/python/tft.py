@@ -25,7 +25,6 @@ import pandas as pd
 import halay
 from halay.tft import Forecaster, ForecastWarning, _progress, _times
 
-# Without trials of what `per: auto` leaves open.
 TINY = {
     "encoder": 12, "horizon": 4, "target": {"y": {"per": "entity"}}, "hidden_size": 4, "heads": 1, "max_steps": 2,
     "eval_every": 2, "verbose": False,

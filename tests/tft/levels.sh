@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A series whose level leaves that of the training span: scaled by the training span its forecasts lose to the last day
-# repeated, and train, evaluate and report say so; scaled per window, and relative to the season, they beat it. A run
+# repeated, and train, evaluate and report say so; scaled per window they are better, and blended they beat it. A run
 # knows by which season it was trained.
 . "${top_srcdir:?}/tests/tft/shell.sh"
-needs_halayrun
 
 # 60 days of a rising load with a daily curve and noise of its own.
 awk 'BEGIN { print "t,load"; x = 7; for (i = 0; i < 1440; i++) { x = (x * 16807) % 2147483647
@@ -53,16 +52,14 @@ advises() {
 
 schema plain ''
 schema window ', per: window'
-schema both ', per: window, relative_to: season'
-for name in plain window both; do
+for name in plain window; do
     train $name
 done
 naive=$(risk plain 'value of 24 steps before')
 holds "by the training span" "$(risk plain forecast)" ">" "10 * $naive"
 holds "per window" "$(risk window forecast)" "<" "$(risk plain forecast) / 5"
-holds "and relative to the season" "$(risk both forecast)" "<" "1.1 * $naive"
-advises plain "'per: window', 'blend: season', 'relative_to: season'"
-schema poor ', per: window, relative_to: season' '[24, 2000]' # no series is so long
+advises plain "'per: window', 'blend: season'"
+schema poor ', per: window' '[24, 2000]' # no series is so long
 train poor 1
 advises poor "'blend: season'"
 check "report" "$tft" report --run "$scratch/plain" --data "$scratch/plain.htd" -o "$scratch/page.html"
@@ -134,71 +131,16 @@ sed 's/role: known, scale: none/role: known, blend: season/' "$scratch/blend.yam
 refused 1 "'blend' must be left out: it is for targets" \
     "$tft" prepare --schema "$scratch/known.yaml" "$scratch/A_load.csv" -o "$scratch/known.htd"
 
-# Left to training, which tries all four. It knows its choice when it resumes, and so does what reads the run.
-schema auto ', per: auto, relative_to: auto'
-check "train auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \
-    --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
-    --threads 1
-number='[0-9.e-]*'
-grep -q "^trying from 640, 800, 960 on; p50 of naive forecasts $number, $number, $number$" "$scratch/said" ||
-    wrong "the origins are not named: $(grep trying "$scratch/said")"
-three="$number, $number, $number"
-grep -c "^tried 'per: .*' 'relative_to: .*': validation loss $three; p50 $three$" "$scratch/said" | grep -qx 4 ||
-    wrong "not four were tried"
-grep -qx "chosen: 'per: window' 'relative_to: season'" "$scratch/said" ||
-    wrong "chosen was $(grep chosen "$scratch/said")"
-# The loss of a distribution can be negative.
-check "train auto by likelihood" "$tft" train --data "$scratch/auto.htd" --out "$scratch/normal" --loss gaussian \
-    --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
-    --threads 1
-grep -q "^tried .*loss.* -[0-9.]*; p50" "$scratch/said" ||
-    wrong "no likelihood is above 1, so nothing is tested: $(grep tried "$scratch/said")"
-grep -q "^chosen: '.*' 'relative_to: season'$" "$scratch/said" || wrong "by likelihood: $(cat "$scratch/said")"
-check "train auto on two ranks" "$halayrun" -np 2 "$tft" train --data "$scratch/auto.htd" --out "$scratch/two" \
-    --hidden-size 8 --heads 2 --dropout 0 --max-steps 60 --batch-size 32 --learning-rate 3e-3 --valid-samples 40 \
-    --threads 1
-[ "$(grep -c "tried 'per" "$scratch/said")" = 4 ] &&
-    grep -q "chosen: 'per: window' 'relative_to: season'$" "$scratch/said" ||
-    wrong "on two ranks: $(cat "$scratch/said")"
-check "evaluate auto" "$tft" evaluate --checkpoint "$scratch/auto" --data "$scratch/auto.htd" --stride 24
-cmp -s "$scratch/said" "$scratch/both.scores" || wrong "auto has other scores than its choice: $(cat "$scratch/said")"
-check "resume auto" "$tft" train --data "$scratch/auto.htd" --out "$scratch/auto" --hidden-size 8 --heads 2 \
-    --dropout 0 --max-steps 62 --batch-size 32 --learning-rate 3e-3 --quantiles 0.1,0.5,0.9 --valid-samples 40 \
-    --threads 1 --resume
-grep -q '^going on after step 60' "$scratch/said" && ! grep -q '^tried' "$scratch/said" ||
-    wrong "it did not resume: $(cat "$scratch/said")"
-check "predict auto" "$tft" predict --checkpoint "$scratch/auto" "$scratch/A_load.csv" -o "$scratch/a.csv"
-# A limit of time holds for trials, and for validations: one that is over at once leaves no time for a trial, and a
-# validation takes the fewest windows.
-check "train auto in no time" "$tft" train --data "$scratch/auto.htd" --out "$scratch/hasty" --hidden-size 8 --heads 2 \
-    --max-time 0.001 --batch-size 32 --quantiles 0.1,0.5,0.9 --threads 1
-! grep -qE '^(trying .* training windows|tried)' "$scratch/said" &&
-    grep -q '^a validation takes 64 of 217 windows, ' "$scratch/said" &&
-    grep -q "^chosen: 'per: entity' 'relative_to: none', for want of time" "$scratch/said" ||
-    wrong "trials in no time: $(cat "$scratch/said")"
-check "evaluate it" "$tft" evaluate --checkpoint "$scratch/hasty" --data "$scratch/auto.htd" --stride 24
-# Without one too, trials validate 1,000 windows at most.
-sed 's/^split: .*/split: {train: "< 400", valid: "< 1440"}/' "$scratch/auto.yaml" >"$scratch/many.yaml"
-check "prepare many" "$tft" prepare --schema "$scratch/many.yaml" "$scratch/A_load.csv" -o "$scratch/many.htd"
-check "train many" "$tft" train --data "$scratch/many.htd" --out "$scratch/many" --hidden-size 8 --heads 2 \
-    --max-steps 1 --batch-size 32 --threads 1
-grep -q ' 1017 validation windows, batch' "$scratch/said" &&
-    [ "$(grep -c '^trying .* from 400 on: .* 1000 validation windows$' "$scratch/said")" = 4 ] ||
-    wrong "validations of trials: $(cat "$scratch/said")"
-
 # A load of a thousand times the size, which training has not seen.
 awk -F, 'NR == 1 || NR < 500 { print NR == 1 ? $0 : $1 "," 1000 * $2 }' "$scratch/A_load.csv" >"$scratch/B_load.csv"
-check "predict another entity" "$tft" predict --checkpoint "$scratch/both" "$scratch/B_load.csv" -o "$scratch/b.csv"
+check "predict another entity" "$tft" predict --checkpoint "$scratch/window" "$scratch/B_load.csv" -o "$scratch/b.csv"
 awk -F, 'NR > 1 { n++; wide += $7 < 80000 || $7 > 130000 } END { exit !(n == 24 && !wide) }' "$scratch/b.csv" ||
     wrong "forecasts of the new entity: $(sed -n 2,3p "$scratch/b.csv")"
 
-schema week ', per: window, relative_to: season' 12
-refused 1 "was prepared with a season of 12 steps, the model's targets are relative to one of 24" \
-    "$tft" evaluate --checkpoint "$scratch/both" --data "$scratch/week.htd"
-sed 's/^season: .*/season: 168/' "$scratch/both.yaml" >"$scratch/long.yaml"
-refused 1 "a season is 168 steps and the window's encoder 48" \
-    "$tft" prepare --schema "$scratch/long.yaml" "$scratch/A_load.csv" -o "$scratch/long.htd"
-sed 's/role: known, scale: none/role: known, per: window/' "$scratch/both.yaml" >"$scratch/calendar.yaml"
+schema week ', blend: season' 12
+refused 1 "was prepared with a season of 12 steps, the model's forecasts are blended by one of 24" \
+    "$tft" evaluate --checkpoint "$scratch/blend" --data "$scratch/week.htd"
+sed 's/role: known, scale: none/role: known, per: window/' "$scratch/window.yaml" >"$scratch/calendar.yaml"
 refused 1 "a window scales real columns that have a 'scale' already" \
     "$tft" prepare --schema "$scratch/calendar.yaml" "$scratch/A_load.csv" -o "$scratch/calendar.htd"
 finish

@@ -107,7 +107,7 @@ head -n 1 "$scratch/points.csv" | grep -qx 'entity,origin,time,horizon,target,p5
 [ "$(score mse coverage_p50_p50)" = null ] || wrong "a point has an interval"
 
 # ---- together with the rest ----
-schema moving count ', per: window, relative_to: season, blend: season' 24
+schema moving count ', per: window, blend: season' 24
 for loss in poisson gaussian mse; do
     train moving moving-$loss --loss $loss
     evaluate moving moving-$loss

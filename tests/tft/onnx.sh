@@ -46,7 +46,7 @@ schema bare "1, min_encoder: 1" 1 <<'END'
 END
 days='{"2016-03-27": Easter, "2016-05-01": May Day}'
 schema rich 48 12 <<END
-  load: {column: load, role: target, fill: interpolate, per: window, relative_to: season, lags: [24],
+  load: {column: load, role: target, fill: interpolate, per: window, lags: [24],
          missing_indicator: true}
   flow: {column: flow, role: target, fill: forward, scale: log1p-standard, per: all}
   temp: {column: temp, role: observed, fill: forward, missing_number: -99, missing_indicator: true, lags: [6]}
@@ -68,7 +68,7 @@ schema rich 48 12 <<END
   size: {column: size, role: static}
 END
 schema short "48, min_encoder: 24" 6 <<'END'
-  load: {column: load, role: target, fill: interpolate, per: window, relative_to: season}
+  load: {column: load, role: target, fill: interpolate, per: window}
   second: {column: flow, role: target, fill: interpolate, per: window, missing_indicator: true}
   temp: {column: temp, role: observed, fill: interpolate, missing_number: -99, per: window, lags: [6]}
   event: {column: event, role: known, type: category, unknown: true, map: {sale: good, strike: bad}}

@@ -6,7 +6,6 @@
  *             keep their bits;
  *   training: whatever changes after the training span, also entities that come, the encoding and the training windows,
  *             with their targets and weights, keep theirs;
- *   earlier:  the same at the earlier origins of `auto`, whose scale is that of what precedes them;
  *   live:     a file that ends at the origin, and one of known inputs behind it, make the inputs that the window has.
  *
  * usage: test_causal [CASES [FIRST]]: random numbers begin anew with each case's number, which a failure prints.
@@ -15,7 +14,6 @@
 #include "tft/data/future.h"
 #include "tft/data/htd.h"
 #include "tft/run/batches.h"
-#include "tft/run/origins.h"
 #include "tft/run/resident.h"
 #include <math.h>
 #include <stdarg.h>
@@ -103,14 +101,10 @@ static void add_real(struct plan *p, const char *role)
     add(p->text, "  x%zu: {column: x%zu, role: %s, fill: %s", p->column_count, p->column_count, role, fill);
     p->column_count++;
     const char *scale = weight ? "none" : ANY("none", "standard", "minmax", "robust", "log1p-standard");
-    if (target && strcmp(scale, "none") != 0 && one_in(3))
-        add(p->text, ", scale: %s, per: auto", scale);
-    else if (!weight && !fixed && strcmp(scale, "none") != 0 && one_in(3))
+    if (!weight && !fixed && strcmp(scale, "none") != 0 && one_in(3))
         add(p->text, ", scale: %s, per: window", scale);
     else if (!weight)
         add(p->text, ", scale: %s, per: %s", scale, fixed || p->takes_new ? "all" : ANY("all", "entity"));
-    if (target && one_in(3))
-        add(p->text, ", relative_to: season");
     if (!weight && one_in(3))
         add(p->text, ", missing_indicator: true");
     if (!weight && !fixed && one_in(3))
@@ -489,7 +483,7 @@ struct trial {
     struct build *base;
 };
 
-static unsigned compared[4]; /* windows: origin, training, live, earlier */
+static unsigned compared[3]; /* windows: origin, training, live */
 
 static void compare(const struct trial *t, const char *what, int kind, const struct tft_windows *w, size_t number,
                     const struct tft_windows *others, size_t other)
@@ -580,47 +574,6 @@ static void try_training(const struct trial *t)
             compare(t, "training", 1, w, i, &other.windows[TFT_TRAIN], again);
     }
     build_fini(&other);
-}
-
-/* The training windows at an earlier origin, until the origins' end. */
-static void list_earlier(struct tft_data *d, int number, struct tft_origins *origins, struct tft_windows *w)
-{
-    const struct tft_level *levels;
-
-    REQUIRE(!tft_origins_init(&test_log, d, origins));
-    REQUIRE(!tft_origins_go(origins, number < origins->count ? number : 0, &levels));
-    REQUIRE(!tft_windows_init(&test_log, d, TFT_TRAIN, 1, w));
-    w->levels = levels;
-}
-
-/* A training at an earlier origin: rows behind it differ. */
-static void try_earlier(const struct trial *t, int number)
-{
-    static struct rows changed;
-    const struct plan *p = t->plan;
-    int64_t zero = p->dates ? tft_time_from_date(2020, 2, 26, 0, 0, 0) : 0;
-    struct tft_data *d = &t->base->data;
-    struct tft_origins here, there;
-    struct tft_windows w, others;
-    struct build other;
-
-    list_earlier(d, number, &here, &w);
-    int slot = (int)(d->schema.split_end[TFT_TRAIN] - zero) / (p->dates ? 3600 : 1) * p->parts;
-    change(p, t->rows, slot, slot, &changed);
-    if (build(p, &changed, d->encoding.document, &other)) {
-        list_earlier(&other.data, number, &there, &others);
-        for (size_t i = 0; i < w.count; i++) {
-            struct tft_window x = tft_windows_get(&w, i);
-            size_t again = find_window(&others, d->entities[x.entity].id, tft_data_time(d, x.entity, x.origin));
-            if (again != SIZE_MAX)
-                compare(t, "earlier", 3, &w, i, &others, again);
-        }
-        tft_windows_fini(&others);
-        tft_origins_fini(&there);
-        build_fini(&other);
-    }
-    tft_windows_fini(&w);
-    tft_origins_fini(&here);
 }
 
 /* The rows of a window's future, one for each moment at least. */
@@ -715,8 +668,6 @@ static int try_case(unsigned number)
             try_live(&t, (enum tft_split)s);
         }
     try_training(&t);
-    try_earlier(&t, 1);
-    try_earlier(&t, 2);
     if (number % 50 == 0)
         try_file(&t);
     build_fini(&base);
@@ -733,10 +684,10 @@ int main(int argc, char **argv)
     try_case(102080); /* by what comes behind the training span an entity's rows end with it or before */
     for (unsigned i = first; i < first + cases && test_failed < 5; i++)
         built += (unsigned)try_case(i);
-    printf("%u of %u tables, windows: %u origin, %u training, %u live, %u earlier\n", built, cases, compared[0],
-           compared[1], compared[2], compared[3]);
-    CHECK(argc > 1 || (built > cases * 9 / 10 && compared[0] > 5 * cases && compared[1] > 15 * cases &&
-                       compared[2] > 5 * cases && compared[3] > 15 * cases));
+    printf("%u of %u tables, windows: %u origin, %u training, %u live\n", built, cases, compared[0], compared[1],
+           compared[2]);
+    CHECK(argc > 1 ||
+          (built > cases * 9 / 10 && compared[0] > 5 * cases && compared[1] > 15 * cases && compared[2] > 5 * cases));
     end_scratch();
     return test_end();
 }

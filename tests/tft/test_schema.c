@@ -191,15 +191,24 @@ static const struct {
     { HEAD INPUTS WINDOW "split: {valid: last 2}\n", "'valid' must be like" },
     { HEAD INPUTS WINDOW "split: {valid: last 2 horizonsx}\n", "'valid' must be like" },
     { HEAD INPUTS WINDOW "split: {valid: last 99999999999999999999 horizons}\n", "'valid' must be like" },
-    { HEAD "inputs:\n  load: {column: v, role: target, per: auto}\n  hour: {calendar: hour, role: known}\n" WINDOW
-           "split: {valid: last horizon}\n",
-      "'valid' must be a moment where training chooses" },
+    { HEAD
+      "inputs:\n  load: {column: v, role: target, per: auto}\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT,
+      "'per: auto' was removed: write 'per: window'" },
+    { HEAD "inputs:\n  load: {column: v, role: target, relative_to: season}\n" WINDOW SPLIT,
+      "'relative_to' was removed: 'per: window' and 'blend: season' replace it" },
+    { HEAD "inputs:\n  load: {column: v, role: target, relative_to: auto}\n" WINDOW SPLIT,
+      "'relative_to' was removed" },
+    { HEAD "inputs:\n  load: {column: v, role: target, relative_to: [none]}\n" WINDOW SPLIT,
+      "'relative_to' was removed" },
 };
 
 static void refused(void)
 {
     CHECK(load(HEAD INPUTS WINDOW SPLIT) == HALAY_OK &&
           load(HEAD INPUTS "  w: {column: w, role: target}\n" WINDOW SPLIT) == HALAY_OK);
+    /* As the schemas of runs have it whose training chose. */
+    CHECK(load(HEAD INPUTS "  w: {column: w, role: target, per: entity, relative_to: none}\n" WINDOW SPLIT) ==
+          HALAY_OK);
     CHECK(load(HEAD INPUTS WINDOW "split: {test: last 12 horizons}\n") == HALAY_OK &&
           load(HEAD INPUTS WINDOW "split: {valid: last horizon, test: last 2 horizons, context: none}\n") == HALAY_OK);
     for (size_t i = 0; i < sizeof refused_cases / sizeof *refused_cases; i++) {

@@ -60,9 +60,9 @@ static enum halay_status take_scalers(struct halay_log *log, const char *where, 
 {
     size_t pairs = json_array_size(list) / 2, expected = input->per == TFT_PER_ALL ? 1 : e->entity_count;
 
-    /* Where training chose `per: entity` there are those of `per: auto`. */
+    /* Runs of older versions whose training chose 'per: entity' have that of all entities, too. */
     if (json_array_size(list) % 2 || pairs < expected || pairs > expected + (input->per != TFT_PER_ALL) ||
-        (pairs == expected && (input->per == TFT_PER_WINDOW || input->per == TFT_PER_AUTO)))
+        (pairs == expected && input->per == TFT_PER_WINDOW))
         return damaged(log, where, "an input has the wrong number of scalers");
     for (size_t i = 0; i <= e->entity_count; i++) {
         size_t at = input->per == TFT_PER_ALL ? 0 : i;

@@ -11,7 +11,7 @@
 
 static int is_own(const struct tft_input *input)
 {
-    return (input->per == TFT_PER_WINDOW || input->per == TFT_PER_AUTO) && input->scale != TFT_SCALE_NONE;
+    return input->per == TFT_PER_WINDOW && input->scale != TFT_SCALE_NONE;
 }
 
 int tft_own_scalers_apply(const struct tft_schema *schema)

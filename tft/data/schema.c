@@ -417,9 +417,6 @@ static enum halay_status read_entity_split(const struct tft_where *w, const json
         left += n * s->horizon;
     }
     s->splits_by_entity = 1;
-    for (size_t i = 0; i < s->input_count; i++)
-        if (s->inputs[i].per == TFT_PER_AUTO || s->inputs[i].relative == TFT_RELATIVE_AUTO)
-            return tft_where_wrong(w, "valid", "a moment where training chooses ('per: auto', 'relative_to: auto')");
     return HALAY_OK;
 }
 

@@ -36,9 +36,7 @@ enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE 
 enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
 enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_MINMAX, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
 /* Whose values an input is scaled by. */
-enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW, TFT_PER_AUTO };
-/* What a target is forecast relative to. */
-enum tft_relation { TFT_RELATIVE_NONE, TFT_RELATIVE_SEASON, TFT_RELATIVE_AUTO };
+enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW };
 /* What a target's forecast is a mean of, besides the model's. */
 enum tft_blending { TFT_BLEND_NONE, TFT_BLEND_SEASON };
 enum tft_transform { TFT_TRANSFORM_NONE, TFT_TRANSFORM_LOG, TFT_TRANSFORM_LOG1P };
@@ -47,9 +45,6 @@ enum tft_resampling { TFT_RESAMPLE_NONE, TFT_RESAMPLE_MEAN, TFT_RESAMPLE_SUM, TF
 /* Does an entity begin with its first measured target, and end with its last? */
 enum tft_trim { TFT_TRIM_NONE, TFT_TRIM_BOTH, TFT_TRIM_END };
 enum tft_split { TFT_TRAIN, TFT_VALID, TFT_TEST, TFT_SPLIT_COUNT };
-
-/* A choice of both. */
-enum { TFT_LEVELS_CHOSEN = 1, TFT_LEVELS_WINDOW = 2, TFT_LEVELS_SEASON = 4 };
 
 /* Which entity a row belongs to. */
 enum tft_id_kind {
@@ -104,7 +99,6 @@ struct tft_input {
     const char *constant_text; /* and of a category, borrowed */
     enum tft_scale scale;
     enum tft_scale_by per;
-    enum tft_relation relative; /* to the value a season before; of a target */
     enum tft_blending blend;
 };
 
@@ -177,20 +171,6 @@ void tft_schema_fini(struct tft_schema *schema);
 enum tft_split tft_schema_split_before(const struct tft_schema *schema, enum tft_split split);
 /* First moment of a split's targets (the previous split's end), INT64_MIN for the first. */
 int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split);
-
-/* What targets leave to training: the sum of TFT_LEVELS_WINDOW (`per: auto`) and TFT_LEVELS_SEASON (`relative_to:
- * auto`); 0: nothing. */
-int tft_schema_open_levels(const struct tft_schema *schema);
-/* Is the `per` of an input (a target's or its lag's) left open? */
-int tft_schema_is_open(const struct tft_schema *schema, size_t input);
-/* Have them as one possibility, TFT_LEVELS_CHOSEN + what is chosen, or open again (0): in the struct, not in the
- * document. */
-void tft_schema_try(struct tft_schema *schema, int levels);
-/* Choose for all of them, TFT_LEVELS_CHOSEN + what is chosen, in the struct and in the document. HALAY_ERR_NO_MEMORY
- * is not logged. */
-enum halay_status tft_schema_choose(struct tft_schema *schema, int levels);
-/* What the document of a trained schema chose of it; 0: nothing. */
-int tft_schema_levels_of(const struct tft_schema *schema, const json_t *trained);
 
 /* ---- clocks ---- */
 

@@ -169,18 +169,33 @@ static enum halay_status read_fill(const struct tft_where *w, const json_t *obje
     return status;
 }
 
+/* Keys of older versions. Runs whose training chose 'relative_to: none' have that. */
+static enum halay_status check_removed(const struct tft_where *w, const json_t *object)
+{
+    const char *per = json_string_value(json_object_get(object, "per"));
+    const json_t *relative = json_object_get(object, "relative_to");
+    const char *none = json_string_value(relative);
+
+    if (per && !strcmp(per, "auto"))
+        halay_error(w->log, "%s: 'per: auto' was removed: write 'per: window', as '--preset long' does", w->text);
+    else if (relative && !(none && !strcmp(none, "none")))
+        halay_error(w->log, "%s: 'relative_to' was removed: 'per: window' and 'blend: season' replace it", w->text);
+    else
+        return HALAY_OK;
+    return HALAY_ERR_CONFIG;
+}
+
 static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
     int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
-    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, relative = TFT_RELATIVE_NONE,
-        blend = TFT_BLEND_NONE;
-    enum halay_status status =
-        tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"), &scale);
+    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, blend = TFT_BLEND_NONE;
+    enum halay_status status = check_removed(w, object);
 
     if (!status)
-        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window", "auto"), &per);
+        status = tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"),
+                               &scale);
     if (!status)
-        status = tft_read_word(w, object, "relative_to", TFT_WORDS("none", "season", "auto"), &relative);
+        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window"), &per);
     if (!status)
         status = tft_read_word(w, object, "blend", TFT_WORDS("none", "season"), &blend);
     if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
@@ -189,7 +204,6 @@ static enum halay_status read_scale(const struct tft_where *w, const json_t *obj
         return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
     input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
     input->per = (enum tft_scale_by)per;
-    input->relative = (enum tft_relation)relative;
     input->blend = (enum tft_blending)blend;
     return status;
 }
@@ -275,10 +289,6 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
         return tft_where_wrong(w, "per", "all for a static input (an entity has one value only)");
     if (input->per == TFT_PER_WINDOW && (!real_column || input->scale == TFT_SCALE_NONE))
         return tft_where_wrong(w, "per", "entity or all: a window scales real columns that have a 'scale' already");
-    if (input->per == TFT_PER_AUTO && (input->role != TFT_INPUT_TARGET || input->scale == TFT_SCALE_NONE))
-        return tft_where_wrong(w, "per", "entity, all or window: training chooses for targets that have a 'scale'");
-    if (input->relative && input->role != TFT_INPUT_TARGET)
-        return tft_where_wrong(w, "relative_to", "left out: it is for targets");
     if (input->blend && input->role != TFT_INPUT_TARGET)
         return tft_where_wrong(w, "blend", "left out: it is for targets");
     /* It would see beyond the training span. */
@@ -466,14 +476,6 @@ static enum halay_status check_all(const struct tft_where *w, struct tft_schema 
             s->weight = i;
         known += input->role == TFT_INPUT_KNOWN;
     }
-    for (size_t o = 0; o < s->target_count; o++)
-        if (s->inputs[s->targets[o]].relative == TFT_RELATIVE_SEASON && s->seasons[0] > s->encoder) {
-            halay_error(w->log,
-                        "%s: input '%s', key 'relative_to': a season is %zu steps and the window's encoder %zu; it "
-                        "must hold a whole one",
-                        w->text, s->inputs[s->targets[o]].name, s->seasons[0], s->encoder);
-            return HALAY_ERR_CONFIG;
-        }
     s->has_weight = weights > 0;
     if (!s->target_count)
         return tft_where_wrong(w, "inputs", "a list with at least one 'role: target'");

@@ -10,16 +10,8 @@
 
 #include "tft/data/data.h"
 
-/* Values are taken as (value - mean) / spread. */
-struct tft_level {
-    float mean, spread;
-};
-
 struct tft_windows {
     const struct tft_data *data; /* borrowed for as long as the windows live */
-    /* borrowed likewise: (entities, reals), by which a training at an earlier origin scales (tft/train/origins.h);
-     * NULL: as the data are */
-    const struct tft_level *levels;
     size_t stride;
     size_t count;
     size_t run_count;

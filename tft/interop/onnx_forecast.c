@@ -87,16 +87,10 @@ struct target {
 
 static size_t undo_window(struct target *t, size_t p)
 {
-    const struct tft_schema *s = &t->run->schema;
-    size_t offset = t->in->mean[t->input], unit = t->in->spread[t->input], E = s->encoder;
+    size_t offset = t->in->mean[t->input], unit = t->in->spread[t->input];
 
     if (unit)
         p = ONNX_OP(t->g, "Mul", p, onnx_unsqueeze(t->g, unit, 2));
-    if (s->inputs[t->input].relative == TFT_RELATIVE_SEASON) {
-        struct onnx_season before = onnx_inputs_season(t->in, t->number, s->seasons[0]);
-        size_t last = onnx_slice(t->g, t->in->scaled[t->input], 1, E - 1, E);
-        offset = ONNX_OP(t->g, "Where", before.found, before.value, last);
-    }
     return offset ? ONNX_OP(t->g, "Add", p, onnx_unsqueeze(t->g, offset, 2)) : p;
 }
 

@@ -43,11 +43,4 @@ size_t onnx_inputs_entity(struct onnx_inputs *inputs);
 /* A scaler's shift and scale of each sample: (B, 1), or one for all. */
 void onnx_inputs_scaler(struct onnx_inputs *inputs, size_t input, size_t *shift, size_t *scale);
 
-/* A target's value a season before each step of the horizon, scaled by its entity: the latest whole number of seasons
- * before it that is measured and in the window; (B, D), and whether there is one. */
-struct onnx_season {
-    size_t value, found;
-};
-struct onnx_season onnx_inputs_season(const struct onnx_inputs *inputs, size_t target, size_t season);
-
 #endif

@@ -338,8 +338,8 @@ static inline void kernel_windows_take(struct queue *queue, const struct windows
 {
     const struct windows_data *d = run->data;
 
-    assert(run->B && d->E && d->D && d->O && d->O <= d->reals && d->values && d->weights && d->present);
-    assert(run->places && run->scaled_by && run->by_season && run->reals && run->targets && run->weights);
+    assert(run->B && d->E && d->D && d->O && d->O <= d->reals && d->values && d->weights);
+    assert(run->places && run->scaled_by && run->reals && run->targets && run->weights);
     assert(run->offsets && run->units);
     (void)d;
     kernels_of(queue)->windows_take(queue, run);

@@ -73,10 +73,6 @@ static void find_level(const struct sample *s, size_t column, real *mean, real *
     size_t n = s->steps - d->D;
     double sum = 0, squares = 0;
 
-    *mean = r->fixed ? r->fixed[2 * (s->b * d->reals + column)] : 0;
-    *spread = r->fixed ? r->fixed[2 * (s->b * d->reals + column) + 1] : 1;
-    if (r->scaled_by[column] < 0)
-        return;
     x += r->scaled_by[column];
     for (size_t t = 0; t < n; t++)
         sum += (double)x[t * d->reals];
@@ -89,31 +85,15 @@ static void find_level(const struct sample *s, size_t column, real *mean, real *
     *spread = (real)fmax(sqrt(squares / (double)n), (double)r->spread_least);
 }
 
-/* A target's value a season before step h, or the latest whole number of seasons before that is measured and in the
- * window; the last row's if there is none. Before the columns are scaled. */
-static real season_before(const struct sample *s, size_t o, size_t h)
-{
-    const struct windows_data *d = s->run->data;
-    const real *x = reals_of(s) + s->begin * d->reals + d->reals - d->O + o;
-    size_t length = s->steps - d->D;
-
-    for (size_t back = (h / d->season + 1) * d->season; back <= length + h; back += d->season)
-        if (d->present[(s->row + length + h - back) * d->O + o])
-            return x[(length + h - back) * d->reals];
-    return x[(length - 1) * d->reals];
-}
-
 static void scale_target(const struct sample *s, size_t o, real mean, real spread)
 {
     const struct windows_run *r = s->run;
     const struct windows_data *d = r->data;
 
-    if (mean == 0 && spread == 1 && !r->by_season[o])
-        return;
     for (size_t h = 0; h < d->D; h++) {
         size_t at = (s->b * d->D + h) * d->O + o;
 
-        r->offsets[at] = r->by_season[o] ? season_before(s, o, h) : mean;
+        r->offsets[at] = mean;
         r->targets[at] = (r->targets[at] - r->offsets[at]) / spread;
     }
     r->units[s->b * d->O + o] = spread;
@@ -125,16 +105,18 @@ static void scale(const struct sample *s)
     real *x = reals_of(s) + s->begin * d->reals, mean, spread;
 
     for (size_t o = 0; o < d->O; o++) {
+        if (s->run->scaled_by[d->reals - d->O + o] < 0)
+            continue;
         find_level(s, d->reals - d->O + o, &mean, &spread);
         scale_target(s, o, mean, spread);
     }
     /* The columns by which others are scaled come last. */
     for (int last = 0; last < 2; last++)
         for (size_t k = 0; k < d->reals; k++) {
-            if ((s->run->scaled_by[k] == (int32_t)k) != last)
+            if (s->run->scaled_by[k] < 0 || (s->run->scaled_by[k] == (int32_t)k) != last)
                 continue;
             find_level(s, k, &mean, &spread);
-            for (size_t t = 0; (mean != 0 || spread != 1) && t < s->steps; t++)
+            for (size_t t = 0; t < s->steps; t++)
                 x[t * d->reals + k] = (x[t * d->reals + k] - mean) / spread;
         }
 }

@@ -178,13 +178,11 @@ struct outputs_run {
 struct windows_data {
     size_t E, D, O;                           /* steps of a window, targets: the last O reals */
     size_t reals, cats, statics, static_cats; /* columns */
-    size_t season;                            /* steps */
     const real *values;                       /* (rows, reals) */
     const int32_t *codes;                     /* (rows, cats) */
     const real *static_values;                /* (entities, statics) */
     const int32_t *static_codes;              /* (entities, static_cats) */
     const real *weights;                      /* (rows, O): 0 where the target was not measured */
-    const uint8_t *present;                   /* (rows, O): whether it was */
 };
 struct window_place {
     uint64_t row; /* the window's first */
@@ -200,8 +198,7 @@ struct window_patch {
 };
 /*
  * Windows to cut, and how they are scaled (tft/run/window_scale.h). The device's memory, as all that follows.
- * scaled_by (reals): the column by whose mean and spread in the window a column is scaled; -1: by fixed, or not.
- * fixed (B, reals, 2): means and spreads; NULL: 0 and 1. by_season (O): the target goes by its value a season before.
+ * scaled_by (reals): the column by whose mean and spread in the window a column is scaled; -1: it is not.
  * The reals, codes, static ones, targets, weights, offsets and units are those of struct tft_batch (tft/model/model.h);
  * steps before a shorter window stay as they are.
  */
@@ -210,11 +207,9 @@ struct windows_run {
     size_t B;
     const struct window_place *places;  /* (B) */
     const struct window_patch *patches; /* as many as the places say */
-    int scales;                         /* 0: nothing is scaled, and the next four are not read */
+    int scales;                         /* 0: nothing is scaled, and the next two are not read */
     real spread_least;
     const int32_t *scaled_by;
-    const real *fixed;
-    const uint8_t *by_season;
     real *reals, *static_reals, *targets, *weights, *offsets, *units;
     int32_t *cats, *static_cats;
 };

@@ -194,7 +194,7 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             apply(d, &patches[i], batch, b);
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
-        tft_window_scale(g->windows, &w, batch, b);
+        tft_window_scale(g->windows->data, &w, batch, b);
         if (g->occlusion)
             tft_occlusion_apply(g->occlusion, d, &w, batch, b);
     }

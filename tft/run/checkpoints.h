@@ -38,8 +38,6 @@ struct tft_training_state {
     struct tft_run_length length;
     int32_t judged, in_vain;
     int32_t pending; /* this step's evaluation is still due */
-    int32_t levels;  /* what training chose (tft_schema_choose); 0: nothing yet, or there is no choice. The schema of
-                        the run's description says it too, so that no file needs it here. */
 };
 
 /* What a file holds. */

@@ -153,20 +153,6 @@ double tft_occlusion_target(const struct tft_occlusion *o, const struct tft_data
     return n ? sum / (double)n : 0;
 }
 
-/* Hide the values a season before, which the forecasts of sample b are relative to. */
-static void hide_seasons(const struct tft_occlusion *o, const struct tft_data *d, const struct tft_window *w,
-                         struct tft_batch *batch, size_t b)
-{
-    size_t O = d->schema.target_count, D = d->schema.horizon;
-
-    for (size_t target = 0; target < O; target++) {
-        double stand_in = tft_occlusion_target(o, d, w, target);
-        for (size_t h = 0; h < D && !isnan(stand_in); h++)
-            if (d->schema.inputs[o->input].relative == TFT_RELATIVE_SEASON)
-                batch->offsets[(b * D + h) * O + target] = (real)stand_in;
-    }
-}
-
 void tft_occlusion_apply(const struct tft_occlusion *o, const struct tft_data *d, const struct tft_window *w,
                          struct tft_batch *batch, size_t b)
 {
@@ -181,7 +167,6 @@ void tft_occlusion_apply(const struct tft_occlusion *o, const struct tft_data *d
         if (cat != NOWHERE)
             batch->cats[t * d->cat_count + (size_t)cat] = o->codes[w->entity];
     }
-    hide_seasons(o, d, w, batch, b);
     if (fixed_column != NOWHERE)
         batch->static_reals[b * d->static_count + (size_t)fixed_column] = o->values[w->entity];
     if (fixed_cat != NOWHERE)

@@ -4,8 +4,8 @@
  * median of the entity's values in the training span, a category's most frequent one; of a static input, that of all
  * entities. How much worse the forecasts become says how much the model relies on it.
  *
- * The targets to forecast and a window's scale stay as they are. Where a target's forecast is relative to its value a
- * season before, or blended with it, that value is hidden as well.
+ * The targets to forecast and a window's scale stay as they are. Where a target's forecast is blended with baselines,
+ * its values are hidden from them as well.
  */
 #ifndef HALAY_TFT_OCCLUSION_H
 #define HALAY_TFT_OCCLUSION_H

@@ -2,7 +2,7 @@
  *
  * What a call brings to the device lies in one area, here and there, so that it is one copy:
  *
- *     scaled_by (reals) | by_season (O) | fixed (B, reals, 2) | places (B) | patches
+ *     scaled_by (reals) | places (B) | patches
  */
 #include "tft/run/resident.h"
 #include "tft/kernels/call.h"
@@ -35,16 +35,15 @@ static size_t patches_most(const struct tft_data *d)
 
 static size_t area_bytes(const struct tft_data *d, size_t granule)
 {
-    size_t sample =
-        sizeof(struct window_place) + 2 * d->real_count * sizeof(real) + patches_most(d) * sizeof(struct window_patch);
+    size_t sample = sizeof(struct window_place) + patches_most(d) * sizeof(struct window_patch);
 
-    return granule * sample + d->real_count * sizeof(int32_t) + d->schema.target_count + 64;
+    return granule * sample + d->real_count * sizeof(int32_t) + 64;
 }
 
 /* ---- the rows ---- */
 
 /* The arrays, one behind the other, each at a multiple of 64. */
-enum { VALUES, CODES, STATIC_VALUES, STATIC_CODES, WEIGHTS, PRESENT, ARRAYS };
+enum { VALUES, CODES, STATIC_VALUES, STATIC_CODES, WEIGHTS, ARRAYS };
 
 static size_t place_arrays(const struct tft_data *d, size_t places[ARRAYS])
 {
@@ -54,7 +53,6 @@ static size_t place_arrays(const struct tft_data *d, size_t places[ARRAYS])
         [STATIC_VALUES] = d->entity_count * d->static_count * sizeof(real),
         [STATIC_CODES] = d->entity_count * d->static_cat_count * sizeof(int32_t),
         [WEIGHTS] = d->rows * O * sizeof(real),
-        [PRESENT] = d->rows * O,
     };
     size_t all = 0;
 
@@ -111,7 +109,7 @@ static enum halay_status send_weights(struct tft_resident *r, struct queue *queu
 static enum halay_status send_rows(struct tft_resident *r, struct queue *queue)
 {
     const struct tft_data *d = r->data;
-    size_t O = d->schema.target_count, at[ARRAYS];
+    size_t at[ARRAYS];
 
     place_arrays(d, at);
     kernel_to_device(queue, d->values, d->rows * d->real_count * sizeof *d->values, r->memory + at[VALUES]);
@@ -120,21 +118,18 @@ static enum halay_status send_rows(struct tft_resident *r, struct queue *queue)
                      r->memory + at[STATIC_VALUES]);
     kernel_to_device(queue, d->static_codes, d->entity_count * d->static_cat_count * sizeof *d->static_codes,
                      r->memory + at[STATIC_CODES]);
-    kernel_to_device(queue, d->present, d->rows * O, r->memory + at[PRESENT]);
     r->rows = (struct windows_data){ .E = d->schema.encoder,
                                      .D = d->schema.horizon,
-                                     .O = O,
+                                     .O = d->schema.target_count,
                                      .reals = d->real_count,
                                      .cats = d->cat_count,
                                      .statics = d->static_count,
                                      .static_cats = d->static_cat_count,
-                                     .season = d->schema.seasons[0],
                                      .values = (const real *)(r->memory + at[VALUES]),
                                      .codes = (const int32_t *)(r->memory + at[CODES]),
                                      .static_values = (const real *)(r->memory + at[STATIC_VALUES]),
                                      .static_codes = (const int32_t *)(r->memory + at[STATIC_CODES]),
-                                     .weights = (const real *)(r->memory + at[WEIGHTS]),
-                                     .present = (const uint8_t *)(r->memory + at[PRESENT]) };
+                                     .weights = (const real *)(r->memory + at[WEIGHTS]) };
     return send_weights(r, queue, r->memory + at[WEIGHTS]);
 }
 
@@ -263,34 +258,9 @@ static struct part take(struct area *area, size_t bytes)
 static void put_scaling(const struct tft_data *d, struct area *area, struct windows_run *run)
 {
     struct part columns = take(area, d->real_count * sizeof *run->scaled_by);
-    struct part targets = take(area, d->schema.target_count);
 
     run->scaled_by = columns.there;
-    run->by_season = targets.there;
-    run->scales = tft_window_scaling(d, columns.here, targets.here);
-}
-
-/* By what, where that is not the window's own. */
-static void put_levels(const struct tft_gather *gather, struct area *area, const struct tft_batch *batch,
-                       struct windows_run *run)
-{
-    const struct tft_windows *windows = gather->windows;
-    size_t columns = windows->data->real_count;
-
-    if (!windows->levels)
-        return;
-    struct part part = take(area, 2 * batch->B * columns * sizeof(real));
-    real *fixed = part.here;
-    run->fixed = part.there;
-    run->scales = 1;
-    for (size_t b = 0; b < batch->B; b++) {
-        size_t entity = tft_gather_window(gather, (size_t)batch->position + b).entity;
-        for (size_t k = 0; k < columns; k++) {
-            const struct tft_level *level = &windows->levels[entity * columns + k];
-            *fixed++ = (real)level->mean;
-            *fixed++ = (real)level->spread;
-        }
-    }
+    run->scales = tft_window_scaling(d, columns.here);
 }
 
 /* Where each window begins, and how it differs from the data. */
@@ -343,7 +313,6 @@ enum halay_status tft_resident_fill(const struct tft_resident *r, const struct t
     }
     area->used = 0;
     put_scaling(r->data, area, &run);
-    put_levels(gather, area, batch, &run);
     put_windows(gather, area, batch, &run);
     kernel_to_device(batch->queue, area->here, area->used, area->there);
     kernel_windows_take(batch->queue, &run);

@@ -109,24 +109,11 @@ static enum halay_status warn_of_machine(struct halay_log *log, const char *wher
     return HALAY_OK;
 }
 
-/* What the data's schema leaves to training is as the run chose. */
-static enum halay_status choose_like(struct halay_log *log, const json_t *trained, struct tft_data *data)
-{
-    int levels = tft_schema_levels_of(&data->schema, trained);
-    enum halay_status status = levels ? tft_schema_choose(&data->schema, levels) : HALAY_OK;
-
-    if (status)
-        halay_error(log, "no memory for the schema");
-    return status;
-}
-
 enum halay_status tft_run_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                        const struct tft_run_config *config, struct tft_data *data)
 {
     enum halay_status status = tft_run_config_check_resume(log, where, json_object_get(before, "config"), config);
 
-    if (!status)
-        status = choose_like(log, json_object_get(before, "schema"), data);
     if (status)
         return status;
     if (!json_equal(json_object_get(before, "schema"), data->schema.document) ||
@@ -412,14 +399,14 @@ void tft_run_fini(struct tft_run *r)
     *r = (struct tft_run){ 0 };
 }
 
-/* The season is the model's only where a target's forecast goes by it. */
+/* The season is the model's only where it is blended with forecasts by it. */
 static int same_season(const struct tft_schema *a, const struct tft_schema *b)
 {
-    int is_relative = 0;
+    int is_blended = 0;
 
     for (size_t o = 0; o < a->target_count; o++)
-        is_relative |= a->inputs[a->targets[o]].relative == TFT_RELATIVE_SEASON || a->inputs[a->targets[o]].blend;
-    return !is_relative || a->seasons[0] == b->seasons[0];
+        is_blended |= a->inputs[a->targets[o]].blend != TFT_BLEND_NONE;
+    return !is_blended || a->seasons[0] == b->seasons[0];
 }
 
 /* Rules may differ where tzdata does; the place is the same. */
@@ -434,11 +421,8 @@ static int same_zone(const json_t *a, const json_t *b)
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *r, const char *path,
                                      struct tft_data *data)
 {
-    enum halay_status status = choose_like(log, r->schema.document, data);
     static const char *const sections[] = { "inputs", "window", "every" };
 
-    if (status)
-        return status;
     if (!same_zone(r->schema.document, data->schema.document)) {
         halay_error(log, "'%s' was prepared by another schema than the model was trained with: 'zone' differs", path);
         return HALAY_ERR_FORMAT;
@@ -453,7 +437,8 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
         }
     }
     if (!same_season(&r->schema, &data->schema)) {
-        halay_error(log, "'%s' was prepared with a season of %zu steps, the model's targets are relative to one of %zu",
+        halay_error(log,
+                    "'%s' was prepared with a season of %zu steps, the model's forecasts are blended by one of %zu",
                     path, data->schema.seasons[0], r->schema.seasons[0]);
         return HALAY_ERR_FORMAT;
     }

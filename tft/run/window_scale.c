@@ -4,6 +4,11 @@
 
 const double tft_spread_least = .05;
 
+/* Values are taken as (value - mean) / spread. */
+struct level {
+    float mean, spread;
+};
+
 /* A sample's rows: the first is the window's. */
 struct rows {
     const struct tft_data *data;
@@ -27,7 +32,7 @@ static size_t base_column(const struct tft_data *d, size_t input)
 }
 
 /* In two passes, in double. */
-static struct tft_level level_of(const struct rows *r, size_t column)
+static struct level level_of(const struct rows *r, size_t column)
 {
     size_t n = r->window->length, columns = r->data->real_count;
     double sum = 0, squares = 0;
@@ -39,38 +44,17 @@ static struct tft_level level_of(const struct rows *r, size_t column)
         double x = (double)r->values[t * columns + column] - mean;
         squares += x * x;
     }
-    return (struct tft_level){ (float)mean, (float)fmax(sqrt(squares / (double)n), tft_spread_least) };
+    return (struct level){ (float)mean, (float)fmax(sqrt(squares / (double)n), tft_spread_least) };
 }
 
-/* The target's value a season before step h, or the latest whole number of seasons before that is measured and in the
- * window; the last row's if there is none. */
-static float season_before(const struct rows *r, size_t o, size_t h)
-{
-    const struct tft_data *d = r->data;
-    size_t season = d->schema.seasons[0], length = r->window->length, O = d->schema.target_count,
-           first = r->window->origin - length, last = d->real_count - O + o;
-
-    for (size_t back = (h / season + 1) * season; back <= length + h; back += season)
-        if (d->present[(first + length + h - back) * O + o])
-            return r->values[(length + h - back) * d->real_count + last];
-    return r->values[(length - 1) * d->real_count + last];
-}
-
-static int is_moved(const struct tft_level *level)
-{
-    return level->mean != 0 || level->spread != 1;
-}
-
-/* level: of its column; {0, 1} where that is not scaled. */
-static void scale_target(const struct rows *r, size_t o, struct tft_level level, struct tft_batch *batch, size_t b)
+static void scale_target(const struct rows *r, size_t o, struct level level, struct tft_batch *batch, size_t b)
 {
     const struct tft_schema *s = &r->data->schema;
-    const struct tft_input *input = &s->inputs[s->targets[o]];
     size_t O = s->target_count, D = s->horizon;
 
     for (size_t h = 0; h < D; h++) {
         size_t at = (b * D + h) * O + o;
-        batch->offsets[at] = input->relative == TFT_RELATIVE_SEASON ? season_before(r, o, h) : level.mean;
+        batch->offsets[at] = level.mean;
         if (!tft_loss_is_distribution(r->data->loss))
             batch->targets[at] = (batch->targets[at] - batch->offsets[at]) / level.spread;
     }
@@ -90,50 +74,35 @@ static void unscale_target(const struct rows *r, size_t o, struct tft_batch *bat
     batch->units[b * O + o] *= (float)scaler->scale;
 }
 
-/* What column k is scaled by; before any column changes: a lag goes by its input's. */
-static struct tft_level column_level(const struct rows *r, const struct tft_windows *windows, size_t k)
+int tft_window_scaling(const struct tft_data *d, int32_t *scaled_by)
 {
-    const struct tft_data *d = r->data;
-
-    if (is_scaled(&d->schema.inputs[d->reals[k]]))
-        return level_of(r, base_column(d, d->reals[k]));
-    return windows->levels ? windows->levels[r->window->entity * d->real_count + k] : (struct tft_level){ 0, 1 };
-}
-
-int tft_window_scaling(const struct tft_data *d, int32_t *scaled_by, uint8_t *by_season)
-{
-    const struct tft_schema *s = &d->schema;
     int scales = 0;
 
     for (size_t k = 0; k < d->real_count; k++) {
-        scaled_by[k] = is_scaled(&s->inputs[d->reals[k]]) ? (int32_t)base_column(d, d->reals[k]) : -1;
+        scaled_by[k] = is_scaled(&d->schema.inputs[d->reals[k]]) ? (int32_t)base_column(d, d->reals[k]) : -1;
         scales |= scaled_by[k] >= 0;
-    }
-    for (size_t o = 0; o < s->target_count; o++) {
-        by_season[o] = s->inputs[s->targets[o]].relative == TFT_RELATIVE_SEASON;
-        scales |= by_season[o];
     }
     return scales;
 }
 
-void tft_window_scale(const struct tft_windows *windows, const struct tft_window *w, struct tft_batch *batch, size_t b)
+void tft_window_scale(const struct tft_data *d, const struct tft_window *w, struct tft_batch *batch, size_t b)
 {
-    const struct tft_data *d = windows->data;
     size_t columns = d->real_count, steps = w->length + d->schema.horizon, O = d->schema.target_count;
     size_t end = (b + 1) * (d->schema.encoder + d->schema.horizon);
     struct rows r = { d, w, batch->reals + (end - steps) * columns };
-    struct tft_level levels[TFT_INPUTS_MAX];
+    struct level levels[TFT_INPUTS_MAX];
 
-    for (size_t k = 0; k < columns; k++)
-        levels[k] = column_level(&r, windows, k);
+    for (size_t k = 0; k < columns; k++) { /* before any column changes: a lag goes by its input's */
+        const struct tft_input *input = &d->schema.inputs[d->reals[k]];
+        levels[k] = is_scaled(input) ? level_of(&r, base_column(d, d->reals[k])) : (struct level){ 0, 1 };
+    }
     for (size_t o = 0; o < O; o++) {
-        const struct tft_level *level = &levels[columns - O + o];
-        if (is_moved(level) || d->schema.inputs[d->schema.targets[o]].relative == TFT_RELATIVE_SEASON)
-            scale_target(&r, o, *level, batch, b);
+        if (is_scaled(&d->schema.inputs[d->schema.targets[o]]))
+            scale_target(&r, o, levels[columns - O + o], batch, b);
         if (tft_loss_is_unscaled(d->loss))
             unscale_target(&r, o, batch, b);
     }
     for (size_t k = 0; k < columns; k++)
-        for (size_t t = 0; is_moved(&levels[k]) && t < steps; t++)
+        for (size_t t = 0; is_scaled(&d->schema.inputs[d->reals[k]]) && t < steps; t++)
             r.values[t * columns + k] = (r.values[t * columns + k] - levels[k].mean) / levels[k].spread;
 }

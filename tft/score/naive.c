@@ -312,18 +312,16 @@ void tft_naive_warning(const struct tft_schema *s, size_t target, const char *me
                        const struct tft_naive_best *best, char *text, size_t size)
 {
     size_t first = target < s->target_count ? target : 0, end = target < s->target_count ? target + 1 : s->target_count;
-    int window = 1, relative = 1, blend = 1;
+    int window = 1, blend = 1;
     char key[24], title[64], advice[100] = "";
 
     for (size_t o = first; o < end; o++) {
         const struct tft_input *input = &s->inputs[s->targets[o]];
         window &= input->per == TFT_PER_WINDOW;
         blend &= input->blend;
-        relative &= input->relative == TFT_RELATIVE_SEASON;
     }
     advise(advice, sizeof advice, window, "per: window");
     advise(advice, sizeof advice, blend, "blend: season");
-    advise(advice, sizeof advice, relative || s->seasons[0] > s->encoder, "relative_to: season");
     tft_naive_key(best->season, key, sizeof key);
     tft_naive_title(key, s->horizon, title, sizeof title);
     halay_snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", median,

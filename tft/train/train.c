@@ -439,8 +439,6 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     t.stop = tft_trainer_is_over(&t);
     while (!status && goes_on(&t)) {
         status = tft_trainer_fit_validation(&t);
-        if (!status && !t.interrupted && !t.state.step)
-            status = tft_trainer_choose_levels(&t);
         if (!status && !t.interrupted)
             status = t.stop ? evaluate_now(&t) : run_epoch(&t);
         status = tft_trainer_recover(&t, status);

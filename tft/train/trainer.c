@@ -231,7 +231,6 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
     enum halay_status status = tft_checkpoints_state(&t->checkpoints, manifest, &run, &t->state);
 
     snprintf(where, sizeof where, "checkpoint in '%.200s'", t->checkpoints.folder);
-    t->state.levels = tft_schema_levels_of(&t->data->schema, json_object_get(run, "schema"));
     if (!status)
         status = tft_run_check_resume(t->log, where, run, t->config, t->data);
     if (!status)
@@ -341,8 +340,6 @@ static enum halay_status share_state(struct tft_trainer *t)
 {
     enum halay_status status = broadcast(t, "state", &t->state, sizeof t->state);
 
-    if (!status)
-        status = tft_trainer_set_levels(t, t->state.levels);
     if (!status)
         status = broadcast(t, "parameters", t->params, t->table->reals * sizeof *t->params);
     if (status)

@@ -129,11 +129,6 @@ enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_st
 
 /* Rank 0: the run's description, of what is chosen now. */
 enum halay_status tft_trainer_describe(struct tft_trainer *trainer);
-/* Before the first step: choose by validation what the schema's targets leave to training (`auto`): a short training
- * for each possibility, from the same parameters. All ranks call it. Does nothing where nothing is left open. */
-enum halay_status tft_trainer_choose_levels(struct tft_trainer *trainer);
-/* Set what was chosen (state.levels), if it is not 0. */
-enum halay_status tft_trainer_set_levels(struct tft_trainer *trainer, int levels);
 /* The validation windows' scores, of the model alone whatever its forecasts are blended with, to be ended by
  * tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not finite. */
 enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_forecast_scores *result);

@@ -126,10 +126,8 @@ static enum halay_status find_best(struct tft_trainer *t)
 /* The state is that of a commit; the ranks may have changed. */
 static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 {
-    enum halay_status status = tft_trainer_set_levels(t, t->state.levels);
+    enum halay_status status = tft_trainer_send(t);
 
-    if (!status)
-        status = tft_trainer_send(t);
     if (status)
         return status;
     t->rank = halay_rank(t->ctx);

@@ -396,8 +396,7 @@ static void list_rescaled(const struct transfer *t, char *text)
         for (size_t j = 0; j < there->input_count; j++) {
             const struct tft_input *a = &here->inputs[i], *b = &there->inputs[j];
             if (!strcmp(a->name, b->name) && a->is_category == b->is_category &&
-                (a->scale != b->scale || a->per != b->per || a->relative != b->relative ||
-                 a->transform != b->transform))
+                (a->scale != b->scale || a->per != b->per || a->transform != b->transform))
                 append(text, LIST_SIZE, "%s%s", n++ ? ", " : "; scaled otherwise: ", a->name);
         }
 }

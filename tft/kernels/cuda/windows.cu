@@ -18,7 +18,6 @@ struct sample {
     const float *values;         /* the data's, from its first row on, likewise: */
     const int32_t *codes;
     const float *weights;
-    const uint8_t *present;
     float *x; /* the batch's, from step `begin` on */
     int32_t *cats;
     float *targets, *offsets, *units;
@@ -35,7 +34,6 @@ static __device__ sample find_sample(const windows_run &run, const windows_data 
              d.values + row * d.reals,
              d.codes + row * d.cats,
              d.weights + row * d.O,
-             d.present + row * d.O,
              run.reals + (b * T + begin) * d.reals,
              run.cats + (b * T + begin) * d.cats,
              run.targets + b * d.D * d.O,
@@ -83,14 +81,12 @@ static __device__ void patch_rows(const windows_run &run, const windows_data &d,
     }
 }
 
-static __device__ void find_level(const windows_run &run, const windows_data &d, const sample &s, size_t b,
-                                  size_t column, float *level)
+static __device__ void find_level(const windows_run &run, const windows_data &d, const sample &s, size_t column,
+                                  float *level)
 {
     const int32_t by = run.scaled_by[column];
     double sum = 0, squares = 0;
 
-    level[0] = run.fixed ? run.fixed[2 * (b * d.reals + column)] : 0;
-    level[1] = run.fixed ? run.fixed[2 * (b * d.reals + column) + 1] : 1;
     if (by < 0)
         return;
     for (size_t t = 0; t < s.length; t++)
@@ -105,16 +101,6 @@ static __device__ void find_level(const windows_run &run, const windows_data &d,
                                        static_cast<double>(run.spread_least)));
 }
 
-static __device__ float season_before(const windows_data &d, const sample &s, size_t o, size_t h)
-{
-    const size_t column = d.reals - d.O + o;
-
-    for (size_t back = (h / d.season + 1) * d.season; back <= s.length + h; back += d.season)
-        if (s.present[(s.length + h - back) * d.O + o])
-            return s.x[(s.length + h - back) * d.reals + column];
-    return s.x[(s.length - 1) * d.reals + column];
-}
-
 static __device__ void scale_targets(const windows_run &run, const windows_data &d, const sample &s,
                                      const float *levels)
 {
@@ -122,21 +108,22 @@ static __device__ void scale_targets(const windows_run &run, const windows_data 
         const size_t h = i / d.O, o = i % d.O;
         const float *level = levels + 2 * (d.reals - d.O + o);
 
-        if (level[0] == 0 && level[1] == 1 && !run.by_season[o])
+        if (run.scaled_by[d.reals - d.O + o] < 0)
             continue;
-        s.offsets[i] = run.by_season[o] ? season_before(d, s, o, h) : level[0];
+        s.offsets[i] = level[0];
         s.targets[i] = (s.targets[i] - s.offsets[i]) / level[1];
         if (h == 0)
             s.units[o] = level[1];
     }
 }
 
-static __device__ void scale_columns(const windows_data &d, const sample &s, const float *levels)
+static __device__ void scale_columns(const windows_run &run, const windows_data &d, const sample &s,
+                                     const float *levels)
 {
     for (size_t i = threadIdx.x; i < s.steps * d.reals; i += TAKE_THREADS) {
         const float *level = levels + 2 * (i % d.reals);
 
-        if (level[0] != 0 || level[1] != 1)
+        if (run.scaled_by[i % d.reals] >= 0)
             s.x[i] = (s.x[i] - level[0]) / level[1];
     }
 }
@@ -162,11 +149,11 @@ static __global__ void __launch_bounds__(TAKE_THREADS) scale(windows_run run, wi
         const sample s = find_sample(run, d, b);
 
         for (size_t k = threadIdx.x; k < d.reals; k += TAKE_THREADS)
-            find_level(run, d, s, b, k, levels + 2 * k);
+            find_level(run, d, s, k, levels + 2 * k);
         __syncthreads();
         scale_targets(run, d, s, levels);
         __syncthreads();
-        scale_columns(d, s, levels);
+        scale_columns(run, d, s, levels);
         __syncthreads();
     }
 }
