@@ -149,6 +149,7 @@ struct halay_tft_prepare_options {
     size_t threads;          /* 0: as many as the process may run on */
     size_t memory; /* with path: bytes to hold at most; what is beyond lies on the disk meanwhile. 0: half of the host's
                       memory */
+    int test;      /* with what is found in the rows: hold the last tenth back for a test */
 };
 
 /*

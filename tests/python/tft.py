@@ -250,8 +250,6 @@ def errors():
         predicted(table.assign(y=[(1, 2) if i == 3 else v for i, v in enumerate(table["y"])]))
     with refuses(halay.FormatError, "no column 'y'"):
         predicted(table.drop(columns="y"))
-    with refuses(halay.FormatError, "a second row for"):
-        predicted(pd.concat([table, table.iloc[:1]]))
     with refuses(halay.ConfigError, "did you mean 'hidden_size'"):
         predicted(table, hidden_sise=3)
     with refuses(halay.ConfigError, "'every' must be a step like 1h"):
@@ -348,7 +346,7 @@ def shows():
 def results():
     table = make(rows=300)
     forecaster = Forecaster(**TINY).fit(table)
-    windows = forecaster.predict(split="test")
+    windows = forecaster.predict(split="valid")
     assert list(windows.columns) == ["unique_id", "origin", "ds", "y", "y_0.1", "y_0.5", "y_0.9"]
     merged = windows.merge(table, on=["unique_id", "ds"], suffixes=("", "_measured"))
     assert len(merged) == len(windows) and (merged["y"] == merged["y_measured"]).all(), "what was measured"
@@ -366,7 +364,7 @@ def results():
     assert abs(explanation.importance.groupby("part")["mean"].sum() - 1).max() < 1e-6
     assert list(explanation.attention["lag"]) == list(range(16)) and {"change"} <= set(explanation.importance)
     check_same(explanation.windows, table, "origin", table["ds"].dtype)
-    assert explanation["windows"] == len(explanation.windows) and repr(explanation).startswith("test: ")
+    assert explanation["windows"] == len(explanation.windows) and repr(explanation).startswith("valid: ")
     assert forecaster.history_[-1]["step"] == 2 and forecaster.data_["entities"] == 2
     names()
 
@@ -384,7 +382,7 @@ def names():
             table[more] = table[targets[0]] + 1000
         forecaster = Forecaster(**{**TINY, "id": id, "time": time, "target": targets}).fit(table)
         explanation = forecaster.explain(stride=12, occlusion=False)
-        windows, reasons = forecaster.predict(split="test", explain=True)
+        windows, reasons = forecaster.predict(split="valid", explain=True)
         for made in (windows, reasons, explanation.windows, forecaster.predict(table)):
             assert len(set(made.columns)) == len(made.columns), (id, list(made.columns))
             assert set(made[id]) == {"east", "west"}, (id, list(made.columns))

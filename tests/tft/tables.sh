@@ -298,9 +298,11 @@ preset() { # WHAT IT SAYS, OPTIONS...
     grep -qF "$says" "$scratch/said" || wrong "the preset is not '$says': $(cat "$scratch/said")"
 }
 series "" 5 400
-preset "every 5, window 48 + 12; train < 1600, valid < 1800, test <= 1995"
+preset "every 5, window 48 + 12; train < 1800, valid <= 1995"
 check "train on the preset" train --data "$scratch/long.htd" --out "$scratch/long" --max-steps 2
 check "evaluate on the preset" "$tft" evaluate --checkpoint "$scratch/long" --data "$scratch/long.htd"
+grep -q "^valid: " "$scratch/said" && grep -q "warning: the data hold no test back: these are the validation" \
+    "$scratch/said" || wrong "the validation is not scored instead of a test: $(cat "$scratch/said")"
 check "predict on the preset" "$tft" predict --checkpoint "$scratch/long" "$scratch/long.csv" -o "$scratch/end.csv"
 # Rows at the end without a target are the first that are forecast, however many there are.
 for more in 1 12 60; do
@@ -316,7 +318,9 @@ check "predict over a hole" "$tft" predict --checkpoint "$scratch/long" --split 
     -o "$scratch/hole.out.csv"
 grep -q "warning: .* forecasts rest on filled values only: .*('s2' first)" "$scratch/said" ||
     wrong "forecasts from filled values are not named: $(cat "$scratch/said")"
-preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
+preset "every 5, window 30 + 4; train < 1800" --encoder 30 --horizon 4
+preset "every 5, window 48 + 12; train < 1600, valid < 1800, test <= 1995" --test
+grep -q "^windows test  *[1-9]" "$scratch/said" || wrong "no test is held back: $(cat "$scratch/said")"
 echo 10,99,s1,x >>"$scratch/long.csv"
 preset "rows doubled, merged       1"
 grep -q "warning: 1 rows have the series and time of another row .*'s1' has a second row for 10, " "$scratch/said" ||
@@ -333,10 +337,10 @@ check "prepare with a thin split" "$tft" prepare --schema "$scratch/thin.yaml" "
 grep -q "warning: split 'test' holds no window: no entity has 4 rows in it, and 4 before them" "$scratch/said" ||
     wrong "a split without windows is not named: $(cat "$scratch/said")"
 series "%B" 0 200
-preset "every 1M, window 36 + 12; train < 2027-05-31 00:00:00, valid < 2029-01-31 00:00:00, test <= 2030-08-31 00:00:00"
+preset "every 1M, window 36 + 12; train < 2029-01-31 00:00:00, valid <= 2030-08-31 00:00:00"
 if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
     series "%Y-%m-%d %H:%M:%S" 3600 1000
-    preset "every 1h, window 168 + 24; train < 2014-02-03 08:00:00"
+    preset "every 1h, window 168 + 24; train < 2014-02-07 12:00:00"
     series "%Y-%m-%d %H:%M:%S" 900 4000
     preset "every 15min, window 672 + 96"
     grep -q "^minute .* known" "$scratch/said" && grep -q "^hour .* known" "$scratch/said" ||
@@ -346,7 +350,7 @@ if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
     series "%Y-%m-%d" 86401 300
     preset "every 1B, window 60 + 20"
 fi
-refused 1 "to train, validate and test with a horizon of 400 it needs" \
+refused 1 "for a horizon of 400 it needs 401 (or" \
     "$tft" prepare --preset long --horizon 400 "$scratch/long.csv" -o "$scratch/none.htd"
 refused 2 "unknown preset 'wide'" "$tft" prepare --preset wide "$scratch/long.csv" -o "$scratch/none.htd"
 refused 2 "go without --schema" "$tft" prepare --preset long --schema x "$scratch/long.csv" -o "$scratch/none.htd"
@@ -356,9 +360,9 @@ cat >"$scratch/over.yaml" <<'END'
 preset: long
 window: {encoder: 30, horizon: 4}
 END
-preset "every 5, window 30 + 4; train < 1600" --encoder 30 --horizon 4
+preset "every 5, window 30 + 4; train < 1800" --encoder 30 --horizon 4
 check "a preset's schema" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/long.csv" -o "$scratch/over.htd"
-grep -qF "every 5, window 30 + 4; train < 1600" "$scratch/said" || wrong "what was found is not said"
+grep -qF "every 5, window 30 + 4; train < 1800" "$scratch/said" || wrong "what was found is not said"
 check "a schema over the preset changes nothing else" cmp "$scratch/long.htd" "$scratch/over.htd"
 sed '1s/.*/when,load,series,more/' "$scratch/long.csv" >"$scratch/named.csv"
 cat >"$scratch/over.yaml" <<'END'

@@ -163,7 +163,9 @@ static enum halay_status train(struct halay_tft_data *data, struct heard *h, con
 static enum halay_status prepare(struct halay_tft *tft, const struct halay_tft_table *table,
                                  struct halay_tft_data **data)
 {
-    const struct halay_tft_prepare_options o = { .struct_size = sizeof o, .encoder = ENCODER, .horizon = HORIZON };
+    const struct halay_tft_prepare_options o = {
+        .struct_size = sizeof o, .encoder = ENCODER, .horizon = HORIZON, .test = 1
+    };
 
     return halay_tft_prepare(tft, table, &o, data);
 }

@@ -23,7 +23,7 @@ prepare() {
     "$tft" prepare --preset long --zone Europe/Berlin --encoder 96 --horizon 96 "$@"
 }
 check "prepare" prepare "$scratch/load.csv" -o "$scratch/load.htd"
-for line in 'preset  *every 15min, window 96 + 96; train < 2020-11-02 23:30:00' 'rows in a repeated hour  *8' \
+for line in 'preset  *every 15min, window 96 + 96; train < 2020-11-07 23:15:00' 'rows in a repeated hour  *8' \
     'rows missing, added  *0' 'rows  *4800' 'minute ' \
     'time  *2020-09-24 00:00:00+02:00 to 2020-11-12 22:45:00+01:00'; do
     grep -q "^$line" "$scratch/said" || wrong "prepare does not say '$line': $(cat "$scratch/said")"

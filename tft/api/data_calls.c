@@ -171,7 +171,7 @@ static enum halay_status read_schema(struct work *w)
 {
     const struct halay_tft_prepare_options *o = w->options;
     const struct tft_schema_source given = { o->schema, o->schema_text };
-    const struct tft_preset preset = { o->encoder, o->horizon, o->zone };
+    const struct tft_preset preset = { o->encoder, o->horizon, o->zone, o->test != 0 };
 
     return tft_preset_read(&w->tft->log, &given, &w->source, &preset, &w->schema, &w->has_preset);
 }

@@ -51,6 +51,8 @@ struct tft_chosen_windows {
 /* windows may be NULL; stride: what 0 means. HALAY_ERR_ARGUMENT (logged). */
 enum halay_status tft_windows_read(struct halay_tft *tft, const struct halay_tft_windows *windows, size_t stride,
                                    struct tft_chosen_windows *chosen);
+/* Where the data that the model was lent have no test, its windows are those of validation, with a warning. */
+void tft_windows_settle(struct halay_tft_model *model, struct tft_window_choice *choice);
 /* What is asked of an explanation. */
 struct tft_explain_request tft_windows_request(const struct tft_chosen_windows *chosen);
 

@@ -165,6 +165,8 @@ static enum halay_status add_data(struct halay_tft_model *model, struct halay_tf
     if (!status)
         status = tft_model_lend_data(model, data, f->calibrate);
     if (!status)
+        tft_windows_settle(model, &f->request.windows);
+    if (!status)
         status = make_scores(&model->inference, &f->request.windows, page);
     if (!status)
         status = explain(&model->inference, &f->request, &f->explanation, page);

@@ -29,6 +29,19 @@ enum halay_status tft_windows_read(struct halay_tft *t, const struct halay_tft_w
     return status;
 }
 
+void tft_windows_settle(struct halay_tft_model *model, struct tft_window_choice *choice)
+{
+    const struct tft_schema *s = &model->inference.data.schema;
+
+    if (choice->split != TFT_TEST || s->has_split[TFT_TEST] || !s->has_split[TFT_VALID])
+        return;
+    choice->split = TFT_VALID;
+    if (model->tft->rank == 0)
+        halay_warning(&model->tft->log,
+                      "the data hold no test back: these are the validation windows, by which training chose its "
+                      "parameters ('prepare --test' holds one back)");
+}
+
 static double distance_of(double regime)
 {
     if (regime > 0)
@@ -76,6 +89,8 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
     if (!status)
         status = lend(model, data, &c);
     status = tft_session_agree(t, status);
+    if (!status)
+        tft_windows_settle(model, &c.windows);
     if (!status)
         status = tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
     if (!status)
@@ -125,13 +140,15 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     enum halay_status status = tft_model_enter(model);
     if (!status)
         status = tft_windows_read(t, windows, model->inference.run.schema.horizon, &c);
-    const struct tft_explain_request request = tft_windows_request(&c);
+    struct tft_explain_request request = tft_windows_request(&c);
     c.calibrate = TFT_CALIBRATE_NONE;
     if (!status)
         status = lend(model, data, &c);
     if (!status)
         status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files);
     status = tft_session_agree(t, status);
+    if (!status)
+        tft_windows_settle(model, &request.windows);
     if (!status)
         status = tft_explanation_init(&model->inference, &request, &explanation);
     if (!status)

@@ -245,6 +245,8 @@ enum halay_status halay_tft_backtest(struct halay_tft *t, struct halay_tft_data 
     if (!status)
         status = tft_result_files_open(t, given.file, given.csv, NULL, &files);
     status = tft_session_agree(t, status);
+    if (how.split == TFT_TEST && !data->data.schema.has_split[TFT_TEST])
+        how.split = TFT_VALID;
     if (!status)
         status = tft_backtest(&t->log, t->ctx, &config, &data->data, &how, &result);
     if (!status)

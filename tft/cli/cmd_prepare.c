@@ -41,6 +41,8 @@ static const struct halay_option option_rows[] = {
       SETS(time_format) },
     { "--print-schema", NULL, NULL, "print the schema that the preset makes, for --schema, and write no data",
       HALAY_OPTION_FLAG, SETS(prints_schema) },
+    { "--test", NULL, NULL, "with a preset: hold the last tenth of the rows back for a test", HALAY_OPTION_FLAG,
+      SETS(prepare.test) },
     { "--threads", NULL, "N", "threads (default: as many as the process may run on)", HALAY_OPTION_NUMBER,
       SETS(prepare.threads), .least = 1, .most = 64 },
     { "--memory", NULL, "SIZE",
@@ -55,7 +57,7 @@ static const struct halay_command_line command_line = {
     .command = "halay-tft prepare",
     .synopsis =
         "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] [--zone ZONE] [--columns "
-        "[ID,]TIME,VALUE] [--season N[,N]...] [--time-format F] FILE... {-o DATA.htd | --print-schema}",
+        "[ID,]TIME,VALUE] [--season N[,N]...] [--time-format F] [--test] FILE... {-o DATA.htd | --print-schema}",
     .about = "Reads CSV files by a schema, sorts, merges, fills and scales their rows, and writes one file that the "
              "other commands map. Prints what happened to the rows.",
     .table = option_rows,
@@ -75,11 +77,20 @@ static const char *text_of(const json_t *object, const char *key)
 /* What a preset found in the files. */
 static void print_preset(const json_t *d)
 {
-    const json_t *schema = json_object_get(d, "document"), *split = json_object_get(schema, "split");
+    const json_t *schema = json_object_get(d, "document");
+    json_t *split = json_object_get(schema, "split");
 
-    printf("%-26s every %s, window %lld + %lld; train %s, valid %s, test %s\n", "preset", text_of(schema, "every"),
-           count_of(d, "encoder"), count_of(d, "horizon"), text_of(split, "train"), text_of(split, "valid"),
-           text_of(split, "test"));
+    const char *sign = ";", *name;
+    json_t *bound;
+
+    printf("%-26s every %s, window %lld + %lld", "preset", text_of(schema, "every"), count_of(d, "encoder"),
+           count_of(d, "horizon"));
+    json_object_foreach(split, name, bound) {
+        if (json_is_string(bound))
+            printf("%s %s %s", sign, name, json_string_value(bound));
+        sign = ",";
+    }
+    printf("\n");
 }
 
 /* What happened to the rows; most tables do not have all of it. */
@@ -329,9 +340,9 @@ int tft_cmd_prepare(struct halay_log *log, char **argv)
         return EXIT_USAGE;
     }
     const int differs = r.columns || r.season || r.time_format;
-    if (o->schema && (r.preset || o->encoder || o->horizon || o->zone || differs)) {
+    if (o->schema && (r.preset || o->encoder || o->horizon || o->zone || o->test || differs)) {
         halay_error(log, "'--preset' and its options ('--encoder', '--horizon', '--zone', '--columns', '--season', "
-                         "'--time-format') go without --schema, which has all of that");
+                         "'--time-format', '--test') go without --schema, which has all of that");
         return EXIT_USAGE;
     }
     if (differs && (status = make_schema(log, &r, &text)) > 0)

@@ -4,7 +4,7 @@
  *
  * "long": columns unique_id, ds (a time as ISO 8601, or a whole number) and y, as other forecasting programs read them;
  * other columns are left alone. The step from row to row, and so which calendar inputs are useful, is found in the
- * files; the last fifth of the time is for validation and test. A schema with the key `preset` says what differs: other
+ * files; the last tenth of the rows is for validation. A schema with the key `preset` says what differs: other
  * names of columns, more inputs, a window.
  */
 #ifndef HALAY_TFT_PRESET_H
@@ -16,6 +16,7 @@
 struct tft_preset {
     size_t encoder, horizon;
     const char *zone; /* of the clock by which times without an offset are written; NULL: not known */
+    int has_test;     /* rows are held back for a test */
 };
 
 /* A schema: the file `path`, or `text`; or neither, which is the preset without a word. */

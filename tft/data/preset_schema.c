@@ -210,21 +210,79 @@ static json_t *make_bound(const struct tft_preset_scan *s, const char *relation,
     return json_sprintf("%s %s", relation, time);
 }
 
-/* The last tenth of the time is for the test, the tenth before it for validation; each is at least a horizon. */
-static enum halay_status make_split(const struct tft_preset_scan *s, size_t horizon, json_t **split)
-{
-    int64_t steps = tft_period_between(&s->every, s->first, s->last) + 1, held = steps / 10;
+/* Lengths of the series, in steps. */
+struct lengths {
+    size_t count, least, most, sum;
+    size_t trained;              /* series that have a window before a last horizon */
+    size_t least_past;           /* the shortest past of a series with a window; SIZE_MAX: there is none */
+    int64_t first_end, last_end; /* moments of last rows */
+};
 
-    held = held > (int64_t)horizon ? held : (int64_t)horizon;
-    if (steps < 3 * held + 1) {
+static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horizon)
+{
+    struct lengths l = { .least = SIZE_MAX, .least_past = SIZE_MAX };
+
+    for (size_t first = 0, last; first < s->count; first = last) {
+        for (last = first; last < s->count && s->moments[last].entity == s->moments[first].entity;)
+            last++;
+        const int64_t begin = s->moments[first].time, end = s->moments[last - 1].time;
+        const size_t rows = (size_t)tft_period_between(&s->every, begin, end) + 1;
+        l.least = rows < l.least ? rows : l.least;
+        l.most = rows > l.most ? rows : l.most;
+        l.sum += rows;
+        l.trained += rows >= 2 * horizon + 2;
+        l.first_end = !l.count || end < l.first_end ? end : l.first_end;
+        l.last_end = !l.count || end > l.last_end ? end : l.last_end;
+        l.count++;
+        if (rows <= horizon)
+            continue;
+        const size_t past = rows >= 2 * horizon + 2 ? rows - 2 * horizon : rows - horizon;
+        l.least_past = past < l.least_past ? past : l.least_past;
+    }
+    return l;
+}
+
+/* Do moments cut the series badly: do they end at different times, or is one mostly in the rows that are held back? */
+static int is_ragged(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon, int64_t held)
+{
+    return (int64_t)l->least < 2 * held || tft_period_between(&s->every, l->first_end, l->last_end) > (int64_t)horizon;
+}
+
+static json_t *last_horizons(size_t n)
+{
+    return n == 1 ? json_string("last horizon") : json_sprintf("last %zu horizons", n);
+}
+
+/* The last tenth of the rows is for validation; if a test is asked for, it is for that, and the tenth before it for
+ * validation. Each is at least a horizon. Where that leaves no window to train on, all rows are for training. */
+static enum halay_status make_split(const struct tft_preset_scan *s, size_t horizon, int has_test, json_t **split)
+{
+    const struct lengths l = find_lengths(s, horizon);
+    const int64_t steps = tft_period_between(&s->every, s->first, s->last) + 1;
+    const int64_t tenth = steps / 10, held = tenth > (int64_t)horizon ? tenth : (int64_t)horizon;
+
+    if (l.most <= horizon || (has_test && steps < 3 * held + 1)) {
         halay_error(s->log,
-                    "the table spans %lld steps (%s each); to train, validate and test with a horizon of %zu it needs "
-                    "%lld (or give a shorter horizon)",
-                    (long long)steps, s->every_text, horizon, (long long)(3 * held + 1));
+                    "the table's longest series has %zu steps (%s each); for a horizon of %zu it needs %zu%s (or give "
+                    "a shorter horizon)",
+                    l.most, s->every_text, horizon, (has_test ? 3 : 1) * horizon + 1, has_test ? " with a test" : "");
         return HALAY_ERR_FORMAT;
     }
-    *split = json_pack("{so so so}", "train", make_bound(s, "<", steps - 2 * held), "valid",
-                       make_bound(s, "<", steps - held), "test", make_bound(s, "<=", steps - 1));
+    if (10 * l.trained < l.count || !l.trained) {
+        halay_warning(s->log, "the series are too short to hold a horizon of %zu back: no rows validate the training",
+                      horizon);
+        *split = json_pack("{so}", "train", make_bound(s, "<=", steps - 1));
+    } else if (l.count > 1 && is_ragged(s, &l, horizon, held)) {
+        const size_t n = l.sum / l.count / 10 / horizon;
+        *split = json_pack("{so so*}", "valid", last_horizons(n ? n : 1), "test",
+                           has_test ? last_horizons(n ? n : 1) : NULL);
+    } else if (has_test) {
+        *split = json_pack("{so so so}", "train", make_bound(s, "<", steps - 2 * held), "valid",
+                           make_bound(s, "<", steps - held), "test", make_bound(s, "<=", steps - 1));
+    } else {
+        *split =
+            json_pack("{so so}", "train", make_bound(s, "<", steps - held), "valid", make_bound(s, "<=", steps - 1));
+    }
     return HALAY_OK;
 }
 
@@ -236,26 +294,12 @@ static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t 
     return steps > 0 ? (size_t)steps : otherwise;
 }
 
-/* The steps of the past that all series have before their first horizon, at most `most`: with fewer, short series would
- * have no window. */
-static size_t least_past(const struct tft_preset_scan *s, size_t horizon, size_t most)
-{
-    for (size_t first = 0, last; first < s->count; first = last) {
-        for (last = first; last < s->count && s->moments[last].entity == s->moments[first].entity;)
-            last++;
-        const size_t rows =
-            (size_t)tft_period_between(&s->every, s->moments[first].time, s->moments[last - 1].time) + 1;
-        const size_t past = rows > horizon ? rows - horizon : 1;
-        most = past < most ? past : most;
-    }
-    return most;
-}
-
 static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon)
 {
-    json_t *window =
-        json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon, "min_encoder",
-                  (json_int_t)least_past(s, horizon, encoder < horizon ? encoder : horizon));
+    /* With more past, short series would have no window. */
+    const size_t most = encoder < horizon ? encoder : horizon, past = find_lengths(s, horizon).least_past;
+    json_t *window = json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
+                               "min_encoder", (json_int_t)(past < most ? past : most));
 
     json_object_update(window, json_object_get(s->given, "window"));
     return window;
@@ -329,7 +373,7 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
     const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
-    enum halay_status status = split ? HALAY_OK : make_split(s, horizon, &split);
+    enum halay_status status = split ? HALAY_OK : make_split(s, horizon, preset->has_test, &split);
 
     if (status)
         return status;

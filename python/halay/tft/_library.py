@@ -72,6 +72,7 @@ class PrepareOptions(ctypes.Structure):
         ("path", c_char_p),
         ("threads", c_size_t),
         ("memory", c_size_t),
+        ("test", c_int),
     ]
 
 
