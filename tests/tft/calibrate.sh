@@ -22,8 +22,10 @@ score() {
 check "train" train --out "$run" --calibrate rolling
 grep -q "intervals calibrated on 736 validation windows, each entity by its own" "$scratch/said" ||
     wrong "train does not say how it calibrates: $(cat "$scratch/said")"
-check "train without" train --out "$scratch/plain"
+check "train by default" train --out "$scratch/plain"
 check "the same weights" cmp "$run/model.safetensors" "$scratch/plain/model.safetensors"
+check "the same calibration" cmp "$run/calibration.json" "$scratch/plain/calibration.json"
+rm "$scratch/plain/calibration.json"
 refused 1 "'$scratch/plain' has no calibration: 'halay-tft calibrate" "$tft" evaluate --checkpoint "$scratch/plain" \
     --data "$data" --stride 480 --calibrate conformal
 check "calibrate on 2 ranks" "$halayrun" -np 2 "$tft" calibrate --checkpoint "$scratch/plain" --data "$data"
@@ -35,9 +37,14 @@ check "evaluate on 2 ranks" "$halayrun" -np 2 "$tft" evaluate --checkpoint "$run
 check "evaluations" cmp "$scratch/rolling" "$scratch/rolling2"
 check "evaluate, conformal" evaluate --calibrate conformal --json "$scratch/conformal"
 check "evaluate, none" evaluate --calibrate none --json "$scratch/none"
+rm "$scratch/plain/calibration.json"
 check "evaluate a run that is not calibrated" "$tft" evaluate --checkpoint "$scratch/plain" --data "$data" --stride 48 \
     --json "$scratch/without"
 check "none is as the model says" cmp "$scratch/none" "$scratch/without"
+sed 's/"parameters": *"[0-9a-f]*"/"parameters": "0"/' "$run/calibration.json" >"$scratch/plain/calibration.json"
+check "evaluate by default" "$tft" evaluate --checkpoint "$scratch/plain" --data "$data" --stride 480
+grep -q "warning: intervals are not calibrated: '.*' was made with other parameters" "$scratch/said" ||
+    wrong "a calibration of another model: $(cat "$scratch/said")"
 share=$(score "$scratch/rolling" coverage_p10_p90)
 awk -v share="$share" 'BEGIN { exit !(share > .77 && share < .83) }' || wrong "rolling: 80 % are $share"
 raw=$(sed -n '/^ "uncalibrated"/,/^ }/s/^  "coverage_p10_p90": \([^,]*\),*$/\1/p' "$scratch/rolling")

@@ -107,6 +107,8 @@ schema blend ', blend: season'
 train blend
 grep -q "^'load' is forecast by [01][.][0-9/.]* .*\(theta\|season\)" "$scratch/blend.trained" ||
     wrong "the blend is not described: $(cat "$scratch/blend.trained")"
+grep -qxF "$(grep "^'load' is forecast by" "$scratch/blend.trained")" "$scratch/blend.scores" ||
+    wrong "evaluate does not say what the forecast is made of"
 [ "$(losses blend)" = "$(losses plain)" ] || wrong "the blend is part of the validation: $(losses blend)"
 ! grep "no better than naive" "$scratch/blend.trained" "$scratch/blend.scores" || wrong "a good forecast is warned of"
 holds "a blend with a poor model" "$(risk blend forecast)" "<" "1.05 * $naive"

@@ -112,7 +112,7 @@ for conformance in published nvidia pytorch-forecasting; do
 done
 export_of short short --crossing forbid --quantiles 0.02,0.1,0.5,0.9,0.98 --calibrate conformal
 beside short train 11
-export_of plain plain
+export_of plain plain --calibrate none
 beside plain test 7
 export_of plain gaussian --loss gaussian
 beside gaussian test 17

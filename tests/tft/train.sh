@@ -135,6 +135,8 @@ check "the same bits" cmp "$peer" "$scratch/back.safetensors"
 check "report of it" "$tft" report --run "$scratch/imported" -o "$scratch/small.html"
 grep -q "the page has no loss curves" "$scratch/said" || wrong "report says nothing of metrics that are not there"
 check "predict with it" "$tft" predict --checkpoint "$scratch/imported" "$top_srcdir/data/pjm" -o "$scratch/theirs.csv"
+check "predict without calibration" "$tft" predict --checkpoint "$run" "$top_srcdir/data/pjm" --calibrate none \
+    -o "$scratch/end.csv"
 check "the same forecasts" cmp "$scratch/end.csv" "$scratch/theirs.csv"
 check "train from it" train --out "$scratch/onwards" --init-from "$scratch/imported" --conformance nvidia --max-steps 1
 

@@ -192,6 +192,28 @@ static enum halay_status take_calibration(const struct halay_tft_model *m, struc
     return status;
 }
 
+/* Read the folder's, if it has one that is of the model's parameters: a training may be writing new ones. */
+static enum halay_status find_calibration(struct halay_tft_model *m)
+{
+    const struct tft_run *run = &m->inference.run;
+    enum halay_status status = HALAY_OK;
+    char crc[16];
+
+    if (!m->calibration && m->folder)
+        status = tft_calibration_find(m->inference.log, m->folder, &m->calibration);
+    tft_run_print_crc(tft_model_params(run->model), run->params, crc);
+    const char *parameters = json_string_value(json_object_get(m->calibration, "parameters"));
+    if (m->calibration && (!parameters || strcmp(parameters, crc) != 0)) {
+        halay_warning(m->inference.log,
+                      "intervals are not calibrated: '%s/calibration.json' was made with other parameters than the "
+                      "run has now; 'halay-tft calibrate' makes it anew",
+                      m->folder ? m->folder : "memory");
+        json_decref(m->calibration);
+        m->calibration = NULL;
+    }
+    return status;
+}
+
 enum halay_status tft_model_take_calibration(struct halay_tft_model *m, json_t *document, const char *folder)
 {
     const struct tft_run *run = &m->inference.run;
@@ -214,7 +236,10 @@ enum halay_status tft_model_calibrate(struct halay_tft_model *m, int calibrate)
 
     if (word == TFT_CALIBRATE_NONE)
         return HALAY_OK;
-    enum halay_status status = take_calibration(m, &calibration);
+    enum halay_status status = word == TFT_CALIBRATE_AUTO ? find_calibration(m) : HALAY_OK;
+    if (status || (word == TFT_CALIBRATE_AUTO && !m->calibration))
+        return status;
+    status = take_calibration(m, &calibration);
     if (status)
         return status;
     return tft_calibrator_init(s->log, &s->data, word == TFT_CALIBRATE_ROLLING, &calibration, &s->calibrator);

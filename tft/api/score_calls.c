@@ -180,7 +180,7 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
                                                    .workers = s->workers,
                                                    .params = s->run.params,
                                                    .blend = &s->run.blend };
-        status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, &document);
+        status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
     }
     if (!status)
         status = tft_model_take_calibration(model, document, folder);

@@ -17,7 +17,7 @@ enum kind { WHOLE, REAL, WORD, SET, LIST, TEXT };
 #define AT(member) offsetof(struct tft_run_config, member)
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", NULL };
+const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", "auto", NULL };
 const char *const tft_loss_words[] = { [TFT_LOSS_QUANTILES] = "quantiles",
                                        [TFT_LOSS_MAE] = "mae",
                                        [TFT_LOSS_MSE] = "mse",
@@ -83,10 +83,10 @@ static const struct key {
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
     { "ema", REAL, AT(ema), 0, 0, 0.99999, 0, NULL, 0,
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
-    { "calibrate", WORD, AT(calibrate), 0, 0, 0, 0, tft_calibrate_words, 3,
+    { "calibrate", WORD, AT(calibrate), TFT_CALIBRATE_AUTO, 0, 0, 0, tft_calibrate_words, 4,
       "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
-      "rolling: "
-      "as the latest windows before each forecast say" },
+      "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a model "
+      "that conforms to another program; none" },
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
       "steps between checkpoints, besides the one before each evaluation" },
     { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
@@ -509,6 +509,8 @@ enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_con
         halay_error(log, "'clip' must be above 0; 1000000 clips nothing");
         return HALAY_ERR_CONFIG;
     }
+    if (config->calibrate == TFT_CALIBRATE_AUTO && (config->conformance || config->loss != TFT_LOSS_QUANTILES))
+        config->calibrate = TFT_CALIBRATE_NONE;
     return check_loss(log, config);
 }
 

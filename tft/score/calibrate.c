@@ -49,7 +49,7 @@ static enum halay_status keep_scores(void *arg, size_t position, const struct tf
 }
 
 static enum halay_status fit_init(struct halay_log *log, const struct tft_data *data, const struct tft_list *quantiles,
-                                  struct fit *f)
+                                  size_t most, struct fit *f)
 {
     size_t bytes;
     enum halay_status status = tft_calibration_init(log, quantiles, data, &f->c);
@@ -59,7 +59,8 @@ static enum halay_status fit_init(struct halay_log *log, const struct tft_data *
     if (status)
         return status;
     f->data = data;
-    f->count = f->windows.count < WINDOWS_MOST ? f->windows.count : WINDOWS_MOST;
+    most = most < WINDOWS_MOST ? most : WINDOWS_MOST;
+    f->count = f->windows.count < most ? f->windows.count : most;
     f->values = f->c.target_count * f->c.horizon * f->c.band_count;
     f->numbers = calloc(f->count + 1, sizeof *f->numbers);
     f->entities = calloc(f->count + 1, sizeof *f->entities);
@@ -137,10 +138,10 @@ static json_t *fit_json(struct fit *f, const struct tft_list *quantiles)
 }
 
 enum halay_status tft_calibrate(const struct tft_forecaster *like, const struct tft_data *data,
-                                const struct tft_list *quantiles, json_t **document)
+                                const struct tft_list *quantiles, size_t most, json_t **document)
 {
     struct fit f = { 0 };
-    enum halay_status status = fit_init(like->log, data, quantiles, &f);
+    enum halay_status status = fit_init(like->log, data, quantiles, most, &f);
     struct tft_forecaster forecaster = forecaster_of(like, &f.windows, f.numbers);
 
     if (!status)

@@ -7,11 +7,11 @@
 
 #include "tft/score/forecast.h"
 
-/* Forecast the validation windows, the horizon apart (of very many, some that are spread over all), and make the
- * calibration's document: a new reference, the same on all ranks. The forecaster needs everything but windows and
- * chunk. */
+/* Forecast the validation windows, the horizon apart (of more than `most`, or of very many, some that are spread over
+ * all), and make the calibration's document: a new reference, the same on all ranks. The forecaster needs everything
+ * but windows and chunk. */
 enum halay_status tft_calibrate(const struct tft_forecaster *forecaster, const struct tft_data *data,
-                                const struct tft_list *quantiles, json_t **document);
+                                const struct tft_list *quantiles, size_t most, json_t **document);
 /* What it found, in a sentence: how many entities have factors of their own, and what is missing. */
 void tft_calibrate_describe(const json_t *document, const struct tft_data *data, char *text, size_t size);
 

@@ -76,6 +76,20 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
     return status ? status : tft_forecaster_init(forecaster);
 }
 
+/* What the forecast of each blended target is made of, in sentences; NULL: no memory. */
+static json_t *describe_blend(const struct tft_inference *s)
+{
+    json_t *all = json_array();
+    char text[500];
+
+    for (size_t o = 0; o < s->data.schema.target_count; o++)
+        if (tft_blend_has(&s->run.blend, &s->data.schema, o)) {
+            tft_blend_describe(&s->run.blend, &s->data.schema, o, text, sizeof text);
+            json_array_append_new(all, json_string(text));
+        }
+    return all;
+}
+
 static json_t *describe_evaluation(struct tft_inference *s, const struct tft_window_choice *choice,
                                    const struct tft_evaluation *a)
 {
@@ -85,7 +99,8 @@ static json_t *describe_evaluation(struct tft_inference *s, const struct tft_win
     json_t *calibration = s->calibrator.data ? tft_calibrator_json(&s->calibrator) : json_null();
     json_t *scores = tft_evaluation_json(a);
 
-    if (!head || !scores || json_object_set_new(head, "calibration", calibration) || json_object_update(head, scores) ||
+    if (!head || !scores || json_object_set_new(head, "calibration", calibration) ||
+        json_object_set_new(head, "blend", describe_blend(s)) || json_object_update(head, scores) ||
         json_object_set_new(head, "loss", json_real(a->result.loss)) ||
         json_object_set_new(head, "step", json_integer(s->run.step))) {
         json_decref(head);

@@ -172,7 +172,8 @@ void tft_scores_print(FILE *to, const json_t *r)
     const char *median = find_median(r), *name;
     const json_t *calibration = json_object_get(r, "calibration"), *targets = json_object_get(r, "targets");
     char calibrated[200];
-    json_t *scores;
+    json_t *scores, *sentence;
+    size_t i;
 
     long long shorter = (long long)json_integer_value(json_object_get(r, "short_windows"));
     fprintf(to, "%s: %lld windows, ", json_string_value(json_object_get(r, "split")),
@@ -184,6 +185,8 @@ void tft_scores_print(FILE *to, const json_t *r)
         tft_calibrator_describe(calibration, calibrated, sizeof calibrated);
         fprintf(to, "intervals calibrated %s\n", calibrated);
     }
+    json_array_foreach(json_object_get(r, "blend"), i, sentence)
+        fprintf(to, "%s\n", json_string_value(sentence));
     if (targets)
         fprintf(to, "\nmean of %zu targets\n", json_object_size(targets));
     print_scores(to, r, median);

@@ -261,7 +261,17 @@ static enum halay_status calibrate_fit(struct backtest *b, const char *folder, c
 
     if (b->config->calibrate == TFT_CALIBRATE_NONE)
         return HALAY_OK;
-    enum halay_status status = b->rank == 0 ? tft_calibration_read(b->log, folder, &document) : HALAY_OK;
+    const int is_auto = b->config->calibrate == TFT_CALIBRATE_AUTO;
+    enum halay_status status = b->rank   ? HALAY_OK
+                               : is_auto ? tft_calibration_find(b->log, folder, &document)
+                                         : tft_calibration_read(b->log, folder, &document);
+    int32_t is_there = status || document;
+    if (is_auto && halay_size(b->ctx) > 1) {
+        enum halay_status heard = halay_broadcast(b->ctx, "calibration is there", &is_there, 1, HALAY_I32, 0);
+        status = status ? status : heard;
+    }
+    if (is_auto && !is_there)
+        return status;
     status = tft_share_document(b->log, b->ctx, "calibration.json", status, &document);
     if (!status)
         status = tft_calibration_take(b->log, folder, document, run, b->data, &calibration);

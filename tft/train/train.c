@@ -332,12 +332,16 @@ static enum halay_status choose_blend(struct tft_trainer *t, const float *params
         t->best_q_risk = tft_scores_mean_q_risk(scores.scores, scores.target_count, scores.scores->median);
         status = tft_trainer_keep(t, params, (uint64_t)step);
     }
+    if (status == HALAY_ERR_CANCELED && t->rank == 0)
+        halay_error(t->log, "interrupted before the blend's weights were chosen; '--resume' chooses them");
     tft_forecast_scores_fini(&scores);
     tft_forecaster_fini(&f);
     return status;
 }
 
-/* Calibrate the best parameters' forecasts. */
+/* Calibrate the best parameters' forecasts. Under a limit of time that takes a tenth of it at most. */
+enum { CALIBRATION_PART = 10 };
+
 static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step)
 {
     json_t *document = NULL;
@@ -349,7 +353,8 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
                                                .workers = t->workers,
                                                .params = params,
                                                .blend = &t->blend };
-    enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, &document);
+    size_t most = tft_trainer_windows_within(t, t->limits.seconds / CALIBRATION_PART);
+    enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, most, &document);
 
     if (!status && t->rank == 0) {
         json_t *whole = tft_calibration_json(t->table, params, step, document);
@@ -366,26 +371,44 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
     return status;
 }
 
+/* Whether the configuration asks for a calibration: `auto` does where there are enough validation windows, a horizon
+ * apart. */
+static enum halay_status ask_calibrates(struct tft_trainer *t, int *calibrates)
+{
+    struct tft_windows windows = { 0 };
+    enum halay_status status = HALAY_OK;
+
+    *calibrates = t->config->calibrate != TFT_CALIBRATE_NONE;
+    if (t->config->calibrate == TFT_CALIBRATE_AUTO) {
+        status = tft_windows_init(t->log, t->data, TFT_VALID, t->data->schema.horizon, &windows);
+        *calibrates = windows.count >= TFT_CONFORMAL_LEAST;
+        tft_windows_fini(&windows);
+    }
+    return status;
+}
+
 /* What the best parameters' forecasts are blended with and how far their intervals are moved, once they are known. All
  * ranks call it. */
 static enum halay_status finish_forecasts(struct tft_trainer *t)
 {
     float *params;
     int64_t step = 0;
+    int calibrates;
+    enum halay_status status = ask_calibrates(t, &calibrates);
 
-    if (!t->blend.errors && !t->config->calibrate)
-        return HALAY_OK;
+    if (status || (!t->blend.errors && !calibrates))
+        return status;
     params = malloc(t->table->reals * sizeof *params);
     if (!params) {
         halay_error(t->log, "no memory for the best parameters");
         return HALAY_ERR_NO_MEMORY;
     }
-    enum halay_status status = read_best(t, params, &step);
+    status = read_best(t, params, &step);
     if (!status)
         status = choose_blend(t, params, step);
     if (!status && t->rank == 0)
         say_blend(t);
-    if (!status && t->config->calibrate)
+    if (!status && calibrates)
         status = calibrate(t, params, step);
     free(params);
     return status;
