@@ -27,7 +27,7 @@ static void check_files(struct halay_tft_model *model, struct halay_tft_data *da
 static void check_takes(struct halay_tft_model *model, struct halay_tft_data *data, int refuses)
 {
     struct halay_tft_forecast_options what = {
-        .struct_size = sizeof what, .data = data, .split = "test", .take = take, .arg = &refuses
+        .struct_size = sizeof what, .data = data, .split = "valid", .take = take, .arg = &refuses
     };
     enum halay_status status = halay_tft_forecast(model, &what);
 
