@@ -287,6 +287,7 @@ series() { # FORMAT STEP ROWS: rows of two series at these moments
         if (form == "%B") sub(/-31$/, substr("-31-28-31-30-31-30-31-31-30-31-30-31", i % 12 * 3 + 1, 3), ds)
         if (form == "%B" && i % 48 == 25) sub(/28$/, "29", ds) # February of leap years, 2016 first
         day = 1388534400 + i * 86400
+        if (step == 3601) ds = strftime(form, 1388534400 + int(i / 9) * 86400 + (8 + i % 9) * 3600, 1) # 8 to 16 h
         if (step == 86401) { if (strftime("%u", day, 1) > 5) continue; ds = strftime(form, day, 1) }
         if (i % 9 != 4) print ds "," i % 7 ",s1,x"; if (i > n / 2) print ds "," 100 + i % 7 ",s2,x" } }' </dev/null \
             >"$scratch/long.csv"
@@ -349,6 +350,15 @@ if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
     preset "every 1d, window 84 + 28"
     series "%Y-%m-%d" 86401 300
     preset "every 1B, window 60 + 20"
+    # Of 8 to 16 h of each day the next steps are the next day's.
+    series "%Y-%m-%d %H:%M:%S" 3601 300
+    preset "every 1h 08:00-16:00, window 63 + 9; train < 2014-01-31 08:00:00, valid <= 2014-02-03 10:00:00"
+    check "train on hours of days" train --data "$scratch/long.htd" --out "$scratch/hours" --max-steps 1
+    check "predict hours of days" "$tft" predict --checkpoint "$scratch/hours" "$scratch/long.csv" \
+        -o "$scratch/end.csv"
+    [ "$(grep '^s1,' "$scratch/end.csv" | cut -c32-36 | tr '\n' ';')" = \
+        "03 11;03 12;03 13;03 14;03 15;03 16;04 08;04 09;04 10;" ] ||
+        wrong "the next hours of days: $(cat "$scratch/end.csv")"
 fi
 refused 1 "for a horizon of 400 it needs 401 (or" \
     "$tft" prepare --preset long --horizon 400 "$scratch/long.csv" -o "$scratch/none.htd"

@@ -180,13 +180,80 @@ static void periods(void)
     CHECK(!tft_period_parse("1h", &p) && tft_period_floor(&p, -1) == -3600 && tft_period_between(&p, 0, -1) == -1);
     CHECK(tft_period_between(&p, INT64_MIN + 1, INT64_MAX - 1) > 0);
     for (int64_t t = at(2019, 12, 20), i = 0; i < 1000; i++) { /* add and between undo each other */
-        static const char *const names[] = { "1M", "1B", "5B", "7M", "1d" };
-        for (size_t k = 0; k < 5; k++) {
+        static const char *const names[] = {
+            "1M", "1B", "5B", "7M", "1d", "1h 08:00-16:00", "30min 00:00-23:30 B", "1min 00:01-00:02 B"
+        };
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
             REQUIRE(!tft_period_parse(names[k], &p));
             CHECK(tft_period_between(&p, t, tft_period_add(&p, t, i - 500)) == i - 500, "%s %lld", names[k],
                   (long long)i);
         }
     }
+}
+
+/* Hours of each day: 2020-05-01 was a Friday. */
+static void hours_of_days(void)
+{
+    static const struct {
+        const char *every;
+        int day, hour, minute, steps; /* of May, from 2020-05-01 16:00 */
+    } of[] = { { "1h 08:00-16:00", 1, 15, 0, -1 },      { "1h 08:00-16:00", 2, 8, 0, 1 },
+               { "1h 08:00-16:00", 2, 16, 0, 9 },       { "1h 08:00-16:00", 4, 8, 0, 19 },
+               { "1h 08:00-16:00 B", 4, 8, 0, 1 },      { "1h 08:00-16:00 B", 5, 9, 0, 11 },
+               { "30min 09:30-16:00 B", 4, 9, 30, 1 },  { "30min 09:30-16:00 B", 8, 15, 30, 69 },
+               { "30min 09:30-16:00 B", 1, 9, 30, -13 } };
+    static const char *const bad[] = { " ",
+                                       " 08:00",
+                                       " 8:00-16:00",
+                                       " 08:00-16:30",
+                                       " 16:00-08:00",
+                                       " 08:00-8:00",
+                                       " 08:00-24:00",
+                                       " 08:00-16:00 ",
+                                       "  08:00-16:00",
+                                       " 08:60-16:60",
+                                       " 08:00-16:00 C",
+                                       " 08:00-16:00 Bx",
+                                       " 08:00-08:00" };
+    static const char *const never[] = { "1d", "1M", "1B", "1" };
+    const int64_t start = tft_time_from_date(2020, 5, 1, 16, 0, 0);
+    struct tft_period p;
+    char text[40];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, "1h%s", bad[i]);
+        CHECK(tft_period_parse(text, &p) == HALAY_ERR_FORMAT, "'%s'", text);
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        snprintf(text, sizeof text, "%s 08:00-16:00", never[i]);
+        CHECK(tft_period_parse(text, &p) == HALAY_ERR_FORMAT, "'%s'", text);
+    }
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        int64_t time = tft_time_from_date(2020, 5, of[i].day, of[i].hour, of[i].minute, 0);
+        REQUIRE(!tft_period_parse(of[i].every, &p) && p.kind == TFT_PERIOD_HOURS);
+        CHECK(tft_period_add(&p, start, of[i].steps) == time && tft_period_add(&p, time, -of[i].steps) == start &&
+                  tft_period_between(&p, start, time) == of[i].steps &&
+                  tft_period_between(&p, start, time - 1) == of[i].steps - 1,
+              "%s: %d", of[i].every, of[i].steps);
+    }
+}
+
+/* What is at no step counts as the last one before it: a night, a weekend, a quarter past. */
+static void outside_hours(void)
+{
+    const int64_t start = tft_time_from_date(2020, 5, 1, 16, 0, 0);
+    struct tft_period p;
+
+    REQUIRE(!tft_period_parse("1h 08:00-16:00 B", &p));
+    static const int off[][3] = { { 1, 23, 0 }, { 2, 12, 0 }, { 3, 8, 0 }, { 4, 7, 59 }, { 1, 16, 15 } };
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        int64_t time = tft_time_from_date(2020, 5, off[i][0], off[i][1], off[i][2], 0);
+        CHECK(tft_period_floor(&p, time) == start && tft_period_add(&p, time, 1) == start + 64 * 3600 &&
+              !tft_period_between(&p, start, time));
+    }
+    REQUIRE(!tft_period_parse("1h 08:00-16:00", &p)); /* before 1970 */
+    CHECK(tft_period_add(&p, tft_time_from_date(1969, 12, 31, 16, 0, 0), 1) == 8 * 3600 &&
+          tft_period_add(&p, 8 * 3600, -1) == -8 * 3600);
 }
 
 static void seasons(void)
@@ -215,6 +282,8 @@ static void seasons(void)
                { "1B", 1, { 5 } },
                { "5B", 1, { 1 } },
                { "2B", 1, { 1 } },
+               { "1h 08:00-16:00", 2, { 9, 63 } },
+               { "30min 09:30-16:00 B", 2, { 14, 70 } },
                { "1", 1, { 1 } },
                { "24", 1, { 1 } } };
 
@@ -258,6 +327,8 @@ int main(void)
     parsing();
     more_formats();
     periods();
+    hours_of_days();
+    outside_hours();
     seasons();
     values();
     return test_end();

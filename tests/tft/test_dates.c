@@ -228,6 +228,11 @@ static const struct {
     { T_Z, "1h", 1, "1h", "", NULL },
     { ISO_DAY, "1d", 1, "1d", "", NULL },
     { ISO_DAY, "1B", 2, "1B", "", NULL },
+    { ISO, "1h 08:00-16:00", 2, "1h 08:00-16:00", "", NULL },
+    { ISO, "30min 09:30-16:00 B", 2, "30min 09:30-16:00 B", "", NULL },
+    { ISO, "1h 06:05-23:05", 2, "1h 06:05-23:05", "", NULL },
+    { T_Z, "2h 00:00-16:00", 2, "2h 00:00-16:00", "", NULL },
+    { EPOCH, "1h 08:00-16:00 B", 2, "1h 08:00-16:00 B", "%s", NULL },
     { ISO_DAY, "1w", 3, "1w", "", NULL },
     { ISO_DAY, "4w", 3, "4w", "", NULL },
     { ISO_DAY, "30d", 3, "30d", "", NULL },
@@ -390,6 +395,37 @@ static void wrong_rows(void)
     CHECK(refuses_with(&f, NULL, "'resample' combines rows of a step"));
 }
 
+/* At night, on a Saturday, between two steps of hours of days; unless the schema says otherwise. */
+static void outside_hours(void)
+{
+    struct tft_table t;
+    char every[32], format[32];
+    struct file f = { 0 };
+
+    static const char *const outside[] = { "2019-01-08 22:00:00", "2019-01-12 12:00:00", "2019-01-08 12:30:00" };
+    for (size_t i = 0; i <= 3; i++) {
+        add_series(&f, "a", ISO, "1h 08:00-16:00 B", tft_time_from_date(2019, 1, 1, 8, 0, 0), 0);
+        add(&f, "a", outside[i % 3], 1);
+        if (i == 3) {
+            CHECK(!read_file(&f, "preset: long\nevery: 1h\ngaps: fill\n", every, format, &t) && !strcmp(every, "1h"));
+            tft_table_fini(&t);
+            break;
+        }
+        char error[200];
+        snprintf(error, sizeof error,
+                 "row 402: %s is not a whole number of steps after the first moment of 'a', 2019-01-01 08:00:00; the "
+                 "hours of 'every' leave it out",
+                 outside[i]);
+        CHECK(refuses_with(&f, NULL, error), "'%s'", outside[i]);
+    }
+    add_series(&f, "a", ISO, "1h 08:00-16:00", tft_time_from_date(2019, 1, 1, 8, 0, 0), 0);
+    CHECK(refuses_with(&f, "preset: long\nevery: 1h 08:00-16:00\nzone: Europe/Berlin\n",
+                       "a step without hours of the day where there is a zone"));
+    add_series(&f, "a", ISO, "1h 08:00-16:00", tft_time_from_date(2019, 1, 1, 8, 0, 0), 0);
+    CHECK(!read_file(&f, "preset: long\nzone: Europe/Berlin\n", every, format, &t) && !strcmp(every, "1h"));
+    tft_table_fini(&t);
+}
+
 /* The one row of another series is far from the rest, and would move the splits. */
 static void lonely_rows(void)
 {
@@ -453,9 +489,9 @@ static void made_up(void)
     struct file f = { 0 };
 
     test_log.write = record_warning;
-    for (int round = 0; round < 3; round++) { /* half hours of business days, random ones, those that are allowed */
+    for (int round = 0; round < 3; round++) { /* three days of each week, random half hours, those that are allowed */
         for (int day = 0; day < 40; day++)
-            for (int i = 0; day % 7 < 5 && i < 13; i++) {
+            for (int i = 0; day % 7 < (round ? 5 : 3) && i < (round ? 13 : 48); i++) {
                 const int slot = round ? (i + day * 17) % 48 : i;
                 tft_time_print(tft_time_from_date(2024, 1, 1, 9, 30, 0) + day * 86400 + slot * 1800, text, sizeof text);
                 add(&f, "x", text, i);
@@ -797,6 +833,7 @@ int main(void)
     stamps();
     counts();
     wrong_rows();
+    outside_hours();
     lonely_rows();
     one_zone();
     made_up();

@@ -75,6 +75,8 @@ static const struct {
 } refused_cases[] = {
     { HEAD INPUTS WINDOW SPLIT "windows: 3\n", "unknown key 'windows'; did you mean 'window'?" },
     { HEAD INPUTS WINDOW SPLIT "resample: {every: 1y}\n", "resample: 'every' must be" },
+    { HEAD INPUTS WINDOW SPLIT "resample: {every: 1h 08:00-16:00}\n",
+      "resample: 'every' must be a step without hours of the day" },
     { HEAD INPUTS WINDOW SPLIT "resample: {how: median}\n", "resample: 'how' must be one of mean, sum, last" },
     { HEAD INPUTS WINDOW SPLIT "resample: 1h\n", "'resample' must be a list of keys" },
     { HEAD INPUTS WINDOW SPLIT "active: yes\n", "'active' must be one of all, trim" },

@@ -141,28 +141,63 @@ static const char *read_digits(const char *text, int least, int most, int *value
     return text + n;
 }
 
+/* "08:00": seconds from midnight. */
+static const char *read_clock(const char *text, int *seconds)
+{
+    int hour, minute;
+    const char *end = read_digits(text, 2, 2, &hour);
+
+    end = end && *end == ':' ? read_digits(end + 1, 2, 2, &minute) : NULL;
+    if (!end || hour > 23 || minute > 59)
+        return NULL;
+    *seconds = hour * 3600 + minute * 60;
+    return end;
+}
+
+/* The clock times that a step is kept to: "08:00-16:00", or "08:00-16:00 B". */
+static enum halay_status read_hours(const char *text, struct tft_period *step)
+{
+    int begin, end;
+
+    text = read_clock(text, &begin);
+    text = text && *text == '-' ? read_clock(text + 1, &end) : NULL;
+    if (!text || (*text && strcmp(text, " B")) || step->kind != TFT_PERIOD_SECONDS || end <= begin ||
+        (end - begin) % step->count)
+        return HALAY_ERR_FORMAT;
+    step->kind = TFT_PERIOD_HOURS;
+    step->hours.begin = begin;
+    step->hours.steps = 1 + (int)((end - begin) / step->count);
+    step->hours.days = *text ? 5 : 7;
+    return HALAY_OK;
+}
+
 enum halay_status tft_period_parse(const char *text, struct tft_period *step)
 {
     static const struct {
         const char *name;
-        struct tft_period unit;
-    } units[] = { { "s", { TFT_PERIOD_SECONDS, 1 } },
-                  { "min", { TFT_PERIOD_SECONDS, 60 } },
-                  { "h", { TFT_PERIOD_SECONDS, 3600 } },
-                  { "d", { TFT_PERIOD_SECONDS, DAY_SECONDS } },
-                  { "w", { TFT_PERIOD_SECONDS, 7 * DAY_SECONDS } },
-                  { "M", { TFT_PERIOD_MONTHS, 1 } },
-                  { "B", { TFT_PERIOD_BUSINESS_DAYS, 1 } },
-                  { "", { TFT_PERIOD_INTEGER, 1 } } };
+        enum tft_period_kind kind;
+        int count;
+    } units[] = { { "s", TFT_PERIOD_SECONDS, 1 },
+                  { "min", TFT_PERIOD_SECONDS, 60 },
+                  { "h", TFT_PERIOD_SECONDS, 3600 },
+                  { "d", TFT_PERIOD_SECONDS, DAY_SECONDS },
+                  { "w", TFT_PERIOD_SECONDS, 7 * DAY_SECONDS },
+                  { "M", TFT_PERIOD_MONTHS, 1 },
+                  { "B", TFT_PERIOD_BUSINESS_DAYS, 1 },
+                  { "", TFT_PERIOD_INTEGER, 1 } };
     int number;
     const char *unit = read_digits(text, 1, 6, &number);
 
     if (!unit || !number)
         return HALAY_ERR_FORMAT;
+    const size_t length = strcspn(unit, " ");
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(unit, units[i].name)) {
-            *step = (struct tft_period){ units[i].unit.kind, units[i].unit.count * number };
-            return HALAY_OK;
+        if (length == strlen(units[i].name) && !strncmp(unit, units[i].name, length)) {
+            struct tft_period found = { .kind = units[i].kind, .count = (int64_t)units[i].count * number };
+            enum halay_status status = unit[length] ? read_hours(unit + length + 1, &found) : HALAY_OK;
+            if (!status)
+                *step = found;
+            return status;
         }
     return HALAY_ERR_FORMAT;
 }
@@ -181,6 +216,11 @@ size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERI
     const int64_t week = 7 * DAY_SECONDS;
     size_t n = 0;
 
+    if (step->kind == TFT_PERIOD_HOURS) {
+        seasons[0] = (size_t)step->hours.steps;
+        seasons[1] = (size_t)step->hours.days * seasons[0];
+        return 2;
+    }
     if (step->kind == TFT_PERIOD_SECONDS && step->count < DAY_SECONDS)
         n = add_season(DAY_SECONDS, step, n, seasons);
     if (step->kind == TFT_PERIOD_SECONDS)
@@ -219,11 +259,37 @@ static int64_t business_day(int64_t day)
     return week * 5 + (weekday < 4 ? weekday : 4);
 }
 
+/* The day of a business day's number. */
+static int64_t day_of_business(int64_t number)
+{
+    int64_t week = floor_div(number, 5);
+
+    return week * 7 + (number - week * 5) - 3;
+}
+
 static int64_t add_business_days(int64_t start, int64_t n)
 {
-    int64_t day = tft_time_day(start), all = business_day(day) + n, week = floor_div(all, 5);
+    int64_t day = tft_time_day(start);
 
-    return (week * 7 + (all - week * 5) - 3) * DAY_SECONDS + (start - day * DAY_SECONDS);
+    return day_of_business(business_day(day) + n) * DAY_SECONDS + (start - day * DAY_SECONDS);
+}
+
+/* The number of the last step of the hours of days that is not after a moment. */
+static int64_t hour_number(const struct tft_period *step, int64_t time)
+{
+    int64_t day = tft_time_day(time), slot = floor_div(time - day * DAY_SECONDS - step->hours.begin, step->count);
+    const int64_t last = step->hours.steps - 1, is_week = step->hours.days == 7, business = business_day(day);
+
+    if (slot > last || (!is_week && day_of_business(business) != day)) /* a weekend is Friday after its last step */
+        slot = last;
+    return (is_week ? day : business) * step->hours.steps + (slot < 0 ? -1 : slot);
+}
+
+static int64_t hour_moment(const struct tft_period *step, int64_t number)
+{
+    int64_t day = floor_div(number, step->hours.steps), slot = number - day * step->hours.steps;
+
+    return (step->hours.days == 7 ? day : day_of_business(day)) * DAY_SECONDS + step->hours.begin + slot * step->count;
 }
 
 int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n)
@@ -232,6 +298,8 @@ int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n)
         return add_months(start, n * step->count);
     if (step->kind == TFT_PERIOD_BUSINESS_DAYS)
         return add_business_days(start, n * step->count);
+    if (step->kind == TFT_PERIOD_HOURS)
+        return hour_moment(step, hour_number(step, start) + n);
     return start + n * step->count;
 }
 
@@ -240,6 +308,8 @@ int64_t tft_period_between(const struct tft_period *step, int64_t start, int64_t
     int64_t n;
     int day;
 
+    if (step->kind == TFT_PERIOD_HOURS)
+        return hour_number(step, time) - hour_number(step, start);
     if (step->kind == TFT_PERIOD_MONTHS)
         n = floor_div(month_of(time, &day) - month_of(start, &day), step->count);
     else if (step->kind == TFT_PERIOD_BUSINESS_DAYS)
@@ -264,6 +334,8 @@ int64_t tft_period_floor(const struct tft_period *step, int64_t time)
         int64_t count = floor_div(business_day(tft_time_day(time)), step->count) * step->count;
         return add_business_days(0, count - business_day(0));
     }
+    if (step->kind == TFT_PERIOD_HOURS)
+        return tft_period_add(step, time, 0);
     return floor_div(time - origin, step->count) * step->count + origin;
 }
 

@@ -4,9 +4,8 @@
  *
  * A moment is seconds since 1970-01-01 00:00:00 of some clock, that of UTC or whichever the data were written by (no
  * leap seconds; tft/data/zone.h goes from one to the other); where a table counts in whole numbers instead, a moment is
- * that number. A step is a fixed number of
- * seconds, calendar months, business days (Monday to Friday, the time of day kept) or a whole number. All functions are
- * pure.
+ * that number. A step is a fixed number of seconds, calendar months, business days (Monday to Friday, the time of day
+ * kept), seconds within the same hours of each day, or a whole number. All functions are pure.
  */
 #ifndef HALAY_TFT_CALENDAR_H
 #define HALAY_TFT_CALENDAR_H
@@ -53,20 +52,33 @@ int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date);
 
 /* ---- steps ---- */
 
-enum tft_period_kind { TFT_PERIOD_SECONDS, TFT_PERIOD_MONTHS, TFT_PERIOD_BUSINESS_DAYS, TFT_PERIOD_INTEGER };
+enum tft_period_kind {
+    TFT_PERIOD_SECONDS,
+    TFT_PERIOD_MONTHS,
+    TFT_PERIOD_BUSINESS_DAYS,
+    TFT_PERIOD_HOURS, /* the next step after a day's last one is the next day's first */
+    TFT_PERIOD_INTEGER
+};
 
 struct tft_period {
     enum tft_period_kind kind;
     int64_t count; /* seconds, months, business days, units: at least 1 */
+    struct {
+        int begin; /* the first step of a day, in seconds from midnight */
+        int steps; /* of a day: at least 2 */
+        int days;  /* of a week: 7, or 5: Monday to Friday */
+    } hours;       /* of TFT_PERIOD_HOURS */
 };
 
-/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers). HALAY_ERR_FORMAT
- * for anything else. Never logs. */
+/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers); "1h 08:00-16:00",
+ * the hours of each day from and to these, and "1h 08:00-16:00 B", of each business day. HALAY_ERR_FORMAT for anything
+ * else. Never logs. */
 enum halay_status tft_period_parse(const char *text, struct tft_period *step);
 
 /*
  * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; a
- * month's last day leads to last days. Business days count from one; from a weekend, from the Friday before.
+ * month's last day leads to last days. Business days count from one; from a weekend, from the Friday before. Hours of
+ * days count from the last of them that is not after start.
  */
 int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n);
 /* The largest n for which that is not after `time`. */
@@ -76,9 +88,9 @@ int64_t tft_period_floor(const struct tft_period *step, int64_t time);
 
 enum { TFT_PERIOD_SEASONS = 2 };
 /*
- * The usual seasons of such series, in steps: for steps below a day a day and a week, for days a week, for weeks 52,
- * for months a year, as far as these are whole numbers of steps; otherwise, and for whole numbers, 1. Ascending;
- * returns how many there are.
+ * The usual seasons of such series, in steps: for steps below a day and hours of days a day and a week, for days a
+ * week, for weeks 52, for months a year, as far as these are whole numbers of steps; otherwise, and for whole
+ * numbers, 1. Ascending; returns how many there are.
  */
 size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS]);
 

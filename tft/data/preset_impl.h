@@ -41,7 +41,7 @@ struct tft_preset_scan {
     json_t *zone_document;    /* owned: its rules */
     int64_t first, last;
     struct tft_period every;
-    char every_text[24];
+    char every_text[32];
     int resamples; /* rows have a day of their own in each month, which the first of it stands for */
 };
 

@@ -28,7 +28,8 @@ static struct habit habit_of(const struct tft_preset_scan *s)
         return (struct habit){ 52, 13, { "week" } };
     if (count >= TFT_DAY)
         return (struct habit){ 84, 28, { "day_of_week", "day_of_month", "month" } };
-    size_t day = (size_t)(TFT_DAY / count) < 168 ? (size_t)(TFT_DAY / count) : 168;
+    const size_t steps = s->every.kind == TFT_PERIOD_HOURS ? (size_t)s->every.hours.steps : (size_t)(TFT_DAY / count);
+    const size_t day = steps < 168 ? steps : 168;
     if (count % TFT_HOUR)
         return (struct habit){ 7 * day, day, { "minute", "hour", "day_of_week", "month" } };
     return (struct habit){ 7 * day, day, { "hour", "day_of_week", "month" } };
@@ -90,11 +91,11 @@ static int has_two_cycles(const struct tft_preset_scan *s, const char *calendar,
     static const struct {
         const char *name;
         struct tft_period both;
-    } cycles[] = { { "minute", { TFT_PERIOD_SECONDS, 2 * TFT_HOUR } },
-                   { "hour", { TFT_PERIOD_SECONDS, 2 * TFT_DAY } },
-                   { "day_of_week", { TFT_PERIOD_SECONDS, 2 * TFT_WEEK } },
-                   { "day_of_month", { TFT_PERIOD_MONTHS, 2 } } };
-    struct tft_period both = { TFT_PERIOD_MONTHS, 24 }; /* of what comes again each year */
+    } cycles[] = { { "minute", { .kind = TFT_PERIOD_SECONDS, .count = 2 * TFT_HOUR } },
+                   { "hour", { .kind = TFT_PERIOD_SECONDS, .count = 2 * TFT_DAY } },
+                   { "day_of_week", { .kind = TFT_PERIOD_SECONDS, .count = 2 * TFT_WEEK } },
+                   { "day_of_month", { .kind = TFT_PERIOD_MONTHS, .count = 2 } } };
+    struct tft_period both = { .kind = TFT_PERIOD_MONTHS, .count = 24 }; /* of what comes again each year */
 
     if (s->every.kind == TFT_PERIOD_BUSINESS_DAYS && s->every.count % 5 == 0 && !strcmp(calendar, "day_of_week"))
         return 0; /* always the same */

@@ -4,8 +4,9 @@
  *
  * Steps between two rows of one entity are counted. The step is the commonest one that nine tenths of them are whole
  * numbers of; so neither one wrong time nor gaps decide it. It is in months if most rows are on months' same days, in
- * business days if no more than one row in a hundred is on a weekend. Rows that do not fit it are named when the
- * table is read. An entity of a step of its own is named here, and so is one whose wrong time would move the splits.
+ * business days if no more than one row in a hundred is on a weekend, of some hours of each day if no more than one in
+ * a hundred is at others. Rows that do not fit it are named when the table is read. An entity of a step of its own is
+ * named here, and so is one whose wrong time would move the splits.
  */
 #include "tft/data/preset_impl.h"
 #include "tft/data/row_gaps.h"
@@ -132,17 +133,81 @@ static void print_seconds(int64_t seconds, char *text, size_t size)
 static enum halay_status take_step(struct tft_preset_scan *s, const json_t *every)
 {
     const struct tft_where w = tft_preset_where(s);
-    char text[24] = "";
+    char text[32] = "";
 
     if (json_is_integer(every))
         snprintf(text, sizeof text, "%lld", (long long)json_integer_value(every));
     else if (json_is_string(every))
-        snprintf(text, sizeof text, "%.23s", json_string_value(every));
+        snprintf(text, sizeof text, "%.31s", json_string_value(every));
     if (tft_period_parse(text, &s->every) || (s->every.kind == TFT_PERIOD_INTEGER) != s->counts)
-        return tft_where_wrong(&w, "every",
-                               s->counts ? "a whole number, as the times are" : "a step like 1h, 1d or 1M");
+        return tft_where_wrong(
+            &w, "every", s->counts ? "a whole number, as the times are" : "a step like 1h, 1d, 1M or 1h 08:00-16:00");
     memcpy(s->every_text, text, sizeof text);
     return HALAY_OK;
+}
+
+static int second_of_day(int64_t time)
+{
+    return (int)(time - tft_time_day(time) * TFT_DAY);
+}
+
+/* Count the rows of each step of a day; those at other times are not counted. */
+static size_t count_slots(const struct tft_preset_scan *s, int step, int phase, size_t *rows)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const int second = second_of_day(s->moments[i].time);
+        size_t *slot = &rows[second / step];
+        *slot += second % step == phase;
+        most = *slot > most ? *slot : most;
+    }
+    return most;
+}
+
+/* Do the rows keep to some hours of each day: all but one in a hundred, and at least half of the steps of these? */
+static int find_hours(const struct tft_preset_scan *s, int64_t least, struct tft_period *step)
+{
+    enum { SLOTS_MOST = TFT_DAY / TFT_MINUTE };
+    size_t rows[SLOTS_MOST] = { 0 }, first = 0, inside = 0, all = 0;
+
+    if (s->counts || s->zone || least >= TFT_DAY || TFT_DAY % least || least % TFT_MINUTE ||
+        s->last - s->first < TFT_WEEK)
+        return 0;
+    const size_t slots = (size_t)(TFT_DAY / least);
+    const int phase = second_of_day(s->first) % (int)least;
+    const size_t most = count_slots(s, (int)least, phase, rows);
+    size_t last = slots - 1;
+    while (first < last && 4 * rows[first] < most)
+        first++;
+    while (last > first && 4 * rows[last] < most)
+        last--;
+    for (size_t i = first; i <= last; i++)
+        inside += rows[i];
+    const size_t steps = last - first + 1;
+    if (phase % TFT_MINUTE || steps < 2 || 4 * steps > 3 * slots || 100 * (s->count - inside) > s->count)
+        return 0;
+    *step = (struct tft_period){ TFT_PERIOD_HOURS,
+                                 least,
+                                 { phase + (int)((int64_t)first * least), (int)steps, skips_weekends(s) ? 5 : 7 } };
+    for (size_t i = 1; i < s->count; i++)
+        if (s->moments[i].entity == s->moments[i - 1].entity)
+            all += (size_t)tft_period_between(step, s->moments[i - 1].time, s->moments[i].time);
+    return 2 * s->count >= all;
+}
+
+/* "1h 08:00-16:00" */
+static void print_hours(const struct tft_preset_scan *s, const struct tft_period *step, char *text, size_t size)
+{
+    const int begin = step->hours.begin / TFT_MINUTE;
+    const int end = begin + (int)((step->hours.steps - 1) * step->count / TFT_MINUTE);
+
+    print_seconds(step->count, text, size);
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, " %02d:%02d-%02d:%02d%s", begin / 60, begin % 60, end / 60, end % 60,
+             step->hours.days == 5 ? " B" : "");
+    halay_warning(s->log, "the rows are of the same hours of each %sday, and so are the steps: every '%s'",
+                  step->hours.days == 5 ? "business " : "", text);
 }
 
 /* One row a month, on days that months do not have in common, like their last business days. */
@@ -178,7 +243,7 @@ static int are_month_ends(const struct tft_preset_scan *s)
 /* Steps of four weeks and more may be months. Returns their number; 0: they are not. */
 static int64_t months_of(const struct tft_preset_scan *s, size_t all, struct length *lengths)
 {
-    static const struct tft_period month = { TFT_PERIOD_MONTHS, 1 };
+    static const struct tft_period month = { .kind = TFT_PERIOD_MONTHS, .count = 1 };
     size_t whole, kinds = count_lengths(s, &month, 0, s->count, lengths, &whole);
 
     return 2 * whole >= all && (whole == all || !are_month_ends(s)) ? common_length(lengths, kinds, whole) : 0;
@@ -250,7 +315,8 @@ static enum halay_status no_common_step(const struct tft_preset_scan *s, const s
 
 static enum halay_status choose_step(struct tft_preset_scan *s, struct length *lengths)
 {
-    static const struct tft_period one = { TFT_PERIOD_INTEGER, 1 };
+    static const struct tft_period one = { .kind = TFT_PERIOD_INTEGER, .count = 1 };
+    struct tft_period hours;
     size_t all, kinds = count_lengths(s, &one, 0, s->count, lengths, &all);
 
     if (!all) {
@@ -271,6 +337,8 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
         print_step(months, "M", s->every_text, sizeof s->every_text);
     else if (least == TFT_DAY && s->last - s->first >= TFT_WEEK && skips_weekends(s))
         print_step(1, "B", s->every_text, sizeof s->every_text);
+    else if (find_hours(s, least, &hours))
+        print_hours(s, &hours, s->every_text, sizeof s->every_text);
     else
         print_seconds(least, s->every_text, sizeof s->every_text);
     if (!tft_period_parse(s->every_text, &s->every))

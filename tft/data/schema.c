@@ -207,7 +207,10 @@ static enum halay_status read_step(const struct tft_where *w, const json_t *obje
     if (!text || tft_period_parse(text, &s->every) || counts != (s->every.kind == TFT_PERIOD_INTEGER))
         return tft_where_wrong(w, "every",
                                counts ? "a whole number of steps (time is a whole number here)"
-                                      : "a step like 30s, 15min, 1h, 1d, 1w, 1M (calendar month) or 1B (business day)");
+                                      : "a step like 30s, 15min, 1h, 1d, 1w, 1M (calendar month), 1B (business day) or "
+                                        "1h 08:00-16:00 (of each day; with B behind it of each business day)");
+    if (s->every.kind == TFT_PERIOD_HOURS && s->zone)
+        return tft_where_wrong(w, "every", "a step without hours of the day where there is a zone");
     return HALAY_OK;
 }
 
@@ -230,10 +233,12 @@ static enum halay_status read_every(const struct tft_where *w, const json_t *doc
         status = tft_read_word(&inside, resample, "how", TFT_WORDS("mean", "sum", "last"), &how);
     if (status)
         return status;
+    if (resample && s->every.kind == TFT_PERIOD_HOURS)
+        return tft_where_wrong(&inside, "every", "a step without hours of the day");
     if (resample)
         s->resampling = (enum tft_resampling)(TFT_RESAMPLE_MEAN + how);
     if (!s->every.count && tft_schema_counts(s))
-        s->every = (struct tft_period){ TFT_PERIOD_INTEGER, 1 };
+        s->every = (struct tft_period){ .kind = TFT_PERIOD_INTEGER, .count = 1 };
     if (!s->every.count)
         return tft_where_wrong(w, "every", "given: a step like 30s, 15min, 1h, 1d, 1w, 1M or 1B");
     choose_clocks(s);

@@ -142,7 +142,8 @@ static struct tft_period step_of_rows(const struct grid *g)
     if (shortest == INT64_MAX)
         return g->c->schema->every;
     /* A day may have 23 hours, and a clock put back shows less than there was. Whole numbers are added alike. */
-    return (struct tft_period){ TFT_PERIOD_SECONDS, shown != INT64_MAX && shown > shortest ? shown : shortest };
+    return (struct tft_period){ .kind = TFT_PERIOD_SECONDS,
+                                .count = shown != INT64_MAX && shown > shortest ? shown : shortest };
 }
 
 /* The periods that hold the first and the last row. The sum over part of a period is too small, so a first or last
@@ -239,14 +240,17 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
     struct tft_date date;
 
     tft_time_to_date(tft_schema_row_clock(g->c->schema, odd->time), &date);
-    const int is_weekend = g->c->schema->every.kind == TFT_PERIOD_BUSINESS_DAYS && date.day_of_week >= 5;
+    const enum tft_period_kind kind = g->c->schema->every.kind;
+    const int is_weekend = kind == TFT_PERIOD_BUSINESS_DAYS && date.day_of_week >= 5;
     tft_schema_print_row_time(g->c->schema, odd->time, moment, sizeof moment);
     tft_schema_print_row_time(g->c->schema, is_first ? row->time : g->series->start, start, sizeof start);
     halay_error(g->c->log, "%s: %s is not a whole number of steps %s %s of '%s', %s; %s",
                 tft_rows_place(g->c, odd->file, odd->line).text, moment, is_first ? "before" : "after",
                 is_first ? "the next moment" : "the first moment", g->series->id, start,
                 is_weekend ? "it is on a weekend, which business days leave out: set 'every: 1d' in the schema"
-                           : "'resample' combines rows of a step");
+                : kind == TFT_PERIOD_HOURS
+                    ? "the hours of 'every' leave it out: set 'every' without hours, or with others, in the schema"
+                    : "'resample' combines rows of a step");
     return HALAY_ERR_FORMAT;
 }
 
