@@ -35,7 +35,7 @@ END
     check "prepare $1" "$tft" prepare --schema "$scratch/$1.yaml" "$scratch/of_$1/A_made.csv" -o "$scratch/$1.htd"
     check "train $1" "$tft" train --data "$scratch/$1.htd" --out "$scratch/$1" --hidden-size 16 --heads 1 \
         --dropout 0 --max-steps "$4" --batch-size 32 --learning-rate 1e-2 --valid-samples 100 --eval-every 500 \
-        --patience 20 --quantiles 0.1,0.5,0.9 --threads 1
+        --patience 20 --ema 0 --schedule constant --quantiles 0.1,0.5,0.9 --threads 1
 }
 make_run made 0 "" 1500
 set -- --checkpoint "$scratch/made" --data "$scratch/made.htd"

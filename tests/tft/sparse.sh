@@ -26,7 +26,7 @@ train() {
     shift 2
     "$halayrun" -np "$ranks" "$tft" train --data "$data" --out "$scratch/$name" --hidden-size 8 --heads 2 --threads 1 \
         --batch-size 32 --learning-rate 0.01 --train-samples 300 --valid-samples 50 --epochs 2 --deterministic ranks \
-        --sparse-rows 4000 "$@"
+        --sparse-rows 4000 --schedule constant "$@"
 }
 same() {
     check "$1 and one rank" cmp "$scratch/one/model.safetensors" "$scratch/$1/model.safetensors"
@@ -44,7 +44,7 @@ same resumed
 # A rank is lost: the others' rows are gathered in less room.
 "$halayrun" --verbose -np 2 --min-np 1 "$tft" train --elastic --data "$data" --out "$scratch/lost" --hidden-size 8 \
     --heads 2 --threads 1 --batch-size 32 --learning-rate 0.01 --train-samples 1600 --valid-samples 50 --epochs 2 \
-    --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 >"$scratch/lost.log" 2>&1 &
+    --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 --schedule constant >"$scratch/lost.log" 2>&1 &
 job=$!
 i=0
 while [ $i -lt 6000 ] && ! ls "$scratch/lost/checkpoints"/manifest-* >/dev/null 2>&1; do

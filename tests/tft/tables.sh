@@ -47,7 +47,7 @@ grep -q '^windows test  *141 (60 of 1128 targets masked)$' "$scratch/said" ||
     wrong "windows and masked targets: $(grep windows "$scratch/said")"
 train() {
     "$tft" train --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 --clip-mode global --epochs 2 \
-        --threads 1 --deterministic ranks --eval-every 10 "$@"
+        --ema 0 --schedule constant --threads 1 --deterministic ranks --eval-every 10 "$@"
 }
 run=$scratch/run
 check "train" train --data "$data" --out "$run"
@@ -173,8 +173,8 @@ refused 1 "has no column 'price'" "$tft" predict --checkpoint "$run" --future "$
 if [ -x "$halayrun" ]; then
     check "train on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 \
         --learning-rate 0.01 --clip 1 \
-        --clip-mode global --epochs 2 --threads 1 --deterministic ranks --eval-every 10 --data "$data" \
-        --out "$scratch/two"
+        --clip-mode global --epochs 2 --threads 1 --ema 0 --schedule constant --deterministic ranks --eval-every 10 \
+        --data "$data" --out "$scratch/two"
     check "the same bits on two ranks" cmp "$run/model.safetensors" "$scratch/two/model.safetensors"
     check "predict on two ranks" "$halayrun" -np 2 "$tft" predict --checkpoint "$run" \
         --split test "$scratch/table.csv" -o "$scratch/two.csv"
@@ -184,7 +184,7 @@ fi
 # train and evaluate make, and the second that of a table whose splits end 24 steps later.
 backtest() {
     "$tft" backtest --data "$data" --stride 8 --refit 3 --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 \
-        --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks "$@"
+        --clip 1 --clip-mode global --epochs 1 --threads 1 --ema 0 --schedule constant --deterministic ranks "$@"
 }
 check "backtest" backtest --out "$scratch/back" --json "$scratch/back.json" --forecasts "$scratch/back.csv"
 [ "$(number "$scratch/back.json" windows)" = 18 ] ||
@@ -224,7 +224,7 @@ refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none
 refused 2 "option --refit: 'x' is not a whole number" backtest --out "$scratch/none" --refit x
 if [ -x "$halayrun" ]; then
     check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data "$data" --stride 8 --refit 3 \
-        --hidden-size 8 --heads 2 --batch-size 32 \
+        --hidden-size 8 --heads 2 --batch-size 32 --ema 0 --schedule constant \
         --learning-rate 0.01 --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks \
         --out b2 --forecasts "$scratch/b2.csv"
     [ ! -e "$scratch/host.1/b2" ] || wrong "rank 1 of a backtest writes"

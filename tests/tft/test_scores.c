@@ -235,7 +235,7 @@ static void limits(void)
     }
 }
 
-/* A slow beginning, few steps, a limit of steps, and the schedules that need no length. */
+/* A slow beginning, few steps, a limit of steps, and other schedules. */
 static void limits_of_other_runs(void)
 {
     struct run cold = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1 };
@@ -258,7 +258,12 @@ static void limits_of_other_runs(void)
     CHECK(warm.highest == 1 && warm.last == 1 && warm.end.step == warm.length.steps);
     struct run constant = { .limits = { TFT_LR_CONSTANT, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&constant);
-    CHECK(!constant.length.steps && constant.end.seconds >= 100);
+    CHECK(constant.last == 1 && constant.end.step == constant.length.steps);
+    CHECK(tft_run_length_part(&constant.limits, &constant.length) == 50 &&
+          !tft_run_length_part(&constant.limits, &(struct tft_run_length){ 0 }));
+    CHECK(tft_run_length_part(&(struct tft_limits){ TFT_LR_CONSTANT, 4000, 0 }, &(struct tft_run_length){ 0 }) == 200);
+    CHECK(tft_run_length_suited(10, 64) == 500 && tft_run_length_suited(64000, 64) == 8000 &&
+          tft_run_length_suited(10000000, 64) == 10000);
 }
 
 /* Every window once; the same for the same seed and epoch, another order for another; no order preferred. */

@@ -20,7 +20,7 @@ tune() {
 }
 check "tune" tune --trials 6 --csv "$scratch/table.csv" --price-per-hour 3600
 cp "$scratch/said" "$scratch/first"
-given='learning_rate=0.001 hidden_size=8 dropout=0.1'
+given='learning_rate=0.003 hidden_size=8 dropout=0.1'
 grep -q "^trial 0: valid_loss=.*done after 18 steps.* $given\$" "$scratch/first" ||
     wrong "the first trial is not what was given"
 check "the numbers" python3 - "$out" "$scratch/table.csv" <<'END'

@@ -6,13 +6,8 @@
 #include "tft/run/learning_rate.h"
 #include <math.h>
 
-enum { STEPS_MEASURED = 10 };
+enum { STEPS_MEASURED = 10, PARTS = 20, PART_LEAST = 50, ROUNDS = 8, SUITED_LEAST = 500, SUITED_MOST = 10000 };
 static const double measured = 0.1, enough = 0.5, filled = 0.95; /* of the time */
-
-static int needs_number(const struct tft_limits *limits)
-{
-    return limits->seconds > 0 && (limits->schedule == TFT_LR_WARMUP || limits->schedule == TFT_LR_COSINE);
-}
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
@@ -31,7 +26,7 @@ static uint64_t steps_that_fit(const struct tft_limits *limits, const struct tft
 
 int tft_run_length_fix(const struct tft_limits *limits, const struct tft_moment *now, struct tft_run_length *length)
 {
-    if (!needs_number(limits) || length->steps)
+    if (!(limits->seconds > 0) || length->steps)
         return 0;
     if (!length->began.step)
         length->began = *now;
@@ -46,7 +41,7 @@ int tft_run_length_fix(const struct tft_limits *limits, const struct tft_moment 
 
 void tft_run_length_resume(const struct tft_limits *limits, struct tft_run_length *length)
 {
-    if (!needs_number(limits))
+    if (!(limits->seconds > 0))
         *length = (struct tft_run_length){ 0 };
     if (!length->steps || length->seconds == limits->seconds)
         return;
@@ -72,6 +67,22 @@ int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run
 {
     return now->step >= (length->steps ? min_u64(length->steps, limits->steps) : limits->steps) ||
            (limits->seconds > 0 && now->seconds >= limits->seconds);
+}
+
+uint64_t tft_run_length_part(const struct tft_limits *limits, const struct tft_run_length *length)
+{
+    if (limits->seconds > 0 && !length->steps)
+        return 0;
+    uint64_t part = min_u64(length->steps ? length->steps : limits->steps, limits->steps) / PARTS;
+
+    return part > PART_LEAST ? part : PART_LEAST;
+}
+
+uint64_t tft_run_length_suited(size_t windows, size_t batch)
+{
+    uint64_t steps = (uint64_t)windows / batch * ROUNDS;
+
+    return steps < SUITED_LEAST ? SUITED_LEAST : min_u64(steps, SUITED_MOST);
 }
 
 /* The step by which the rate goes, out of so many: the one made, or the one due by the clock if that is ahead. */

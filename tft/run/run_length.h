@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How many steps a run has. A learning rate that warms up or falls must know, so that it ends where the run does,
- * whichever limit ends the run.
+ * whichever limit ends the run, and so must validations, which come at even distances.
  *
  * With a limit of time the number is not known at first. The first step is left out, since the machine is cold; then
  * the pace is measured until a tenth of the time and ten steps have passed, and until then the number is estimated from
@@ -29,7 +29,7 @@ struct tft_moment {
     double seconds; /* they took */
 };
 
-/* What a checkpoint keeps of it; all 0 where the rate does not need it. */
+/* What a checkpoint keeps of it; all 0 without a limit of time. */
 struct tft_run_length {
     struct tft_moment began; /* the pace is measured from here; step 0: not yet */
     uint64_t steps;          /* for which there is time; 0: not fixed yet */
@@ -45,6 +45,10 @@ uint64_t tft_run_length_steps(const struct tft_limits *limits, const struct tft_
                               const struct tft_moment *now);
 int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run_length *length,
                            const struct tft_moment *now);
+/* Steps between two validations where none are given: a twentieth of the run, at least 50; 0: not known yet. */
+uint64_t tft_run_length_part(const struct tft_limits *limits, const struct tft_run_length *length);
+/* Steps of a run that nothing else limits: eight times all windows, but 500 to 10,000 steps. */
+uint64_t tft_run_length_suited(size_t windows, size_t batch);
 /* The rate of the next step. */
 double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run_length *length,
                            const struct tft_moment *now, double highest);

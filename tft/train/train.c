@@ -141,10 +141,22 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
 
 /* ---- the loop ---- */
 
+/* Is an evaluation due after the step? */
+static int is_due(const struct tft_trainer *t)
+{
+    uint64_t every = (uint64_t)t->config->eval_every;
+
+    if (!every && t->config->epochs)
+        return t->state.position == t->epoch_samples;
+    if (!every)
+        every = tft_run_length_part(&t->limits, &t->state.length);
+    return every && t->state.step % every == 0;
+}
+
 /* A step and what is due after it. */
 static enum halay_status advance(struct tft_trainer *t)
 {
-    uint64_t every = (uint64_t)t->config->eval_every, save_every = (uint64_t)t->config->checkpoint_every;
+    uint64_t save_every = (uint64_t)t->config->checkpoint_every;
     enum halay_status status = tft_trainer_step(t, tft_trainer_rate(t));
 
     if (status)
@@ -157,7 +169,7 @@ static enum halay_status advance(struct tft_trainer *t)
     status = t->rank == 0 ? tft_trainer_note_step(t) : HALAY_OK;
     if (status)
         return status;
-    int due = every ? t->state.step % every == 0 : t->state.position == t->epoch_samples;
+    int due = is_due(t);
     int saves = due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0);
     int evaluates = !t->interrupted && (due || t->stop);
     if (saves)
@@ -426,7 +438,7 @@ static int goes_on(const struct tft_trainer *t)
 {
     if (t->interrupted)
         return 0;
-    return t->stop ? t->state.pending : t->state.epoch < (uint64_t)t->config->epochs;
+    return t->stop ? t->state.pending : !t->config->epochs || t->state.epoch < (uint64_t)t->config->epochs;
 }
 
 /* Close the files. */

@@ -92,10 +92,12 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     t->state.windows = t->train.count;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
-                                     .steps = t->epoch_steps * (uint64_t)c->epochs,
+                                     .steps = c->epochs ? t->epoch_steps * (uint64_t)c->epochs : UINT64_MAX,
                                      .seconds = c->max_time };
     if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
         t->limits.steps = (uint64_t)c->max_steps;
+    if (t->limits.steps == UINT64_MAX && !(c->max_time > 0))
+        t->limits.steps = tft_run_length_suited(t->epoch_samples, t->batch);
     return HALAY_OK;
 }
 

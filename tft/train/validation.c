@@ -2,15 +2,15 @@
  *
  * Validation: the scores of forecasts of the validation windows, and how many windows it takes.
  *
- * Under a limit of time a validation takes a tenth of it at most. A few windows are forecast before the first step, and
- * rank 0's clock says how long one takes; the state keeps that, so that all ranks, ranks that join later, and a
- * training that resumes validate the same windows.
+ * Under a limit of time a validation takes a two hundredth of it at most, so that twenty take a tenth. A few windows
+ * are forecast before the first step, and rank 0's clock says how long one takes; the state keeps that, so that all
+ * ranks, ranks that join later, and a training that resumes validate the same windows.
  */
 #include "base/clock.h"
 #include "tft/train/trainer.h"
 
-/* Windows that are forecast to measure, and the fewest of a validation; its part of the time is one tenth. */
-enum { WINDOWS_MIN = 64, PART = 10 };
+/* Windows that are forecast to measure, and the fewest of a validation; its part of the time. */
+enum { WINDOWS_MIN = 64, PART = 200 };
 
 enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecast_scores *result)
 {
@@ -83,7 +83,7 @@ enum halay_status tft_trainer_fit_validation(struct tft_trainer *t)
     status = tft_trainer_list_windows(t);
     if (!status && t->rank == 0 && t->valid_samples < before)
         tft_progress_say(&t->progress,
-                         "a validation takes %zu of %zu windows, which fit in a tenth of the %g s of 'max_time'",
+                         "a validation takes %zu of %zu windows, which fit in a 200th of the %g s of 'max_time'",
                          t->valid_samples, before, t->limits.seconds);
     return status;
 }

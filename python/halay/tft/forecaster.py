@@ -88,7 +88,7 @@ class Forecaster:
     freq: the step from row to row, as pandas or the schema names it; by default it is found in the times.
     zone: the time zone of the clock by which times without a zone are written, like "Europe/Berlin".
     split: ends of the splits, {"train": "< 2017-08-01", "valid": "< 2018-02-01", "test": "< 2018-08-03"}; by default
-    the last tenth of the time is for the test, the tenth before for validation.
+    the last tenth of the time is for validation and nothing for a test.
     schema: in place of all of these: the path of a schema, or a dict (docs/reference/schema.md).
     verbose: show progress, on standard error or in the notebook.
     Other parameters are the keys of a training, like hidden_size, max_time, learning_rate, quantiles, calibrate
