@@ -18,7 +18,8 @@ static enum halay_status read_moment(struct halay_tft *t, const struct tft_schem
     return HALAY_ERR_ARGUMENT;
 }
 
-/* Where the recent span begins: at a moment, some steps before the last row's end, or with the split test. */
+/* Where the recent span begins: at a moment, some steps before the last row's end, or with the split test; without one
+ * behind training. */
 static enum halay_status find_since(struct halay_tft *t, const struct tft_data *d,
                                     const struct halay_tft_drift_options *o, int64_t *since)
 {
@@ -27,7 +28,7 @@ static enum halay_status find_since(struct halay_tft *t, const struct tft_data *
 
     if (o->since)
         return read_moment(t, s, "since", o->since, since);
-    *since = tft_data_split_end(d, s->has_split[TFT_VALID] ? TFT_VALID : TFT_TRAIN);
+    *since = tft_data_split_end(d, s->has_split[TFT_VALID] && s->has_split[TFT_TEST] ? TFT_VALID : TFT_TRAIN);
     if (!o->last)
         return HALAY_OK;
     for (size_t e = 0; e < d->entity_count; e++) /* the entity that goes on for longest */
