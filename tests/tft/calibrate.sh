@@ -9,7 +9,7 @@ data=$scratch/piece.htd run=$scratch/run
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 train() {
     "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
-        --max-steps 20 --valid-samples 50 "$@"
+        --max-steps 20 --valid-samples 50 --ema 0 --schedule constant "$@"
 }
 evaluate() {
     "$tft" evaluate --checkpoint "$run" --data "$data" --stride 48 "$@"
