@@ -31,7 +31,8 @@ train() {
     name=$1
     shift
     "$@" train --data "$data" --out "$scratch/$name" --hidden-size 4 --heads 2 --batch-size 3 --learning-rate 0.01 \
-        --max-steps 4 --eval-every 2 --valid-samples 6 --threads 1 --clip-mode global --sparse-rows $sparse $options
+        --max-steps 4 --eval-every 2 --valid-samples 6 --threads 1 --schedule constant \
+        --clip-mode global --sparse-rows $sparse $options
 }
 # close WHAT A B: the first of two files of numbers has those of the second, within rounding.
 close() {

@@ -137,7 +137,8 @@ check "it went on" grep -q 'going on after step' "$dir/err1"
 equals "mpirun, stopped and gone on"
 check "metrics behind the prefix" grep -qE '^\[1,0\]<stderr>:eval .*valid_loss=[0-9.eE+-]+ ' "$dir/err1"
 check "two lines of metrics" test "$(on 1 cat "$HALAY_OPT_ML/output/data/metrics.jsonl" | wc -l)" = 2
-check "the model is all there is" test "$(on 1 ls "$HALAY_OPT_ML/model" | tr '\n' ' ')" = "model.safetensors run.json "
+check "the model is all there is" test "$(on 1 ls "$HALAY_OPT_ML/model" | tr '\n' ' ')" = \
+    "calibration.json model.safetensors run.json "
 no_orphans
 
 containers

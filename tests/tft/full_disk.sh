@@ -15,7 +15,7 @@ data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 train() {
     "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --train-samples 320 --valid-samples 32 \
-        --eval-every 5 --epochs 2 --keep 2 --threads 1 "$@"
+        --eval-every 5 --epochs 2 --keep 2 --threads 1 --schedule constant "$@"
 }
 check "never stopped" train --out "$scratch/whole"
 check "some steps" train --out "$disk/run" --max-steps 5

@@ -508,7 +508,7 @@ static void test_config(void)
 {
     char *keys = NULL, *c = NULL, *all = NULL;
 
-    CHECK(!halay_tft_keys(&keys) && strstr(keys, "{\"name\":\"hidden_size\",\"kind\":\"whole\",\"default\":160,"), "%s",
+    CHECK(!halay_tft_keys(&keys) && strstr(keys, "{\"name\":\"hidden_size\",\"kind\":\"whole\",\"default\":32,"), "%s",
           halay_tft_error_text());
     CHECK(!halay_tft_config_add(NULL, "file 'x'", "{\"heads\": \"2\", \"quantiles\": \"0.1,0.9\"}", &c), "%s",
           halay_tft_error_text());
@@ -517,7 +517,7 @@ static void test_config(void)
     expect(halay_tft_config_check(all, NULL), HALAY_ERR_CONFIG, "must be a multiple of 'heads'");
     halay_tft_free(all);
     CHECK(!halay_tft_config_check(c, &all) && !halay_tft_config_check(NULL, NULL), "%s", halay_tft_error_text());
-    CHECK(strstr(all, "\"hidden_size\":160,\"heads\":2,") && strstr(all, "\"quantiles\":[0.1"), "%s", all);
+    CHECK(strstr(all, "\"hidden_size\":32,\"heads\":2,") && strstr(all, "\"quantiles\":[0.1"), "%s", all);
     expect(halay_tft_config_add(c, "option --hedas", "{\"hedas\": 7}", &all), HALAY_ERR_CONFIG,
            "option --hedas: unknown key 'hedas'; did you mean 'heads'?");
     expect(halay_tft_config_add(c, "it", "[]", &all), HALAY_ERR_CONFIG, "it");
