@@ -161,7 +161,7 @@ static void check_damped(void)
 static void check_seasonal(void)
 {
     static const double season[] = { 3, -1, 0, -2 };
-    double x[60], index[4];
+    double x[60], index[5];
     uint64_t state = 11;
 
     for (int t = 0; t < 60; t++)
