@@ -17,6 +17,9 @@
 
 #include "tft/run/run_config.h"
 
+/* More steps than any run has: where only time limits it. */
+enum { TFT_STEPS_UNLIMITED = 1000000000 };
+
 struct tft_limits {
     enum tft_lr_schedule schedule;
     uint64_t steps; /* at most */

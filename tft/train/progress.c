@@ -7,6 +7,7 @@
 #include "base/number_text.h"
 #include "tft/data/output_file.h"
 #include "tft/data/paths.h"
+#include "tft/run/run_length.h"
 #include "tft/track/lines.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -120,11 +121,14 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
     if (!p->listener.step)
         return;
     double left = seconds / (double)(s->step - p->start.step) * (double)(p->total_steps - s->step);
+    uint64_t steps = p->total_steps;
+    if (steps == TFT_STEPS_UNLIMITED) /* estimated until it is planned */
+        steps = s->step + (uint64_t)fmax(0, (double)(s->step - p->start.step) / seconds * (s->limit - seconds));
     if (s->limit > 0)
         left = fmin(left, fmax(0, s->limit - tft_progress_seconds(p)));
     p->listener.step(p->listener.arg, &(struct halay_tft_progress){
                                           .step = s->step,
-                                          .steps = p->total_steps,
+                                          .steps = steps,
                                           .epoch = s->epoch,
                                           .samples = s->samples,
                                           .loss = s->loss,

@@ -225,18 +225,21 @@ static void say_idle(struct tft_trainer *t)
 static void say_beginning(struct tft_trainer *t)
 {
     int threads = tft_pool_threads(t->pool);
-    char on[48];
+    char on[48], most[48];
 
+    if (t->limits.steps == TFT_STEPS_UNLIMITED && !t->state.length.steps)
+        snprintf(most, sizeof most, "as many steps as %g s allow", t->limits.seconds);
+    else
+        snprintf(most, sizeof most, "at most %llu steps", (unsigned long long)tft_trainer_steps(t));
     if (t->config->device == TFT_DEVICE_CPU)
         snprintf(on, sizeof on, "of %d thread%s", threads, threads == 1 ? "" : "s");
     else
         snprintf(on, sizeof on, "on device '%s'", tft_device_words[t->config->device]);
     tft_progress_say(
         &t->progress,
-        "%zu parameters, %zu training windows (%zu an epoch), %zu validation windows, batch %zu, at most %llu steps, "
-        "%d rank%s %s",
-        tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch,
-        (unsigned long long)tft_trainer_steps(t), t->ranks, t->ranks == 1 ? "" : "s", on);
+        "%zu parameters, %zu training windows (%zu an epoch), %zu validation windows, batch %zu, %s, %d rank%s %s",
+        tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch, most, t->ranks,
+        t->ranks == 1 ? "" : "s", on);
     say_idle(t);
     if (t->state.step)
         tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,

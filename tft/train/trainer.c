@@ -92,11 +92,11 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     t->state.windows = t->train.count;
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
-                                     .steps = c->epochs ? t->epoch_steps * (uint64_t)c->epochs : UINT64_MAX,
+                                     .steps = c->epochs ? t->epoch_steps * (uint64_t)c->epochs : TFT_STEPS_UNLIMITED,
                                      .seconds = c->max_time };
     if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
         t->limits.steps = (uint64_t)c->max_steps;
-    if (t->limits.steps == UINT64_MAX && !(c->max_time > 0))
+    if (!c->epochs && !c->max_steps && !(c->max_time > 0))
         t->limits.steps = tft_run_length_suited(t->epoch_samples, t->batch);
     return HALAY_OK;
 }
