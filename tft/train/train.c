@@ -18,6 +18,7 @@
  */
 #include "tft/train/train.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
@@ -228,7 +229,7 @@ static void say_beginning(struct tft_trainer *t)
     char on[48], most[48];
 
     if (t->limits.steps == TFT_STEPS_UNLIMITED && !t->state.length.steps)
-        snprintf(most, sizeof most, "as many steps as %g s allow", t->limits.seconds);
+        halay_snprintf(most, sizeof most, "as many steps as %g s allow", t->limits.seconds);
     else
         snprintf(most, sizeof most, "at most %llu steps", (unsigned long long)tft_trainer_steps(t));
     if (t->config->device == TFT_DEVICE_CPU)

@@ -6,7 +6,7 @@
  *
  *     join       the first ranks: rank 0 begins, or takes a checkpoint, and the others get its state
  *                later: the state of the others
- *     commit     every commit_every steps, and around an evaluation: so that lines and files are written once
+ *     commit     every step, and around an evaluation: so that lines and files are written once
  *     recover    a rank is lost: the state of the last commit; the step, or the evaluation, is made again
  *
  * Rank 0 writes the files. When it is lost, the lowest remaining rank takes them over, like a process that resumes.
