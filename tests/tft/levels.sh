@@ -140,7 +140,10 @@ awk -F, 'NR > 1 { n++; wide += $7 < 80000 || $7 > 130000 } END { exit !(n == 24 
     wrong "forecasts of the new entity: $(sed -n 2,3p "$scratch/b.csv")"
 
 schema week ', blend: season' 12
-refused 1 "was prepared with a season of 12 steps, the model's forecasts are blended by one of 24" \
+refused 1 "was prepared with a season of 12 steps (seasons: 1), the model's forecasts are blended by one of 24" \
+    "$tft" evaluate --checkpoint "$scratch/blend" --data "$scratch/week.htd"
+schema week ', blend: season' '[24, 168]' # whose past is longer than what the model keeps
+refused 1 "was prepared with a season of 24 steps (seasons: 2), the model's forecasts are blended by one of 24" \
     "$tft" evaluate --checkpoint "$scratch/blend" --data "$scratch/week.htd"
 sed 's/role: known, scale: none/role: known, per: window/' "$scratch/window.yaml" >"$scratch/calendar.yaml"
 refused 1 "a window scales real columns that have a 'scale' already" \

@@ -406,7 +406,8 @@ static int same_season(const struct tft_schema *a, const struct tft_schema *b)
 
     for (size_t o = 0; o < a->target_count; o++)
         is_blended |= a->inputs[a->targets[o]].blend != TFT_BLEND_NONE;
-    return !is_blended || a->seasons[0] == b->seasons[0];
+    return !is_blended || (a->season_count == b->season_count &&
+                           !memcmp(a->seasons, b->seasons, a->season_count * sizeof *a->seasons));
 }
 
 /* Rules may differ where tzdata does; the place is the same. */
@@ -438,8 +439,10 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
     }
     if (!same_season(&r->schema, &data->schema)) {
         halay_error(log,
-                    "'%s' was prepared with a season of %zu steps, the model's forecasts are blended by one of %zu",
-                    path, data->schema.seasons[0], r->schema.seasons[0]);
+                    "'%s' was prepared with a season of %zu steps (seasons: %zu), the model's forecasts are "
+                    "blended by one of %zu (seasons: %zu)",
+                    path, data->schema.seasons[0], data->schema.season_count, r->schema.seasons[0],
+                    r->schema.season_count);
         return HALAY_ERR_FORMAT;
     }
     if (!tft_encoding_is_same(r->encoding.document, data->encoding.document)) {
