@@ -107,8 +107,6 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         status = check_agreement(t);
     if (!status && t->rank == 0)
         status = tft_trainer_note_values(t);
-    if (!status)
-        status = tft_trainer_bring(t);
     if (!status && has_valid)
         status = tft_trainer_validate(t, &result);
     if (!status && has_valid && !isfinite(result.loss)) {
@@ -331,13 +329,7 @@ static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t
 static enum halay_status choose_blend(struct tft_trainer *t, const float *params, int64_t step)
 {
     struct tft_forecast_scores scores = { 0 };
-    struct tft_forecaster f = { .log = t->log,
-                                .ctx = t->ctx,
-                                .stop = t->options->stop,
-                                .model = t->model,
-                                .workers = t->workers,
-                                .gather = { .windows = &t->valid, .numbers = t->valid_order },
-                                .params = params };
+    struct tft_forecaster f = tft_trainer_forecaster(t, params);
 
     if (!t->blend.errors || !t->valid_samples)
         return HALAY_OK;
@@ -362,14 +354,10 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
 {
     json_t *document = NULL;
     char text[200];
-    const struct tft_forecaster forecaster = { .log = t->log,
-                                               .ctx = t->ctx,
-                                               .stop = t->options->stop,
-                                               .model = t->model,
-                                               .workers = t->workers,
-                                               .params = params,
-                                               .blend = &t->blend };
+    struct tft_forecaster forecaster = tft_trainer_forecaster(t, params);
     size_t most = tft_trainer_windows_within(t, t->limits.seconds / CALIBRATION_PART);
+
+    forecaster.blend = &t->blend;
     enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, most, &document);
 
     if (!status && t->rank == 0) {

@@ -129,6 +129,8 @@ enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_st
 
 /* Rank 0: the run's description, of what is chosen now. */
 enum halay_status tft_trainer_describe(struct tft_trainer *trainer);
+/* Forecasts the validation windows by these parameters, for tft_forecaster_init. */
+struct tft_forecaster tft_trainer_forecaster(const struct tft_trainer *trainer, const float *params);
 /* The validation windows' scores, of the model alone whatever its forecasts are blended with, to be ended by
  * tft_forecast_scores_fini. HALAY_ERR_FORMAT (logged) if the loss is not finite. */
 enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_forecast_scores *result);

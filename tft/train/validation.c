@@ -12,15 +12,20 @@
 /* Windows that are forecast to measure, and the fewest of a validation; its part of the time. */
 enum { WINDOWS_MIN = 64, PART = 200 };
 
+struct tft_forecaster tft_trainer_forecaster(const struct tft_trainer *t, const float *params)
+{
+    return (struct tft_forecaster){ .log = t->log,
+                                    .ctx = t->ctx,
+                                    .stop = t->options->stop,
+                                    .model = t->model,
+                                    .workers = t->workers,
+                                    .gather = { .windows = &t->valid, .numbers = t->valid_order },
+                                    .params = params };
+}
+
 enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecast_scores *result)
 {
-    struct tft_forecaster f = { .log = t->log,
-                                .ctx = t->ctx,
-                                .stop = t->options->stop,
-                                .model = t->model,
-                                .workers = t->workers,
-                                .gather = { .windows = &t->valid, .numbers = t->valid_order },
-                                .params = tft_trainer_best_params(t) };
+    struct tft_forecaster f = tft_trainer_forecaster(t, tft_trainer_best_params(t));
     enum halay_status status = tft_forecaster_init(&f);
 
     if (!status)
@@ -48,8 +53,6 @@ static enum halay_status measure(struct tft_trainer *t)
     t->valid_max = WINDOWS_MIN;
     if (!status)
         status = tft_trainer_list_windows(t);
-    if (!status)
-        status = tft_trainer_bring(t);
     int64_t began = halay_now_us();
     if (!status)
         status = tft_trainer_validate(t, &result);
