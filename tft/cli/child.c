@@ -3,7 +3,6 @@
  * Children. A signal from the terminal reaches them, too.
  */
 #include "tft/cli/child.h"
-#include "base/clock.h"
 #include "base/config.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,11 +73,10 @@ enum halay_status tft_programs_find(struct halay_log *log, const char *halayrun,
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 /* In the child, between fork and exec: what failed goes to the parent by a pipe that exec closes. */
-static void become(char *const *command, const char *output, int appends, const cpu_set_t *cpus, pid_t parent, int pipe)
+static void become(char *const *command, const char *output, const cpu_set_t *cpus, pid_t parent, int pipe)
 {
-    const int flags = O_WRONLY | O_CREAT | (appends ? O_APPEND : O_TRUNC);
     sigset_t none;
-    int in = open("/dev/null", O_RDONLY), out = open(output, flags, 0666);
+    int in = open("/dev/null", O_RDONLY), out = open(output, O_WRONLY | O_CREAT | O_APPEND, 0666);
 
     sigemptyset(&none);
     if (in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
@@ -95,20 +92,20 @@ static void become(char *const *command, const char *output, int appends, const 
     _exit(EXIT_FAILURE);
 }
 
-enum halay_status tft_child_start(struct halay_log *log, char *const *command, const char *output, int appends,
+enum halay_status tft_child_start(struct halay_log *log, char *const *command, const char *output,
                                   const cpu_set_t *cpus, struct tft_child *child)
 {
     const pid_t parent = getpid();
     int ends[2], error = 0;
     ssize_t got = 0;
 
-    *child = (struct tft_child){ .begun_us = halay_now_us() };
+    child->pid = 0;
     if (pipe2(ends, O_CLOEXEC)) {
         error = errno;
     } else {
         child->pid = fork();
         if (!child->pid)
-            become(command, output, appends, cpus, parent, ends[1]);
+            become(command, output, cpus, parent, ends[1]);
         error = child->pid < 0 ? errno : 0;
         close(ends[1]);
         while (!error && (got = read(ends[0], &error, sizeof error)) < 0 && errno == EINTR)
@@ -126,56 +123,17 @@ enum halay_status tft_child_start(struct halay_log *log, char *const *command, c
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-static int collect(struct tft_child *child, int options, struct tft_child_end *end)
+int tft_child_has_ended(struct tft_child *child, int *code)
 {
-    struct rusage used = { 0 };
     pid_t pid;
+    int status;
 
     do
-        pid = wait4(child->pid, &end->status, options, &used);
+        pid = waitpid(child->pid, &status, WNOHANG);
     while (pid < 0 && errno == EINTR);
     if (pid != child->pid)
         return 0;
     child->pid = 0;
-    end->seconds = (double)(halay_now_us() - child->begun_us) / 1e6;
-    end->peak_bytes = (size_t)used.ru_maxrss << 10;
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : SIGNAL_EXIT + WTERMSIG(status);
     return 1;
-}
-
-int tft_child_has_ended(struct tft_child *child, struct tft_child_end *end)
-{
-    return collect(child, WNOHANG, end);
-}
-
-int tft_child_exit_code(const struct tft_child_end *end)
-{
-    return WIFEXITED(end->status) ? WEXITSTATUS(end->status) : SIGNAL_EXIT + WTERMSIG(end->status);
-}
-
-static volatile sig_atomic_t running; /* whom signals go to */
-
-static void pass_on(int signal)
-{
-    if (running > 0)
-        kill((pid_t)running, signal);
-}
-
-enum halay_status tft_child_run(struct halay_log *log, char *const *command, const char *output,
-                                struct tft_child_end *end)
-{
-    const struct sigaction pass = { .sa_handler = pass_on };
-    struct sigaction before[2];
-    struct tft_child child;
-    enum halay_status status = tft_child_start(log, command, output, 0, NULL, &child);
-
-    if (status)
-        return status;
-    running = (sig_atomic_t)child.pid;
-    sigaction(SIGTERM, &pass, &before[0]);
-    sigaction(SIGINT, &pass, &before[1]);
-    collect(&child, 0, end);
-    running = 0;
-    sigaction(SIGTERM, &before[0], NULL);
-    sigaction(SIGINT, &before[1], NULL);
-    return HALAY_OK;
 }

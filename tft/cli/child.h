@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "halay_types.h"
 #include <sched.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 enum { TFT_CHILD_PATH = 4096 };
@@ -21,28 +19,14 @@ struct tft_programs {
 enum halay_status tft_programs_find(struct halay_log *log, const char *halayrun, struct tft_programs *programs);
 
 struct tft_child {
-    pid_t pid;
-    int64_t begun_us;
+    pid_t pid; /* 0: none runs */
 };
 
-struct tft_child_end {
-    int status;        /* from wait4(2) */
-    double seconds;    /* from its start to its end */
-    size_t peak_bytes; /* the largest memory of one of its processes */
-};
-
-/* Start a command, whose output goes to a file, anew or behind what it has. cpus: where it may run; NULL: where this
+/* Start a command, whose output goes to a file, behind what it has. cpus: where it may run; NULL: where this
  * process may. Logged: HALAY_ERR_SYSTEM, it could not be started. */
-enum halay_status tft_child_start(struct halay_log *log, char *const *command, const char *output, int appends,
+enum halay_status tft_child_start(struct halay_log *log, char *const *command, const char *output,
                                   const cpu_set_t *cpus, struct tft_child *child);
-/* Has it ended? Does not block. */
-int tft_child_has_ended(struct tft_child *child, struct tft_child_end *end);
-
-/* Run a command to its end. A signal that would end this process goes to the child, which then ends by it. */
-enum halay_status tft_child_run(struct halay_log *log, char *const *command, const char *output,
-                                struct tft_child_end *end);
-
-/* The exit code of such an end, as a shell has it. */
-int tft_child_exit_code(const struct tft_child_end *end);
+/* Has it ended? Does not block. *code: how, as a shell has it. */
+int tft_child_has_ended(struct tft_child *child, int *code);
 
 #endif

@@ -152,7 +152,7 @@ static enum halay_status start(struct tft_tuner *t, struct tft_lane *lane, size_
         status = write_config(t, keys, command->config);
     }
     if (!status)
-        status = tft_child_start(t->log, (char *const *)(uintptr_t)command->words, command->output, 1,
+        status = tft_child_start(t->log, (char *const *)(uintptr_t)command->words, command->output,
                                  lane->has_cpus ? &lane->cpus : NULL, &lane->child);
     json_decref(keys);
     free(command);
@@ -293,15 +293,15 @@ static enum halay_status check_failures(struct tft_tuner *t, size_t trial)
 
 static enum halay_status look_at(struct tft_tuner *t, struct tft_lane *lane)
 {
-    struct tft_child_end end;
+    int code = 0;
     struct tft_trial *of = &t->trials.list[lane->trial];
-    int has_ended = tft_child_has_ended(&lane->child, &end); /* before: all that it wrote is then read */
+    int has_ended = tft_child_has_ended(&lane->child, &code); /* before: all that it wrote is then read */
     enum halay_status status = judge(t, lane);
 
     if (status || !has_ended)
         return status;
     if (of->state == TFT_TRIAL_RUNNING && !t->stopped) {
-        of->exit_code = tft_child_exit_code(&end);
+        of->exit_code = code;
         int failed = of->exit_code != 0 || !isfinite(of->value);
         of->value = failed ? INFINITY : of->value;
         of->share = failed ? of->share : 1;
@@ -339,11 +339,11 @@ static int is_busy(const struct tft_tuner *t)
 
 static void reap(struct tft_tuner *t)
 {
-    struct tft_child_end end;
+    int code;
 
     for (size_t i = 0; i < t->lane_count; i++)
         if (t->lanes[i].child.pid)
-            tft_child_has_ended(&t->lanes[i].child, &end);
+            tft_child_has_ended(&t->lanes[i].child, &code);
 }
 
 static void end_all(const struct tft_tuner *t)
