@@ -560,13 +560,11 @@ static void check_loss(enum tft_loss which)
     clean();
 }
 
-/* Two tensors, of n numbers and of a few, one after the other on the processor, in chunks on the device, and their
- * moments in the other order. */
+/* Two tensors, of n numbers and of a few, one after the other on the processor, in chunks on the device. */
 static void check_optimizer(size_t n, int clips)
 {
     enum { FEW = 7, CHUNK = 100 };
-    const size_t parts = (n + CHUNK - 1) / CHUNK, all = n + FEW, from[] = { 0, n }, kept[] = { FEW, 0 },
-                 count[] = { n, FEW };
+    const size_t parts = (n + CHUNK - 1) / CHUNK, all = n + FEW, from[] = { 0, n }, count[] = { n, FEW };
     const double zeros[2] = { 0, 0 }, decay = 1e-1;
     struct both *g = reals(all), *m = reals(all), *v = reals(all), *p = reals(all),
                 *squares = both(zeros, sizeof zeros);
@@ -575,13 +573,8 @@ static void check_optimizer(size_t n, int clips)
 
     REQUIRE(list);
     for (size_t k = 0; k <= parts; k++)
-        list[k] = k < parts ? (struct chunk){ 0,
-                                              k * CHUNK,
-                                              FEW + k * CHUNK,
-                                              k + 1 < parts ? CHUNK : n - k * CHUNK,
-                                              k ? 0 : parts,
-                                              1 }
-                            : (struct chunk){ 1, n, 0, FEW, 1, 0 };
+        list[k] = k < parts ? (struct chunk){ 0, k * CHUNK, k + 1 < parts ? CHUNK : n - k * CHUNK, k ? 0 : parts, 1 }
+                            : (struct chunk){ 1, n, FEW, 1, 0 };
     struct both *there_list = both(list, (parts + 1) * sizeof *list),
                 *partial = both(list, (parts + 1) * sizeof(double));
     const struct chunks chunks = { there_list->far, partial->far, parts + 1, all };
@@ -600,8 +593,8 @@ static void check_optimizer(size_t n, int clips)
     for (size_t t = 0; t < 2; t++) {
         run.squares = clips == 2 ? squares->near : clips ? (double *)squares->near + t : NULL;
         run.decay = t ? 0 : decay; /* the second tensor does not */
-        cpu->adam(here, &run, (float *)g->near + from[t], count[t], (float *)m->near + kept[t],
-                  (float *)v->near + kept[t], (float *)p->near + from[t]);
+        cpu->adam(here, &run, (float *)g->near + from[t], count[t], (float *)m->near + from[t],
+                  (float *)v->near + from[t], (float *)p->near + from[t]);
     }
     run.squares = clips ? squares->far : NULL;
     run.decay = decay;

@@ -244,9 +244,9 @@ struct adam_run {
     size_t count;
 };
 
-/* A part of a tensor that lies so in a block of parameters, and of gradients; its moments lie at `moments`. */
+/* A part of a tensor that lies so in the blocks of parameters, gradients and moments. */
 struct chunk {
-    size_t tensor, at, moments, n;
+    size_t tensor, at, n;
     size_t chunks; /* of the tensor, which follow in turn, if this is its first one; else 0 */
     int decays;    /* whether adam_run.decay is for it */
 };

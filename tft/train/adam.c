@@ -63,7 +63,6 @@ static size_t cut(const struct tft_param_table *table, struct chunk *all)
             if (all)
                 all[count] = (struct chunk){ .tensor = i,
                                              .at = p->offset + k * CHUNK,
-                                             .moments = p->offset + k * CHUNK,
                                              .n = k + 1 < chunks ? CHUNK : p->count - k * CHUNK,
                                              .chunks = k ? 0 : chunks,
                                              .decays = p->decays };

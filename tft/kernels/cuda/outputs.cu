@@ -152,8 +152,8 @@ static __global__ void __launch_bounds__(EACH_THREADS)
     const float scale = clip_scale(f);
     gradient += part.at;
     p += part.at;
-    m += part.moments;
-    v += part.moments;
+    m += part.at;
+    v += part.at;
     for (unsigned i = threadIdx.x; i < part.n; i += EACH_THREADS)
         adam_update(f, gradient[i] * scale, m + i, v + i, p + i);
 }
