@@ -49,7 +49,7 @@ struct tft_history {
     double *x;     /* owned: (tft_baselines_rows) the last `rows`; NAN: not measured */
     double *z;     /* owned: the last z_rows without missing values and season; made when needed */
     double *index; /* owned: (season) what was taken away */
-    size_t z_rows, first_phase;
+    size_t z_rows;
     int has_z;
 };
 

@@ -285,6 +285,17 @@ enum halay_status tft_blend_weights_read(const char *text, struct tft_blend *b)
     return status;
 }
 
+/* Has the model (part 0) or a baseline a weight in one of the thirds? */
+static int is_used(const struct tft_blend *b, size_t o, size_t part)
+{
+    const double *weights = b->weights + o * TFT_BLEND_THIRDS * (b->count + 1) + part;
+    double sum = 0;
+
+    for (size_t third = 0; third < TFT_BLEND_THIRDS; third++)
+        sum += weights[third * (b->count + 1)];
+    return sum > 0;
+}
+
 /* A weight of each third, or one if they are alike to what is printed. */
 static void print_weights(const double *of, size_t stride, char *text, size_t size)
 {
@@ -306,12 +317,9 @@ void tft_blend_describe(const struct tft_blend *b, const struct tft_schema *s, s
     char title[64] = "the model", numbers[48];
 
     for (size_t k = 0, first = 1; k < parts && used < size; k++) {
-        double sum = 0;
-        for (size_t third = 0; third < TFT_BLEND_THIRDS; third++)
-            sum += weights[third * parts + k];
         if (k)
             tft_baseline_title(&b->baselines[k - 1], title, sizeof title);
-        if (!(sum > 0))
+        if (!is_used(b, o, k))
             continue;
         print_weights(weights + k, parts, numbers, sizeof numbers);
         used += (size_t)snprintf(text + used, size - used, "%s %s %s", first ? "" : ",", numbers, title);
@@ -330,16 +338,6 @@ enum halay_status tft_blend_points(const struct tft_blend *b, const struct tft_d
         tft_baseline_forecast(&b->baselines[k], b->history, b->horizon, points + k * b->horizon);
     *unit = b->history->unit;
     return status;
-}
-
-static int is_used(const struct tft_blend *b, size_t o, size_t part)
-{
-    const double *weights = b->weights + o * TFT_BLEND_THIRDS * (b->count + 1) + part;
-    double sum = 0;
-
-    for (size_t third = 0; third < TFT_BLEND_THIRDS; third++)
-        sum += weights[third * (b->count + 1)];
-    return sum > 0;
 }
 
 int tft_blend_is_model(const struct tft_blend *b)

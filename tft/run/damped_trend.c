@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/run/damped_trend.h"
+#include "tft/run/line.h"
 
 enum { ALPHAS = 8, BETAS = 3, PHIS = 3, ALL = ALPHAS * BETAS * PHIS };
 
@@ -11,26 +12,20 @@ struct grid {
     double alpha[ALL], gain[ALL], phi[ALL], level[ALL], trend[ALL], errors[ALL];
 };
 
-/* The least squares line: its value before the first one, and its slope. */
-static void fit_line(const double *x, size_t n, double *begin, double *slope)
+/* The least squares line's value before the first one. */
+static double line_begin(const double *x, size_t n, double slope)
 {
-    double middle = ((double)n - 1) / 2, sum = 0, squares = 0, mean = 0;
+    double mean = 0;
 
-    for (size_t t = 0; t < n; t++) {
-        double from = (double)t - middle;
+    for (size_t t = 0; t < n; t++)
         mean += x[t] / (double)n;
-        sum += from * x[t];
-        squares += from * from;
-    }
-    *slope = squares > 0 ? sum / squares : 0;
-    *begin = mean - *slope * (middle + 1);
+    return mean - slope * (((double)n - 1) / 2 + 1);
 }
 
 static void grid_init(struct grid *g, const double *x, size_t n)
 {
-    double begin, slope;
+    double slope = tft_line_slope(x, n), begin = line_begin(x, n, slope);
 
-    fit_line(x, n, &begin, &slope);
     for (size_t i = 0; i < ALL; i++) {
         g->alpha[i] = alphas[i / (BETAS * PHIS)];
         g->gain[i] = g->alpha[i] * betas[i / PHIS % BETAS];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/run/theta.h"
+#include "tft/run/line.h"
 #include <math.h>
 
 enum { ALPHAS = 12 };
@@ -26,22 +27,9 @@ static size_t smooth(const double *x, size_t n, double *level)
     return best;
 }
 
-/* The slope of the least squares line. */
-static double slope(const double *x, size_t n)
-{
-    double middle = ((double)n - 1) / 2, sum = 0, squares = 0;
-
-    for (size_t t = 0; t < n; t++) {
-        double from = (double)t - middle;
-        sum += from * x[t];
-        squares += from * from;
-    }
-    return squares > 0 ? sum / squares : 0;
-}
-
 void tft_theta_forecast(const double *x, size_t n, size_t horizon, double *to)
 {
-    double level, drift = slope(x, n) / 2, alpha = alphas[smooth(x, n, &level)];
+    double level, drift = tft_line_slope(x, n) / 2, alpha = alphas[smooth(x, n, &level)];
     double lag = (1 - pow(1 - alpha, (double)n)) / alpha;
 
     for (size_t h = 0; h < horizon; h++)
