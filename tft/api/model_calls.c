@@ -195,15 +195,11 @@ static enum halay_status take_calibration(const struct halay_tft_model *m, struc
 /* Read the folder's, if it has one that is of the model's parameters: a training may be writing new ones. */
 static enum halay_status find_calibration(struct halay_tft_model *m)
 {
-    const struct tft_run *run = &m->inference.run;
     enum halay_status status = HALAY_OK;
-    char crc[16];
 
     if (!m->calibration && m->folder)
         status = tft_calibration_find(m->inference.log, m->folder, &m->calibration);
-    tft_run_print_crc(tft_model_params(run->model), run->params, crc);
-    const char *parameters = json_string_value(json_object_get(m->calibration, "parameters"));
-    if (m->calibration && (!parameters || strcmp(parameters, crc) != 0)) {
+    if (m->calibration && !tft_calibration_is_of(m->calibration, &m->inference.run)) {
         halay_warning(m->inference.log,
                       "intervals are not calibrated: '%s/calibration.json' was made with other parameters than the "
                       "run has now; 'halay-tft calibrate' makes it anew",

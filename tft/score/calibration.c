@@ -118,20 +118,26 @@ static enum halay_status take_document(struct halay_log *log, const json_t *docu
     return status;
 }
 
+int tft_calibration_is_of(const json_t *document, const struct tft_run *run)
+{
+    const char *parameters = json_string_value(json_object_get(document, "parameters"));
+    char crc[16];
+
+    tft_run_print_crc(tft_model_params(run->model), run->params, crc);
+    return parameters && !strcmp(parameters, crc);
+}
+
 /* Is the document a calibration of this run, of the parameters that it has now? */
 static enum halay_status check_document(struct halay_log *log, const char *path, const json_t *document,
                                         const struct tft_run *run)
 {
-    const char *parameters = json_string_value(json_object_get(document, "parameters"));
     json_t *quantiles = tft_list_json(&run->config.quantiles);
-    char crc[16];
     enum halay_status status = HALAY_OK;
 
-    tft_run_print_crc(tft_model_params(run->model), run->params, crc);
     if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION) {
         halay_error(log, "'%s' is no calibration that this version reads; 'halay-tft calibrate' makes one", path);
         status = HALAY_ERR_FORMAT;
-    } else if (!parameters || strcmp(parameters, crc) ||
+    } else if (!tft_calibration_is_of(document, run) ||
                !json_equal(quantiles, json_object_get(document, "quantiles"))) {
         halay_error(log,
                     "'%s' was made with other parameters (those of step %lld) than the run has now (step %lld); "
