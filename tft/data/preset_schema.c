@@ -256,25 +256,25 @@ static json_t *last_horizons(size_t n)
 
 /* The last tenth of the rows is for validation; if a test is asked for, it is for that, and the tenth before it for
  * validation. Each is at least a horizon. Where that leaves no window to train on, all rows are for training. */
-static enum halay_status make_split(const struct tft_preset_scan *s, size_t horizon, int has_test, json_t **split)
+static enum halay_status make_split(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
+                                    int has_test, json_t **split)
 {
-    const struct lengths l = find_lengths(s, horizon);
     const int64_t steps = tft_period_between(&s->every, s->first, s->last) + 1;
     const int64_t tenth = steps / 10, held = tenth > (int64_t)horizon ? tenth : (int64_t)horizon;
 
-    if (l.most <= horizon || (has_test && steps < 3 * held + 1)) {
+    if (l->most <= horizon || (has_test && steps < 3 * held + 1)) {
         halay_error(s->log,
                     "the table's longest series has %zu steps (%s each); for a horizon of %zu it needs %zu%s (or give "
                     "a shorter horizon)",
-                    l.most, s->every_text, horizon, (has_test ? 3 : 1) * horizon + 1, has_test ? " with a test" : "");
+                    l->most, s->every_text, horizon, (has_test ? 3 : 1) * horizon + 1, has_test ? " with a test" : "");
         return HALAY_ERR_FORMAT;
     }
-    if (10 * l.trained < l.count || !l.trained) {
+    if (10 * l->trained < l->count || !l->trained) {
         halay_warning(s->log, "the series are too short to hold a horizon of %zu back: no rows validate the training",
                       horizon);
         *split = json_pack("{so}", "train", make_bound(s, "<=", steps - 1));
-    } else if (l.count > 1 && is_ragged(s, &l, horizon, held)) {
-        const size_t n = l.sum / l.count / 10 / horizon;
+    } else if (l->count > 1 && is_ragged(s, l, horizon, held)) {
+        const size_t n = l->sum / l->count / 10 / horizon;
         *split = json_pack("{so so*}", "valid", last_horizons(n ? n : 1), "test",
                            has_test ? last_horizons(n ? n : 1) : NULL);
     } else if (has_test) {
@@ -295,10 +295,10 @@ static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t 
     return steps > 0 ? (size_t)steps : otherwise;
 }
 
-static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon)
+static json_t *make_window(const struct tft_preset_scan *s, const struct lengths *l, size_t encoder, size_t horizon)
 {
     /* With more past, short series would have no window. */
-    const size_t most = encoder < horizon ? encoder : horizon, past = find_lengths(s, horizon).least_past;
+    const size_t most = encoder < horizon ? encoder : horizon, past = l->least_past;
     json_t *window = json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
                                "min_encoder", (json_int_t)(past < most ? past : most));
 
@@ -350,7 +350,7 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
 }
 
 /* Everything but the inputs, which depend on where training ends: a schema with the least of them says that. */
-static json_t *make_document(const struct tft_preset_scan *s, size_t encoder, size_t horizon, json_t *split)
+static json_t *make_document(const struct tft_preset_scan *s, json_t *window, json_t *split)
 {
     json_t *time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1)
                              : json_pack("{ss ss*}", "column", s->ds, "format", s->format);
@@ -359,7 +359,7 @@ static json_t *make_document(const struct tft_preset_scan *s, size_t encoder, si
     json_t *document =
         json_pack("{ss s{ss} so ss so so so}", "name", "long", "id", s->id_constant ? "constant" : "column",
                   s->id_constant ? s->id_constant : s->id, "time", time, "every", s->every_text, "inputs", inputs,
-                  "window", make_window(s, encoder, horizon), "split", split);
+                  "window", window, "split", split);
 
     if (document)
         take_given(s, document);
@@ -372,13 +372,14 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
     const struct habit habit = habit_of(s);
     const size_t horizon = steps_of(s, "horizon", preset->horizon ? preset->horizon : habit.horizon);
     const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
+    const struct lengths lengths = find_lengths(s, horizon);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
-    enum halay_status status = split ? HALAY_OK : make_split(s, horizon, preset->has_test, &split);
+    enum halay_status status = split ? HALAY_OK : make_split(s, &lengths, horizon, preset->has_test, &split);
 
     if (status)
         return status;
-    json_t *document = make_document(s, encoder, horizon, split);
+    json_t *document = make_document(s, make_window(s, &lengths, encoder, horizon), split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
         return HALAY_ERR_NO_MEMORY;
