@@ -17,7 +17,6 @@ static const struct command {
     { "prepare", "read CSV files by a schema, write one file of prepared data", tft_cmd_prepare },
     { "train", "train a model on prepared data (also under halayrun or mpirun)", sagemaker_train },
     { "evaluate", "score a trained model on prepared data, beside naive forecasts", tft_cmd_evaluate },
-    { "calibrate", "find how far intervals must move to hold what they promise", tft_cmd_calibrate },
     { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
     { "tune", "look for the best configuration among those of a space", tft_cmd_tune },
     { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
@@ -33,6 +32,8 @@ static const struct command {
 static const struct removed {
     const char *name, *instead;
 } removed[] = {
+    { "calibrate",
+      "'train' calibrates at its end; 'train --resume --calibrate conformal' a run that was trained without" },
     { "compare", "'tune' compares trainings that differ in keys; 'perf/bench/ranks' numbers of ranks" },
     { "watch", "'train' prints each evaluation, 'halayrun --status' shows its job, 'report' draws RUN at any time" },
 };

@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Calibrated intervals in all commands: train and `calibrate` write the same file, evaluate, predict and report use it,
-# with the same bits on any ranks; what is missing, stale or too small is said.
+# Calibrated intervals in all commands: train and `train --resume` write the same file, evaluate, predict and report
+# use it, with the same bits on any ranks; what is missing, stale or too small is said.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 data=$scratch/piece.htd run=$scratch/run
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
+# What the program of a training is started with.
+with=
 train() {
-    "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
+    $with "$tft" train --data "$data" --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
         --max-steps 20 --valid-samples 50 --ema 0 --schedule constant "$@"
 }
 evaluate() {
@@ -19,6 +21,13 @@ score() {
     sed -n "s/^ \"$2\": \([^,]*\),*\$/\1/p" "$1"
 }
 
+# A run that has ended is calibrated by two ranks.
+resume_on_2() {
+    with="$halayrun -np 2"
+    train --out "$scratch/plain" --resume
+    with=
+}
+
 check "train" train --out "$run" --calibrate rolling
 grep -q "intervals calibrated on 736 validation windows, each entity by its own" "$scratch/said" ||
     wrong "train does not say how it calibrates: $(cat "$scratch/said")"
@@ -26,9 +35,9 @@ check "train by default" train --out "$scratch/plain"
 check "the same weights" cmp "$run/model.safetensors" "$scratch/plain/model.safetensors"
 check "the same calibration" cmp "$run/calibration.json" "$scratch/plain/calibration.json"
 rm "$scratch/plain/calibration.json"
-refused 1 "'$scratch/plain' has no calibration: 'halay-tft calibrate" "$tft" evaluate --checkpoint "$scratch/plain" \
-    --data "$data" --stride 480 --calibrate conformal
-check "calibrate on 2 ranks" "$halayrun" -np 2 "$tft" calibrate --checkpoint "$scratch/plain" --data "$data"
+refused 1 "'$scratch/plain' has no calibration: 'halay-tft train --out $scratch/plain --data DATA --resume" \
+    "$tft" evaluate --checkpoint "$scratch/plain" --data "$data" --stride 480 --calibrate conformal
+check "calibrate on 2 ranks" resume_on_2
 check "calibrations" cmp "$run/calibration.json" "$scratch/plain/calibration.json"
 
 check "evaluate, rolling" evaluate --json "$scratch/rolling"
@@ -78,7 +87,7 @@ grep -q '^ "uncalibrated"' "$scratch/back2" || wrong "backtest on two ranks does
 # Other parameters than it was made with; damaged; too little to learn from.
 check "train longer" train --out "$run" --calibrate none --resume --max-steps 30
 refused 1 "run/calibration.json' was made with other parameters" evaluate --calibrate rolling
-check "calibrate" "$tft" calibrate --checkpoint "$run" --data "$data"
+check "calibrate" train --out "$run" --calibrate rolling --resume --max-steps 30
 # An older file has no factors for flat forecasts, of which there are none here.
 check "evaluate the longer run" evaluate --calibrate conformal --json "$scratch/longer"
 sed -z 's/,\n *null//g' "$run/calibration.json" >"$scratch/older"
@@ -91,7 +100,8 @@ cp "$scratch/less" "$run/calibration.json"
 refused 1 "run/calibration.json' is damaged" evaluate --calibrate rolling
 sed 's/valid: "< 2018-02-01"/valid: "< 2017-08-10"/' "$top_srcdir/data/pjm.yaml" >"$scratch/short.yaml"
 check "prepare" "$tft" prepare --schema "$scratch/short.yaml" "$files" -o "$scratch/short.htd"
-check "calibrate on 9 days" "$tft" calibrate --checkpoint "$run" --data "$scratch/short.htd"
+run=$scratch/short
+check "calibrate on 9 days" train --data "$scratch/short.htd" --out "$run" --max-steps 1
 grep -q "^intervals calibrated on 36 validation windows: 0 of 4 entities by their own" "$scratch/said" ||
     wrong "few windows are not said: $(cat "$scratch/said")"
 check "evaluate" evaluate --calibrate conformal
@@ -99,7 +109,8 @@ grep -q "^intervals calibrated 100 % by all entities' validation windows" "$scra
     wrong "evaluate does not say by what: $(cat "$scratch/said")"
 sed 's/valid: "< 2018-02-01"/valid: "< 2017-08-03"/' "$top_srcdir/data/pjm.yaml" >"$scratch/short.yaml"
 check "prepare" "$tft" prepare --schema "$scratch/short.yaml" "$files" -o "$scratch/short.htd"
-check "calibrate on 2 days" "$tft" calibrate --checkpoint "$run" --data "$scratch/short.htd"
+run=$scratch/shorter
+check "calibrate on 2 days" train --data "$scratch/short.htd" --out "$run" --max-steps 1 --calibrate conformal
 grep -q "^intervals are not calibrated: 8 validation windows" "$scratch/said" || wrong "$(cat "$scratch/said")"
 check "evaluate" evaluate --calibrate conformal
 grep -q "^intervals calibrated 100 % not, for want of windows" "$scratch/said" || wrong "$(cat "$scratch/said")"

@@ -23,6 +23,7 @@ refused 2 "a FILE to read is missing" "$tft" prepare --schema "$schema" -o x
 refused 2 "option --schema wants a value: --schema FILE" "$tft" prepare --schema
 refused 2 "--data is missing" "$tft" train --out x
 refused 2 "unknown option '--hiden-size'; did you mean '--hidden-size'?" "$tft" train --hiden-size 3
+refused 2 "command 'calibrate' was removed: 'train' calibrates" "$tft" calibrate --checkpoint x
 refused 2 "command 'compare' was removed: " "$tft" compare --data x
 refused 2 "command 'watch' was removed: 'train' prints" "$tft" watch x
 refused 2 "option --strategy: key 'strategy' was removed: every rank" "$tft" train --data x --out y --strategy zero1

@@ -113,7 +113,7 @@ for loss in poisson gaussian mse; do
     evaluate moving moving-$loss
     within "moving $loss" "$(score moving-$loss p50)" .01 .165 # naive: .169
 done
-check "calibrate" "$tft" calibrate --checkpoint "$scratch/poisson" --data "$scratch/count.htd"
+train count poisson --loss poisson --resume --calibrate rolling
 evaluate count poisson --calibrate rolling
 within "calibrated counts" "$(score poisson coverage_p10_p90)" .78 .83
 check "report" "$tft" report --run "$scratch/mse" --data "$scratch/burst.htd" --stride 400 -o "$scratch/page.html"

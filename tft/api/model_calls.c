@@ -202,7 +202,7 @@ static enum halay_status find_calibration(struct halay_tft_model *m)
     if (m->calibration && !tft_calibration_is_of(m->calibration, &m->inference.run)) {
         halay_warning(m->inference.log,
                       "intervals are not calibrated: '%s/calibration.json' was made with other parameters than the "
-                      "run has now; 'halay-tft calibrate' makes it anew",
+                      "run has now; 'halay-tft train --resume' makes it anew",
                       m->folder ? m->folder : "memory");
         json_decref(m->calibration);
         m->calibration = NULL;

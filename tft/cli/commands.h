@@ -11,7 +11,6 @@ int tft_cmd_prepare(struct halay_log *log, char **argv);
 int tft_cmd_train(struct halay_log *log, char **argv);
 int tft_cmd_evaluate(struct halay_log *log, char **argv);
 int tft_cmd_explain(struct halay_log *log, char **argv);
-int tft_cmd_calibrate(struct halay_log *log, char **argv);
 int tft_cmd_predict(struct halay_log *log, char **argv);
 int tft_cmd_drift(struct halay_log *log, char **argv);
 int tft_cmd_tune(struct halay_log *log, char **argv);

@@ -192,7 +192,8 @@ static enum halay_status take_calibration(struct export *x)
         return HALAY_ERR_ARGUMENT;
     }
     if (!o->calibration) {
-        halay_error(x->log, "the model has no calibration; 'halay-tft calibrate' makes one, 'none' does without");
+        halay_error(x->log, "the model has no calibration; 'halay-tft train --resume --calibrate conformal' makes one, "
+                            "'none' does without");
         return HALAY_ERR_ARGUMENT;
     }
     x->is_calibrated = 1;

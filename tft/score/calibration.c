@@ -135,13 +135,13 @@ static enum halay_status check_document(struct halay_log *log, const char *path,
     enum halay_status status = HALAY_OK;
 
     if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION) {
-        halay_error(log, "'%s' is no calibration that this version reads; 'halay-tft calibrate' makes one", path);
+        halay_error(log, "'%s' is no calibration that this version reads; 'halay-tft train --resume' makes one", path);
         status = HALAY_ERR_FORMAT;
     } else if (!tft_calibration_is_of(document, run) ||
                !json_equal(quantiles, json_object_get(document, "quantiles"))) {
         halay_error(log,
                     "'%s' was made with other parameters (those of step %lld) than the run has now (step %lld); "
-                    "'halay-tft calibrate' makes it anew",
+                    "'halay-tft train --resume' makes it anew",
                     path, (long long)json_integer_value(json_object_get(document, "step")), run->step);
         status = HALAY_ERR_FORMAT;
     }
@@ -189,8 +189,8 @@ enum halay_status tft_calibration_read(struct halay_log *log, const char *folder
     if (status || *document)
         return status;
     halay_error(log,
-                "'%s' has no calibration: 'halay-tft calibrate --checkpoint %s --data DATA' makes one from the "
-                "validation windows, '--calibrate none' does without",
+                "'%s' has no calibration: 'halay-tft train --out %s --data DATA --resume --calibrate conformal' makes "
+                "one from the validation windows, '--calibrate none' does without",
                 folder, folder);
     return HALAY_ERR_ARGUMENT;
 }

@@ -370,7 +370,7 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
         tft_progress_say(&t->progress, "%s", text);
     }
     if (status == HALAY_ERR_CANCELED && t->rank == 0)
-        halay_error(t->log, "interrupted; 'halay-tft calibrate' calibrates the run");
+        halay_error(t->log, "interrupted; '--resume' calibrates the run");
     json_decref(document);
     return status;
 }
