@@ -70,5 +70,5 @@ estimator = Estimator(
 )
 estimator.fit(channels)
 
-# %% The model: run.json and model.safetensors, for halay-tft predict
+# %% The model: run.json, model.safetensors and calibration.json, for halay-tft predict
 print(estimator.model_data)

@@ -30,7 +30,7 @@ until [ -s ../ports ]; do
 done
 ports=$(cat ../ports)
 sed -e "s/9309/${ports% *}/g; s/8080/${ports#* }/g" \
-    -e "s/--max-time 120/--max-steps 30/; s/--eval-every 100/--eval-every 15/" \
+    -e "s/--max-time 120/--hidden-size 16 --max-steps 30 --eval-every 15 --valid-samples 500/" \
     "$top_srcdir/docs/guides/tutorial.md" | awk '
     /^    \$ / { file = sprintf("../command-%02d", ++count); print substr($0, 7) >file; next }
     /^      / && file { print >file; next }
