@@ -30,12 +30,11 @@ mkdir "$scratch/host.\$HALAY_RANK" && cd "$scratch/host.\$HALAY_RANK" && exec "$
 END
     chmod +x "$scratch/apart"
     # shellcheck disable=SC2086 # words
-    "$halayrun" --verbose -np 2 --min-np 1 --cooldown 60:60 "$scratch/apart" $train --elastic --out run --eval-every 5 \
-        --learning-rate 1e-30 --patience 1000 --epochs 4 >"$scratch/apart.log" 2>&1 &
-    job=$!
-    until [ -e "$scratch/host.0/run/model.safetensors" ] || ! kill -0 $job 2>/dev/null; do sleep 0.01; done
-    kill -9 "$(sed -n "s/^halayrun: rank 0: pid \([0-9]*\),.*/\1/p" "$scratch/apart.log")"
-    check "rank 1 takes over" wait $job
+    pause_at model.safetensors "$halayrun" -np 2 --min-np 1 --cooldown 60:60 "$scratch/apart" $train --elastic \
+        --out run --eval-every 5 --learning-rate 1e-30 --patience 1000 --epochs 4
+    kill -9 "$paused"
+    wait $job && pass || wrong "rank 1 does not take over"
+    mv "$scratch/said" "$scratch/apart.log"
     [ "$(sed 's/.*"valid_loss":\([^,]*\),.*/\1/' "$scratch"/host.*/run/metrics.jsonl | sort -u | wc -l)" = 1 ] ||
         wrong "the validation losses differ, so that nothing is tested"
     grep -q "going on after step .* with 1 rank$" "$scratch/apart.log" &&
@@ -44,24 +43,20 @@ END
 }
 takes_over
 
-# disturb NAME RANKS SEATS ARGS...: kill these once there is a checkpoint.
+# disturb NAME RANKS SEATS ARGS...: kill these when there is a checkpoint.
 disturb() {
     name=$1 ranks=$2 seats=$3
     shift 3
     # shellcheck disable=SC2086 # words
-    "$halayrun" --verbose -np "$ranks" --min-np 1 "$@" "$tft" $train --elastic --out "$scratch/$name" \
-        >"$scratch/$name.log" 2>&1 &
-    job=$!
-    i=0
-    while [ $i -lt 6000 ] && ! ls "$scratch/$name/checkpoints"/manifest-* >/dev/null 2>&1; do
-        i=$((i + 1))
-        sleep 0.01
-    done
+    pause_at manifest-0000000010.json "$halayrun" --verbose -np "$ranks" --min-np 1 "$@" "$tft" $train --elastic \
+        --out "$scratch/$name"
     for seat in $seats; do
-        kill -9 "$(sed -n "s/^halayrun: rank $seat: pid \([0-9]*\),.*/\1/p" "$scratch/$name.log")"
+        kill -9 "$(pid_of $seat)"
     done
+    [ "$seats" = 0 ] || go_on # rank 0, which is not lost
     status=0
     wait $job || status=$?
+    mv "$scratch/said" "$scratch/$name.log"
     if [ $status != 0 ] || ! grep -q '^halayrun: re-formed' "$scratch/$name.log"; then
         wrong "$name: exit status $status"
         tail -n 30 "$scratch/$name.log"

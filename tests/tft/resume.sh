@@ -71,26 +71,40 @@ killed "$@"
 check "killed $tries times" cmp "$scratch/expected" "$scratch/got"
 diff "$scratch/expected" "$scratch/got" | head -n 20
 
-# Interrupted by SIGTERM as soon as a file is there: no error.
-#   terminated FILE COMMAND...
+# Interrupted by SIGTERM: no error.
+#   terminated NAME COMMAND...         as soon as a file has this name, before anything else
+#   terminated_later NAME COMMAND...   in what comes after that
+has() {
+    grep -Eq "$1" "/proc/$paused/status"
+}
 terminated() {
-    file=$1
-    shift
-    "$@" >"$scratch/said" 2>&1 &
-    pid=$!
-    until [ -e "$file" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
-    kill -TERM $pid
+    pause_at "$@"
+    kill -STOP "$paused"
+    until has '^State:.*T'; do sleep 0.01; done
+    kill -TERM $job
+    # It waits for SIGCONT, which halayrun sends after it.
+    until has '^S(ig|hd)Pnd:.*[4-7c-f][0-9a-f]{3}$' || ! has '^State:.*T'; do sleep 0.01; done
+    kill -CONT "$paused"
+    go_on
+    ended_well
+}
+terminated_later() {
+    pause_at "$@"
+    go_on
+    kill -TERM $job
+    ended_well
+}
+ended_well() {
     status=0
-    wait $pid || status=$?
+    wait $job || status=$?
     [ $status -eq 0 ] || wrong "SIGTERM: ended with $status: $(tail -n 3 "$scratch/said")"
 }
 # In training: a checkpoint, and no evaluation that was not due.
-#   interrupted RUN COMMAND...   its checkpoints are in $kept, or in RUN/checkpoints
-kept=
+#   interrupted RUN COMMAND...
 interrupted() {
     out=$1
     shift
-    terminated "${kept:-$out/checkpoints}/manifest-0000000005.json" "$@" --out "$out"
+    terminated manifest-0000000005.json "$@" --out "$out"
     grep -q "interrupted after [0-9]* steps and .*'--resume' goes on" "$scratch/said" ||
         wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
 }
@@ -139,11 +153,10 @@ if [ -x "$halayrun" ]; then
     # It ended once after 30 steps, with an evaluation there that the others do not have.
     [ -e "$scratch/ranks/checkpoints/manifest-0000000057.json" ] || wrong "four ranks did not reach the end"
     # Killed; gone on with by the same two, then by one.
-    "$halayrun" -np 2 "$@" --out "$scratch/more" >"$scratch/said" 2>&1 &
-    pid=$!
-    until [ -e "$scratch/more/checkpoints/manifest-0000000005.json" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
-    kill -9 $pid
-    wait $pid || :
+    pause_at manifest-0000000005.json "$halayrun" -np 2 "$@" --out "$scratch/more"
+    kill -9 $job
+    wait $job || :
+    kill -9 "$paused" 2>/dev/null || :
     until ranks 2 --out "$scratch/more" --resume >"$scratch/said" 2>&1; do
         grep -q "another process is training" "$scratch/said" || { wrong "two ranks: $(cat "$scratch/said")"; break; }
         sleep 0.05 # the killed job's rank 0 is not gone yet
@@ -165,8 +178,8 @@ fi
 # Interrupted in an evaluation that would take long: it is broken off, and is still due.
 broken_off() {
     rm -rf "$scratch/long"
-    terminated "$scratch/long/checkpoints/manifest-0000000002.json" \
-        "$@" --hidden-size 64 --eval-every 2 --valid-samples 0 --out "$scratch/long"
+    terminated_later manifest-0000000002.json "$@" --hidden-size 64 --eval-every 2 --valid-samples 0 \
+        --out "$scratch/long"
     check "no evaluation" [ ! -s "$scratch/long/metrics.jsonl" ]
     check "it is due" grep -q '"pending": true' "$scratch/long/checkpoints/manifest-0000000002.json"
 }
@@ -261,7 +274,6 @@ check "forecast from a checkpoint" "$tft" predict --checkpoint "$scratch/killed/
 check "forecast from the run" "$tft" predict --checkpoint "$scratch/killed" "$top_srcdir/data/pjm" --calibrate none \
     -o "$scratch/b.csv"
 check "the same forecasts" cmp "$scratch/a.csv" "$scratch/b.csv"
-kept=$scratch/kept
 interrupted "$scratch/elsewhere" "$@" --checkpoint-dir "$scratch/kept"
 check "on a new machine" train --out "$scratch/machine" --checkpoint-dir "$scratch/kept" --resume
 check "the same run" cmp "$scratch/machine/model.safetensors" "$scratch/killed/model.safetensors"

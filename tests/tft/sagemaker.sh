@@ -91,12 +91,11 @@ longer=$(echo "$small" | sed 's/"160"/"640"/')
 interrupted() {
     container "first-$1" "{$longer, \"checkpoint_every\": \"1\"}"
     mkdir "$HALAY_OPT_ML/checkpoints"
-    "$tft" train >"$scratch/said" 2>&1 &
-    pid=$!
-    until ls "$HALAY_OPT_ML"/checkpoints/manifest-* >/dev/null 2>&1 || ! kill -0 $pid 2>/dev/null; do :; done
-    kill -s "$1" $pid
-    wait $pid && pass || wrong "$1 does not end it well"
-    grep -q 'interrupted after' "$scratch/said" || echo "(it was over before $1 came)"
+    pause_at manifest-0000000001.json "$tft" train
+    kill -s "$1" $job
+    go_on
+    wait $job && pass || wrong "$1 does not end it well"
+    grep -q 'interrupted after' "$scratch/said" && pass || wrong "$1 does not interrupt it"
     [ ! -e "$HALAY_OPT_ML/output/failure" ] || wrong "an interruption is no failure"
     container "second-$1" "{$longer, \"checkpoint_every\": \"1\"}"
     mv "$scratch/first-$1/checkpoints" "$HALAY_OPT_ML/"

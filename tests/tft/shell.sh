@@ -8,6 +8,9 @@
 #   needs_halayrun                the test is skipped where halayrun is not built
 #   apart RANKS PROGRAM ARGS...   as ranks that each work in a folder of their own, $scratch/host.RANK, as if on hosts
 #                                 that share no files
+#   pause_at NAME COMMAND...      the command runs in the background ($job) until one of its processes ($paused) has
+#                                 given a file NAME: that one waits there until `go_on`, or until it is killed
+#   pid_of RANK                   the process of a rank of such a `halayrun --verbose`
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tft=${TFT_PROGRAM:-$top_builddir/halay-tft}
@@ -74,6 +77,31 @@ apart() {
     # shellcheck disable=SC2016 # each rank's
     "$halayrun" -np "$ranks" sh -c 'mkdir -p "$0.$HALAY_RANK" && cd "$0.$HALAY_RANK" && exec "$@"' "$scratch/host" \
         "$program" "$@"
+}
+
+pause_at() {
+    pause_name=$1
+    shift
+    rm -rf "$scratch/pause"
+    mkdir "$scratch/pause"
+    mkfifo "$scratch/pause/on"
+    LD_PRELOAD=$(realpath "$top_builddir/tests/tft/.libs/pause.so") PAUSE_AT=$pause_name PAUSE_IN=$scratch/pause \
+        ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0" "$@" >"$scratch/said" 2>&1 &
+    job=$!
+    until [ -e "$scratch/pause/pid" ]; do
+        kill -0 $job 2>/dev/null || { echo "failed: '$*' ended without '$pause_name'"; cat "$scratch/said"; exit 1; }
+        sleep 0.01
+    done
+    paused=$(cat "$scratch/pause/pid")
+}
+
+go_on() {
+    : >"$scratch/pause/on"
+}
+
+pid_of() {
+    until grep -q "^halayrun: rank $1: pid" "$scratch/said"; do sleep 0.01; done
+    sed -n "s/^halayrun: rank $1: pid \([0-9]*\),.*/\1/p" "$scratch/said"
 }
 
 finish() {

@@ -42,21 +42,16 @@ check "resumed" train 1 resumed --resume --max-steps 0
 same resumed
 
 # A rank is lost: the others' rows are gathered in less room.
-"$halayrun" --verbose -np 2 --min-np 1 "$tft" train --elastic --data "$data" --out "$scratch/lost" --hidden-size 8 \
-    --heads 2 --threads 1 --batch-size 32 --learning-rate 0.01 --train-samples 1600 --valid-samples 50 --epochs 2 \
-    --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 --schedule constant >"$scratch/lost.log" 2>&1 &
-job=$!
-i=0
-while [ $i -lt 6000 ] && ! ls "$scratch/lost/checkpoints"/manifest-* >/dev/null 2>&1; do
-    i=$((i + 1))
-    sleep 0.01
-done
-kill -9 "$(sed -n "s/^halayrun: rank 1: pid \([0-9]*\),.*/\1/p" "$scratch/lost.log")"
+pause_at manifest-0000000025.json "$halayrun" --verbose -np 2 --min-np 1 "$tft" train --elastic --data "$data" \
+    --out "$scratch/lost" --hidden-size 8 --heads 2 --threads 1 --batch-size 32 --learning-rate 0.01 \
+    --train-samples 1600 --valid-samples 50 --epochs 2 --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 --schedule constant
+kill -9 "$(pid_of 1)"
+go_on
 status=0
 wait $job || status=$?
-if [ $status != 0 ] || ! grep -q '^halayrun: re-formed' "$scratch/lost.log"; then
+if [ $status != 0 ] || ! grep -q '^halayrun: re-formed' "$scratch/said"; then
     wrong "a lost rank: exit status $status"
-    tail -n 30 "$scratch/lost.log"
+    tail -n 30 "$scratch/said"
 fi
 check "nothing lost" train 1 kept --train-samples 1600
 check "a lost rank" cmp "$scratch/kept/model.safetensors" "$scratch/lost/model.safetensors"
