@@ -36,7 +36,7 @@ END
 echo "without pandas: files are read"
 
 need numpy pandas
-"$python" "$top_srcdir/tests/python/tft.py" types errors results drifts ends memory
+"$python" "$top_srcdir/tests/python/tft.py" types errors results asks drifts ends memory
 
 # The same numbers as the command line's.
 tft=$top_builddir/halay-tft

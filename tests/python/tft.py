@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import halay
-from halay.tft import Forecaster, ForecastWarning, _progress, _times
+from halay.tft import Forecaster, ForecastWarning, _names, _progress, _times
 
 TINY = {
     "encoder": 12, "horizon": 4, "target": {"y": {"per": "entity"}}, "hidden_size": 4, "heads": 1, "max_steps": 2,
@@ -396,6 +396,93 @@ def names():
             assert set(forecaster.evaluate().by_entity["entity"]) == {"east", "west"}
 
 
+def chosen():
+    """Quantiles and levels are of those that were trained."""
+    table = make()
+    forecaster = Forecaster(**TINY, quantiles=[0.05, 0.1, 0.3, 0.5, 0.9, 0.95]).fit(table)
+    every = forecaster.predict(table)
+    for how, want in (
+        ({"levels": [80]}, [0.1, 0.5, 0.9]), ({"levels": [90, 80.0]}, [0.05, 0.1, 0.5, 0.9, 0.95]),
+        ({"quantiles": [0.95, 0.3]}, [0.3, 0.95]), ({"quantiles": np.array([0.5])}, [0.5]),
+    ):  # fmt: skip
+        p = forecaster.predict(table, **how)
+        assert p.equals(every[["unique_id", "ds", *(f"y_{q}" for q in want)]]), (how, p.columns)
+    p = forecaster.predict(split="valid", levels=[80])
+    assert list(p.columns) == ["unique_id", "origin", "ds", "y", "y_0.1", "y_0.5", "y_0.9"], p.columns
+    with refuses(ValueError, "for the quantiles 0.05, 0.1, 0.3, 0.5, 0.9, 0.95, not for 0.2, 0.8: train with "
+                 "quantiles=[0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.95]"):  # fmt: skip
+        forecaster.predict(table, levels=[60])
+    for how, text in (({"levels": [0.8]}, "not for 0.496, 0.504"), ({"levels": [100]}, "100 is not"),
+                      ({"levels": [80], "quantiles": [0.5]}, "give one of them"), ({"levels": []}, "no quantile"),
+                      ({"quantiles": []}, "no quantile")):  # fmt: skip
+        with refuses(ValueError, text):
+            forecaster.predict(table, **how)
+
+
+def names_elsewhere():
+    """What other packages call a parameter is an error that names ours; none of ours is taken for one of those."""
+    for theirs, ours in (("time_limit", "max_time"), ("prediction_length", "horizon"), ("h", "horizon"),
+                         ("input_size", "encoder"), ("futr_exog_list", "known"), ("level", "quantiles")):  # fmt: skip
+        with refuses(TypeError, f"'{theirs}' is not a parameter of a Forecaster: it is '{ours}' here"):
+            Forecaster(**{theirs: 60})
+        with refuses(ValueError, f"it is '{ours}' here"):
+            Forecaster().set_params(**{theirs: 60})
+    with refuses(TypeError, "'fit' is not a parameter of a Forecaster: it is a method"):
+        Forecaster(fit=1)
+    keys = {*Forecaster(**TINY).fit(make()).config_, *Forecaster._defaults()}
+    assert set(_names._OURS) <= {*keys, "max_time", "epochs"} and not set(_names._RIGHT) & keys
+    assert not {key for key in keys - set(Forecaster._defaults()) if hasattr(Forecaster, key)}, "a method hides a key"
+
+
+def statics():
+    """A table of what is constant for series, apart from that of their values."""
+    table = make()
+    apart = pd.DataFrame({"unique_id": ["west", "east", "north"], "kind": ["b", "a", "a"], "size": [1.0, 2.0, 3.0]})
+    whole = table.merge(apart, on="unique_id")
+    want = predicted(whole, static=["kind", "size"])
+    forecaster = Forecaster(**TINY).fit(table, static_df=apart)
+    inputs = forecaster.schema_["inputs"]
+    assert inputs["kind"]["role"] == inputs["size"]["role"] == "static" and inputs["kind"]["type"] == "category", inputs
+    for p in (forecaster.predict(), forecaster.predict(table), forecaster.predict(table, static_df=apart),
+              forecaster.predict(whole), forecaster.predict(table.set_index(["unique_id", "ds"]))):  # fmt: skip
+        assert p.equals(want), p
+    assert forecaster.score(table) == forecaster.score()
+    moved = apart.assign(size=[9.0, 9.0, 9.0])
+    assert not forecaster.predict(table, static_df=moved).equals(want), "another static_df"
+    loaded = pickle.loads(pickle.dumps(forecaster))
+    assert loaded.predict(table, static_df=apart).equals(want)
+    numbers = table.assign(unique_id=table["unique_id"].map({"east": 7, "west": 11}))
+    texts = apart.assign(unique_id=["11", "7", "3"]).set_index("unique_id")
+    p = Forecaster(**TINY, static={"size": {"scale": "none"}}).fit(numbers, static_df=texts)
+    assert p.schema_["inputs"]["size"]["scale"] == "none" and set(p.predict()["unique_id"]) == {7, 11}
+    schema = {"preset": "long", "window": {"encoder": 12, "horizon": 4},
+              "inputs": {"kind": {"column": "kind", "role": "static", "type": "category"}}}  # fmt: skip
+    keys = {"hidden_size": 4, "heads": 1, "max_steps": 2, "verbose": False}
+    assert len(Forecaster(schema=schema, **keys).fit(table, static_df=apart).predict()) == 8
+    for static, text in ((apart.iloc[:1], "no row for 'east' (1 of 2 series)"),
+                         (pd.concat([apart] * 2), "two rows for 'west'"),
+                         (apart.rename(columns={"unique_id": "id"}), "no column 'unique_id'"),
+                         (apart.assign(y=1.0), "column 'y' is in the table and in static_df")):  # fmt: skip
+        with refuses(ValueError, text):
+            Forecaster(**TINY).fit(table, static_df=static)
+    with refuses(ValueError, "CSV files have all columns"):
+        Forecaster(**TINY).fit("rows.csv", static_df=apart)
+
+
+def parquet():
+    """Without pyarrow, which test_tft_others.sh has."""
+    hidden, sys.modules["pyarrow"] = sys.modules.get("pyarrow"), None
+    try:
+        with refuses(ImportError, "to read 'rows.parquet' needs pyarrow, which is not installed: pip install pyarrow"):
+            Forecaster(**TINY).fit("rows.parquet")
+    finally:
+        sys.modules.pop("pyarrow")
+        if hidden:
+            sys.modules["pyarrow"] = hidden
+    with refuses(ValueError, "all of Parquet or all of CSV"):
+        Forecaster(**TINY).fit(["rows.parquet", "rows.csv"])
+
+
 def drifts():
     """Rows as before are no drift; those of one series that grow are, and it alone is named."""
     table = make(rows=1500)
@@ -471,7 +558,7 @@ def files():
     params = forecaster.get_params()
     params["hidden_size"] = 8
     assert forecaster.set_params(**params).hidden_size == 8
-    with refuses(ValueError, "'predict' is no parameter"):
+    with refuses(ValueError, "'predict' is not a parameter"):
         forecaster.set_params(predict=1)
     y = forecaster.fit(table.drop(columns="y"), table["y"])
     assert y is forecaster
@@ -585,7 +672,8 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files), "drifts": (drifts,),
+    "results": (results, files), "asks": (chosen, names_elsewhere, statics, parquet),
+    "drifts": (drifts,),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip
 warnings.simplefilter("ignore", ForecastWarning)

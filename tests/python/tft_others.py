@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
+import tempfile
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
@@ -41,6 +45,26 @@ reader = pa.RecordBatchReader.from_batches(arrow.schema, arrow.to_batches())
 assert clone(forecaster).fit(reader).predict()["y_0.5"].equals(want["y_0.5"]), "what can be read but once"
 days = pa.table({"ds": pa.array(pd.date_range("2024-01-01", periods=200).date), "y": np.arange(200.0)})
 assert len(clone(forecaster).set_params(id=None, observed=None).fit(days).predict()) == 4, "date32"
+
+# ---- Parquet ----
+
+with tempfile.TemporaryDirectory() as folder:
+    parts = [os.path.join(folder, name) for name in ("a.parquet", "b.PQ")]
+    for path, part in zip(parts, (arrow.slice(0, 250), arrow.slice(250))):
+        pq.write_table(part, path)
+    for given in (parts, folder):
+        have = clone(forecaster).fit(given).predict(given)
+        assert list(have["ds"]) == list(want["ds"]) and have["y_0.5"].equals(want["y_0.5"]), given
+    static = os.path.join(folder, "static.parquet")
+    pq.write_table(pa.table({"unique_id": ["west", "east"], "size": [1.0, 2.0]}), static)
+    assert len(clone(forecaster).fit(parts, static_df=static).predict(parts[0], static_df=static)) == 4
+    pq.write_table(arrow.drop(["n"]), parts[1])
+    try:
+        clone(forecaster).fit(parts)
+    except ValueError as failure:
+        assert "b.PQ' has the columns ['unique_id', 'ds', 'y'], " in str(failure), failure
+    else:
+        raise AssertionError("files with different columns")
 
 # ---- scikit-learn ----
 

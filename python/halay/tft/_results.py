@@ -4,7 +4,7 @@
 import ctypes
 import html
 import io
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from . import _library as c
 from ._tables import need_pandas
@@ -100,8 +100,38 @@ class Restorer:
         return {name: pandas.Series(column).reset_index(drop=True) for name, column in made.items()}
 
 
-def forecasts(taken: Taken, restorer: Restorer, has_origins: bool) -> Any:
-    """A row for each moment that is forecast; with origins also what was measured."""
+def wanted_quantiles(
+    levels: Optional[Sequence[float]], quantiles: Optional[Sequence[float]], trained: Sequence[float]
+) -> List[int]:
+    """Places of the quantiles that are asked for among those of a model, in its order; ValueError: it has one not."""
+    if levels is None and quantiles is None:
+        return list(range(len(trained)))
+    if levels is not None and quantiles is not None:
+        raise ValueError("levels and quantiles: give one of them")
+    wanted = [float(one) for one in quantiles or ()]
+    for level in levels or ():
+        if not 0 < level < 100:
+            raise ValueError(f"a level is a share in percent, between 0 and 100, like 80: {level!r} is not")
+        wanted += [0.5 - level / 200, 0.5 + level / 200]
+    wanted += [0.5] if levels is not None and wanted else []
+    places = {q: [i for i, one in enumerate(trained) if abs(one - q) < 1e-6] for q in wanted}
+    missing = sorted(round(q, 9) for q, found in places.items() if not found)
+    if missing:
+        raise ValueError(
+            f"the model was trained for the quantiles {_list(trained)}, not for {_list(missing)}: train with "
+            f"quantiles=[{_list(sorted({*missing, *trained}))}]"
+        )
+    if not wanted:
+        raise ValueError(f"no quantile is asked for; the model has {_list(trained)}")
+    return sorted({found[0] for found in places.values()})
+
+
+def _list(numbers: Iterable[float]) -> str:
+    return ", ".join(f"{one:g}" for one in numbers)
+
+
+def forecasts(taken: Taken, restorer: Restorer, has_origins: bool, wanted: Sequence[int]) -> Any:
+    """A row for each moment, a column for each wanted quantile; with origins also what was measured."""
     pandas = need_pandas("a table of forecasts")
     import numpy
 
@@ -114,7 +144,8 @@ def forecasts(taken: Taken, restorer: Restorer, has_origins: bool) -> Any:
     for o, target in enumerate(taken.targets):
         if has_origins:
             made[_free(target, made)] = actuals[:, :, o].ravel()
-        for q, quantile in enumerate(taken.quantiles):
+        for q in wanted:
+            quantile = taken.quantiles[q]
             made[_free(f"{target}_{quantile:g}", {*made, *restorer.named})] = values[:, :, o, q].ravel()
     return pandas.DataFrame(made)
 

@@ -69,10 +69,42 @@ def _of_arrow(given: Any) -> Any:
     return table.to_pandas(integer_object_nulls=True, date_as_object=False)
 
 
+def _is_parquet(path: Any) -> bool:
+    """Whether a path is that of a Parquet file, or of a folder with some."""
+    if os.path.isdir(path):
+        return any(_is_parquet(one.path) for one in os.scandir(path) if one.is_file())
+    return os.fspath(path).lower().endswith((".parquet", ".pq"))
+
+
+def _of_parquet(paths: Sequence[Any]) -> Any:
+    """Files of Parquet as one DataFrame."""
+    need_pandas("a table of Parquet")
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            f"to read '{os.fspath(paths[0])}' needs pyarrow, which is not installed: pip install pyarrow"
+        ) from None
+    tables = [pyarrow.parquet.read_table(path) for path in paths]
+    for path, table in zip(paths, tables):
+        if table.schema.names != tables[0].schema.names:
+            raise ValueError(
+                f"'{os.fspath(path)}' has the columns {table.schema.names}, '{os.fspath(paths[0])}' has "
+                f"{tables[0].schema.names}"
+            )
+    whole = [table.cast(tables[0].schema) for table in tables]
+    return _of_arrow(pyarrow.concat_tables(whole))
+
+
 def as_frame(given: Any) -> Any:
-    """A DataFrame of whatever holds columns; None for paths of files."""
+    """A DataFrame of whatever holds columns; None for paths of CSV files."""
     if _is_paths(given):
-        return None
+        paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+        are_parquet = [_is_parquet(path) for path in paths]
+        if any(are_parquet) and not all(are_parquet):
+            raise ValueError("the paths of a table are all of Parquet or all of CSV, not of both")
+        return _of_parquet(paths) if any(are_parquet) else None
     pandas = need_pandas("a table in memory")
     if isinstance(given, pandas.DataFrame):
         return given
@@ -88,7 +120,7 @@ def as_frame(given: Any) -> Any:
         return pandas.api.interchange.from_dataframe(given)
     raise TypeError(
         "a table is a pandas.DataFrame, a pyarrow.Table, what has Arrow's or the DataFrame interchange protocol, a "
-        f"dict of arrays, or paths of CSV files, not {type(given).__module__}.{type(given).__qualname__}"
+        f"dict of arrays, or paths of CSV or Parquet files, not {type(given).__module__}.{type(given).__qualname__}"
     )
 
 
@@ -103,6 +135,37 @@ def with_index(frame: Any, id: Optional[str], time: Optional[str]) -> Any:
     if is_times and time is not None and time not in have:
         return frame.rename_axis(index=time).reset_index()
     return frame
+
+
+def with_static(frame: Any, static: Any, id: Optional[str]) -> Any:
+    """
+    A table with the columns of another one, which has a row for each series: its id, and what is constant for it. Ids
+    are the same where their texts are, so that whole numbers of a file meet those of a table.
+    """
+    if static is None:
+        return frame
+    pandas = need_pandas("static_df")
+    if id is None or frame is None or id not in frame.columns:
+        raise ValueError("static_df goes with a table in memory or of Parquet that has a column of ids")
+    static = with_index(static, id, None)
+    if id not in static.columns:
+        raise ValueError(f"static_df has no column '{id}': it has {list(map(str, static.columns))}")
+    twice = static[id][static[id].duplicated()]
+    if len(twice):
+        raise ValueError(f"static_df has two rows for '{twice.iloc[0]}': it has one for each series")
+    both = [str(name) for name in static.columns if name != id and name in frame.columns]
+    if both:
+        raise ValueError(f"column '{both[0]}' is in the table and in static_df: leave it out of one of them")
+    row_of = {str(name): row for row, name in enumerate(static[id])}
+    codes, ids = pandas.factorize(frame[id])
+    missing = [str(name) for name in ids if str(name) not in row_of]
+    if missing:
+        raise ValueError(f"static_df has no row for '{missing[0]}' ({len(missing)} of {len(ids)} series)")
+    import numpy
+
+    rows = numpy.array([row_of[str(name)] for name in ids] + [0])  # the last of rows without an id, which are refused
+    found = static.drop(columns=id).take(rows[codes])
+    return pandas.concat([frame, found.set_index(frame.index)], axis=1)
 
 
 def _without_arrow(pandas: Any, frame: Any, columns: Columns) -> Any:

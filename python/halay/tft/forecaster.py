@@ -7,23 +7,24 @@ import json
 import os
 import re
 import tempfile
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from ..context import Context
 from ..constants import Status
 from ..errors import ArgumentError, HalayError, error
 from . import _library as c
 from ._library import lib, sized
+from ._names import instead_of
 from ._progress import Silent, format_step, progress
-from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts, relied
+from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts, relied, wanted_quantiles
 from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
 from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
-from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, zone_of
+from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, with_static, zone_of
 
 _PARAMS_FILE = "forecaster.json"
 # What fit sets: handles of the library's, the table as a frame or paths; in a pickle the model's files.
-_FITTED = ("_model", "_data", "_table", "_files")
+_FITTED = ("_model", "_data", "_table", "_static", "_files")
 
 Self = TypeVar("Self", bound="Forecaster")
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Forecaster:
     (CONFIGURATION in halay-tft(1)).
 
     A table is a pandas.DataFrame, a pyarrow.Table, what has Arrow's or the DataFrame interchange protocol, a dict of
-    arrays, or paths of CSV files. Results are DataFrames; ids and times have the types of the table.
+    arrays, or paths of CSV or Parquet files. Results are DataFrames; ids and times have the types of the table.
 
     Under halayrun all ranks make the same calls with the same tables, train one model together, and get the same
     results. Errors of the library are those of halay.errors.
@@ -134,8 +135,9 @@ class Forecaster:
         self.verbose = verbose
         self._keys = tuple(keys)
         for key, value in keys.items():
-            if hasattr(type(self), key):
-                raise TypeError(f"'{key}' is a method, not a key of a training")
+            if hasattr(type(self), key) or instead_of(key):
+                why = instead_of(key) or ": it is a method"
+                raise TypeError(f"'{key}' is not a parameter of a Forecaster{why}")
             setattr(self, key, value)
 
     # ---- parameters ----
@@ -159,8 +161,8 @@ class Forecaster:
         """Set parameters; any key of a training can be one."""
         for name, value in params.items():
             if name not in self._defaults() and name not in self._keys:
-                if hasattr(type(self), name) or name.endswith("_"):
-                    raise ValueError(f"'{name}' is no parameter of a Forecaster")
+                if hasattr(type(self), name) or name.endswith("_") or instead_of(name):
+                    raise ValueError(f"'{name}' is not a parameter of a Forecaster{instead_of(name)}")
                 self._keys += (name,)
             setattr(self, name, value)
         return self
@@ -182,20 +184,27 @@ class Forecaster:
             if name not in ("schema", "verbose", *self._keys):
                 raise ValueError(f"schema and {name}: a schema says that itself")
 
-    def _described(self, given: Any) -> Tuple[Table, Dict[str, Any]]:
-        """The table of a training, and how it is prepared."""
+    def _described(self, given: Any, static: Any) -> Tuple[Table, Dict[str, Any]]:
+        """The table of a training, and how it is prepared. static: static_df as a frame, or None."""
+        frame = as_frame(given)
         if self.schema is not None:
             self._check_schema()
             path, said = read_schema(self.schema)
-            if said is None:
-                return table_of(given, Columns(None, None, None)), {"schema": path}
-            return table_of(given, columns_of(said)), {"schema_text": _json(said)}
-        frame = as_frame(given)
+            columns = Columns(None, None, None) if said is None else columns_of(said)
+            if static is not None:
+                frame = with_static(frame, static, columns.id or self.id)
+            table = table_of(given if frame is None else frame, columns)
+            return table, {"schema": path} if said is None else {"schema_text": _json(said)}
         if frame is not None:
-            frame = with_index(frame, self.id, self.time)
+            frame = with_static(with_index(frame, self.id, self.time), static, self.id)
+        elif static is not None:
+            raise ValueError("static_df goes with a table in memory or of Parquet: CSV files have all columns")
         elif self.id is None:
             raise ValueError("id=None is for tables in memory: files have a column of ids")
         params = _plain(self.get_params())
+        if static is not None:
+            roles: Dict[str, Dict[str, Any]] = {str(name): {} for name in static.columns if name != self.id}
+            params["static"] = {**roles, **names_of(params["static"])}
         columns = columns_of(make_schema(params, frame, None))
         columns = columns._replace(id=self.id)
         table = table_of(given if frame is None else frame, columns, CONSTANT_ID if self.id is None else None)
@@ -205,13 +214,26 @@ class Forecaster:
         """Whether tables have a column of ids, and so results."""
         return self.id is not None or self.schema is not None
 
-    def _read(self, given: Any) -> Table:
-        """A table like that of the training."""
+    def _read(self, given: Any, static: Any = None, is_future: bool = False) -> Table:
+        """A table like that of the training, with its static_df unless there is another one."""
         columns = columns_of(self.schema_)
         constant = None if self._has_id() else columns.id
-        table = table_of(given, columns if constant is None else columns._replace(id=None), constant)
+        frame = as_frame(given)
+        if frame is not None and not is_future:
+            frame = self._with_static(with_index(frame, columns.id, columns.time), static, columns.id)
+        columns = columns if constant is None else columns._replace(id=None)
+        table = table_of(given if frame is None else frame, columns, constant)
         _check_zone(table, self.schema_)
         return table
+
+    def _with_static(self, frame: Any, static: Any, id: Optional[str]) -> Any:
+        """A frame with the columns of static_df: the one that is given, or the training's where it lacks them."""
+        if static is not None:
+            return with_static(frame, as_frame(static), id)
+        kept = vars(self).get("_static")
+        if kept is None or all(name in frame.columns for name in kept.columns):
+            return frame
+        return with_static(frame, kept, id)
 
     # ---- training ----
 
@@ -220,12 +242,14 @@ class Forecaster:
         X: Any,
         y: Any = None,
         *,
+        static_df: Any = None,
         folder: Union[None, str, "os.PathLike[str]"] = None,
         resume: bool = False,
         context: Optional[Context] = None,
     ) -> Self:
         """
-        Train on a table. y: the target, where X does not have it.
+        Train on a table. y: the target, where X does not have it. static_df: a table with a row for each series, its id
+        and what is constant for it: all of its columns become static inputs, also of the tables of later calls.
 
         Ctrl-C ends the training after its step, with the best weights so far; twice, or before there are weights, it is
         a KeyboardInterrupt. folder: keep the run there, as halay-tft train does, with checkpoints; resume: go on from
@@ -236,7 +260,8 @@ class Forecaster:
         if y is not None:
             X = self._with_target(X, y)
         session = session_of(context, getattr(self, "deterministic", None), getattr(self, "device", None))
-        table, how = self._described(X)
+        static = as_frame(static_df) if static_df is not None else None
+        table, how = self._described(X, static)
         options = sized(c.PrepareOptions, **how)
         data = _named(lambda: session.open(
             lib.halay_tft_data_close, lib.halay_tft_prepare, session.pointer, ctypes.byref(table.struct),
@@ -253,7 +278,7 @@ class Forecaster:
         if model.interrupted > 1:
             raise KeyboardInterrupt
         self._take_model(model)
-        self._data, self._table = data, X if table.frame is None else table.frame
+        self._data, self._table, self._static = data, X if table.frame is None else table.frame, static
         self.stopped_ = bool(model.interrupted)
         return self
 
@@ -330,8 +355,11 @@ class Forecaster:
         X: Any = None,
         *,
         future: Any = None,
+        static_df: Any = None,
         split: Optional[str] = None,
         stride: Optional[int] = None,
+        levels: Optional[Sequence[float]] = None,
+        quantiles: Optional[Sequence[float]] = None,
         calibrate: Optional[str] = None,
         explain: bool = False,
     ) -> Any:
@@ -339,15 +367,22 @@ class Forecaster:
         Forecast what comes after the last row of each series of X, of the table of the training by default.
 
         A DataFrame: id, time, and a column for each quantile, y_0.1, y_0.5, y_0.9. future: a table with the known
-        inputs of the horizon. split: "train", "valid" or "test": forecast the windows of that split, stride steps
-        apart, in place of what comes after the end; with origin, the last moment that a forecast knows, and what was
-        measured.
+        inputs of the horizon. static_df: as in fit, whose own is taken by default; a loaded forecaster has none.
+        split: "train", "valid" or "test": forecast the windows of that split, stride steps apart, in place of what
+        comes after the end; with origin, the last moment that a forecast knows, and what was measured.
+        levels: the median and the ends of intervals that hold these shares, in percent: [80, 90] are the quantiles
+        0.05, 0.1, 0.5, 0.9, 0.95. quantiles: these alone, between 0 and 1. Both are of those that were trained (all of
+        them, by default); others are a ValueError that says which there are.
         calibrate: "none", "conformal", "rolling"; by default as the model was trained. explain: return two DataFrames,
         the second with what each forecast relied on.
         """
         model = self._fitted()
         need_pandas("a table of forecasts")
-        tables = [None if one is None else self._read(one) for one in (X, future)]
+        wanted = wanted_quantiles(levels, quantiles, self.quantiles_)
+        tables = [
+            None if X is None else self._read(X, static_df),
+            None if future is None else self._read(future, is_future=True),
+        ]
         is_stored = X is None and split is not None
         if is_stored and "_data" not in vars(self):
             raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
@@ -384,7 +419,7 @@ class Forecaster:
             raise KeyboardInterrupt
         frame = as_frame(self._table) if table is None else table.frame
         restorer = Restorer(self.schema_, frame, self._has_id())
-        made = forecasts(taken, restorer, split is not None)
+        made = forecasts(taken, restorer, split is not None, wanted)
         return (made, relied(taken, restorer)) if explain else made
 
     # ---- scores ----
@@ -437,8 +472,8 @@ class Forecaster:
         """
         Whether recent rows are still like those of the training, and their forecasts as good as they were. X: a table
         from the training's rows to the recent ones; by default that of the training. Recent are the rows since a time
-        (a text or a Timestamp), or the last steps, or those of the split test; until: before this time. rate: how often
-        all comparisons together find drift where there is none.
+        (a text or a Timestamp), or the last steps, or those of the test or, without one, of validation; until: before
+        this time. rate: how often all comparisons together find drift where there is none.
         """
         if last is not None and (since is not None or until is not None):
             raise ValueError("last is up to the last row: give it, or since and until")
