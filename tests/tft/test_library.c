@@ -110,7 +110,8 @@ static int is_same(const struct taken *a, const struct taken *b)
 struct heard {
     struct halay_tft *tft;
     uint64_t steps;
-    int stops_at_step, stops_at_evaluation; /* at the first one that it hears of */
+    int stops_at_step;                      /* at the first one that it hears of */
+    int stops_at_evaluation, stops_at_line; /* the number of it, from 1 */
     int evaluations, lines, folders;        /* folders: lines that name the one of the call's own */
 };
 
@@ -128,7 +129,7 @@ static void hear_metrics(void *arg, const char *json)
     struct heard *h = arg;
 
     h->evaluations += !strncmp(json, "{\"step\":", 8);
-    if (h->stops_at_evaluation)
+    if (h->evaluations == h->stops_at_evaluation)
         halay_tft_stop(h->tft, 7);
 }
 
@@ -137,6 +138,8 @@ static void hear_line(void *arg, const char *text)
     struct heard *h = arg;
 
     h->lines += *text != 0;
+    if (h->lines == h->stops_at_line)
+        halay_tft_stop(h->tft, 7);
     h->folders += strstr(text, "/halay-tft.") != NULL;
 }
 
@@ -579,6 +582,86 @@ static void test_stop(struct halay_tft *tft)
     halay_tft_data_close(data);
 }
 
+/* A run's files: parameters with the blend's weights, and the calibration. */
+struct run_files {
+    size_t bytes[2];
+    char text[2][200000];
+};
+
+static void read_run(const char *folder, struct run_files *files)
+{
+    static const char *const of_run[] = { "model.safetensors", "calibration.json" };
+
+    for (size_t i = 0; i < 2; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/%s", folder, of_run[i]);
+        FILE *file = fopen(path, "r");
+        REQUIRE(file);
+        files->bytes[i] = fread(files->text[i], 1, sizeof files->text[i], file);
+        REQUIRE(!fclose(file) && files->bytes[i] && files->bytes[i] < sizeof files->text[i]);
+    }
+}
+
+static int is_same_run(const struct run_files *a, const struct run_files *b)
+{
+    return !memcmp(a->bytes, b->bytes, sizeof a->bytes) && !memcmp(a->text[0], b->text[0], a->bytes[0]) &&
+           !memcmp(a->text[1], b->text[1], a->bytes[1]);
+}
+
+/* What the header of the parameters says of the blend. */
+static const char *blend_of(const struct run_files *files)
+{
+    const char *from = memmem(files->text[0], files->bytes[0], "\"blend\":\"", 9);
+    static char text[2000];
+
+    snprintf(text, sizeof text, "%.1500s", from ? from : "none");
+    text[strcspn(text, "]")] = 0;
+    return text;
+}
+
+/* A run that has ended keeps its files when its resume is stopped, at any of its lines. One that trains on keeps the
+ * blend's weights until others are chosen. */
+static void test_resume(struct halay_tft *tft, const char *folder)
+{
+    static struct run_files before, after;
+    const struct halay_tft_table memory = memory_table();
+    struct halay_tft_data *data = NULL;
+    struct heard heard = { .tft = tft };
+    struct halay_tft_train_options o = { .struct_size = sizeof o,
+                                         .config = "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 20, "
+                                                   "\"eval_every\": 5, \"threads\": 2, \"schedule\": \"constant\", "
+                                                   "\"calibrate\": \"conformal\"}",
+                                         .folder = folder,
+                                         .say = hear_line,
+                                         .arg = &heard };
+    char chosen[2000];
+    int stopped = 0;
+
+    REQUIRE(!prepare(tft, &memory, &data));
+    CHECK(!halay_tft_train(tft, data, &o, NULL), "%s", halay_tft_error_text());
+    read_run(folder, &before);
+    snprintf(chosen, sizeof chosen, "%s", blend_of(&before));
+    o.resume = 1;
+    do {
+        heard.lines = 0;
+        heard.stops_at_line++;
+        (void)halay_tft_train(tft, data, &o, NULL);
+        stopped += halay_tft_stopped(tft) != 0;
+        read_run(folder, &after);
+        CHECK(is_same_run(&before, &after), "stopped at line %d: its blend is %s, not %s", heard.stops_at_line,
+              blend_of(&after), chosen);
+    } while (heard.lines >= heard.stops_at_line && heard.stops_at_line < 20);
+    CHECK(stopped > 3, "stopped %d times", stopped);
+    heard = (struct heard){ .tft = tft, .stops_at_evaluation = 3 };
+    o.metrics_line = hear_metrics;
+    o.config = "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 40, \"eval_every\": 5, \"threads\": 2, "
+               "\"schedule\": \"constant\", \"calibrate\": \"conformal\"}";
+    CHECK(!halay_tft_train(tft, data, &o, NULL) && heard.evaluations == 3, "%s", halay_tft_error_text());
+    read_run(folder, &after);
+    CHECK(!is_same_run(&before, &after) && !strcmp(blend_of(&after), chosen), "%s, not %s", blend_of(&after), chosen);
+    halay_tft_data_close(data);
+}
+
 /* A schema that names the columns and leaves the rest to the rows. */
 static void test_preset(struct halay_tft *tft)
 {
@@ -667,7 +750,7 @@ static long restore(const char *path, const int kept[2])
 int main(void)
 {
     char scratch[] = "/tmp/halay-test.XXXXXX", csv[64], htd[64], run[64], saved[64], said[64], scores[64], fits[64],
-         forecasts[64], command[64];
+         forecasts[64], resumed[64], command[64];
     struct halay_tft *tft = NULL;
     int errors = 0, kept[2];
     const struct halay_tft_options options = { .struct_size = sizeof options, .log = count_line, .log_arg = &errors };
@@ -681,6 +764,7 @@ int main(void)
     snprintf(scores, sizeof scores, "%s/scores", scratch);
     snprintf(fits, sizeof fits, "%s/fits", scratch);
     snprintf(forecasts, sizeof forecasts, "%s/forecasts", scratch);
+    snprintf(resumed, sizeof resumed, "%s/resumed", scratch);
     snprintf(command, sizeof command, "rm -r %s", scratch);
     make_rows(csv);
     redirect(said, kept);
@@ -692,6 +776,7 @@ int main(void)
         test_files(tft, fits, forecasts);
         test_config();
         test_stop(tft);
+        test_resume(tft, resumed);
         test_preset(tft);
         test_errors(tft, &errors);
     }

@@ -56,7 +56,7 @@ static enum halay_status write_run(const struct work *w, const struct tft_schema
     enum halay_status status = run ? tft_run_begin(w->log, w->options->folder, run, 0) : HALAY_ERR_NO_MEMORY;
 
     if (!status)
-        status = tft_run_save_best(w->log, w->options->folder, run, 0, NULL, tft_model_params(model), params);
+        status = tft_run_save_best(w->log, w->options->folder, run, 0, NULL, tft_model_params(model), params, 0);
     json_decref(run);
     return status;
 }

@@ -77,7 +77,7 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
         status = tft_calibration_save(log, folder, m->calibration);
     if (!status) /* last: a folder with a model is whole */
         status = tft_run_save_best(log, folder, run->document, run->step, &run->blend, tft_model_params(run->model),
-                                   run->params);
+                                   run->params, 0);
     return tft_session_leave(m->tft, status);
 }
 
@@ -213,7 +213,7 @@ static enum halay_status find_calibration(struct halay_tft_model *m)
 enum halay_status tft_model_take_calibration(struct halay_tft_model *m, json_t *document, const char *folder)
 {
     const struct tft_run *run = &m->inference.run;
-    json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, run->step, document);
+    json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, &run->blend, run->step, document);
 
     if (!whole) {
         halay_error(&m->tft->log, "no memory for a calibration");

@@ -173,9 +173,24 @@ void tft_run_print_crc(const struct tft_param_table *table, const float *params,
     snprintf(text, 16, "%08x", (unsigned)crc);
 }
 
+/* The text of the blend's weights that the file has, to be freed; NULL if it is not of this run. */
+static char *blend_of_file(const char *path, const char *of_run)
+{
+    json_t *header = NULL;
+
+    if (access(path, F_OK) || tft_safetensors_header(NULL, path, &header))
+        return NULL;
+    const json_t *metadata = json_object_get(header, "__metadata__");
+    const char *run = json_string_value(json_object_get(metadata, "run")),
+               *blend = json_string_value(json_object_get(metadata, "blend"));
+    char *text = run && blend && !strcmp(run, of_run) ? strdup(blend) : NULL;
+    json_decref(header);
+    return text;
+}
+
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                     const struct tft_blend *blend, const struct tft_param_table *table,
-                                    const float *params)
+                                    const float *params, int keeps_blend)
 {
     char of_run[16], of_step[32], of_params[16], *of_blend = NULL;
     const int is_blended = blend && blend->errors;
@@ -187,7 +202,9 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
     tft_run_print_crc(table, params, of_params);
     json_t *metadata =
         json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
-    if (is_blended)
+    if (is_blended && keeps_blend && path)
+        of_blend = blend_of_file(path, of_run);
+    if (is_blended && !of_blend)
         of_blend = tft_blend_weights_text(blend);
     if (is_blended && (!of_blend || json_object_set_new(metadata, "blend", json_string(of_blend)))) {
         json_decref(metadata);
@@ -199,6 +216,30 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
     json_decref(metadata);
     free(path);
     return status;
+}
+
+int tft_run_has_best(const char *folder, const json_t *run, const struct tft_param_table *table, long long first,
+                     long long last)
+{
+    char *path = tft_path_join(NULL, folder, "model.safetensors"), of_run[16], of_params[16];
+    float *params = calloc(table->reals + 1, sizeof *params);
+    json_t *metadata = NULL;
+    int has = path && params && !access(path, F_OK) && !tft_safetensors_read(NULL, path, table, params, &metadata);
+
+    if (has) {
+        const char *run_of_file = json_string_value(json_object_get(metadata, "run")),
+                   *crc = json_string_value(json_object_get(metadata, "crc32")),
+                   *step = json_string_value(json_object_get(metadata, "step"));
+        long long at = step ? strtoll(step, NULL, 10) : -1;
+        snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
+        tft_run_print_crc(table, params, of_params);
+        has =
+            run_of_file && crc && !strcmp(run_of_file, of_run) && !strcmp(crc, of_params) && at >= first && at <= last;
+    }
+    json_decref(metadata);
+    free(params);
+    free(path);
+    return has;
 }
 
 /* ---- load ---- */

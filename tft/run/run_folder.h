@@ -44,10 +44,14 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes);
 /* Remove what was written of a run that saved no parameters; the folder stays. */
 void tft_run_discard(const char *folder);
-/* Write the best weights, of a step, and those of the blend that they are part of; NULL: of none. */
+/* Write the best weights, of a step, and those of the blend that they are part of; NULL: of none. keeps_blend: the
+ * blend's weights that the folder's parameters have, if they are of this run. */
 enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                     const struct tft_blend *blend, const struct tft_param_table *table,
-                                    const float *params);
+                                    const float *params, int keeps_blend);
+/* Returns nonzero if the folder holds undamaged parameters of this run, of a step in [first, last]. */
+int tft_run_has_best(const char *folder, const json_t *run, const struct tft_param_table *table, long long first,
+                     long long last);
 
 /* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. device: what forecasts with the model;
  * NULL: the processor. On error nothing is held. */

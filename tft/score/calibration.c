@@ -12,16 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { FORMAT_VERSION = 1 };
 
 /* ---- save ---- */
 
-json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, long long step, json_t *document)
+/* The CRC-32 that stands for what makes the forecasts. */
+static void print_crc(const struct tft_param_table *table, const float *params, const struct tft_blend *blend,
+                      char text[16])
+{
+    tft_run_print_crc(table, params, text);
+    if (!blend->errors)
+        return;
+    uLong crc = crc32_z(strtoul(text, NULL, 16), (const unsigned char *)blend->weights,
+                        tft_blend_weights_count(blend) * sizeof *blend->weights);
+    snprintf(text, 16, "%08x", (unsigned)crc);
+}
+
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, const struct tft_blend *blend,
+                             long long step, json_t *document)
 {
     char crc[16];
 
-    tft_run_print_crc(table, params, crc);
+    print_crc(table, params, blend, crc);
     json_t *whole = json_pack("{si ss sI}", "format", FORMAT_VERSION, "parameters", crc, "step", (json_int_t)step);
     if (!json_object_update(whole, document))
         return whole;
@@ -123,7 +137,7 @@ int tft_calibration_is_of(const json_t *document, const struct tft_run *run)
     const char *parameters = json_string_value(json_object_get(document, "parameters"));
     char crc[16];
 
-    tft_run_print_crc(tft_model_params(run->model), run->params, crc);
+    print_crc(tft_model_params(run->model), run->params, &run->blend, crc);
     return parameters && !strcmp(parameters, crc);
 }
 

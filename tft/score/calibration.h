@@ -5,8 +5,8 @@
  *
  * It is the file calibration.json of a run's folder:
  *
- *     {"format": 1, "parameters": CRC-32 of those it was made with, "step": theirs, "quantiles": [...],
- *      "windows": how many, "targets": {NAME: {"by_horizon": FACTORS, "by_entity": {ID: FACTORS}}}}
+ *     {"format": 1, "parameters": CRC-32 of those it was made with, then of the weights of a blend, "step": theirs,
+ *      "quantiles": [...], "windows": how many, "targets": {NAME: {"by_horizon": FACTORS, "by_entity": {ID: FACTORS}}}}
  *
  * FACTORS is a list for each horizon of a factor for each band, those for flat forecasts last; null where there were
  * too few values. An entity without
@@ -32,15 +32,15 @@ enum tft_calibrated_by { TFT_BY_RECENT, TFT_BY_ENTITY, TFT_BY_HORIZON, TFT_BY_NO
 
 /* What the file holds: a new reference; NULL if there is no memory. document: its keys quantiles, windows and targets
  * (tft_calibrate), to which what identifies the parameters is added. */
-json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, long long step,
-                             json_t *document);
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, const struct tft_blend *blend,
+                             long long step, json_t *document);
 /* Write it into a folder. whole: NULL is an error. */
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole);
 /* What the folder's file holds: a new reference, NULL if there is none. */
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document);
 /* The same; HALAY_ERR_ARGUMENT (logged) if there is none. */
 enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document);
-/* Was it made with the parameters that the run has now? */
+/* Was it made with the parameters and the weights of a blend that the run has now? */
 int tft_calibration_is_of(const json_t *document, const struct tft_run *run);
 /* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): there is none; HALAY_ERR_FORMAT: it belongs to
  * other parameters. Nothing is held on error. */

@@ -19,6 +19,7 @@
 #include "tft/train/train.h"
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
 #include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
@@ -29,6 +30,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 /* ---- evaluation ---- */
@@ -126,7 +128,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         t->best_q_risk = tft_scores_mean_q_risk(result.scores, result.target_count, result.scores->median);
     status = report_evaluation(t, has_valid ? &result : NULL, best);
     if (!status && best)
-        status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step);
+        status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step, 0);
     if (!status && best && t->rank == 0 && t->config->keep)
         tft_checkpoints_set_best(&t->checkpoints, t->average ? TFT_CHECKPOINT_AVERAGE : TFT_CHECKPOINT_PARAMS);
     tft_forecast_scores_fini(&result);
@@ -325,8 +327,8 @@ static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t
     return failed ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* Choose the weights of the blend that the best parameters are part of, and save them. */
-static enum halay_status choose_blend(struct tft_trainer *t, const float *params, int64_t step)
+/* Choose the weights of the blend that the best parameters are part of. */
+static enum halay_status choose_blend(struct tft_trainer *t, const float *params)
 {
     struct tft_forecast_scores scores = { 0 };
     struct tft_forecaster f = tft_trainer_forecaster(t, params);
@@ -336,10 +338,8 @@ static enum halay_status choose_blend(struct tft_trainer *t, const float *params
     enum halay_status status = tft_forecaster_init(&f);
     if (!status)
         status = tft_blend_choose(&f, t->valid_samples, &t->blend, &scores);
-    if (!status) {
+    if (!status)
         t->best_q_risk = tft_scores_mean_q_risk(scores.scores, scores.target_count, scores.scores->median);
-        status = tft_trainer_keep(t, params, (uint64_t)step);
-    }
     if (status == HALAY_ERR_CANCELED && t->rank == 0)
         halay_error(t->log, "interrupted before the blend's weights were chosen; '--resume' chooses them");
     tft_forecast_scores_fini(&scores);
@@ -347,10 +347,11 @@ static enum halay_status choose_blend(struct tft_trainer *t, const float *params
     return status;
 }
 
-/* Calibrate the best parameters' forecasts. Under a limit of time that takes a tenth of it at most. */
+/* Calibrate the best parameters' forecasts. Under a limit of time that takes a tenth of it at most. *whole: rank 0's
+ * file, a new reference. */
 enum { CALIBRATION_PART = 10 };
 
-static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step)
+static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step, json_t **whole)
 {
     json_t *document = NULL;
     char text[200];
@@ -361,11 +362,7 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
     enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, most, &document);
 
     if (!status && t->rank == 0) {
-        json_t *whole = tft_calibration_json(t->table, params, step, document);
-        status = tft_calibration_save(t->log, t->options->folder, whole);
-        json_decref(whole);
-    }
-    if (!status && t->rank == 0) {
+        *whole = tft_calibration_json(t->table, params, &t->blend, step, document);
         tft_calibrate_describe(document, t->data, text, sizeof text);
         tft_progress_say(&t->progress, "%s", text);
     }
@@ -391,6 +388,38 @@ static enum halay_status ask_calibrates(struct tft_trainer *t, int *calibrates)
     return status;
 }
 
+/* Returns nonzero if the run's folder has a calibration. */
+static int has_calibration(const struct tft_trainer *t)
+{
+    char *path = tft_path_join(NULL, t->options->folder, "calibration.json");
+    int has = path && !access(path, F_OK);
+
+    free(path);
+    return has;
+}
+
+/* Choose and calibrate. A calibration that is there belongs to the weights that are there, so that both are replaced
+ * together; until then an interruption leaves them. */
+static enum halay_status choose_and_calibrate(struct tft_trainer *t, const float *params, int64_t step, int calibrates)
+{
+    json_t *whole = NULL;
+    enum halay_status status = choose_blend(t, params);
+    int waits = calibrates && t->rank == 0 && has_calibration(t);
+
+    if (!status && t->rank == 0)
+        say_blend(t);
+    if (!status && t->blend.errors && !waits)
+        status = tft_trainer_keep(t, params, (uint64_t)step, 1);
+    if (!status && calibrates)
+        status = calibrate(t, params, step, &whole);
+    if (!status && t->blend.errors && waits)
+        status = tft_trainer_keep(t, params, (uint64_t)step, 1);
+    if (!status && calibrates && t->rank == 0)
+        status = tft_calibration_save(t->log, t->options->folder, whole);
+    json_decref(whole);
+    return status;
+}
+
 /* What the best parameters' forecasts are blended with and how far their intervals are moved, once they are known. All
  * ranks call it. */
 static enum halay_status finish_forecasts(struct tft_trainer *t)
@@ -409,11 +438,7 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
     }
     status = read_best(t, params, &step);
     if (!status)
-        status = choose_blend(t, params, step);
-    if (!status && t->rank == 0)
-        say_blend(t);
-    if (!status && calibrates)
-        status = calibrate(t, params, step);
+        status = choose_and_calibrate(t, params, step, calibrates);
     free(params);
     return status;
 }

@@ -245,8 +245,9 @@ static enum halay_status take_checkpoint(struct tft_trainer *t, const json_t *ma
         status = tft_run_begin(t->log, t->options->folder, t->run, 1);
     if (!status)
         status = tft_checkpoints_resume(&t->checkpoints, manifest, t->table, t->params, &best);
-    if (!status && best >= 0)
-        status = tft_trainer_keep(t, t->params, (uint64_t)best);
+    /* The folder may have what an evaluation after the checkpoint was best by, and what was chosen at the end. */
+    if (!status && best >= 0 && !tft_run_has_best(t->options->folder, t->run, t->table, best, (long long)t->state.step))
+        status = tft_trainer_keep(t, t->params, (uint64_t)best, 0);
     if (!status)
         status = tft_checkpoints_read(&t->checkpoints, manifest, TFT_CHECKPOINT_PARAMS, t->table, t->params);
     t->saved = 1; /* whatever happens now, the checkpoints stay */
@@ -427,13 +428,14 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
     return status;
 }
 
-enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, uint64_t step)
+enum halay_status tft_trainer_keep(struct tft_trainer *t, const float *params, uint64_t step, int is_chosen)
 {
     enum halay_status status;
 
     if (t->rank != 0)
         return HALAY_OK;
-    status = tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, &t->blend, t->table, params);
+    status =
+        tft_run_save_best(t->log, t->options->folder, t->run, (long long)step, &t->blend, t->table, params, !is_chosen);
     t->saved |= !status;
     return status;
 }

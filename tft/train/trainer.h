@@ -177,7 +177,8 @@ static inline const float *tft_trainer_best_params(const struct tft_trainer *t)
 /* Write a checkpoint of the state: rank 0 has the files. */
 enum halay_status tft_trainer_save(struct tft_trainer *trainer);
 
-/* Rank 0: write the parameters of this step, the best so far. Does nothing on the others. */
-enum halay_status tft_trainer_keep(struct tft_trainer *trainer, const float *params, uint64_t step);
+/* Rank 0: write the parameters of this step, the best so far. The blend's weights that the run's folder has stay unless
+ * others were chosen. Does nothing on the other ranks. */
+enum halay_status tft_trainer_keep(struct tft_trainer *trainer, const float *params, uint64_t step, int is_chosen);
 
 #endif
