@@ -44,7 +44,8 @@ same resumed
 # A rank is lost: the others' rows are gathered in less room.
 pause_at manifest-0000000025.json "$halayrun" --verbose -np 2 --min-np 1 "$tft" train --elastic --data "$data" \
     --out "$scratch/lost" --hidden-size 8 --heads 2 --threads 1 --batch-size 32 --learning-rate 0.01 \
-    --train-samples 1600 --valid-samples 50 --epochs 2 --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 --schedule constant
+    --train-samples 1600 --valid-samples 50 --epochs 2 --checkpoint-every 25 --deterministic ranks --sparse-rows 4000 \
+    --schedule constant
 kill -9 "$(pid_of 1)"
 go_on
 status=0
