@@ -902,7 +902,7 @@ static void entity_splits(void)
 {
     static const char schema[] =
         "id: {column: id}\ninputs:\n  y: {column: y, role: target, per: all}\n" STEPS
-        "window: {encoder: 2, horizon: 2}\nsplit: {valid: last 2 horizons, test: last horizon}\n";
+        "window: {encoder: 2, horizon: 2}\nsplit: {valid: last 2 horizons, test: last 2 steps}\n";
     static const struct {
         enum tft_split split;
         size_t count, origins[6], rows[3];

@@ -189,9 +189,11 @@ static const struct {
     { HEAD "inputs:\n  load: {column: v, role: target}\n" WINDOW SPLIT, "at least one 'role: known'" },
     { HEAD INPUTS WINDOW "split: {train: \"< 2017-08-01\", valid: last horizon}\n", "'train' must be left out" },
     { HEAD INPUTS WINDOW "split: {valid: last horizon, test: \"< 2018-02-01\"}\n", "'test' must be like" },
-    { HEAD INPUTS WINDOW "split: {valid: last 0 horizons}\n", "'valid' must be like \"last horizon\"" },
+    { HEAD INPUTS WINDOW "split: {valid: last 0 horizons}\n", "'valid' must be like \"last 3 horizons\"" },
     { HEAD INPUTS WINDOW "split: {valid: last 2}\n", "'valid' must be like" },
     { HEAD INPUTS WINDOW "split: {valid: last 2 horizonsx}\n", "'valid' must be like" },
+    { HEAD INPUTS WINDOW "split: {valid: last 0 steps}\n", "'valid' must be like" },
+    { HEAD INPUTS WINDOW "split: {valid: last step of all}\n", "\"last 3 horizons\" or \"last 30 steps\"" },
     { HEAD INPUTS WINDOW "split: {valid: last 99999999999999999999 horizons}\n", "'valid' must be like" },
     { HEAD
       "inputs:\n  load: {column: v, role: target, per: auto}\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT,
@@ -211,7 +213,8 @@ static void refused(void)
     /* As the schemas of runs have it whose training chose. */
     CHECK(load(HEAD INPUTS "  w: {column: w, role: target, per: entity, relative_to: none}\n" WINDOW SPLIT) ==
           HALAY_OK);
-    CHECK(load(HEAD INPUTS WINDOW "split: {test: last 12 horizons}\n") == HALAY_OK &&
+    CHECK(load(HEAD INPUTS WINDOW "split: {valid: last step, test: last 7 steps}\n") == HALAY_OK &&
+          load(HEAD INPUTS WINDOW "split: {test: last 12 horizons}\n") == HALAY_OK &&
           load(HEAD INPUTS WINDOW "split: {valid: last horizon, test: last 2 horizons, context: none}\n") == HALAY_OK);
     for (size_t i = 0; i < sizeof refused_cases / sizeof *refused_cases; i++) {
         enum halay_status status = load(refused_cases[i].text);

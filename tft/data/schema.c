@@ -386,10 +386,9 @@ static enum halay_status read_bound(const struct tft_where *w, const struct tft_
     return tft_where_wrong(w, key, tft_schema_counts(s) ? "like \"< 3624\"" : "like \"< 2017-08-01\"");
 }
 
-/* "last horizon", "last 3 horizons": how many; 0: another form. */
-static size_t last_horizons(const char *text)
+/* "last horizon", "last 3 horizons", "last 30 steps": how many steps; 0: another form. */
+static size_t last_steps(const char *text, size_t horizon)
 {
-    static const char word[] = "horizon";
     size_t n = 0, digits;
 
     if (strncmp(text, "last ", 5))
@@ -399,27 +398,30 @@ static size_t last_horizons(const char *text)
     for (size_t i = 0; i < digits && n < TFT_STEPS_MAX; i++)
         n = 10 * n + (size_t)(text[i] - '0');
     text += digits + (digits && text[digits] == ' ');
-    if (strncmp(text, word, sizeof word - 1) || n >= TFT_STEPS_MAX || (digits && !n))
+    const int is_steps = !strncmp(text, "step", 4);
+    if ((!is_steps && strncmp(text, "horizon", 7)) || n >= TFT_STEPS_MAX || (digits && !n))
         return 0;
-    text += sizeof word - 1;
-    return strcmp(text, *text == 's' ? "s" : "") ? 0 : digits ? n : 1;
+    text += is_steps ? 4 : 7;
+    if (strcmp(text, *text == 's' ? "s" : ""))
+        return 0;
+    return (digits ? n : 1) * (is_steps ? 1 : horizon);
 }
 
-/* Validation and test are the last horizons of each entity; training is what precedes them. */
+/* Validation and test are the last steps of each entity; training is what precedes them. */
 static enum halay_status read_entity_split(const struct tft_where *w, const json_t *split, struct tft_schema *s)
 {
     size_t left = 0;
 
     for (int i = TFT_SPLIT_COUNT; i-- > 0;) {
         const char *text = json_string_value(json_object_get(split, tft_split_names[i]));
-        size_t n = text && i != TFT_TRAIN ? last_horizons(text) : 0;
+        size_t n = text && i != TFT_TRAIN ? last_steps(text, s->horizon) : 0;
         if (text && !n)
             return tft_where_wrong(w, tft_split_names[i],
-                                   i == TFT_TRAIN ? "left out where others are each entity's last horizons"
-                                                  : "like \"last horizon\" or \"last 3 horizons\", as the others are");
+                                   i == TFT_TRAIN ? "left out where others are each entity's last steps"
+                                                  : "like \"last 3 horizons\" or \"last 30 steps\", as the others are");
         s->has_split[i] = n || i == TFT_TRAIN;
         s->split_left[i] = left;
-        left += n * s->horizon;
+        left += n;
     }
     s->splits_by_entity = 1;
     return HALAY_OK;
