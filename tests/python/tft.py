@@ -469,6 +469,57 @@ def statics():
         Forecaster(**TINY).fit("rows.csv", static_df=apart)
 
 
+def crosses():
+    """Windows that roll to the end of each series, whose rows no training sees."""
+    table = make(rows=160)
+    table = table[~((table["unique_id"] == "west") & (table["ds"] > table["ds"].max() - pd.Timedelta("9h")))]
+    forecaster = Forecaster(**TINY)
+    last = table.groupby("unique_id")["ds"].max()
+    frames = {}
+    for refit, stride, trainings in ((False, None, 1), (False, 3, 1), (True, 3, 3), (2, 3, 2)):
+        calls = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Forecaster._learn, learn = lambda self, *a: (calls.append(self), learn(self, *a))[1], Forecaster._learn
+            try:
+                p = forecaster.cross_validation(table, n_windows=3, stride=stride, refit=refit)
+            finally:
+                Forecaster._learn = learn
+        assert len(calls) == trainings and not vars(forecaster).get("_model"), (refit, len(calls))
+        frames[refit, stride] = p
+        assert list(p.columns) == ["unique_id", "ds", "cutoff", "y", "y_0.1", "y_0.5", "y_0.9"] and len(p) == 24
+        check_same(p, table, "ds")
+        check_same(p, table, "cutoff", table["ds"].dtype)
+        for name, part in p.groupby("unique_id"):
+            hours = [last[name] - pd.Timedelta(hours=4 + (stride or 4) * k) for k in (2, 1, 0)]
+            assert list(part["cutoff"]) == [one for one in hours for _ in range(4)], (refit, stride, part)
+            assert list(part["ds"] - part["cutoff"]) == [pd.Timedelta(hours=h) for h in (1, 2, 3, 4)] * 3
+        both = p.merge(table, on=["unique_id", "ds"], suffixes=("", "_measured"))
+        assert len(both) == 24 and (both["y"] == both["y_measured"]).all(), "what was measured"
+    first = [frames[refit, 3].groupby("unique_id").head(4) for refit in (False, True, 2)]
+    assert first[0].equals(first[1]) and first[0].equals(first[2]), "the first training is that of all"
+    assert not frames[False, 3].equals(frames[True, 3])
+    # What is forecast is unknown to the model, and to its scalers.
+    cut = table["ds"] > table["unique_id"].map(last) - pd.Timedelta("4h")
+    changed = table.assign(y=table["y"].where(~cut, table["y"] * 3))
+    have, want = forecaster.cross_validation(changed), forecaster.cross_validation(table)
+    assert have.filter(like="y_").equals(want.filter(like="y_")) and not have["y"].equals(want["y"])
+    one = table[table["unique_id"] == "east"].drop(columns="unique_id").rename(columns={"y": "cutoff"})
+    p = forecaster.set_params(id=None, target="cutoff").cross_validation(one, n_windows=2, levels=[80])
+    assert list(p.columns)[:3] == ["ds", "cutoff_", "cutoff"] and len(p) == 8, p
+    assert set(p["cutoff"]) < set(one["cutoff"]), "the target's own name"
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(Forecaster(**TINY).fit(table).schema_, file)
+        file.flush()
+        of_file = Forecaster(schema=file.name, hidden_size=4, heads=1, max_steps=2, verbose=False)
+        assert len(of_file.cross_validation(table, n_windows=2)) == 16
+    for how, text in (({"n_windows": 0}, "n_windows is"), ({"stride": 0}, "stride is"), ({"refit": -1}, "refit is")):
+        with refuses(ValueError, text):
+            forecaster.cross_validation(table, **how)
+    with refuses(halay.FormatError, "60 windows are too many for the table: no entity"):
+        Forecaster(**TINY).cross_validation(table, n_windows=60)
+
+
 def parquet():
     """Without pyarrow, which test_tft_others.sh has."""
     hidden, sys.modules["pyarrow"] = sys.modules.get("pyarrow"), None
@@ -672,7 +723,7 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files), "asks": (chosen, names_elsewhere, statics, parquet),
+    "results": (results, files), "asks": (chosen, names_elsewhere, statics, crosses, parquet),
     "drifts": (drifts,),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip

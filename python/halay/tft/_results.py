@@ -56,7 +56,7 @@ class Taken:
             return _CANCELED
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
     """A name for a column of a result, with underscores after it if the table's columns have it already."""
     while name in taken:
         name += "_"
@@ -73,6 +73,10 @@ class Restorer:
         self.clock = Clock(schema, frame)
         self.named = {self.id, self.clock.name, *(name for name, said in inputs if said.get("role") == "target")}
         self._like = frame[self.id] if frame is not None and self.id in frame.columns else None
+
+    def name(self, own: str) -> str:
+        """What a column of the result's own is called."""
+        return free_name(own, self.named)
 
     def ids(self, texts: Any) -> Any:
         """A column of ids."""
@@ -96,7 +100,7 @@ class Restorer:
             ids = self.ids(entities)
             made[self.id] = ids.repeat(repeat).reset_index(drop=True) if repeat != 1 else ids
         for name, seconds in times.items():
-            made[self.clock.name if name == "time" else _free(name, self.named)] = self.clock.restore(seconds)
+            made[self.clock.name if name == "time" else self.name(name)] = self.clock.restore(seconds)
         return {name: pandas.Series(column).reset_index(drop=True) for name, column in made.items()}
 
 
@@ -143,10 +147,10 @@ def forecasts(taken: Taken, restorer: Restorer, has_origins: bool, wanted: Seque
     made = restorer.frame([one.decode() for one in taken.entities], taken.horizon, **times)
     for o, target in enumerate(taken.targets):
         if has_origins:
-            made[_free(target, made)] = actuals[:, :, o].ravel()
+            made[free_name(target, made)] = actuals[:, :, o].ravel()
         for q in wanted:
             quantile = taken.quantiles[q]
-            made[_free(f"{target}_{quantile:g}", {*made, *restorer.named})] = values[:, :, o, q].ravel()
+            made[free_name(f"{target}_{quantile:g}", {*made, *restorer.named})] = values[:, :, o, q].ravel()
     return pandas.DataFrame(made)
 
 
@@ -159,9 +163,9 @@ def relied(taken: Taken, restorer: Restorer) -> Any:
     weights = numpy.frombuffer(b"".join(taken.weights), "float64").reshape(len(taken.entities), -1)
     lags = numpy.frombuffer(b"".join(taken.lags), "float64").reshape(len(taken.entities), -1)
     for i, name in enumerate(taken.inputs):
-        made[_free(name, made)] = weights[:, i]
+        made[free_name(name, made)] = weights[:, i]
     for i in range(lags.shape[1]):
-        made[_free(f"lag {i}", made)] = lags[:, i]
+        made[free_name(f"lag {i}", made)] = lags[:, i]
     return pandas.DataFrame(made)
 
 
@@ -355,7 +359,7 @@ class Explanation(_Document):
         clock = self._restorer.clock
         made = self._restorer.frame(list(frame["entity"]), 1, origin=clock.parse(frame["origin"]))
         numbers = frame.drop(columns=["entity", "origin"]).apply(pandas.to_numeric)
-        numbers.columns = [_free(name, made) for name in numbers.columns]
+        numbers.columns = [free_name(name, made) for name in numbers.columns]
         return pandas.concat([pandas.DataFrame(made), numbers], axis=1)
 
     def plot(self) -> Any:

@@ -11,8 +11,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..context import Context
 from ..constants import Status
-from ..errors import ArgumentError, HalayError, error
+from ..errors import ArgumentError, FormatError, HalayError, error
 from . import _library as c
+from ._cross_validation import check_windows, join_windows, split_for, take_windows
 from ._library import lib, sized
 from ._names import instead_of
 from ._progress import Silent, format_step, progress
@@ -58,6 +59,16 @@ def _named(call: Callable[[], T]) -> T:
         if row is None:
             raise
         raise error(failure.status, f"{text} (row {row[1]} is .iloc[{int(row[1]) - 1}])") from None
+
+
+def _prepare(session: Session, table: Table, how: Mapping[str, Any]) -> Handle:
+    """Data of a table."""
+    options = sized(c.PrepareOptions, **how)
+    data = _named(lambda: session.open(
+        lib.halay_tft_data_close, lib.halay_tft_prepare, session.pointer, ctypes.byref(table.struct),
+        ctypes.byref(options)))  # fmt: skip
+    _check_zone(table, describe(lib.halay_tft_data_describe, data)["document"])
+    return data
 
 
 def _check_zone(table: Table, schema: Mapping[str, Any]) -> None:
@@ -259,15 +270,20 @@ class Forecaster:
             delattr(self, name)
         if y is not None:
             X = self._with_target(X, y)
-        session = session_of(context, getattr(self, "deterministic", None), getattr(self, "device", None))
+        session = self._session(context)
         static = as_frame(static_df) if static_df is not None else None
         table, how = self._described(X, static)
-        options = sized(c.PrepareOptions, **how)
-        data = _named(lambda: session.open(
-            lib.halay_tft_data_close, lib.halay_tft_prepare, session.pointer, ctypes.byref(table.struct),
-            ctypes.byref(options)))  # fmt: skip
+        data = _prepare(session, table, how)
+        self._learn(session, data, folder, resume)
+        self._table, self._static = X if table.frame is None else table.frame, static
+        return self
+
+    def _session(self, context: Optional[Context]) -> Session:
+        return session_of(context, getattr(self, "deterministic", None), getattr(self, "device", None))
+
+    def _learn(self, session: Session, data: Handle, folder: Any = None, resume: bool = False) -> None:
+        """Train on prepared data."""
         self.data_ = describe(lib.halay_tft_data_describe, data)
-        _check_zone(table, self.data_["document"])
         self.history_: List[Dict[str, Any]] = []
         shown = progress(bool(self.verbose))
         try:
@@ -278,9 +294,8 @@ class Forecaster:
         if model.interrupted > 1:
             raise KeyboardInterrupt
         self._take_model(model)
-        self._data, self._table, self._static = data, X if table.frame is None else table.frame, static
+        self._data = data
         self.stopped_ = bool(model.interrupted)
-        return self
 
     def _with_target(self, X: Any, y: Any) -> Any:
         targets = list(names_of(self.target))
@@ -421,6 +436,57 @@ class Forecaster:
         restorer = Restorer(self.schema_, frame, self._has_id())
         made = forecasts(taken, restorer, split is not None, wanted)
         return (made, relied(taken, restorer)) if explain else made
+
+    def cross_validation(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_windows: int = 1,
+        stride: Optional[int] = None,
+        refit: Union[bool, int] = False,
+        static_df: Any = None,
+        levels: Optional[Sequence[float]] = None,
+        quantiles: Optional[Sequence[float]] = None,
+        context: Optional[Context] = None,
+    ) -> Any:
+        """
+        Forecast the last n_windows horizons of each series, each window with what was known at its cutoff, by models
+        that have not seen them.
+
+        A DataFrame: id, time, cutoff (the last moment that a forecast knows), what was measured, and a column for each
+        quantile: n_windows x horizon rows for each series, fewer where it is too short. stride: steps from one cutoff
+        to the next, by default the horizon. refit: False: one training, on what precedes the first window; True: one
+        for each window; a number: one for so many windows. y, static_df: as in fit; levels, quantiles: as in predict.
+        Splits are its own, so that `split` has no effect. This forecaster itself is not trained. Ctrl-C is a
+        KeyboardInterrupt. ValueError: a number is none; errors of the library: as from fit, FormatError also where the
+        series are too short for the windows.
+        """
+        each = check_windows(n_windows, stride, refit)
+        need_pandas("a cross-validation")
+        if y is not None:
+            X = self._with_target(X, y)
+        session = self._session(context)
+        table, how = self._described(X, as_frame(static_df) if static_df is not None else None)
+        prepared = describe(lib.halay_tft_data_describe, _prepare(session, table, how))
+        schema = json.loads(how["schema_text"]) if "schema_text" in how else prepared["document"]
+        horizon = int(prepared["document"]["window"]["horizon"])
+        parts: List[Any] = []
+        for left in range(n_windows, 0, -each):
+            split = split_for(prepared, left, stride or horizon)
+            try:
+                data = _prepare(session, table, {"schema_text": _json({**schema, "split": split})})
+            except FormatError as failure:
+                raise FormatError(f"{n_windows} windows are too many for the table: {failure}") from None
+            made = type(self)(**self.get_params())
+            made._learn(session, data)
+            if made.stopped_:
+                raise KeyboardInterrupt
+            made._table = X if table.frame is None else table.frame
+            forecast = made.predict(split="test", stride=stride or horizon, levels=levels, quantiles=quantiles)
+            restorer = Restorer(made.schema_, table.frame, self._has_id())
+            parts.append(take_windows(forecast, restorer.id, horizon, max(left - each, 0), each))
+        return join_windows(parts, restorer.id, restorer.name("origin"), restorer.clock.name)
 
     # ---- scores ----
 

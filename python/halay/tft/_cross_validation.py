@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Cross-validation: forecasts from origins that roll through the end of each series, of models that have not seen what
+they forecast.
+
+    one training      train ................ | valid | 1  2  3        refit=False
+    a training each   train ................ | valid | 1
+                      train ................... | valid | 2           refit=True
+                      train ...................... | valid | 3
+
+Each training has the table's rows and a schema whose test is the steps of its windows, which neither weights nor
+scalers see; the windows of a series end with its last row.
+"""
+
+from typing import Any, Dict, List, Mapping, Union
+
+from ._results import free_name
+from ._tables import need_pandas
+
+
+def check_windows(n_windows: int, stride: Any, refit: Union[bool, int]) -> int:
+    """ValueError where one is no number of windows or steps; how many windows of each training."""
+    for name, value in (("n_windows", n_windows), ("stride", 1 if stride is None else stride), ("refit", int(refit))):
+        if value != int(value) or value < (0 if name == "refit" else 1):
+            raise ValueError(f"{name} is a whole number, above 0: {value!r} is not")
+    return n_windows if refit is False or not refit else min(int(refit), n_windows)
+
+
+def split_for(prepared: Mapping[str, Any], windows: int, stride: int) -> Dict[str, str]:
+    """Splits for so many windows: as much validation as the data have without them, before the steps of these."""
+    horizon = int(prepared["document"]["window"]["horizon"])
+    tenths = int(prepared["rows"]) // int(prepared["entities"]) // 10 // horizon
+    split = {"test": f"last {horizon + (windows - 1) * stride} steps"}
+    if "valid" in prepared["document"]["split"]:
+        split["valid"] = f"last {max(1, tenths)} horizons"
+    return split
+
+
+def take_windows(frame: Any, id: Any, horizon: int, first: int, count: int) -> Any:
+    """
+    Rows of the windows that are first, first + 1, ... from each series' end (0: the last). frame: predict(split=...),
+    windows in order of series and origin.
+    """
+    pandas = need_pandas("a cross-validation")
+    codes = pandas.factorize(frame[id])[0][::horizon] if id is not None else [0] * (len(frame) // horizon)
+    places = pandas.Series(codes).groupby(codes).cumcount(ascending=False)
+    return frame[places.between(first, first + count - 1).to_numpy().repeat(horizon)]
+
+
+def join_windows(parts: List[Any], id: Any, origin: str, time: str) -> Any:
+    """The parts as one table: id, time, cutoff, and what was measured and forecast; by series and cutoff."""
+    pandas = need_pandas("a cross-validation")
+    frame = pandas.concat(parts, ignore_index=True)
+    frame = frame.sort_values([*([id] if id is not None else []), origin, time], kind="stable", ignore_index=True)
+    others = [name for name in frame.columns if name not in (id, time, origin)]
+    frame = frame[[*([id] if id is not None else []), time, origin, *others]]
+    return frame.rename(columns={origin: free_name("cutoff", frame.columns)})
