@@ -63,9 +63,15 @@ loss = min(json.loads(l)["valid_loss"] for l in open(sys.argv[2]))
 assert abs(loss - o["rows"][o["best"]]["value"]) < 1e-12
 END
 
-# Killed at random moments, with whatever was under way.
+# Killed where a trial begins and where it has a model, then at random moments, with whatever was under way.
 alone=$out out=$scratch/killed kills=0
-while [ $kills -lt 12 ]; do
+for name in run.json model.safetensors; do
+    becomes="pause_at $name" tune --trials 6 --resume
+    kill -KILL $job
+    go_on
+    wait $job 2>/dev/null && wrong "no signal kills it"
+done
+while [ $kills -lt 6 ]; do
     becomes='exec' tune --trials 6 --resume >"$scratch/said" 2>&1 &
     child=$!
     sleep "0.$(printf %02d $(((kills * 37 + 11) % 40 + 8)))"
@@ -73,17 +79,29 @@ while [ $kills -lt 12 ]; do
     wait $child 2>/dev/null || kills=$((kills + 1))
 done
 check "resume" tune --trials 6 --resume
-check "the same trials" python3 - "$alone/tune.json" "$out/tune.json" <<'END'
+# A trial whose search was killed may have gone past the rung where it would have been stopped, up to its end.
+check "the same trials" python3 - "$alone" "$out" <<'END'
 import json, sys
-a, b = [json.load(open(p)) for p in sys.argv[1:]]
-for r in a["rows"] + b["rows"]:
-    del r["seconds"]
-for r, other in zip(a["rows"], b["rows"]):  # what was killed may have gone past the rung where it is stopped
-    if r["state"] == other["state"] == "stopped" and other["rungs"] > r["rungs"]:
-        other.update({k: r[k] for k in ("share", "steps", "rungs", "value")})
-assert a["rows"] == b["rows"], (a["rows"], b["rows"])
+def lines(folder, r):
+    path = f"{folder}/trial-{r['trial']:04}/metrics.jsonl"
+    return {l["step"]: (l["train_loss"], l["valid_loss"]) for l in map(json.loads, open(path))}
+rows, others = [json.load(open(p + "/tune.json"))["rows"] for p in sys.argv[1:]]
+assert len(rows) == len(others) == 6
+rungs, done = [[], []], 0
+for r, other in zip(rows, others):
+    a, b = lines(sys.argv[1], r), lines(sys.argv[2], other)
+    assert r["keys"] == other["keys"] and a.items() & b.items() == {(k, a[k]) for k in a.keys() & b.keys()}, (a, b)
+    assert other["state"] in ("done", "stopped"), other
+    assert other["state"] != "done" or abs(other["value"] - min(v for _, v in b.values())) < 1e-12, (other, b)
+    done += r["state"] == other["state"] == "done" and r["value"] == other["value"]
+    for k, step in enumerate((2, 6)):
+        if other["rungs"] > k:
+            rungs[k].append(min(b[s][1] for s in b if s <= step))
+    if other["state"] == "stopped":
+        values = rungs[other["rungs"] - 1]
+        assert sum(v < values[-1] for v in values) >= -(-len(values) // 3), (other, rungs)
+assert done > 0
 END
-[ $kills -gt 1 ] || wrong "it was killed $kills times"
 
 # More of the same search; another one is refused.
 check "more trials" tune --trials 7 --resume
@@ -108,16 +126,22 @@ for r in o["rows"]:
 END
 
 # A budget of time cuts what runs; one of cost is one of time.
-out=$scratch/time
-check "time" tune --time 3 --max-steps 100000 --eval-every 2 --eta 1 --patience 100000
-grep -q '^    0 cut ' "$scratch/said" || wrong "$(cat "$scratch/said")"
-out=$scratch/cost
-check "cost" tune --cost 2 --price-per-hour 3600 --max-steps 100000 --eval-every 2 --eta 1 --patience 100000
-grep -Eq 'cost ([2-9]|[1-9][0-9])' "$scratch/said" || wrong "$(cat "$scratch/said")"
+# A busy machine may come to no evaluation in so short a time.
+for budget in "--time" "--price-per-hour 3600 --cost"; do
+    for amount in 1 4 16 64; do
+        rm -rf "$scratch/budget"
+        out=$scratch/budget
+        # shellcheck disable=SC2086 # words
+        ! tune $budget $amount --max-steps 1000000 --eval-every 2 --eta 1 --patience 1000000 >"$scratch/said" 2>&1 ||
+            break
+    done
+    grep -q '^    0 cut ' "$scratch/said" && pass || wrong "$(cat "$scratch/said")"
+done
+grep -q "cost [1-9]" "$scratch/said" || wrong "$(cat "$scratch/said")"
 
 # A signal ends it, with what there is; its trial is not judged, and goes on.
 out=$scratch/signal
-becomes='exec' tune --max-steps 3000 --eval-every 100 --trials 1 >"$scratch/said" 2>&1 &
+becomes='exec' tune --max-steps 1000000 --eval-every 10 --trials 1 >"$scratch/said" 2>&1 &
 child=$!
 until [ -s "$out/trial-0000/metrics.jsonl" ] || ! kill -0 $child 2>/dev/null; do sleep 0.01; done
 kill -TERM $child
