@@ -43,6 +43,24 @@ END
 }
 takes_over
 
+# ends_alone: a rank is lost when training is over, between the choice of a blend and the calibration. The resumed run's
+# last evaluation was no better, so that the choice is the first to write the model.
+ends_alone() {
+    sed 's/role: target,/role: target, blend: season,/' "$top_srcdir/data/pjm.yaml" >"$scratch/blend.yaml"
+    check "prepare for a blend" "$tft" prepare --schema "$scratch/blend.yaml" "$top_srcdir/data/pjm" \
+        -o "$scratch/blend.htd"
+    last="train --data $scratch/blend.htd --hidden-size 8 --heads 2 --eval-every 1 --patience 1 --learning-rate 1e-30 \
+        --valid-samples 50 --threads 1 --deterministic ranks --out $scratch/last"
+    check "a run with a blend" "$tft" $last
+    mv "$scratch/last/calibration.json" "$scratch/factors"
+    pause_at model.safetensors "$halayrun" --verbose -np 2 --min-np 1 "$tft" $last --elastic --resume
+    kill -9 "$(pid_of 1)"
+    go_on
+    wait $job && pass || wrong "a rank lost at the end ends the job: $(tail -n 30 "$scratch/said")"
+    check "which is finished all the same" cmp "$scratch/factors" "$scratch/last/calibration.json"
+}
+ends_alone
+
 # disturb NAME RANKS SEATS ARGS...: kill these when there is a checkpoint.
 disturb() {
     name=$1 ranks=$2 seats=$3

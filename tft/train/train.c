@@ -424,21 +424,29 @@ static enum halay_status choose_and_calibrate(struct tft_trainer *t, const float
  * ranks call it. */
 static enum halay_status finish_forecasts(struct tft_trainer *t)
 {
-    float *params;
+    const size_t sizes = tft_blend_weights_count(&t->blend) * sizeof *t->blend.weights;
     int64_t step = 0;
     int calibrates;
     enum halay_status status = ask_calibrates(t, &calibrates);
 
     if (status || (!t->blend.errors && !calibrates))
         return status;
-    params = malloc(t->table->reals * sizeof *params);
-    if (!params) {
+    float *params = malloc(t->table->reals * sizeof *params);
+    double *prior = malloc(sizes + sizeof *prior);
+    if (!params || !prior) {
         halay_error(t->log, "no memory for the best parameters");
+        free(params);
+        free(prior);
         return HALAY_ERR_NO_MEMORY;
     }
+    if (t->blend.errors)
+        memcpy(prior, t->blend.weights, sizes);
     status = read_best(t, params, &step);
     if (!status)
         status = choose_and_calibrate(t, params, step, calibrates);
+    if (status && t->blend.errors) /* ranks that are left, and those that join, choose from the same */
+        memcpy(t->blend.weights, prior, sizes);
+    free(prior);
     free(params);
     return status;
 }
@@ -468,6 +476,27 @@ static enum halay_status end_notes(struct tft_trainer *t, enum halay_status stat
     return status ? status : ended;
 }
 
+/* Train, and finish the forecasts. A lost rank ends neither. */
+static enum halay_status train_and_finish(struct tft_trainer *t)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (int is_finished = 0; !status && !is_finished;) {
+        if (goes_on(t)) {
+            status = tft_trainer_fit_validation(t);
+            if (!status && !t->interrupted)
+                status = t->stop ? evaluate_now(t) : run_epoch(t);
+        } else {
+            if (t->rank == 0)
+                say_end(t);
+            status = t->interrupted ? HALAY_OK : finish_forecasts(t);
+            is_finished = !status;
+        }
+        status = tft_trainer_recover(t, status);
+    }
+    return status;
+}
+
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             struct tft_data *data, const struct tft_train_options *options)
 {
@@ -489,16 +518,8 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     t.said_us = halay_now_us();
     t.said_samples = t.state.samples;
     t.stop = tft_trainer_is_over(&t);
-    while (!status && goes_on(&t)) {
-        status = tft_trainer_fit_validation(&t);
-        if (!status && !t.interrupted)
-            status = t.stop ? evaluate_now(&t) : run_epoch(&t);
-        status = tft_trainer_recover(&t, status);
-    }
-    if (!status && t.rank == 0)
-        say_end(&t);
-    if (!status && !t.interrupted)
-        status = finish_forecasts(&t);
+    if (!status)
+        status = train_and_finish(&t);
     if (!status && t.rank == 0)
         status = say_naive(&t);
     status = end_notes(&t, status);
