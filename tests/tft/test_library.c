@@ -333,7 +333,7 @@ static void test_late_error(struct between *b, const struct halay_tft_queries *l
     struct halay_tft_queries all = *like;
 
     for (int i = 0; i < PART; i++)
-        late_times[i] = i < PART - 1 ? times[0] + 3600 * i : INT64_MAX;
+        late_times[i] = i < PART - 1 ? times[0] + 3600 * i : INT64_MIN;
     memcpy(of, columns, sizeof of);
     of[0].values = late_codes;
     of[1].values = late_times;
@@ -697,6 +697,13 @@ static void test_errors(struct halay_tft *tft, const int *errors)
     codes[5] = 3;
     expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "row 6, column 'unique_id': 3 is not a text's number");
     codes[5] = 0;
+    for (int far = 0; far < 4; far++) { /* beyond the years of which dates are made */
+        const int64_t time = times[6], ends[] = { INT64_MAX, INT64_MIN + 1, 253402300800, -62135596801 };
+        times[6] = ends[far];
+        expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "row 7, column 'ds': ");
+        expect(prepare(tft, &table, &data), HALAY_ERR_ARGUMENT, "of the years 1 to 9999");
+        times[6] = time;
+    }
     values[7] = INFINITY;
     expect(prepare(tft, &table, &data), HALAY_ERR_FORMAT, "table, row 8, column 'y'");
     values[7] = NAN;

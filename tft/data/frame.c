@@ -104,6 +104,22 @@ static enum halay_status check_codes(struct halay_log *log, const struct tft_fra
     return HALAY_OK;
 }
 
+static enum halay_status check_times(struct halay_log *log, const struct tft_frame *f, size_t column)
+{
+    const int64_t begin = tft_time_from_date(1, 1, 1, 0, 0, 0), end = tft_time_from_date(10000, 1, 1, 0, 0, 0);
+
+    for (size_t row = 0; row < f->rows; row++) {
+        const int64_t time = tft_frame_integer(f, column, row);
+        if (time == INT64_MIN || (time >= begin && time < end))
+            continue;
+        halay_error(log,
+                    "%s, row %zu, column '%s': %" PRId64 " is not a time in seconds since 1970, of the years 1 to 9999",
+                    f->name, row + 1, f->columns[column].name, time);
+        return HALAY_ERR_ARGUMENT;
+    }
+    return HALAY_OK;
+}
+
 enum halay_status tft_frame_check(struct halay_log *log, const struct tft_frame *f)
 {
     enum halay_status status = HALAY_OK;
@@ -121,6 +137,8 @@ enum halay_status tft_frame_check(struct halay_log *log, const struct tft_frame 
             }
         if (c->kind == HALAY_TFT_CODES)
             status = check_codes(log, f, c);
+        if (c->kind == HALAY_TFT_TIMES)
+            status = check_times(log, f, i);
     }
     return status;
 }
