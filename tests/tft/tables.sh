@@ -387,7 +387,8 @@ END
 check "columns by other names" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/named.csv" -o "$scratch/over.htd"
 grep -q "^more .* observed" "$scratch/said" && grep -q "^series .* static" "$scratch/said" ||
     wrong "inputs are missing: $(cat "$scratch/said")"
-for key in 'csv: {separator: ";"}' 'every: 1h' 'window: 3' 'id: series' 'inputs: {y: 1}'; do
+for key in 'csv: {separator: ";"}' 'every: 1h' 'window: 3' 'id: series' 'inputs: {y: 1}' \
+    'id: {column: unique_id, constant: a}' 'split: {valid: last horizon, test: 3}'; do
     printf 'preset: long\n%s\n' "$key" >"$scratch/over.yaml"
     refused 1 "schema '" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/long.csv" -o "$scratch/none.htd"
 done
@@ -396,6 +397,34 @@ refused 1 "no series has two rows" "$tft" prepare --preset long "$scratch/long.c
 printf 'unique_id,ds,y\na,1,1\na,x,1\n' >"$scratch/long.csv"
 refused 1 "row 3, column 'ds': 'x' is not a whole number" "$tft" prepare --preset long "$scratch/long.csv" \
     -o "$scratch/none.htd"
+
+# Tables of few rows: whatever is held back, there is a window to train on.
+lengths() { # ROWS:END...: series of so many rows, the last at this time
+    for series; do echo "${series%:*} ${series#*:}"; done | awk 'BEGIN { print "unique_id,ds,y" }
+        { for (i = 1; i <= $1; i++) printf "s%d,%d,%d\n", NR, $2 - $1 + i, i * 7 % 5 }' >"$scratch/few.csv"
+}
+few() { "$tft" prepare --preset long --encoder 6 --horizon 4 "$@" "$scratch/few.csv" -o "$scratch/few.htd"; }
+for table in 13:50 14:50 16:50 17:50 "13:50 12:50" "13:50 10:40" "14:50 11:30 3:20" "13:50 9:50 2:50 1:50" \
+    "40:50 5:50"; do
+    # shellcheck disable=SC2086 # several series
+    lengths $table
+    check "prepare $table with a test" few --test
+    for split in train valid test; do
+        grep -q "^windows $split  *[1-9]" "$scratch/said" || wrong "$table has no $split: $(cat "$scratch/said")"
+    done
+done
+for table in 12:50 "12:50 12:30"; do
+    # shellcheck disable=SC2086
+    lengths $table
+    refused 1 "has 12 steps (1 each); for a horizon of 4 it needs 13 with a test" few --test
+    check "prepare $table" few
+    grep -q "^windows valid  *[1-9]" "$scratch/said" || wrong "$table has no valid: $(cat "$scratch/said")"
+done
+# shellcheck disable=SC2046
+lengths 13:50 $(yes 12:50 | head -n 11)
+check "prepare few trained" few --test
+grep -q "warning: 1 of 12 series have more than the 12 steps" "$scratch/said" && grep -q "^windows test  *12" \
+    "$scratch/said" || wrong "few series are trained beside a test: $(cat "$scratch/said")"
 
 # What differs from the preset, as options; and its schema printed, which makes the same data.
 series "" 5 400
@@ -424,6 +453,11 @@ check "predict one series" "$tft" predict --checkpoint "$scratch/one" "$scratch/
     wrong "its forecasts: $(cat "$scratch/end.csv")"
 awk -F, -v OFS=, 'NR == 1 || $3 == "s1" { print $1, $2 }' "$scratch/long.csv" >"$scratch/one.csv"
 check "no column of ids" "$tft" prepare --preset long "$scratch/one.csv" -o "$scratch/one.htd"
+# Files with and without a column of ids are not one series, nor several.
+for files in "one long" "long one"; do
+    refused 1 "column 'unique_id'" "$tft" prepare --preset long "$scratch/${files% *}.csv" "$scratch/${files#* }.csv" \
+        -o "$scratch/none.htd"
+done
 sed '1s/unique_id/store/' "$scratch/long.csv" >"$scratch/store.csv"
 refused 1 "of which series they are; give its name (--columns id,ds,y" \
     "$tft" prepare --preset long "$scratch/store.csv" -o "$scratch/none.htd"

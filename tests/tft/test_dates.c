@@ -585,6 +585,31 @@ static void month_ends(void)
     CHECK(refuses_with(&f, NULL, "'ds' has two rows a month, on the same days"));
 }
 
+/* Rows at any times become those of a step. */
+static void resampled(void)
+{
+    static const char *const schemas[] = { "preset: long\nresample: {every: 1h, how: mean}\n",
+                                           "preset: long\nevery: 1h\nresample: {how: mean}\n" };
+    char every[32], format[32], text[40];
+    struct tft_table t;
+
+    for (size_t k = 0; k < 3; k++) {
+        struct file f = { 0 };
+        for (int i = 0; i < 200; i++) {
+            snprintf(text, sizeof text, "2024-01-%02d %02d:%02d:00", 1 + i / 48, i / 2 % 24, i * 37 % 30 + i % 2 * 30);
+            add(&f, "a", text, i % 2 ? 3 : 1);
+        }
+        if (k == 2) {
+            CHECK(refuses_with(&f, NULL, "or a schema with 'resample' for irregular rows"));
+            break;
+        }
+        REQUIRE(!read_file(&f, schemas[k], every, format, &t));
+        CHECK(t.series[0].rows == 100 && t.series[0].start == tft_time_from_date(2024, 1, 1, 0, 0, 0) &&
+              t.series[0].values[0] == 2 && t.series[0].values[99] == 2);
+        tft_table_fini(&t);
+    }
+}
+
 /* What is said of texts that no format reads as they are. */
 static void advice(void)
 {
@@ -779,17 +804,17 @@ static void calendars(void)
         { ISO, "6h", "", "hour=@hour day_of_week=@day_of_week" },
         { ISO_DAY, "1d", "split: {train: \"< 2019-02-28\"}\n", "day_of_week=@day_of_week" },
         { ISO_DAY, "1d", "split: {train: \"< 2019-01-15\"}\n", "day_of_week=@day_of_week" },
-        { ISO_DAY, "1d", "split: {train: \"< 2019-01-14\"}\n", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_DAY, "1d", "split: {train: \"< 2019-01-14\"}\n", "season_cos1=@wave" },
         { ISO_DAY, "1d", "season: 4\nsplit: {train: \"< 2019-01-14\"}\n",
           "season_sin1=@wave season_cos1=@wave season_sin2=@wave season_cos2=@wave" },
         { ISO_DAY, "1B", "", "day_of_week=@day_of_week day_of_month=@day_of_month" },
         { ISO_DAY, "1w", "", "week=@week" },
-        { ISO_DAY, "1w", "split: {train: \"< 2020-11-01\"}\n", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_DAY, "1w", "split: {train: \"< 2020-11-01\"}\n", "season_cos1=@wave" },
         { ISO_MONTH, "1M", "", "month=@month" },
         { ISO_MONTH, "1M", "split: {train: \"< 2021-01-01\"}\n", "month=@month" },
-        { ISO_MONTH, "1M", "split: {train: \"< 2020-12-01\"}\n", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_MONTH, "1M", "split: {train: \"< 2020-12-01\"}\n", "season_cos1=@wave" },
         { ISO_MONTH, "3M", "", "month=@month" },
-        { ISO_DAY, "12M", "", "season_sin1=@wave season_cos1=@wave" },
+        { ISO_DAY, "12M", "", "season_cos1=@wave" },
         { COUNT, "1", "season: 24\n",
           "season_sin1=@wave season_cos1=@wave season_sin2=@wave season_cos2=@wave season_sin3=@wave "
           "season_cos3=@wave" },
@@ -839,6 +864,7 @@ int main(void)
     made_up();
     doubled_rows();
     month_ends();
+    resampled();
     advice();
     odd_numbers();
     clocks();

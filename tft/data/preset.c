@@ -103,10 +103,20 @@ static int csv_has(const struct tft_csv *csv, const char *name)
 /* The column of ids. Files that have all the others, but not that one, are of one series. */
 static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv, size_t *id)
 {
+    const int has_id = csv_has(csv, s->id);
+
     *id = 0;
-    if (!s->id_is_given && !s->count && !csv_has(csv, s->id) && csv_has(csv, s->ds) && (!s->y || csv_has(csv, s->y)))
+    if (!s->id_is_given && !s->count && !has_id && csv_has(csv, s->ds) && (!s->y || csv_has(csv, s->y)))
         s->id_constant = s->y ? s->y : "y";
-    return s->id_constant && (s->id_is_given || !csv_has(csv, s->id)) ? HALAY_OK : tft_csv_find_column(csv, s->id, id);
+    if (!s->id_constant)
+        return tft_csv_find_column(csv, s->id, id);
+    if (s->id_is_given || !has_id)
+        return HALAY_OK;
+    halay_error(s->log,
+                "file '%s' has a column '%s', and a file before it does not: give that one the column, or prepare "
+                "them apart",
+                s->file, s->id);
+    return HALAY_ERR_FORMAT;
 }
 
 static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
@@ -120,13 +130,13 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
 
     if (status)
         return status;
+    s->file = path;
     status = find_id(s, csv, &id);
     if (!status)
         status = tft_csv_find_column(csv, s->ds, &ds);
     if (!status && s->y)
         status = tft_csv_find_column(csv, s->y, &y);
     snprintf(where, sizeof where, "file '%.500s'", path);
-    s->file = path;
     while (!status && !end) {
         status = tft_csv_next(csv, &fields, &end);
         if (!status && !end)
@@ -263,6 +273,8 @@ static enum halay_status read_id(struct tft_preset_scan *s)
     const json_t *id = json_object_get(s->given, "id");
 
     s->id_is_given = id != NULL;
+    if (json_object_size(id) > 1)
+        return tft_where_wrong(&w, "id", "{column: NAME} or {constant: NAME}, not both");
     return id ? tft_read_text(&inside, id, "constant", 0, &s->id_constant) : HALAY_OK;
 }
 
@@ -318,8 +330,8 @@ static enum halay_status read_given(struct tft_preset_scan *s)
     int preset = 0;
     enum halay_status status =
         tft_where_check_keys(&w, s->given,
-                             TFT_WORDS("preset", "name", "id", "time", "zone", "every", "season", "duplicates",
-                                       "active", "gaps", "inputs", "window", "split"));
+                             TFT_WORDS("preset", "name", "id", "time", "zone", "every", "resample", "season",
+                                       "duplicates", "active", "gaps", "inputs", "window", "split"));
 
     if (!status)
         status = tft_read_word(&w, s->given, "preset", TFT_WORDS("long"), &preset);

@@ -49,8 +49,7 @@ static json_t *complete_input(const json_t *given)
         return input;
     if ((is_target || changes) && !json_object_get(given, "fill"))
         json_object_set_new(input, "fill", json_string(is_target ? "interpolate" : "forward"));
-    if (is_target && !json_object_get(given, "per") && !json_object_get(given, "relative_to") &&
-        !json_object_get(given, "blend")) {
+    if (is_target && !json_object_get(given, "per") && !json_object_get(given, "blend")) {
         json_object_set_new(input, "per", json_string("window"));
         json_object_set_new(input, "blend", json_string("season"));
     }
@@ -214,13 +213,15 @@ static json_t *make_bound(const struct tft_preset_scan *s, const char *relation,
 /* Lengths of the series, in steps. */
 struct lengths {
     size_t count, least, most, sum;
-    size_t trained;              /* series that have a window before a last horizon */
-    size_t least_past;           /* the shortest past of a series with a window; SIZE_MAX: there is none */
+    size_t trained;              /* series that have a window before the horizons that are held back */
+    size_t least_past;           /* the shortest past that a series has before these */
     int64_t first_end, last_end; /* moments of last rows */
 };
 
-static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horizon)
+/* parts: how many horizons are held back at least. */
+static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horizon, size_t parts)
 {
+    const size_t held = (parts + 1) * horizon;
     struct lengths l = { .least = SIZE_MAX, .least_past = SIZE_MAX };
 
     for (size_t first = 0, last; first < s->count; first = last) {
@@ -231,13 +232,11 @@ static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horiz
         l.least = rows < l.least ? rows : l.least;
         l.most = rows > l.most ? rows : l.most;
         l.sum += rows;
-        l.trained += rows >= 2 * horizon + 2;
+        l.trained += rows > held;
         l.first_end = !l.count || end < l.first_end ? end : l.first_end;
         l.last_end = !l.count || end > l.last_end ? end : l.last_end;
         l.count++;
-        if (rows <= horizon)
-            continue;
-        const size_t past = rows >= 2 * horizon + 2 ? rows - 2 * horizon : rows - horizon;
+        const size_t past = rows > held ? rows - held : rows > horizon ? rows - horizon : rows;
         l.least_past = past < l.least_past ? past : l.least_past;
     }
     return l;
@@ -254,26 +253,40 @@ static json_t *last_horizons(size_t n)
     return n == 1 ? json_string("last horizon") : json_sprintf("last %zu horizons", n);
 }
 
+/* Says what the rows are too few for. */
+static enum halay_status too_short(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
+                                   size_t needed, int has_test)
+{
+    halay_error(s->log,
+                "the table's longest series has %zu steps (%s each); for a horizon of %zu it needs %zu%s (or give a "
+                "shorter horizon)",
+                l->most, s->every_text, horizon, needed, has_test ? " with a test" : "");
+    return HALAY_ERR_FORMAT;
+}
+
 /* The last tenth of the rows is for validation; if a test is asked for, it is for that, and the tenth before it for
- * validation. Each is at least a horizon. Where that leaves no window to train on, all rows are for training. */
+ * validation. Each is at least a horizon. Where that leaves few series a window to train on, all rows are for training,
+ * unless a test is asked for. */
 static enum halay_status make_split(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
                                     int has_test, json_t **split)
 {
     const int64_t steps = tft_period_between(&s->every, s->first, s->last) + 1;
     const int64_t tenth = steps / 10, held = tenth > (int64_t)horizon ? tenth : (int64_t)horizon;
 
-    if (l->most <= horizon || (has_test && steps < 3 * held + 1)) {
-        halay_error(s->log,
-                    "the table's longest series has %zu steps (%s each); for a horizon of %zu it needs %zu%s (or give "
-                    "a shorter horizon)",
-                    l->most, s->every_text, horizon, (has_test ? 3 : 1) * horizon + 1, has_test ? " with a test" : "");
-        return HALAY_ERR_FORMAT;
-    }
-    if (10 * l->trained < l->count || !l->trained) {
+    if (l->most <= horizon || (has_test && !l->trained))
+        return too_short(s, l, horizon, has_test ? 3 * horizon + 1 : horizon + 1, has_test);
+    if (10 * l->trained < l->count && !has_test) {
         halay_warning(s->log, "the series are too short to hold a horizon of %zu back: no rows validate the training",
                       horizon);
         *split = json_pack("{so}", "train", make_bound(s, "<=", steps - 1));
-    } else if (l->count > 1 && is_ragged(s, l, horizon, held)) {
+        return HALAY_OK;
+    }
+    if (10 * l->trained < l->count)
+        halay_warning(s->log,
+                      "%zu of %zu series have more than the %zu steps of a window, a validation and a test: the others "
+                      "are not trained on; without --test more of them are",
+                      l->trained, l->count, 3 * horizon);
+    if (l->count > 1 && is_ragged(s, l, horizon, held)) {
         const size_t n = l->sum / l->count / 10 / horizon;
         *split = json_pack("{so so*}", "valid", last_horizons(n ? n : 1), "test",
                            has_test ? last_horizons(n ? n : 1) : NULL);
@@ -331,7 +344,7 @@ static int has_pauses(const struct tft_preset_scan *s)
 /* What the given schema says besides. */
 static void take_given(const struct tft_preset_scan *s, json_t *document)
 {
-    static const char *const keys[] = { "name", "season", "duplicates", "active", "gaps" };
+    static const char *const keys[] = { "name", "season", "duplicates", "active", "gaps", "resample" };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
@@ -372,7 +385,7 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
     const struct habit habit = habit_of(s);
     const size_t horizon = steps_of(s, "horizon", preset->horizon ? preset->horizon : habit.horizon);
     const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
-    const struct lengths lengths = find_lengths(s, horizon);
+    const struct lengths lengths = find_lengths(s, horizon, preset->has_test ? 2 : 1);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
     enum halay_status status = split ? HALAY_OK : make_split(s, &lengths, horizon, preset->has_test, &split);

@@ -130,6 +130,15 @@ static void print_seconds(int64_t seconds, char *text, size_t size)
     print_step(seconds / units[i].seconds, units[i].unit, text, size);
 }
 
+/* Rows that are resampled count by the periods that hold them. */
+static void take_periods(struct tft_preset_scan *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        s->moments[i].time = tft_period_floor(&s->every, s->moments[i].time);
+    s->first = tft_period_floor(&s->every, s->first);
+    s->last = tft_period_floor(&s->every, s->last);
+}
+
 static enum halay_status take_step(struct tft_preset_scan *s, const json_t *every)
 {
     const struct tft_where w = tft_preset_where(s);
@@ -143,6 +152,8 @@ static enum halay_status take_step(struct tft_preset_scan *s, const json_t *ever
         return tft_where_wrong(
             &w, "every", s->counts ? "a whole number, as the times are" : "a step like 1h, 1d, 1M or 1h 08:00-16:00");
     memcpy(s->every_text, text, sizeof text);
+    if (json_object_get(s->given, "resample"))
+        take_periods(s);
     return HALAY_OK;
 }
 
@@ -495,7 +506,8 @@ static enum halay_status check_single(const struct tft_preset_scan *s)
 
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s)
 {
-    const json_t *every = json_object_get(s->given, "every");
+    const json_t *of_resample = json_object_get(json_object_get(s->given, "resample"), "every");
+    const json_t *every = of_resample ? of_resample : json_object_get(s->given, "every");
     struct length *lengths = malloc((s->count + 1) * sizeof *lengths);
     enum halay_status status = lengths ? HALAY_OK : tft_preset_no_memory(s);
 

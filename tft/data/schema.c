@@ -413,9 +413,10 @@ static enum halay_status read_entity_split(const struct tft_where *w, const json
     size_t left = 0;
 
     for (int i = TFT_SPLIT_COUNT; i-- > 0;) {
-        const char *text = json_string_value(json_object_get(split, tft_split_names[i]));
+        const json_t *given = json_object_get(split, tft_split_names[i]);
+        const char *text = json_string_value(given);
         size_t n = text && i != TFT_TRAIN ? last_steps(text, s->horizon) : 0;
-        if (text && !n)
+        if (given && !n)
             return tft_where_wrong(w, tft_split_names[i],
                                    i == TFT_TRAIN ? "left out where others are each entity's last steps"
                                                   : "like \"last 3 horizons\" or \"last 30 steps\", as the others are");

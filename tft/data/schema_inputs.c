@@ -399,12 +399,14 @@ static enum halay_status derive(const struct tft_where *w, struct tft_schema *s,
     return HALAY_OK;
 }
 
-/* A sine and a cosine for each term, the first of them in place of the input itself. */
+/* A sine and a cosine for each term, the first of them in place of the input itself. Where a period is one step sines
+ * are 0 and cosines 1: one of these is the input. */
 static enum halay_status expand_wave(const struct tft_where *w, struct tft_schema *s, size_t base, size_t terms)
 {
+    const int is_constant = s->inputs[base].period_in_steps && s->inputs[base].period == 1;
     enum halay_status status = HALAY_OK;
 
-    for (size_t i = 1; i < 2 * terms && !status; i++) {
+    for (size_t i = 1; i < 2 * terms && !status && !is_constant; i++) {
         char behind[16];
         snprintf(behind, sizeof behind, "_%s%zu", i % 2 ? "cos" : "sin", i / 2 + 1);
         status = derive(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, behind);
@@ -413,8 +415,8 @@ static enum halay_status expand_wave(const struct tft_where *w, struct tft_schem
         s->inputs[base + i].base = base + i;
         s->inputs[base + i].harmonic = i / 2 + 1;
     }
-    snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 6, "_sin1");
-    s->inputs[base].derivation = TFT_SINE;
+    snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 6, is_constant ? "_cos1" : "_sin1");
+    s->inputs[base].derivation = is_constant ? TFT_COSINE : TFT_SINE;
     s->inputs[base].scale = TFT_SCALE_NONE;
     s->inputs[base].harmonic = 1;
     return HALAY_OK;
