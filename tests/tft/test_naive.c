@@ -8,6 +8,7 @@
 #include "tft/data/htd.h"
 #include "tft/data/windows.h"
 #include "tft/score/naive.h"
+#include "tft/score/seasonal_error.h"
 #include <math.h>
 
 enum { ROWS = 90, TRAIN = 60, SEASON = 4, HORIZON = 10 };
@@ -157,29 +158,43 @@ static void forecasts(void)
     tft_data_fini(&d);
 }
 
-/* The mean absolute error in training of the naive forecast of the first season: 1 / (n - m) sum |y[t] - y[t - m]|. */
-static void scales(void)
+/* The mean change over `lag` rows of the entity's rows before t, both measured; 0: none. */
+static double change_before(int entity, int t, int lag)
 {
-    static const double median[] = { 0.5 };
-    struct tft_data d;
-    struct tft_naive naive;
     double sum = 0;
     int n = 0;
 
-    make_data("season: 4\n", &d);
-    REQUIRE(!tft_naive_init(&test_log, &d, 0, 4, median, 1, &naive));
-    for (int t = 3 + SEASON; t < TRAIN; t++, n++)
-        sum += fabs(value(1, t) - value(1, t - SEASON));
-    CHECK(fabs(naive.mean_error[1] - sum / n) < 1e-12 && n == TRAIN - 3 - SEASON);
-    sum = n = 0;
-    for (int t = SEASON; t < TRAIN; t++)
-        if (t != 50 && t != 50 + SEASON) { /* the missing one, and whom it is before */
-            sum += fabs(value(0, t) - value(0, t - SEASON));
+    for (int i = first_of(entity) + lag; i < t; i++)
+        if (has_row(entity, i) && has_row(entity, i - lag)) {
+            sum += fabs(value(entity, i) - value(entity, i - lag));
             n++;
         }
-    CHECK(fabs(naive.mean_error[0] - sum / n) < 1e-12);
-    CHECK(naive.mean_error[2] <= 0 && isnan(naive.mean_error[3])); /* never wrong; too short */
-    tft_naive_fini(&naive);
+    return n ? sum / n : 0;
+}
+
+/* The unit of MASE: the rows before each origin, in whatever order windows come; entity 3 has fewer than a season
+ * before its first origins, and is measured by one step there. */
+static void scales(void)
+{
+    static const int origins[] = { 60, 61, 75, 64, 80 };
+    struct tft_data d;
+    struct tft_seasonal_error error;
+
+    make_data("season: 4\n", &d);
+    REQUIRE(!tft_seasonal_error_init(&test_log, &d, &error));
+    for (int round = 0; round < 2; round++)
+        for (int e = 0; e < 4; e++)
+            for (int k = 0; k < 5; k++) {
+                int t = origins[k], rows = t - first_of(e);
+                struct tft_window w = { (size_t)e, d.entities[e].first + (size_t)rows, 2 };
+                double got = tft_seasonal_error_before(&error, &w)[0],
+                       want = change_before(e, t, rows > SEASON ? SEASON : 1);
+                CHECK(fabs(got - want) < 1e-12, "%d before %d: %g, not %g", e, t, got, want);
+            }
+    CHECK(change_before(2, 60, SEASON) <= 0 && error.sums[0].found, "entity 2 comes round, which is not nothing");
+    struct tft_window first = { 3, d.entities[3].first, 0 };
+    CHECK(tft_seasonal_error_before(&error, &first)[0] <= 0, "no row before");
+    tft_seasonal_error_fini(&error);
     tft_data_fini(&d);
 }
 

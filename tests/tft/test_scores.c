@@ -125,6 +125,28 @@ static void nothing(void)
     tft_scores_fini(&s);
 }
 
+/* MASE is a mean over series, however many values each has; of a series, or a step of the horizon, one over values. */
+static void series(void)
+{
+    static const double quantiles[] = { 0.5 };
+    static const char *const ids[] = { "a", "b", "c" };
+    struct tft_scores s;
+
+    REQUIRE(!tft_scores_init(NULL, quantiles, 1, 1, 3, &s));
+    for (int i = 0; i < 3; i++)
+        tft_scores_add(&s, 0, 0, 10, (const double[]){ 8 }, 1 + i); /* 2, 1, 2/3 */
+    tft_scores_add(&s, 1, 0, 10, (const double[]){ 9 }, 0.1);
+    tft_scores_add(&s, 2, 0, 10, (const double[]){ 0 }, 0);
+    json_t *j = tft_scores_json(&s, ids);
+    REQUIRE(j);
+    double a = (2 + 1 + 2.0 / 3) / 3, b = 10;
+    CHECK(near(at(json_object_get(j, "by_entity"), "a", "mase"), a));
+    CHECK(near(at(j, "mase", NULL), (a + b) / 2), "%g", at(j, "mase", NULL));
+    CHECK(near(at(json_array_get(json_object_get(j, "by_horizon"), 0), "mase", NULL), (3 * a + b) / 4));
+    json_decref(j);
+    tft_scores_fini(&s);
+}
+
 /* A ratio to a sum of nothing but zeros is no number, and no reason to call a horizon perfect. */
 static void zeros(void)
 {
@@ -327,6 +349,7 @@ int main(void)
     sums();
     lopsided();
     nothing();
+    series();
     zeros();
     schedule();
     limits();

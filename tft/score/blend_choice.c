@@ -216,7 +216,7 @@ static enum halay_status score(struct choice *c, struct tft_forecast_scores *r)
         float *p = c->p + i * c->of_window;
         status = tft_blend_apply(c->blend, c->data, w, NULL, p);
         for (size_t h = 0; h < c->blend->horizon && !status; h++)
-            tft_forecast_scores_add_step(r, c->data, NULL, w->entity, w->origin + h, h, p + h * of_step);
+            tft_forecast_scores_add_step(r, c->data, NULL, w, h, p + h * of_step);
     }
     tft_forecast_scores_finish(c->forecaster->model, r);
     return status;

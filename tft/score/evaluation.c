@@ -100,14 +100,6 @@ enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_ga
     return status;
 }
 
-/* The first season's naive forecasts divide the scaled error. */
-static void note_seasons(struct tft_evaluation *a, const struct tft_naive *naive)
-{
-    for (size_t o = 0; o < a->data->schema.target_count; o++)
-        for (size_t e = 0; e < a->data->entity_count; e++)
-            a->has_season[o] |= a->result.scores[o].by_entity[e].n && !isnan(naive[o].mean_error[e]);
-}
-
 /* {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n} */
 static json_t *naive_json(const struct tft_naive_scores *s)
 {
@@ -132,8 +124,7 @@ static enum halay_status init_naive_scores(struct tft_evaluation *a)
 
     a->season_count = tft_naive_seasons(&a->data->schema, a->seasons);
     a->naive = calloc(naive_count(a), sizeof *a->naive);
-    a->has_season = calloc(a->data->schema.target_count, 1);
-    if (!a->naive || !a->has_season) {
+    if (!a->naive) {
         halay_error(a->log, "no memory for naive forecasts");
         return HALAY_ERR_NO_MEMORY;
     }
@@ -149,6 +140,8 @@ enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_da
     enum halay_status status =
         tft_forecast_scores_init(log, quantiles->values, quantiles->count, data, data->entity_count, &a->result);
 
+    if (!status)
+        status = tft_seasonal_error_init(log, data, &a->seasonal);
     return status ? status : init_naive_scores(a);
 }
 
@@ -157,23 +150,22 @@ void tft_evaluation_fini(struct tft_evaluation *a)
     for (size_t k = 0; a->naive && k < naive_count(a); k++)
         naive_scores_fini(&a->naive[k]);
     free(a->naive);
-    free(a->has_season);
+    tft_seasonal_error_fini(&a->seasonal);
     tft_forecast_scores_fini(&a->result);
     *a = (struct tft_evaluation){ 0 };
 }
 
-/* Add the scores of naive forecasts k; `first` are those of the first season, which are kept. */
-static enum halay_status add_season(struct tft_evaluation *a, const struct tft_gather *gather, size_t k,
-                                    struct tft_naive *first)
+/* Add the scores of naive forecasts k. */
+static enum halay_status add_season(struct tft_evaluation *a, const struct tft_gather *gather, size_t k)
 {
     const struct tft_list *q = a->quantiles;
     size_t O = a->data->schema.target_count;
-    struct tft_naive other = { 0 }, *naive = k < O ? &first[k] : &other;
-    enum halay_status status = tft_naive_init(a->log, a->data, k % O, a->seasons[k / O], q->values, q->count, naive);
+    struct tft_naive naive = { 0 };
+    enum halay_status status = tft_naive_init(a->log, a->data, k % O, a->seasons[k / O], q->values, q->count, &naive);
 
     if (!status)
-        add_naive(&a->naive[k], gather, gather->windows->count, naive);
-    tft_naive_fini(&other);
+        add_naive(&a->naive[k], gather, gather->windows->count, &naive);
+    tft_naive_fini(&naive);
     return status;
 }
 
@@ -181,21 +173,12 @@ enum halay_status tft_evaluation_add(struct tft_evaluation *a, struct tft_foreca
                                      tft_forecast_take also, void *arg)
 {
     const struct tft_windows *windows = forecaster->gather.windows;
-    size_t O = a->data->schema.target_count;
-    struct tft_naive *first = calloc(O, sizeof *first);
-    enum halay_status status = first ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = HALAY_OK;
 
-    if (status)
-        halay_error(a->log, "no memory for naive forecasts");
     for (size_t k = 0; k < naive_count(a) && !status; k++)
-        status = add_season(a, &forecaster->gather, k, first);
+        status = add_season(a, &forecaster->gather, k);
     if (!status)
-        status = tft_forecast_scores_add(forecaster, windows->count, first, also, arg, &a->result);
-    if (!status)
-        note_seasons(a, first);
-    for (size_t o = 0; first && o < O; o++)
-        tft_naive_fini(&first[o]);
-    free(first);
+        status = tft_forecast_scores_add(forecaster, windows->count, &a->seasonal, also, arg, &a->result);
     a->windows += windows->count;
     a->short_windows += tft_windows_short(windows);
     return status;
@@ -209,9 +192,9 @@ static json_t *why_no_mase(const struct tft_evaluation *a, size_t target)
 
     if (all->scaled_n || !all->n)
         return NULL;
-    return a->has_season[target]
-               ? json_sprintf("in the training span each value is that of %zu steps before", season)
-               : json_sprintf("no value of the training span has one %zu steps before; set another 'season'", season);
+    return a->seasonal.sums[target].found
+               ? json_sprintf("before the forecasts each value is that of %zu steps before", season)
+               : json_sprintf("no value before the forecasts has one %zu steps before; set another 'season'", season);
 }
 
 /* The best of a target's naive forecasts, of those that have at least half of its values. */

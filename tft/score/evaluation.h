@@ -24,7 +24,7 @@ struct tft_evaluation {
     struct tft_forecast_scores result;
     size_t season_count, seasons[TFT_NAIVE_MOST]; /* of naive forecasts */
     struct tft_naive_scores *naive;               /* owned: (season_count, targets) */
-    char *has_season; /* owned: (targets) of an entity that is scored, training had values a season apart */
+    struct tft_seasonal_error seasonal;           /* owned: divides the scaled error */
 };
 
 /* Empty sums. On error fini still has to be called. */

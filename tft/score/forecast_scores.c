@@ -7,16 +7,16 @@
 
 struct scorer {
     const struct tft_forecaster *forecaster;
-    const struct tft_naive *naive; /* (targets), or NULL */
+    struct tft_seasonal_error *seasonal; /* or NULL */
     struct tft_forecast_scores *result;
     tft_forecast_take also; /* NULL: none */
     void *arg;
 };
 
-void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tft_data *d,
-                                  const struct tft_naive *naive, size_t entity, size_t row, size_t h, const float *p)
+void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tft_data *d, const double *seasonal_error,
+                                  const struct tft_window *w, size_t h, const float *p)
 {
-    size_t O = d->schema.target_count;
+    size_t O = d->schema.target_count, entity = w->entity, row = w->origin + h;
 
     for (size_t o = 0; o < O; o++) {
         const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
@@ -33,7 +33,7 @@ void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tf
         }
         r->loss_sum += loss * tft_data_weight(d, row);
         tft_scores_add(scores, scores->entity_count > 1 ? entity : 0, h, d->target[row * O + o], unscaled,
-                       naive ? naive[o].mean_error[entity] : 0);
+                       seasonal_error ? seasonal_error[o] : 0);
     }
 }
 
@@ -50,21 +50,21 @@ void tft_forecast_scores_finish(const struct tft_model *model, struct tft_foreca
 }
 
 /* The same step as the model says. */
-static void add_uncalibrated(struct scorer *s, size_t entity, size_t row, size_t h)
+static void add_uncalibrated(const struct scorer *s, const double *seasonal_error, const struct tft_window *w, size_t h)
 {
     const struct tft_data *d = s->forecaster->gather.windows->data;
-    size_t O = d->schema.target_count;
+    size_t O = d->schema.target_count, row = w->origin + h;
 
     for (size_t o = 0; o < O; o++) {
-        const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, w->entity, o);
         struct tft_scores *scores = &s->result->uncalibrated[o];
         size_t Q = scores->quantile_count;
         double unscaled[TFT_SCORE_QUANTILES_MAX];
         for (size_t q = 0; q < Q; q++)
             unscaled[q] = tft_scaler_undo(scaler, (double)s->forecaster->calibrator->before[(h * O + o) * Q + q]);
         if (d->present[row * O + o])
-            tft_scores_add(scores, entity, h, d->target[row * O + o], unscaled,
-                           s->naive ? s->naive[o].mean_error[entity] : 0);
+            tft_scores_add(scores, w->entity, h, d->target[row * O + o], unscaled,
+                           seasonal_error ? seasonal_error[o] : 0);
     }
 }
 
@@ -77,11 +77,12 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
 
     if (status)
         return status;
+    const double *seasonal_error = s->seasonal ? tft_seasonal_error_before(s->seasonal, w) : NULL;
     s->result->likelihood_sum += tft_forecast_loss(s->forecaster, p);
     for (size_t h = 0; h < d->schema.horizon; h++) {
-        tft_forecast_scores_add_step(s->result, d, s->naive, w->entity, w->origin + h, h, p + h * values);
+        tft_forecast_scores_add_step(s->result, d, seasonal_error, w, h, p + h * values);
         if (s->result->uncalibrated)
-            add_uncalibrated(s, w->entity, w->origin + h, h);
+            add_uncalibrated(s, seasonal_error, w, h);
     }
     return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
 }
@@ -122,10 +123,10 @@ enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *
     return HALAY_OK;
 }
 
-enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count, const struct tft_naive *naive,
+enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count, struct tft_seasonal_error *seasonal,
                                           tft_forecast_take also, void *arg, struct tft_forecast_scores *r)
 {
-    struct scorer s = { .forecaster = f, .naive = naive, .also = also, .arg = arg, .result = r };
+    struct scorer s = { .forecaster = f, .seasonal = seasonal, .also = also, .arg = arg, .result = r };
 
     if (f->calibrator && !r->uncalibrated)
         r->uncalibrated = make_scores(f->log, r->scores[0].quantiles, r->scores[0].quantile_count,

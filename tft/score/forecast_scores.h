@@ -6,8 +6,8 @@
 #define HALAY_TFT_FORECAST_SCORES_H
 
 #include "tft/score/forecast.h"
-#include "tft/score/naive.h"
 #include "tft/score/scores.h"
+#include "tft/score/seasonal_error.h"
 
 struct tft_forecast_scores {
     size_t target_count;
@@ -25,18 +25,19 @@ enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *
                                            const struct tft_data *data, size_t entities,
                                            struct tft_forecast_scores *result);
 void tft_forecast_scores_fini(struct tft_forecast_scores *result);
-/* Forecast positions [0, count) of the forecaster's gather and add their scores. naive: (targets), for the scaled
- * error, or NULL; also: called with each forecast, or NULL. All ranks get the same bits. */
+/* Forecast positions [0, count) of the forecaster's gather and add their scores. seasonal: for the scaled
+ * error, of the same data, or NULL; also: called with each forecast, or NULL. All ranks get the same bits. */
 enum halay_status tft_forecast_scores_add(struct tft_forecaster *forecaster, size_t count,
-                                          const struct tft_naive *naive, tft_forecast_take also, void *arg,
+                                          struct tft_seasonal_error *seasonal, tft_forecast_take also, void *arg,
                                           struct tft_forecast_scores *result);
-/* Add the forecast of one step, p (targets, quantiles): of the horizon's step h, at a row of an entity's. Where
- * the scores tell no entities apart it is of the first. */
+/* Add the forecast of one step, p (targets, quantiles): of the window's horizon's step h. seasonal_error: (targets),
+ * or NULL. Where the scores tell no entities apart it is of the first. */
 void tft_forecast_scores_add_step(struct tft_forecast_scores *result, const struct tft_data *data,
-                                  const struct tft_naive *naive, size_t entity, size_t row, size_t h, const float *p);
+                                  const double *seasonal_error, const struct tft_window *window, size_t h,
+                                  const float *p);
 /* Set the loss, of what was added. */
 void tft_forecast_scores_finish(const struct tft_model *model, struct tft_forecast_scores *result);
-/* Both, for the model's quantiles, without naive forecasts. */
+/* Both, for the model's quantiles, without the scaled error. */
 enum halay_status tft_forecast_scores_of(struct tft_forecaster *forecaster, size_t count,
                                          struct tft_forecast_scores *result);
 

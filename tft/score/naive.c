@@ -130,20 +130,6 @@ static size_t collect(const struct tft_naive *naive, size_t entity, size_t lag, 
     return n;
 }
 
-/* Over the training values that have another one exactly a season before. */
-static double mean_error_of(const struct tft_naive *naive, const struct tft_entity *e, size_t end)
-{
-    double sum = 0;
-    size_t n = 0;
-
-    for (size_t row = naive->step; row < end; row++) {
-        double error = fabs(value_at(naive, e, row) - value_at(naive, e, row - naive->step));
-        sum += isnan(error) ? 0 : error;
-        n += !isnan(error);
-    }
-    return n ? sum / (double)n : NAN;
-}
-
 /* One entity, `ahead` + 1 seasons ahead; scratch has room for its rows. */
 static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size_t end, const double *quantiles,
                       double *scratch)
@@ -183,10 +169,8 @@ static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, cons
     size_t end = tft_data_split_rows(d, entity, TFT_TRAIN);
     enum halay_status status = tft_data_check(d, d->entities[entity].first, d->entities[entity].rows);
 
-    if (!status) {
+    if (!status)
         naive->first[entity] = first_of(naive, &d->entities[entity]);
-        naive->mean_error[entity] = mean_error_of(naive, &d->entities[entity], end);
-    }
     for (size_t ahead = 0; ahead < naive->ahead && !status; ahead++)
         fit_ahead(naive, entity, ahead, end, quantiles, scratch);
     return status;
@@ -232,9 +216,8 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
         scratch = calloc(longest, sizeof *scratch);
         n.first = calloc(data->entity_count, sizeof *n.first);
         n.residuals = calloc(count, sizeof *n.residuals);
-        n.mean_error = calloc(data->entity_count, sizeof *n.mean_error);
     }
-    if (!scratch || !n.first || !n.residuals || !n.mean_error) {
+    if (!scratch || !n.first || !n.residuals) {
         halay_error(log, "no memory for naive forecasts");
         status = HALAY_ERR_NO_MEMORY;
     }
@@ -252,7 +235,6 @@ void tft_naive_fini(struct tft_naive *naive)
 {
     free(naive->first);
     free(naive->residuals);
-    free(naive->mean_error);
     *naive = (struct tft_naive){ 0 };
 }
 

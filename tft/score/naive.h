@@ -30,9 +30,8 @@ struct tft_naive {
     size_t phases;               /* in the schema's first season; 1 where residuals are of all */
     size_t residuals_most;       /* of an entity, a phase and so far ahead that are taken, spread over training */
     size_t quantile_count;
-    size_t *first;      /* owned: (entities) the first measured row; SIZE_MAX: none */
-    double *residuals;  /* owned: (entities, ahead, phases, quantiles) */
-    double *mean_error; /* owned: (entities) mean |value - value a season before|; NAN if there are none */
+    size_t *first;     /* owned: (entities) the first measured row; SIZE_MAX: none */
+    double *residuals; /* owned: (entities, ahead, phases, quantiles) */
 };
 
 /* The best of several naive forecasts of some values. */

@@ -263,6 +263,20 @@ static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, 
     put_intervals(s, sums, object);
 }
 
+/* The mean over the entities that have a scaled error of each one's mean; null if none has. */
+static json_t *mean_of_entities(const struct tft_scores *s)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t e = 0; e < s->entity_count; e++) {
+        const struct tft_sums *of = &s->by_entity[e];
+        sum += of->scaled_n ? of->scaled / (double)of->scaled_n : 0;
+        n += of->scaled_n > 0;
+    }
+    return per_value(sum, n);
+}
+
 json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
 {
     json_t *object = json_object(), *entities = json_object(), *horizons = json_array();
@@ -274,6 +288,7 @@ json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
         return NULL;
     }
     put_scores(s, &s->all, object);
+    json_object_set_new(object, "mase", mean_of_entities(s));
     json_object_set_new(object, "q_risk_by_horizon_mean", mean_json(s, 1, mean_by_horizon));
     for (size_t e = 0; e < s->entity_count; e++) {
         json_t *of_entity = json_object();

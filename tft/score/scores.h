@@ -21,7 +21,7 @@ struct tft_sums {
     double absolute, squared; /* errors of the median */
     double size;              /* |y| */
     double symmetric;         /* 2 |y - p| / (|y| + |p|) */
-    double scaled;            /* |y - p| / the entity's naive error in training, of scaled_n values that have one */
+    double scaled;            /* |y - p| / the seasonal naive error before it, of scaled_n values that have one */
     size_t scaled_n;
     double width;                              /* between the outer quantiles */
     size_t covered, crossed;                   /* y between the outer quantiles; quantiles out of order */
@@ -47,7 +47,7 @@ enum halay_status tft_scores_init(struct halay_log *log, const double *quantiles
                                   size_t entity_count, struct tft_scores *scores);
 void tft_scores_fini(struct tft_scores *scores);
 
-/* Add one value: p[quantile]. naive_error: the entity's, for the scaled error; zero leaves it out. */
+/* Add one value: p[quantile]. naive_error: that of the rows before, for the scaled error; zero leaves it out. */
 void tft_scores_add(struct tft_scores *scores, size_t entity, size_t horizon, double y, const double *p,
                     double naive_error);
 
