@@ -45,14 +45,15 @@ check "the table" say 01
 check "1. prepare" say 02
 grep -q '^preset  *every 1h, window 168 + 24; train < 2017-12-26 11:00:00, valid < 2018-04-15 06' "$scratch/said" ||
     wrong "$(cat "$scratch/said")"
-sh -e ../command-03 >"$scratch/trained" 2>&1 &
-training=$!
+pause_at model.safetensors sh -e ../command-03
 until sh -e ../command-04 >"$scratch/status" 2>&1; do
-    kill -0 $training 2>/dev/null || break
+    kill -0 $job 2>/dev/null || break
     sleep 0.05
 done
+go_on
 status=0
-wait $training || status=$?
+wait $job || status=$?
+mv "$scratch/said" "$scratch/trained"
 [ $status -eq 0 ] || wrong "2. train: $(cat "$scratch/trained")"
 grep -q "eval step=30 .* valid_p50=" "$scratch/trained" || wrong "2. train: $(cat "$scratch/trained")"
 grep -q "of 2 ranks alive" "$scratch/status" || wrong "3. watch: $(cat "$scratch/status")"
