@@ -194,8 +194,9 @@ fi
 # A backtest: origins each 8 steps of the split, 3 of a fit: 6 origins of 3 entities, 2 fits, of which the first is what
 # train and evaluate make, and the second that of a table whose splits end 24 steps later.
 backtest() {
-    "$tft" backtest --data "$data" --stride 8 --refit 3 --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 \
-        --clip 1 --clip-mode global --epochs 1 --threads 1 --ema 0 --schedule constant --deterministic ranks "$@"
+    "$tft" backtest --data "$data" --stride 8 --fit-every 3 --hidden-size 8 --heads 2 --batch-size 32 \
+        --learning-rate 0.01 --clip 1 --clip-mode global --epochs 1 --threads 1 --ema 0 --schedule constant \
+        --deterministic ranks "$@"
 }
 check "backtest" backtest --out "$scratch/back" --json "$scratch/back.json" --forecasts "$scratch/back.csv"
 [ "$(number "$scratch/back.json" windows)" = 18 ] ||
@@ -227,19 +228,73 @@ rm -r "$scratch/back/fit-0002"
 refused 1 "holds checkpoints already" backtest --out "$scratch/back"
 check "resume a backtest" backtest --out "$scratch/back" --resume --forecasts "$scratch/back.csv" --json -
 check "the same forecasts" cmp "$scratch/back.csv" "$scratch/once.csv"
-check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start --refit 4 \
+check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start --fit-every 4 \
     --forecasts "$scratch/warm.jsonl"
 grep -q '"init_from": ".*fit-0001"' "$scratch/warm/fit-0002/run.json" || wrong "a warm start begins anew"
 grep -q '"actual":null,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of a backtest"
 refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none" --split train
-refused 2 "option --refit: 'x' is not a whole number" backtest --out "$scratch/none" --refit x
+refused 2 "option --fit-every: 'x' is not a whole number" backtest --out "$scratch/none" --fit-every x
 if [ -x "$halayrun" ]; then
-    check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data "$data" --stride 8 --refit 3 \
+    check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data "$data" --stride 8 --fit-every 3 \
         --hidden-size 8 --heads 2 --batch-size 32 --ema 0 --schedule constant \
         --learning-rate 0.01 --clip 1 --clip-mode global --epochs 1 --threads 1 --deterministic ranks \
         --out b2 --forecasts "$scratch/b2.csv"
     [ ! -e "$scratch/host.1/b2" ] || wrong "rank 1 of a backtest writes"
     check "the same backtest on two ranks" cmp "$scratch/b2.csv" "$scratch/once.csv"
+fi
+
+# A refit is for what comes after the rows: the weights that are scored stay as they are. It has the same bits on two
+# ranks, and where a run that is over gets one. Weights that it did not begin with do without it.
+cp -r "$run" "$scratch/later"
+check "train with a refit" train --data "$data" --out "$scratch/refit" --refit on
+grep -q "^refit: [0-9]* steps with 855 windows of all rows (555 of training)" "$scratch/said" ||
+    wrong "what a refit takes: $(grep refit "$scratch/said")"
+check "the same first weights" cmp "$run/model.safetensors" "$scratch/refit/model.safetensors"
+check "a refit by --resume" train --data "$data" --out "$scratch/later" --resume --refit on
+check "the same refit" cmp "$scratch/refit/refit.safetensors" "$scratch/later/refit.safetensors"
+check "evaluate a refitted run" "$tft" evaluate --checkpoint "$scratch/refit" --data "$data" \
+    --json "$scratch/refit.json"
+sed '/"refitted"/d' "$scratch/scores.json" >"$scratch/want"
+sed '/"refitted"/d' "$scratch/refit.json" | cmp -s - "$scratch/want" || wrong "evaluate scores refitted weights"
+grep -q '"refitted": false' "$scratch/refit.json" || wrong "evaluate does not say whose scores these are"
+check "predict a split of a refitted run" "$tft" predict --checkpoint "$scratch/refit" --split test \
+    "$scratch/table.csv" -o "$scratch/refit.csv"
+check "forecasts of the first weights" cmp "$scratch/split.csv" "$scratch/refit.csv"
+ahead() {
+    "$tft" predict --checkpoint "$1" --future "$scratch/price.csv" "$scratch/before.csv" -o "$2"
+}
+ahead "$run" "$scratch/first.csv" >/dev/null && ahead "$scratch/refit" "$scratch/refit.csv" >/dev/null ||
+    wrong "predict ahead"
+if cmp -s "$scratch/first.csv" "$scratch/refit.csv"; then wrong "predict does not use the refit"; fi
+printf '\377' | dd of="$scratch/later/refit.safetensors" bs=1 conv=notrunc 2>/dev/null \
+    seek=$(($(wc -c <"$scratch/later/refit.safetensors") - 100))
+refused 1 "refit.safetensors' is damaged" ahead "$scratch/later" "$scratch/none.csv"
+cp "$scratch/refit/refit.safetensors" "$scratch/later"
+check "train on, after a refit" train --data "$data" --out "$scratch/later" --resume --epochs 3
+[ -e "$scratch/later/refit.safetensors" ] || wrong "training on removes the refit"
+ahead "$scratch/later" "$scratch/with.csv" >/dev/null
+rm "$scratch/later/refit.safetensors"
+ahead "$scratch/later" "$scratch/without.csv" >/dev/null
+check "no refit of other weights" cmp "$scratch/with.csv" "$scratch/without.csv"
+# A backtest's fits are refitted with the rows before their split: what comes then changes no bit.
+awk -F, -v OFS=, 'NR > 1 && $1 >= 250 && $3 != "" { $3 += 100 } { print }' "$scratch/table.csv" >"$scratch/changed.csv"
+check "prepare other rows" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/changed.csv" \
+    -o "$scratch/changed.htd"
+for rows in table changed; do
+    check "backtest with refits" backtest --data "$scratch/$rows.htd" --out "$scratch/$rows.fits" --fit-every 0 \
+        --refit on --forecasts "$scratch/$rows.back"
+done
+check "refits of the same rows" cmp "$scratch/table.fits/fit-0001/refit.safetensors" \
+    "$scratch/changed.fits/fit-0001/refit.safetensors"
+sed 1d "$scratch/table.back" | cut -d, -f1-8 >"$scratch/got"
+"$tft" predict --checkpoint "$scratch/table.fits/fit-0001" --split test --stride 8 "$scratch/table.csv" \
+    -o "$scratch/want" >/dev/null
+if sed 1d "$scratch/want" | cmp -s - "$scratch/got"; then wrong "a backtest does not use the refit"; fi
+if [ -x "$halayrun" ]; then
+    check "a refit on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 \
+        --learning-rate 0.01 --clip 1 --clip-mode global --epochs 2 --threads 1 --ema 0 --schedule constant \
+        --deterministic ranks --eval-every 10 --data "$data" --out "$scratch/refit2" --refit on
+    check "the same refit on two ranks" cmp "$scratch/refit/refit.safetensors" "$scratch/refit2/refit.safetensors"
 fi
 
 # Shorter encoders: the windows at an entity's beginning, and an entity that has no other. What stands before one is not

@@ -113,6 +113,8 @@ struct heard {
     int stops_at_step;                      /* at the first one that it hears of */
     int stops_at_evaluation, stops_at_line; /* the number of it, from 1 */
     int evaluations, lines, folders;        /* folders: lines that name the one of the call's own */
+    const char *stops_at_text;              /* which a line begins with; NULL: none */
+    char said[200];                         /* the last line */
 };
 
 static void hear_step(void *arg, const struct halay_tft_progress *p)
@@ -138,8 +140,10 @@ static void hear_line(void *arg, const char *text)
     struct heard *h = arg;
 
     h->lines += *text != 0;
-    if (h->lines == h->stops_at_line)
+    if (h->lines == h->stops_at_line ||
+        (h->stops_at_text && !strncmp(text, h->stops_at_text, strlen(h->stops_at_text))))
         halay_tft_stop(h->tft, 7);
+    snprintf(h->said, sizeof h->said, "%s", text);
     h->folders += strstr(text, "/halay-tft.") != NULL;
 }
 
@@ -582,17 +586,18 @@ static void test_stop(struct halay_tft *tft)
     halay_tft_data_close(data);
 }
 
-/* A run's files: parameters with the blend's weights, and the calibration. */
+/* A run's files: parameters with the blend's weights, the calibration, and the refit. */
+enum { RUN_FILES = 3 };
 struct run_files {
-    size_t bytes[2];
-    char text[2][200000];
+    size_t bytes[RUN_FILES];
+    char text[RUN_FILES][200000];
 };
 
 static void read_run(const char *folder, struct run_files *files)
 {
-    static const char *const of_run[] = { "model.safetensors", "calibration.json" };
+    static const char *const of_run[] = { "model.safetensors", "calibration.json", "refit.safetensors" };
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < RUN_FILES; i++) {
         char path[100];
         snprintf(path, sizeof path, "%s/%s", folder, of_run[i]);
         FILE *file = fopen(path, "r");
@@ -604,8 +609,10 @@ static void read_run(const char *folder, struct run_files *files)
 
 static int is_same_run(const struct run_files *a, const struct run_files *b)
 {
-    return !memcmp(a->bytes, b->bytes, sizeof a->bytes) && !memcmp(a->text[0], b->text[0], a->bytes[0]) &&
-           !memcmp(a->text[1], b->text[1], a->bytes[1]);
+    for (size_t i = 0; i < RUN_FILES; i++)
+        if (a->bytes[i] != b->bytes[i] || memcmp(a->text[i], b->text[i], a->bytes[i]))
+            return 0;
+    return 1;
 }
 
 /* What the header of the parameters says of the blend. */
@@ -630,11 +637,11 @@ static void test_resume(struct halay_tft *tft, const char *folder)
     struct halay_tft_train_options o = { .struct_size = sizeof o,
                                          .config = "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 20, "
                                                    "\"eval_every\": 5, \"threads\": 2, \"schedule\": \"constant\", "
-                                                   "\"calibrate\": \"conformal\"}",
+                                                   "\"calibrate\": \"conformal\", \"refit\": \"on\"}",
                                          .folder = folder,
                                          .say = hear_line,
                                          .arg = &heard };
-    char chosen[2000];
+    char chosen[2000], refit[100];
     int stopped = 0;
 
     REQUIRE(!prepare(tft, &memory, &data));
@@ -652,10 +659,19 @@ static void test_resume(struct halay_tft *tft, const char *folder)
               blend_of(&after), chosen);
     } while (heard.lines >= heard.stops_at_line && heard.stops_at_line < 20);
     CHECK(stopped > 3, "stopped %d times", stopped);
+    snprintf(refit, sizeof refit, "%s/refit.safetensors", folder);
+    REQUIRE(!unlink(refit));
+    heard = (struct heard){ .tft = tft, .stops_at_text = "refit: " };
+    CHECK(!halay_tft_train(tft, data, &o, NULL) && access(refit, F_OK), "an interrupted refit leaves a file");
+    CHECK(!strcmp(heard.said, "the refit was interrupted: forecasts are those of the first weights"), "%s", heard.said);
+    heard = (struct heard){ .tft = tft };
+    CHECK(!halay_tft_train(tft, data, &o, NULL), "%s", halay_tft_error_text());
+    read_run(folder, &after);
+    CHECK(is_same_run(&before, &after), "a refit that is made again");
     heard = (struct heard){ .tft = tft, .stops_at_evaluation = 3 };
     o.metrics_line = hear_metrics;
     o.config = "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 40, \"eval_every\": 5, \"threads\": 2, "
-               "\"schedule\": \"constant\", \"calibrate\": \"conformal\"}";
+               "\"schedule\": \"constant\", \"calibrate\": \"conformal\", \"refit\": \"on\"}";
     CHECK(!halay_tft_train(tft, data, &o, NULL) && heard.evaluations == 3, "%s", halay_tft_error_text());
     read_run(folder, &after);
     CHECK(!is_same_run(&before, &after) && !strcmp(blend_of(&after), chosen), "%s, not %s", blend_of(&after), chosen);

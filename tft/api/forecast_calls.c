@@ -254,6 +254,8 @@ static enum halay_status forecast_windows(struct work *w, enum halay_status stat
         status = make_room(w);
     if (!status)
         status = tft_inference_forecaster(s, &w->windows, w->reader.all + w->reader.T, &forecaster);
+    if (w->split == AT_END)
+        forecaster.params = tft_run_future_params(&s->run);
     if (!status)
         status = open_files(w);
     status = tft_session_agree(w->model->tft, status);

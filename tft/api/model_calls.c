@@ -75,6 +75,9 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
     enum halay_status status = tft_run_begin(log, folder, run->document, 0);
     if (!status && m->calibration)
         status = tft_calibration_save(log, folder, m->calibration);
+    if (!status && run->refit)
+        status = tft_run_save_refit(log, folder, run->document, run->step, tft_model_params(run->model), run->params,
+                                    run->refit);
     if (!status) /* last: a folder with a model is whole */
         status = tft_run_save_best(log, folder, run->document, run->step, &run->blend, tft_model_params(run->model),
                                    run->params, 0);
@@ -98,12 +101,12 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
         return tft_session_refuse_null("halay_tft_model_describe", "an argument");
     const struct tft_run *run = &m->inference.run;
     tft_session_enter(m->tft);
-    json_t *all = json_pack("{sO sO sI sI so so sI sI sb sb}", "config", json_object_get(run->document, "config"),
-                            "schema", run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
-                            (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles),
-                            "targets", list_targets(&run->schema), "parameters",
-                            (json_int_t)tft_model_param_count(run->model), "step", (json_int_t)run->step, "calibrated",
-                            m->calibration != NULL, "needs_future", tft_model_needs_future(m));
+    json_t *all = json_pack(
+        "{sO sO sI sI so so sI sI sb sb sb}", "config", json_object_get(run->document, "config"), "schema",
+        run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon,
+        "quantiles", tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "parameters",
+        (json_int_t)tft_model_param_count(run->model), "step", (json_int_t)run->step, "calibrated",
+        m->calibration != NULL, "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 

@@ -85,6 +85,8 @@ static const struct key {
     { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
     { "ema", REAL, AT(ema), 0.99, 0, 0.99999, 0, NULL, 0,
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
+    { "refit", WORD, AT(refit), 0, 0, 0, 0, WORDS("off", "on"), 2,
+      "on: train on with all rows at the end, for forecasts of the future" },
     { "calibrate", WORD, AT(calibrate), TFT_CALIBRATE_AUTO, 0, 0, 0, tft_calibrate_words, 4,
       "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
       "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a model "
@@ -102,7 +104,8 @@ enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it resumes. */
 static const char *const free_keys[] = { "epochs", "max_steps", "max_time",  "patience",  "threads", "checkpoint_every",
-                                         "keep",   "log",       "init_from", "calibrate", "health",  "device" };
+                                         "keep",   "log",       "init_from", "calibrate", "refit",   "health",
+                                         "device" };
 
 /* Keys of older versions, and words of keys. */
 static const struct removed_key {

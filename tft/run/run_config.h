@@ -45,7 +45,7 @@ struct tft_run_config {
     int64_t seed, dtype, deterministic, granule, conformance, device, threads;
     int64_t hidden_continuous_size, crossing, sparse_rows;
     double ema;
-    int64_t calibrate, checkpoint_every, keep;
+    int64_t refit, calibrate, checkpoint_every, keep;
     int64_t log, health;                  /* log: a set, of enum tft_track */
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };

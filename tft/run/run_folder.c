@@ -188,13 +188,12 @@ static char *blend_of_file(const char *path, const char *of_run)
     return text;
 }
 
-enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
-                                    const struct tft_blend *blend, const struct tft_param_table *table,
-                                    const float *params, int keeps_blend)
+/* Write weights of a step. key, text: one more entry of the metadata; NULL: none. */
+static enum halay_status save_params(struct halay_log *log, const char *path, const json_t *run, long long step,
+                                     const struct tft_param_table *table, const float *params, const char *key,
+                                     const char *text)
 {
-    char of_run[16], of_step[32], of_params[16], *of_blend = NULL;
-    const int is_blended = blend && blend->errors;
-    char *path = tft_path_join(log, folder, "model.safetensors");
+    char of_run[16], of_step[32], of_params[16];
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
@@ -202,18 +201,40 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
     tft_run_print_crc(table, params, of_params);
     json_t *metadata =
         json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
+    if (metadata && (!key || !json_object_set_new(metadata, key, json_string(text))))
+        status = tft_safetensors_write(log, path, table, params, metadata);
+    json_decref(metadata);
+    return status;
+}
+
+enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                    const struct tft_blend *blend, const struct tft_param_table *table,
+                                    const float *params, int keeps_blend)
+{
+    const int is_blended = blend && blend->errors;
+    char *path = tft_path_join(log, folder, "model.safetensors"), *of_blend = NULL, of_run[16];
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     if (is_blended && keeps_blend && path)
         of_blend = blend_of_file(path, of_run);
     if (is_blended && !of_blend)
         of_blend = tft_blend_weights_text(blend);
-    if (is_blended && (!of_blend || json_object_set_new(metadata, "blend", json_string(of_blend)))) {
-        json_decref(metadata);
-        metadata = NULL;
-    }
+    if (path && (!is_blended || of_blend))
+        status = save_params(log, path, run, step, table, params, is_blended ? "blend" : NULL, of_blend);
     free(of_blend);
-    if (path && metadata)
-        status = tft_safetensors_write(log, path, table, params, metadata);
-    json_decref(metadata);
+    free(path);
+    return status;
+}
+
+enum halay_status tft_run_save_refit(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                     const struct tft_param_table *table, const float *first, const float *params)
+{
+    char *path = tft_path_join(log, folder, "refit.safetensors"), of_first[16];
+
+    tft_run_print_crc(table, first, of_first);
+    enum halay_status status =
+        path ? save_params(log, path, run, step, table, params, "first", of_first) : HALAY_ERR_NO_MEMORY;
     free(path);
     return status;
 }
@@ -277,8 +298,19 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
     return status;
 }
 
-static enum halay_status make_model(struct halay_log *log, const char *path, const struct tft_device *device,
-                                    struct tft_run *r)
+float *tft_run_alloc_params(struct halay_log *log, const struct tft_model *model)
+{
+    size_t bytes = tft_model_params(model)->reals * sizeof(float);
+    float *params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
+
+    if (params)
+        memset(params, 0, bytes);
+    else
+        halay_error(log, "no memory for %zu parameters", tft_model_params(model)->reals);
+    return params;
+}
+
+static enum halay_status make_model(struct halay_log *log, const struct tft_device *device, struct tft_run *r)
 {
     struct tft_model_config config;
 
@@ -290,44 +322,71 @@ static enum halay_status make_model(struct halay_log *log, const char *path, con
     enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
-    size_t bytes = tft_model_params(r->model)->reals * sizeof *r->params;
-    r->params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
-    if (!r->params) {
-        halay_error(log, "no memory for the parameters of '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    memset(r->params, 0, bytes);
-    return HALAY_OK;
+    r->params = tft_run_alloc_params(log, r->model);
+    return r->params ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+/* Read weights whose run is this one's, and their metadata, which the caller gets. */
+static enum halay_status read_params(struct halay_log *log, const char *path, uint32_t crc,
+                                     const struct tft_model *model, float *params, json_t **metadata)
+{
+    char of_run[16], of_params[16];
+    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(model), params, metadata);
+
+    if (status)
+        return status;
+    snprintf(of_run, sizeof of_run, "%08x", crc);
+    const char *run = json_string_value(json_object_get(*metadata, "run")),
+               *crc_of_params = json_string_value(json_object_get(*metadata, "crc32"));
+    tft_run_print_crc(tft_model_params(model), params, of_params);
+    if (!run || strcmp(run, of_run))
+        halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
+    else if (crc_of_params && strcmp(crc_of_params, of_params))
+        halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
+    else
+        return HALAY_OK;
+    json_decref(*metadata);
+    return HALAY_ERR_FORMAT;
 }
 
 static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_run *r)
 {
-    char of_run[16], of_params[16];
     json_t *metadata;
+    enum halay_status status = read_params(log, path, crc, r->model, r->params, &metadata);
 
-    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(r->model), r->params, &metadata);
     if (status)
         return status;
-    snprintf(of_run, sizeof of_run, "%08x", crc);
-    const char *run = json_string_value(json_object_get(metadata, "run")),
-               *step = json_string_value(json_object_get(metadata, "step")),
-               *blend = json_string_value(json_object_get(metadata, "blend")),
-               *crc_of_params = json_string_value(json_object_get(metadata, "crc32"));
-    if (!run || strcmp(run, of_run)) {
-        halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
-        status = HALAY_ERR_FORMAT;
-    }
-    tft_run_print_crc(tft_model_params(r->model), r->params, of_params);
-    if (!status && crc_of_params && strcmp(crc_of_params, of_params)) {
-        halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
-        status = HALAY_ERR_FORMAT;
-    }
+    const char *step = json_string_value(json_object_get(metadata, "step")),
+               *blend = json_string_value(json_object_get(metadata, "blend"));
     r->step = step ? strtoll(step, NULL, 10) : 0;
-    if (!status && tft_blend_weights_read(blend, &r->blend)) {
+    if (tft_blend_weights_read(blend, &r->blend)) {
         halay_error(log, "'%s' is damaged: it does not have a weight for each part of the blend", path);
         status = HALAY_ERR_FORMAT;
     }
     json_decref(metadata);
+    return status;
+}
+
+/* The refitted weights, if there are some that began with the run's. */
+static enum halay_status take_refit(struct halay_log *log, const char *folder, uint32_t crc, struct tft_run *r)
+{
+    char *path = tft_path_join(log, folder, "refit.safetensors"), of_first[16];
+    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    json_t *metadata = NULL;
+
+    if (path && !access(path, F_OK)) {
+        r->refit = tft_run_alloc_params(log, r->model);
+        status = r->refit ? read_params(log, path, crc, r->model, r->refit, &metadata) : HALAY_ERR_NO_MEMORY;
+        tft_run_print_crc(tft_model_params(r->model), r->params, of_first);
+        const char *first = status ? NULL : json_string_value(json_object_get(metadata, "first"));
+        if (!first || strcmp(first, of_first)) { /* of a training that went on since */
+            free(r->refit);
+            r->refit = NULL;
+        }
+        if (!status)
+            json_decref(metadata);
+    }
+    free(path);
     return status;
 }
 
@@ -349,7 +408,7 @@ static enum halay_status load_newest(struct halay_log *log, const char *folder, 
     if (!status)
         status = take_run(log, folder, run, r);
     if (!status)
-        status = make_model(log, folder, device, r);
+        status = make_model(log, device, r);
     if (!status)
         status = tft_checkpoints_resume(&checkpoints, manifest, tft_model_params(r->model), r->params, &r->step);
     if (!status && r->step < 0) {
@@ -375,9 +434,11 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
     if (!status)
         status = take_run(log, run_path, run, r);
     if (!status)
-        status = make_model(log, model_path, device, r);
+        status = make_model(log, device, r);
     if (!status)
         status = take_params(log, model_path, crc_of(run), r);
+    if (!status)
+        status = take_refit(log, folder, crc_of(run), r);
     json_decref(run);
     return status;
 }
@@ -421,7 +482,7 @@ enum halay_status tft_run_of(struct halay_log *log, const char *where, const jso
     enum halay_status status = take_run(log, where, document, &r);
 
     if (!status)
-        status = make_model(log, where, device, &r);
+        status = make_model(log, device, &r);
     if (status)
         tft_run_fini(&r);
     else
@@ -432,6 +493,7 @@ enum halay_status tft_run_of(struct halay_log *log, const char *where, const jso
 void tft_run_fini(struct tft_run *r)
 {
     free(r->params);
+    free(r->refit);
     tft_blend_fini(&r->blend);
     tft_model_destroy(r->model);
     tft_encoding_fini(&r->encoding);

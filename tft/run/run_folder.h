@@ -7,6 +7,9 @@
  *   model.safetensors   the best weights: the parameters of the best evaluation so far. Its metadata has the step, the
  *                       parameters' CRC-32, the weights of a blend (tft/run/blend.h), and the CRC-32 of run.json, so
  *                       that another run's parameters are not mistaken for this one's
+ *   refit.safetensors   those weights, trained on with all rows (tft/train/refit.c), if the run has such. Its metadata
+ *                       has the CRC-32 of the weights in model.safetensors that it began with: beside others it is
+ *                       not read
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/train/progress.h)
  *   end.json            how the training ended; while it runs, or if it was killed, there is none
@@ -28,6 +31,7 @@ struct tft_run {
     struct tft_encoding encoding; /* owned */
     struct tft_model *model;      /* owned */
     float *params;                /* owned: the model's block */
+    float *refit;                 /* owned: what to forecast the future with; NULL: params */
     long long step;               /* of the parameters */
     struct tft_blend blend;       /* owned */
 };
@@ -53,6 +57,10 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
 int tft_run_has_best(const char *folder, const json_t *run, const struct tft_param_table *table, long long first,
                      long long last);
 
+/* Write the weights that were trained on from the best ones, `first`, for as many steps. */
+enum halay_status tft_run_save_refit(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                     const struct tft_param_table *table, const float *first, const float *params);
+
 /* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. device: what forecasts with the model;
  * NULL: the processor. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
@@ -62,6 +70,15 @@ enum halay_status tft_run_load(struct halay_log *log, const char *folder, const 
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
                              const struct tft_device *device, struct tft_run *run);
 void tft_run_fini(struct tft_run *run);
+
+/* What forecasts times that no row of the training's data has. Scores of these data are those of run->params: the other
+ * weights have seen the rows. */
+static inline const float *tft_run_future_params(const struct tft_run *run)
+{
+    return run->refit ? run->refit : run->params;
+}
+/* Memory for a second block of weights, zeroed; NULL: there is none (logged). */
+float *tft_run_alloc_params(struct halay_log *log, const struct tft_model *model);
 
 /* The CRC-32 that stands for parameters, in hexadecimal digits. */
 void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16]);

@@ -59,16 +59,21 @@ enum halay_status tft_share_document(struct halay_log *log, struct halay_context
 }
 
 /* The numbers of what rank 0 has read, in memory that all ranks have. */
-static enum halay_status share_params(struct halay_context *ctx, struct tft_run *r)
+static enum halay_status share_params(struct halay_log *log, struct halay_context *ctx, struct tft_run *r)
 {
-    double step = (double)r->step;
-    enum halay_status status = halay_broadcast(ctx, "run.step", &step, 1, HALAY_F64, 0);
+    const size_t reals = tft_model_params(r->model)->reals;
+    double about[] = { (double)r->step, r->refit != NULL };
+    enum halay_status status = halay_broadcast(ctx, "run.step", about, 2, HALAY_F64, 0);
 
-    r->step = (long long)step;
+    r->step = (long long)about[0];
+    if (!status && about[1] && !r->refit)
+        r->refit = tft_run_alloc_params(log, r->model);
+    status = tft_agree(ctx, "run.room", !status && about[1] && !r->refit ? HALAY_ERR_NO_MEMORY : status);
+    if (!status && r->refit)
+        status = halay_broadcast(ctx, "run.refit", r->refit, reals, HALAY_F32, 0);
     if (!status && r->blend.errors)
         status = halay_broadcast(ctx, "run.blend", r->blend.weights, tft_blend_weights_count(&r->blend), HALAY_F64, 0);
-    return status ? status
-                  : halay_broadcast(ctx, "run.parameters", r->params, tft_model_params(r->model)->reals, HALAY_F32, 0);
+    return status ? status : halay_broadcast(ctx, "run.parameters", r->params, reals, HALAY_F32, 0);
 }
 
 enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_context *ctx, const char *folder,
@@ -85,7 +90,7 @@ enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_contex
     json_decref(document);
     status = tft_agree(ctx, "run.made", status);
     if (!status && halay_size(ctx) > 1)
-        status = share_params(ctx, &r);
+        status = share_params(log, ctx, &r);
     if (status)
         tft_run_fini(&r);
     else

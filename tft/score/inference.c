@@ -102,7 +102,8 @@ static json_t *describe_evaluation(struct tft_inference *s, const struct tft_win
     if (!head || !scores || json_object_set_new(head, "calibration", calibration) ||
         json_object_set_new(head, "blend", describe_blend(s)) || json_object_update(head, scores) ||
         json_object_set_new(head, "loss", json_real(a->result.loss)) ||
-        json_object_set_new(head, "step", json_integer(s->run.step))) {
+        json_object_set_new(head, "step", json_integer(s->run.step)) ||
+        json_object_set_new(head, "refitted", s->run.refit ? json_false() : json_null())) {
         json_decref(head);
         head = NULL;
     }

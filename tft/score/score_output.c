@@ -187,6 +187,8 @@ void tft_scores_print(FILE *to, const json_t *r)
     }
     json_array_foreach(json_object_get(r, "blend"), i, sentence)
         fprintf(to, "%s\n", json_string_value(sentence));
+    if (json_is_false(json_object_get(r, "refitted")))
+        fprintf(to, "by the weights before the refit, which saw these rows\n");
     if (targets)
         fprintf(to, "\nmean of %zu targets\n", json_object_size(targets));
     print_scores(to, r, median);

@@ -180,6 +180,7 @@ static enum halay_status train_fit(struct backtest *b, size_t fit, const char *f
     }
     const struct tft_train_options how = { .folder = folder,
                                            .checkpoints = checkpoints,
+                                           .holds_out = b->options->split,
                                            .resume = b->options->resume,
                                            .stop = b->options->stop,
                                            .listener = b->options->listener };
@@ -318,6 +319,7 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
         f.blend = &run.blend;
         status = calibrate_fit(b, folder, &run, &f, &calibrator);
     }
+    f.params = tft_run_future_params(&run); /* which has seen no row of the fit's windows */
     if (!status)
         status = add_forecasts(b, fit, &run, &f);
     tft_forecaster_fini(&f);

@@ -14,7 +14,8 @@
  * stopped.
  *
  * Rank 0 writes the best weights at each validation loss below all earlier ones. A training that fails before it has
- * written weights or a checkpoint removes its other files.
+ * written weights or a checkpoint removes its other files. Once all is chosen, a refit (refit.c) may follow, in files
+ * of its own.
  */
 #include "tft/train/train.h"
 #include "base/clock.h"
@@ -429,7 +430,7 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
     int calibrates;
     enum halay_status status = ask_calibrates(t, &calibrates);
 
-    if (status || (!t->blend.errors && !calibrates))
+    if (status || (!t->blend.errors && !calibrates && !t->config->refit))
         return status;
     float *params = malloc(t->table->reals * sizeof *params);
     double *prior = malloc(sizes + sizeof *prior);
@@ -444,6 +445,8 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
     status = read_best(t, params, &step);
     if (!status)
         status = choose_and_calibrate(t, params, step, calibrates);
+    if (!status && t->config->refit)
+        status = tft_trainer_refit(t, params, step);
     if (status && t->blend.errors) /* ranks that are left, and those that join, choose from the same */
         memcpy(t->blend.weights, prior, sizes);
     free(prior);

@@ -23,6 +23,7 @@ struct tft_train_options {
     const char *metrics;     /* the folder of metrics.jsonl; NULL: the run's */
     int folder_ends;         /* the folder is removed after the training: messages do not name it */
     int elastic;             /* continue when ranks are lost: halay_elastic.h */
+    int holds_out;           /* a refit leaves out the rows from this split (enum tft_split) on; 0: none */
     int resume;              /* resume from the newest of them, if there is one */
     struct tft_stop *stop;   /* borrowed; NULL: nobody asks it to stop */
     struct tft_listener listener;

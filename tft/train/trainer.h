@@ -141,6 +141,13 @@ enum halay_status tft_trainer_fit_validation(struct tft_trainer *trainer);
 /* Validation windows that fit in this time, at that pace; SIZE_MAX: all. */
 size_t tft_trainer_windows_within(const struct tft_trainer *trainer, double seconds);
 
+/* The part of the time that is kept for the refit; 0: there is none. Of the windows' splits and the configuration. */
+double tft_trainer_refit_part(const struct tft_trainer *trainer);
+/* Train on from these parameters, the best ones, of a step, with the windows of all rows, and leave what that gives in
+ * the run's folder. All ranks call it, after the training; its state and windows stay as they are, its blocks do not.
+ * Sets interrupted, and writes nothing then. */
+enum halay_status tft_trainer_refit(struct tft_trainer *trainer, const float *params, long long step);
+
 /* Rank 0: begin, or begin again, the notes of a training from where the state stands. */
 enum halay_status tft_trainer_begin_notes(struct tft_trainer *trainer);
 /* Rank 0, after a step, and after an evaluation. */
