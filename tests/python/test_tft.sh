@@ -36,6 +36,7 @@ END
 echo "without pandas: files are read"
 
 need numpy pandas
+PATH=$(cd "$top_builddir" && pwd):$PATH # halay-tft
 "$python" "$top_srcdir/tests/python/tft.py" types errors results asks drifts ends memory
 
 # The same numbers as the command line's.

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import ctypes
 import datetime
+import fcntl
 import gc
 import io
 import json
@@ -520,6 +521,51 @@ def crosses():
         Forecaster(**TINY).cross_validation(table, n_windows=60)
 
 
+def tunes():
+    """A search's best trial is a forecaster like one that was trained with its keys."""
+    table = make()
+    space = {"hidden_size": (4, 8), "learning_rate": {"from": 0.001, "to": 0.1, "scale": "log"}}
+    keys = {**TINY, "max_steps": 6, "eval_every": 2}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.join(folder, "found")
+        tuning = Forecaster(**keys).tune(table, space, trials=2, folder=folder, eta=2)
+        frame, best = tuning.frame, tuning.forecaster
+        assert list(frame.columns) == ["trial", "state", "valid_loss", "steps", "seconds", *space], frame
+        assert len(frame) == 2 and frame["trial"][0] == tuning["best"] and frame["state"][0] == "done", frame
+        assert frame["valid_loss"][0] == frame["valid_loss"].min() and f"{frame['valid_loss'][0]:.6g}" in repr(tuning)
+        assert {"hidden_size": best.hidden_size, "learning_rate": best.learning_rate} == tuning.best, tuning.best
+        same = Forecaster(**{**keys, **tuning.best, "threads": best.config_["threads"], "keep": 1}).fit(table)
+        assert best.predict().equals(same.predict(table)) and best.score() == same.score()
+        losses = [[(one["step"], one["valid_loss"]) for one in of.history_] for of in (best, same)]
+        assert losses[0] == losses[1], losses
+        with refuses(halay.ConfigError, "'hidden_sise'"):
+            Forecaster(**keys).tune(table, {"hidden_sise": [1, 2]}, trials=1)
+        with refuses(halay.HalayError, "has a search already: --resume goes on with it"):
+            Forecaster(**keys).tune(table, space, trials=3, folder=folder, eta=2)
+        more = Forecaster(**keys).tune(table, space, trials=3, folder=folder, eta=2, resume=True)
+        assert len(more.frame) == 3 and more["rows"][:2] == tuning["rows"]
+        endless = Forecaster(**{**keys, "max_steps": 1000000, "patience": 1000000})
+        stopped = os.path.join(os.path.dirname(folder), "stopped")
+        thread = interrupt_when(lambda: os.path.exists(os.path.join(stopped, "trial-0000", "metrics.jsonl")))
+        with refuses(KeyboardInterrupt, ""):
+            endless.tune(table, space, folder=stopped)
+        thread.join()
+        with open(os.path.join(stopped, "lock")) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # waits forever if the search, or a trial of it, is still at work
+    with refuses(halay.ConfigError, "triels"):
+        Forecaster(**keys).tune(table, space, triels=3)
+    with refuses(TypeError, "no argument 'json'"):
+        Forecaster(**keys).tune(table, space, json="-")
+    with refuses(ValueError, "resume goes on in a folder"):
+        Forecaster(**keys).tune(table, space, resume=True)
+    path, os.environ["PATH"] = os.environ["PATH"], ""
+    try:
+        with refuses(FileNotFoundError, "there is no halay-tft"):
+            Forecaster(**keys).tune(table, space)
+    finally:
+        os.environ["PATH"] = path
+
+
 def parquet():
     """Without pyarrow, which test_tft_others.sh has."""
     hidden, sys.modules["pyarrow"] = sys.modules.get("pyarrow"), None
@@ -723,7 +769,7 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files), "asks": (chosen, names_elsewhere, statics, crosses, parquet),
+    "results": (results, files), "asks": (chosen, names_elsewhere, statics, crosses, tunes, parquet),
     "drifts": (drifts,),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip

@@ -12,6 +12,7 @@ Importing halay does not load the trainer, importing this does. pandas is import
 
 from ._errors import ForecastWarning
 from ._results import Drift, Evaluation, Explanation
+from ._tune import Tuning
 from .forecaster import Forecaster
 
-__all__ = ["Drift", "Evaluation", "Explanation", "ForecastWarning", "Forecaster"]
+__all__ = ["Drift", "Evaluation", "Explanation", "ForecastWarning", "Forecaster", "Tuning"]

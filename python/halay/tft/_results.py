@@ -169,7 +169,7 @@ def relied(taken: Taken, restorer: Restorer) -> Any:
     return pandas.DataFrame(made)
 
 
-class _Document:
+class Document:
     """A document of the library's: its keys, as `halay-tft --json` writes them."""
 
     def __init__(self, document: Dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ def _median(q_risk: Dict[str, Any]) -> Optional[str]:
     return min(keys, key=lambda key: abs(float(key[1:]) - 50)) if keys else None
 
 
-class Evaluation(_Document):
+class Evaluation(Document):
     """
     Scores of forecasts beside those of naive ones, which repeat a season or the last value, or draw the past's line on
     (drift); lower is better.
@@ -279,7 +279,7 @@ class Evaluation(_Document):
         return "\n".join(lines)
 
 
-class Drift(_Document):
+class Drift(Document):
     """
     What moved since the training: the inputs of recent rows, and the errors and coverage of their forecasts.
 
@@ -321,7 +321,7 @@ class Drift(_Document):
         return "\n".join(lines)
 
 
-class Explanation(_Document):
+class Explanation(Document):
     """
     What forecasts rely on: how variable selection weighs the inputs, where attention looks, and, as a check, how much
     worse forecasts become without an input.

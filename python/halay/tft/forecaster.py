@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..context import Context
 from ..constants import Status
-from ..errors import ArgumentError, FormatError, HalayError, error
+from ..errors import ArgumentError, FormatError, HalayError, UnsupportedError, error
 from . import _library as c
 from ._cross_validation import check_windows, join_windows, split_for, take_windows
 from ._library import lib, sized
@@ -21,6 +21,7 @@ from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts
 from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
 from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
+from ._tune import Tuning, best_run, metrics_of, search
 from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, with_static, zone_of
 
 _PARAMS_FILE = "forecaster.json"
@@ -362,6 +363,68 @@ class Forecaster:
         if "_model" not in vars(self):
             raise ArgumentError("this Forecaster is not fitted yet: call fit, or Forecaster.load", Status.ARGUMENT)
         return self._model
+
+    def tune(
+        self,
+        X: Any,
+        space: Union[str, "os.PathLike[str]", Mapping[str, Any]],
+        *,
+        trials: Optional[int] = None,
+        time: Optional[float] = None,
+        folder: Union[None, str, "os.PathLike[str]"] = None,
+        resume: bool = False,
+        static_df: Any = None,
+        **options: Any,
+    ) -> Tuning:
+        """
+        Look for the keys with the lowest validation loss among those of a space, as `halay-tft tune` does; its result
+        has them, a frame of the trials, and a Forecaster with the best, fitted. This one is not trained.
+
+        X, static_df: as in fit. space: values of keys, {"hidden_size": [16, 32], "learning_rate": {"from": 0.001, "to":
+        0.01, "scale": "log"}}, or a path (docs/guides/tuning.md). A trial is a training with this forecaster's keys and
+        some of the space; max_steps, max_time or epochs say how long. trials: at most (30, unless time is given); time:
+        seconds of the whole search. folder: where the trials are kept, which resume=True goes on from; otherwise they
+        are removed. options: those of halay-tft tune, like parallel=4, eta=3, goal="q_risk", ranks=2. Shows how each
+        trial ended. Ctrl-C is a KeyboardInterrupt, after which the folder can be resumed. ConfigError: the space or an
+        option is wrong; UnsupportedError: under halayrun, since trials are jobs of their own; FileNotFoundError: there
+        is no program halay-tft.
+        """
+        session = self._session(None)
+        if session.context.size > 1:
+            raise UnsupportedError("tune starts jobs of its own: call it in one process, and give it ranks=N")
+        if resume and folder is None:
+            raise ValueError("resume goes on in a folder: give it")
+        static = as_frame(static_df) if static_df is not None else None
+        table, how = self._described(X, static)
+        asked = {"trials": trials, "time": time, "resume": resume, **options}
+        config = _json({key: getattr(self, key) for key in self._keys})
+        values = _json(space).encode() if isinstance(space, Mapping) else space
+        with tempfile.TemporaryDirectory() as made:
+            place = os.fspath(made if folder is None else folder)
+            os.makedirs(place, exist_ok=True)
+            data = _prepare(session, table, {**how, "path": os.path.join(place, "data.htd")})
+            shown = progress(bool(self.verbose))
+            try:
+                found = search(place, values, config, asked, shown)
+            finally:
+                shown.close()
+            best = Tuning(found, None).best
+            forecaster = type(self)(**{**self.get_params(), **best})
+            run = best_run(place, found)
+            if run:
+                forecaster._take_run(session, run, data)
+            else:
+                forecaster._learn(session, data)
+        forecaster._table, forecaster._static = X if table.frame is None else table.frame, static
+        return Tuning(found, forecaster)
+
+    def _take_run(self, session: Session, run: str, data: Handle) -> None:
+        """A training's outcome, as fit leaves it, of the folder of its run."""
+        self._take_model(session.open(
+            lib.halay_tft_model_close, lib.halay_tft_model_open, session.pointer, os.fsencode(run)))  # fmt: skip
+        self.data_ = describe(lib.halay_tft_data_describe, data)
+        self.history_ = metrics_of(run)
+        self._data, self.stopped_ = data, False
 
     # ---- forecasts ----
 

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A search for the best keys: `halay-tft tune` with the data of a table, whose lines are shown as they come."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from typing import Any, Dict, List, Mapping
+
+from .. import _library
+from ..constants import Status
+from ..errors import error
+from ._progress import Silent
+from ._results import Document
+from ._session import warn
+from ._tables import need_pandas
+
+_OWN = ("data", "out", "config", "json", "csv", "page", "best", "help")  # options that the call gives, or that end it
+_STATUS_OF_EXIT = {2: Status.CONFIG}  # EXIT_USAGE
+
+
+def _find_program() -> str:
+    """halay-tft beside this Python, as a wheel has it, in PATH, or where the library is installed."""
+    beside = os.path.join(os.path.dirname(sys.executable), "halay-tft")
+    installed = os.path.join(os.path.dirname(_library.path), os.pardir, "bin", "halay-tft")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("halay-tft")
+    if not found and os.path.dirname(_library.path) and os.access(installed, os.X_OK):
+        found = installed
+    if not found:
+        raise FileNotFoundError("there is no halay-tft beside this Python, nor in PATH")
+    return found
+
+
+def _options_of(given: Mapping[str, Any]) -> List[str]:
+    """Options as words: trials=20 is --trials=20, resume=True is --resume."""
+    words = []
+    for name, value in given.items():
+        if name in _OWN:
+            raise TypeError(f"tune() has no argument '{name}': the folder has what the search found")
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words.append(f"{option}={value}")
+    return words
+
+
+def search(folder: str, space: Any, config: str, options: Mapping[str, Any], shown: Silent) -> Dict[str, Any]:
+    """
+    Search in the folder, which has data.htd; what tune.json holds then. space: JSON, or a path. KeyboardInterrupt: the
+    search has ended, and can go on in its folder.
+    """
+    words = _options_of(options)
+    if isinstance(space, bytes):
+        space = _write(folder, "space.json", space)
+    line = [_find_program(), "tune", os.fspath(space), f"--data={os.path.join(folder, 'data.htd')}", f"--out={folder}"]
+    line += [f"--config={_write(folder, 'config.json', config.encode())}", *words]
+    child = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    try:
+        failure = _listen(child, shown)
+        code = child.wait()
+    except BaseException:
+        child.send_signal(signal.SIGINT)
+        child.communicate()
+        raise
+    if code in (130, -signal.SIGINT):
+        raise KeyboardInterrupt
+    if code:
+        said = failure or f"halay-tft tune has ended with exit code {code}"
+        raise error(_STATUS_OF_EXIT.get(code, Status.SYSTEM), said)
+    with open(os.path.join(folder, "tune.json"), encoding="utf-8") as file:
+        return dict(json.load(file))
+
+
+def _listen(child: Any, shown: Silent) -> str:
+    """Show what the search writes, and say what it warns of; its error, if it has one."""
+    failure = ""
+    for line in child.stdout:
+        text = line.rstrip("\n")
+        if text.startswith("halay warning: "):
+            warn(text.split("warning: ", 1)[1])
+        elif text.startswith("halay error: "):
+            failure = text.split("error: ", 1)[1]
+        elif text.startswith("trial ") and text[6:7].isdigit():
+            shown.say(text)
+    return failure
+
+
+def _write(folder: str, name: str, content: bytes) -> str:
+    path = os.path.join(folder, name)
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
+class Tuning(Document):
+    """
+    What a search has found. best: the best keys; forecaster: a Forecaster with them, fitted to the whole table; frame:
+    a row for each trial; document, and tuning[key]: what `halay-tft tune --json` writes.
+    """
+
+    def __init__(self, document: Dict[str, Any], forecaster: Any) -> None:
+        super().__init__(document)
+        self.forecaster = forecaster
+
+    @property
+    def trials(self) -> List[Dict[str, Any]]:
+        """Each trial, the best first, those without a value last."""
+        return sorted(self["rows"], key=lambda row: (row["trial"] != self["best"], *_rank(row)))
+
+    @property
+    def best(self) -> Dict[str, Any]:
+        """The keys of the best trial that the space has."""
+        return dict(self.trials[0]["keys"])
+
+    @property
+    def frame(self) -> Any:
+        """The trials, the best first: trial, state, the goal's value, steps, seconds, and a column for each key."""
+        pandas = need_pandas("a table of trials")
+        goal = self["goal"]
+        return pandas.DataFrame([
+            {"trial": row["trial"], "state": row["state"], goal: row.get("value"), "steps": row["steps"],
+             "seconds": row["seconds"], **row["keys"]}
+            for row in self.trials
+        ])  # fmt: skip
+
+    def __repr__(self) -> str:
+        lines = [f"{len(self['rows'])} trials in {self['seconds']:.0f} s, {self['goal']} is to be low"]
+        for row in self.trials:
+            value = row.get("value")
+            keys = " ".join(f"{key}={one}" for key, one in row["keys"].items())
+            shown = "-" if value is None else format(value, ".6g")
+            lines.append(f"{row['trial']:5} {row['state']:8}{shown:>12}  {keys}")
+        return "\n".join(lines)
+
+
+def _rank(row: Mapping[str, Any]) -> Any:
+    value = row.get("value")
+    return row["state"] != "done", value is None, value or 0.0
+
+
+def best_run(folder: str, tuning: Mapping[str, Any]) -> str:
+    """The folder of the best trial's run, if its training came to its end; else ""."""
+    state = next(row["state"] for row in tuning["rows"] if row["trial"] == tuning["best"])
+    return os.path.join(folder, f"trial-{tuning['best']:04d}") if state == "done" else ""
+
+
+def metrics_of(run: str) -> List[Dict[str, Any]]:
+    """What a run's evaluations were."""
+    with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    return [row for row in rows if "valid_loss" in row]
