@@ -397,6 +397,18 @@ static void check_progress(const char *path)
     CHECK(!tft_progress_take(path, &how, &trial) && trial.step == 90 && trial.value == 1 && trial.share == 1);
     trial = (struct tft_trial){ 0 };
     CHECK(tft_progress_take(path, &risks, &trial) && trial.value == 1 && trial.share == .75);
+    /* A training that chooses its length says it, or does once it knows: the first line has only the time. */
+    const struct tft_judging unsaid = { .goal = TFT_GOAL_VALID_LOSS, .rungs = 2, .eta = 2 };
+    write_text(path, "w",
+               "{\"step\": 50, \"epoch\": 1, \"seconds\": 0.1, \"valid_loss\": 3}\n"
+               "{\"step\": 100, \"steps\": 500, \"epoch\": 1, \"seconds\": 0.2, \"valid_loss\": 4}\n"
+               "{\"step\": 150, \"steps\": 500, \"epoch\": 2, \"seconds\": 0.3, \"valid_loss\": 5}\n"
+               "{\"step\": 250, \"steps\": 500, \"epoch\": 2, \"seconds\": 0.4, \"valid_loss\": 2}\n");
+    trial = (struct tft_trial){ 0 };
+    CHECK(tft_progress_take(path, &unsaid, &trial) && trial.step == 150 && trial.at_rung[0] == 3, "step %lld",
+          trial.step);
+    trial.rungs = 1;
+    CHECK(tft_progress_take(path, &unsaid, &trial) && trial.step == 250 && trial.share == .5, "step %lld", trial.step);
 }
 
 int main(void)

@@ -84,7 +84,7 @@ static const struct halay_command_line command_line = {
         "stopped. The first trial is the configuration that is given. A search that was interrupted, or killed, "
         "goes on with --resume.",
     .table = option_rows,
-    .notes = "A trial is as long as 'max_steps', 'max_time' or 'epochs' says.",
+    .notes = "A trial is as long as 'max_steps', 'max_time' or 'epochs' says; without them, as 'train' chooses.",
     .is_lenient = 1,
 };
 
@@ -153,10 +153,10 @@ static enum halay_status set_judging(struct tuning *g)
         double steps = ceil(how->max_steps * (how->rungs ? tft_rung_share(0, how->rungs, how->eta) : 1));
         status = set_unless_given(g, "eval_every", steps);
     }
-    how->is_by_epochs = !(number_of(g, "eval_every") > 0);
+    how->is_by_epochs = how->epochs > 0 && !(number_of(g, "eval_every") > 0);
     if (how->rungs && how->is_by_epochs && how->max_time > 0)
-        halay_warning(g->log, "with 'max_time' and no 'eval_every' a trial is judged at the end of an epoch, which may "
-                              "come late");
+        halay_warning(g->log, "with 'epochs' and no 'eval_every' a trial is judged at the end of an epoch, which may "
+                              "come late in its 'max_time'");
     if (how->goal == TFT_GOAL_VALID_LOSS &&
         (tft_space_has(&g->tuner.space, "loss") || tft_space_has(&g->tuner.space, "quantiles")))
         return refuse(g, "losses of different 'loss' or 'quantiles' do not compare: take --goal q_risk");

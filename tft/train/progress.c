@@ -201,6 +201,8 @@ enum halay_status tft_progress_evaluation(struct tft_progress *p, const struct t
         json_pack("{sI sI sf sI sf}", "step", (json_int_t)e->at.step, "epoch", (json_int_t)e->at.epoch, "seconds",
                   tft_progress_seconds(p), "samples", (json_int_t)e->at.samples, "train_loss", e->train_loss);
 
+    if (line && p->total_steps != TFT_STEPS_UNLIMITED)
+        json_object_set_new(line, "steps", json_integer((json_int_t)p->total_steps));
     if (line && e->scores) {
         json_object_set_new(line, "valid_loss", json_real(e->valid_loss));
         json_object_set_new(line, "valid_q_risk", tft_scores_mean_q_risk_json(e->scores, e->target_count));

@@ -40,7 +40,8 @@ static double part(double done, double all)
 static double share_of(const struct tft_judging *how, const json_t *line)
 {
     double epoch = json_number_value(json_object_get(line, "epoch")) - !how->is_by_epochs;
-    double share = part(json_number_value(json_object_get(line, "step")), how->max_steps);
+    double step = json_number_value(json_object_get(line, "step"));
+    double share = fmax(part(step, how->max_steps), part(step, json_number_value(json_object_get(line, "steps"))));
 
     share = fmax(share, part(json_number_value(json_object_get(line, "seconds")), how->max_time));
     return fmin(fmax(share, part(epoch, how->epochs)), 1);

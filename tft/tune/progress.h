@@ -13,7 +13,8 @@ extern const char *const tft_goal_words[];
 /* How trials are judged. */
 struct tft_judging {
     enum tft_goal goal;
-    double max_steps, max_time, epochs; /* of a trial: its length, by what ends it first; 0: no limit */
+    double max_steps, max_time, epochs; /* of a trial: its length, by what ends it first; 0: no limit. All 0: what its
+                                           training says */
     int is_by_epochs;                   /* an evaluation is an epoch's end */
     size_t rungs;
     int eta;
