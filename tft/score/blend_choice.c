@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A part whose loss is at most this much above the lowest is as good as the best. */
+static const double close_by = .03;
+/* Of the mean unit: what is added to a window's, so that no flat past counts for all others. */
+static const double unit_least = .1;
+
 /* Numbers that are kept of all windows, at most; parts of a mean; windows that count as much as what was before. */
 enum { KEPT_MOST = 4000000, WINDOWS_LEAST = 100, ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
 
@@ -22,6 +27,7 @@ struct choice {
     float *p;                    /* owned: (kept, of_window) the model's forecasts */
     double *points;              /* owned: (kept, of_points) the baselines', (targets, baselines, horizon) */
     double *units;               /* owned: (kept, targets) */
+    double *counts;              /* owned: (kept, targets) how much a window counts */
     double *sums;                /* owned: (kept, horizon, quantiles) of a target, of the parts so far */
     double independent;          /* windows that do not overlap */
 };
@@ -65,8 +71,9 @@ static enum halay_status choice_init(struct choice *c)
     c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
     c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
     c->units = calloc(c->kept * b->targets + 1, sizeof *c->units);
+    c->counts = calloc(c->kept * b->targets + 1, sizeof *c->counts);
     c->sums = calloc(c->kept * b->horizon * b->quantile_count + 1, sizeof *c->sums);
-    if (c->windows && c->p && c->points && c->units && c->sums)
+    if (c->windows && c->p && c->points && c->units && c->counts && c->sums)
         return HALAY_OK;
     halay_error(c->forecaster->log, "no memory for the forecasts of %zu validation windows", c->kept);
     return HALAY_ERR_NO_MEMORY;
@@ -78,10 +85,25 @@ static void choice_fini(struct choice *c)
     free(c->p);
     free(c->points);
     free(c->units);
+    free(c->counts);
     free(c->sums);
 }
 
 /* ---- losses ---- */
+
+/* Losses are in units of the window's own changes, so that series count alike. */
+static void count_windows(struct choice *c)
+{
+    const size_t O = c->blend->targets;
+
+    for (size_t o = 0; o < O; o++) {
+        double mean = 0;
+        for (size_t i = 0; i < c->kept; i++)
+            mean += c->units[i * O + o] / (double)c->kept;
+        for (size_t i = 0; i < c->kept; i++)
+            c->counts[i * O + o] = mean > 0 ? 1 / (c->units[i * O + o] + unit_least * mean) : 1;
+    }
+}
 
 /* A target's steps [begin, end). */
 struct third {
@@ -121,7 +143,7 @@ static double loss_with(struct choice *c, const struct third *third, size_t part
                 loss += fmax(quantiles[q] * over, (quantiles[q] - 1) * over);
                 sums[q] = adds ? sum : sums[q];
             }
-            all += loss * (double)tft_data_weight(c->data, row);
+            all += loss * (double)tft_data_weight(c->data, row) * c->counts[i * b->targets + third->target];
         }
     return all;
 }
@@ -175,15 +197,36 @@ static void select_greedily(struct choice *c, const struct third *third, double 
     }
 }
 
-static void choose_third(struct choice *c, const struct third *third)
+/* Equal weights of the parts that are as good as the best, by the whole horizon. */
+static void find_close(struct choice *c, size_t target, double *weights)
 {
-    double best[PARTS_MAX], alone, drawn = c->independent / (c->independent + PRIOR);
+    const struct third whole = { target, 0, c->blend->horizon };
+    size_t parts = c->blend->count + 1, n = 0;
+    double losses[PARTS_MAX], lowest = INFINITY;
+
+    clear_sums(c);
+    for (size_t part = 0; part < parts; part++) {
+        losses[part] = loss_with(c, &whole, part, 1, 1, 0);
+        lowest = fmin(lowest, losses[part]);
+    }
+    for (size_t part = 0; part < parts; part++)
+        n += losses[part] <= (1 + close_by) * lowest;
+    for (size_t part = 0; part < parts; part++)
+        weights[part] = losses[part] <= (1 + close_by) * lowest ? 1 / (double)n : 0;
+    weights[0] = n ? weights[0] : 1;
+}
+
+static void choose_third(struct choice *c, const struct third *third, const double *close)
+{
+    double best[PARTS_MAX] = { 1 }, alone, drawn = c->independent / (c->independent + PRIOR);
     double *weights = tft_blend_weights_at(c->blend, third->target, third->begin);
     size_t parts = c->blend->count + 1;
 
     select_greedily(c, third, best, &alone);
-    for (size_t part = 0; part < parts; part++)
+    for (size_t part = 0; part < parts; part++) {
+        best[part] = (best[part] + close[part]) / 2;
         weights[part] = drawn * best[part] + (1 - drawn) * weights[part];
+    }
     if (c->independent >= PRIOR && loss_of(c, third, weights) > alone)
         memcpy(weights, best, parts * sizeof *weights);
 }
@@ -192,18 +235,23 @@ static void choose(struct choice *c)
 {
     struct third third;
     size_t parts = c->blend->count + 1;
+    double close[PARTS_MAX];
 
-    for (size_t o = 0; o < c->blend->targets; o++)
-        for (size_t k = 0; k < TFT_BLEND_THIRDS && tft_blend_has(c->blend, &c->data->schema, o); k++) {
+    for (size_t o = 0; o < c->blend->targets; o++) {
+        if (!tft_blend_has(c->blend, &c->data->schema, o))
+            continue;
+        find_close(c, o, close);
+        for (size_t k = 0; k < TFT_BLEND_THIRDS; k++) {
             third.target = o;
             third.begin = (k * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
             third.end = ((k + 1) * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
             double *weights = c->blend->weights + (o * TFT_BLEND_THIRDS + k) * parts;
             if (third.begin < third.end)
-                choose_third(c, &third);
+                choose_third(c, &third, close);
             else /* of a horizon below three steps, after the first */
                 memcpy(weights, weights - parts, parts * sizeof *weights);
         }
+    }
 }
 
 static enum halay_status score(struct choice *c, struct tft_forecast_scores *r)
@@ -235,6 +283,7 @@ enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struc
     if (!status)
         status = tft_forecast(f, count, take, &c);
     if (!status) {
+        count_windows(&c);
         choose(&c);
         status = score(&c, &r);
     }
