@@ -492,6 +492,14 @@ check "prepare few trained" few --test
 grep -q "warning: 1 of 12 series have more than the 12 steps" "$scratch/said" && grep -q "^windows test  *12" \
     "$scratch/said" || wrong "few series are trained beside a test: $(cat "$scratch/said")"
 
+# A series of twenty horizons has parameters of its own, and a shorter one has not.
+for lacks in 0 1; do
+    lengths 80:90 $((80 - lacks)):90
+    check "two series" few
+    [ "$(grep -c "^unique_id .* static" "$scratch/said")" = $((1 - lacks)) ] ||
+        wrong "the id of series of $((80 - lacks)) rows: $(cat "$scratch/said")"
+done
+
 # What differs from the preset, as options; and its schema printed, which makes the same data.
 series "" 5 400
 "$tft" prepare --preset long --season 6,12 --horizon 4 "$scratch/long.csv" -o "$scratch/long.htd" >/dev/null

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How long series are, at the least, of which each has parameters of its own. */
+enum { HORIZONS_OF_ID = 20 };
+
 /* What the window and the calendar are for steps of some length. */
 struct habit {
     size_t encoder, horizon;
@@ -165,13 +168,12 @@ static enum halay_status add_all_own(const struct tft_preset_scan *s, const stru
     return status || count ? status : add_waves(s, probe, end, inputs);
 }
 
-/* Targets, the other inputs that were given, the id, the calendar. */
+/* Targets, the other inputs that were given, the id unless there is one (has_id) or none should be, the calendar. */
 static enum halay_status make_inputs(const struct tft_preset_scan *s, const struct habit *habit,
-                                     const struct tft_schema *probe, json_t **made)
+                                     const struct tft_schema *probe, int has_id, json_t **made)
 {
     json_t *inputs = json_object(), *given;
     const char *name;
-    int has_id = 0;
 
     if (s->y) {
         json_t *target = json_pack("{ss ss}", "column", s->y, "role", "target");
@@ -246,6 +248,13 @@ static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horiz
 static int is_ragged(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon, int64_t held)
 {
     return (int64_t)l->least < 2 * held || tft_period_between(&s->every, l->first_end, l->last_end) > (int64_t)horizon;
+}
+
+/* Is there enough of a series to learn what is its own? Of short ones a model learns the rows by heart: the loss in
+ * validation rises after a few passes. */
+static int learns_id(const struct lengths *l, size_t horizon)
+{
+    return l->sum >= HORIZONS_OF_ID * horizon * l->count;
 }
 
 static json_t *last_horizons(size_t n)
@@ -399,7 +408,7 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
     }
     status = tft_schema_init(s->log, s->where, document, &probe);
     if (!status) {
-        status = make_inputs(s, &habit, &probe, &inputs);
+        status = make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
         tft_schema_fini(&probe);
     }
     if (!status)
