@@ -54,6 +54,11 @@ sed 's/"parameters": *"[0-9a-f]*"/"parameters": "0"/' "$run/calibration.json" >"
 check "evaluate by default" "$tft" evaluate --checkpoint "$scratch/plain" --data "$data" --stride 480
 grep -q "warning: intervals are not calibrated: '.*' was made with other parameters" "$scratch/said" ||
     wrong "a calibration of another model: $(cat "$scratch/said")"
+check "export by default" "$tft" export --checkpoint "$scratch/plain" --format onnx -o "$scratch/plain.onnx"
+grep -q "warning: intervals are not calibrated: '.*' was made with other parameters" "$scratch/said" ||
+    wrong "an export by a calibration of another model: $(cat "$scratch/said")"
+refused 1 "was made with other parameters" "$tft" export --checkpoint "$scratch/plain" --format onnx \
+    --calibrate conformal -o "$scratch/plain.onnx"
 share=$(score "$scratch/rolling" coverage_p10_p90)
 awk -v share="$share" 'BEGIN { exit !(share > .77 && share < .83) }' || wrong "rolling: 80 % are $share"
 raw=$(sed -n '/^ "uncalibrated"/,/^ }/s/^  "coverage_p10_p90": \([^,]*\),*$/\1/p' "$scratch/rolling")

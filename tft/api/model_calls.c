@@ -202,11 +202,7 @@ static enum halay_status find_calibration(struct halay_tft_model *m)
 
     if (!m->calibration && m->folder)
         status = tft_calibration_find(m->inference.log, m->folder, &m->calibration);
-    if (m->calibration && !tft_calibration_is_of(m->calibration, &m->inference.run)) {
-        halay_warning(m->inference.log,
-                      "intervals are not calibrated: '%s/calibration.json' was made with other parameters than the "
-                      "run has now; 'halay-tft train --resume' makes it anew",
-                      m->folder ? m->folder : "memory");
+    if (!tft_calibration_suits(m->inference.log, m->folder, m->calibration, &m->inference.run)) {
         json_decref(m->calibration);
         m->calibration = NULL;
     }

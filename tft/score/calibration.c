@@ -132,13 +132,24 @@ static enum halay_status take_document(struct halay_log *log, const json_t *docu
     return status;
 }
 
-int tft_calibration_is_of(const json_t *document, const struct tft_run *run)
+static int is_of(const json_t *document, const struct tft_run *run)
 {
     const char *parameters = json_string_value(json_object_get(document, "parameters"));
     char crc[16];
 
     print_crc(tft_model_params(run->model), run->params, &run->blend, crc);
     return parameters && !strcmp(parameters, crc);
+}
+
+int tft_calibration_suits(struct halay_log *log, const char *folder, const json_t *document, const struct tft_run *run)
+{
+    if (!document || is_of(document, run))
+        return document != NULL;
+    halay_warning(log,
+                  "intervals are not calibrated: '%s/calibration.json' was made with other parameters than the run has "
+                  "now; 'halay-tft train --resume' makes it anew",
+                  folder ? folder : "memory");
+    return 0;
 }
 
 /* Is the document a calibration of this run, of the parameters that it has now? */
@@ -151,8 +162,7 @@ static enum halay_status check_document(struct halay_log *log, const char *path,
     if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION) {
         halay_error(log, "'%s' is no calibration that this version reads; 'halay-tft train --resume' makes one", path);
         status = HALAY_ERR_FORMAT;
-    } else if (!tft_calibration_is_of(document, run) ||
-               !json_equal(quantiles, json_object_get(document, "quantiles"))) {
+    } else if (!is_of(document, run) || !json_equal(quantiles, json_object_get(document, "quantiles"))) {
         halay_error(log,
                     "'%s' was made with other parameters (those of step %lld) than the run has now (step %lld); "
                     "'halay-tft train --resume' makes it anew",

@@ -40,8 +40,9 @@ enum halay_status tft_calibration_save(struct halay_log *log, const char *folder
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document);
 /* The same; HALAY_ERR_ARGUMENT (logged) if there is none. */
 enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document);
-/* Was it made with the parameters and the weights of a blend that the run has now? */
-int tft_calibration_is_of(const json_t *document, const struct tft_run *run);
+/* Returns nonzero if there is a document that was made with the parameters and the weights of a blend that the run has
+ * now. Warns of one that was made with others: where nothing asks for a calibration, forecasts do without. */
+int tft_calibration_suits(struct halay_log *log, const char *folder, const json_t *document, const struct tft_run *run);
 /* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): there is none; HALAY_ERR_FORMAT: it belongs to
  * other parameters. Nothing is held on error. */
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,

@@ -266,6 +266,10 @@ static enum halay_status calibrate_fit(struct backtest *b, const char *folder, c
     enum halay_status status = b->rank   ? HALAY_OK
                                : is_auto ? tft_calibration_find(b->log, folder, &document)
                                          : tft_calibration_read(b->log, folder, &document);
+    if (is_auto && !status && b->rank == 0 && !tft_calibration_suits(b->log, folder, document, run)) {
+        json_decref(document);
+        document = NULL;
+    }
     int32_t is_there = status || document;
     if (is_auto && halay_size(b->ctx) > 1) {
         enum halay_status heard = halay_broadcast(b->ctx, "calibration is there", &is_there, 1, HALAY_I32, 0);
