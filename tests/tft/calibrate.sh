@@ -37,6 +37,10 @@ check "the same calibration" cmp "$run/calibration.json" "$scratch/plain/calibra
 rm "$scratch/plain/calibration.json"
 refused 1 "'$scratch/plain' has no calibration: 'halay-tft train --out $scratch/plain --data DATA --resume" \
     "$tft" evaluate --checkpoint "$scratch/plain" --data "$data" --stride 480 --calibrate conformal
+check "calibrate in next to no time" train --out "$scratch/plain" --resume --max-time 0.001
+grep -q "intervals calibrated on 64 validation windows" "$scratch/said" ||
+    wrong "a resumed run's end takes what time it likes: $(cat "$scratch/said")"
+rm "$scratch/plain/calibration.json"
 check "calibrate on 2 ranks" resume_on_2
 check "calibrations" cmp "$run/calibration.json" "$scratch/plain/calibration.json"
 

@@ -227,12 +227,21 @@ static void make_run(struct run *r)
 /* Whichever limit ends a run, its rate has risen to the highest and fallen to nothing. */
 static void limits(void)
 {
-    struct run steady = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    struct run steady = { .limits = { TFT_LR_COSINE, 1000000, 100, 0 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&steady);
     CHECK(steady.length.steps >= 949 && steady.length.steps <= 951 && steady.end.step == steady.length.steps,
           "planned %d, ended after %d", (int)steady.length.steps, (int)steady.end.step);
     CHECK(steady.highest > 0.99 && steady.last < 1e-4 && steady.end.seconds < 100, "%g %g %g", steady.highest,
           steady.last, steady.end.seconds);
+
+    struct run shorter = steady; /* a part of the time is for what follows */
+    shorter.limits.reserved = 20;
+    make_run(&shorter);
+    CHECK(shorter.length.steps >= 759 && shorter.length.steps <= 761 && shorter.last < 1e-4, "planned %d, to %g",
+          (int)shorter.length.steps, shorter.last);
+    shorter.slowed = 3;
+    make_run(&shorter);
+    CHECK(shorter.end.seconds <= 80 + 0.5 && shorter.last < 1e-2, "%g s, to %g", shorter.end.seconds, shorter.last);
 
     struct run again = steady; /* stopped and gone on: the same number, the same rates */
     again.resumed = 300;
@@ -249,7 +258,7 @@ static void limits(void)
     static const double slower[] = { 0.3, 1.04, 1.5, 2, 10 };
     for (size_t i = 0; i < sizeof slower / sizeof *slower; i++) {
         struct run r = {
-            .limits = { TFT_LR_COSINE, 1000000, 100 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2
+            .limits = { TFT_LR_COSINE, 1000000, 100, 0 }, .step_seconds = 0.01, .slowed = slower[i], .pause = 0.2
         };
         make_run(&r);
         CHECK(r.highest > 0.99 && r.last < 1e-3, "%g times as slow: from %g to %g", slower[i], r.highest, r.last);
@@ -260,30 +269,31 @@ static void limits(void)
 /* A slow beginning, few steps, a limit of steps, and other schedules. */
 static void limits_of_other_runs(void)
 {
-    struct run cold = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .first = 20, .step_seconds = 0.1, .slowed = 1 };
+    struct run cold = { .limits = { TFT_LR_COSINE, 1000000, 100, 0 }, .first = 20, .step_seconds = 0.1, .slowed = 1 };
     make_run(&cold); /* a first step that takes a fifth of the time says nothing of the others */
     CHECK(cold.length.steps >= 745 && cold.length.steps <= 755 && cold.end.step == cold.length.steps &&
               cold.highest > 0.99 && cold.last < 1e-4,
           "planned %d, ended after %d, from %g to %g", (int)cold.length.steps, (int)cold.end.step, cold.highest,
           cold.last);
-    struct run few = { .limits = { TFT_LR_COSINE, 1000000, 100 }, .step_seconds = 8, .slowed = 1 };
+    struct run few = { .limits = { TFT_LR_COSINE, 1000000, 100, 0 }, .step_seconds = 8, .slowed = 1 };
     make_run(&few); /* twelve steps of the time */
     CHECK(few.end.step >= 11 && few.end.step <= 13 && few.last < 0.05, "%d steps, %g", (int)few.end.step, few.last);
-    struct run by_steps = { .limits = { TFT_LR_COSINE, 400, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    struct run by_steps = { .limits = { TFT_LR_COSINE, 400, 100, 0 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&by_steps);
     CHECK(by_steps.end.step == 400 && by_steps.highest > 0.99 && by_steps.last < 1e-4);
     by_steps.limits.seconds = 0; /* no limit of time: nothing is planned */
     make_run(&by_steps);
     CHECK(by_steps.end.step == 400 && by_steps.last < 1e-4 && !by_steps.length.steps);
-    struct run warm = { .limits = { TFT_LR_WARMUP, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    struct run warm = { .limits = { TFT_LR_WARMUP, 1000000, 100, 0 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&warm);
     CHECK(warm.highest == 1 && warm.last == 1 && warm.end.step == warm.length.steps);
-    struct run constant = { .limits = { TFT_LR_CONSTANT, 1000000, 100 }, .step_seconds = 0.1, .slowed = 1 };
+    struct run constant = { .limits = { TFT_LR_CONSTANT, 1000000, 100, 0 }, .step_seconds = 0.1, .slowed = 1 };
     make_run(&constant);
     CHECK(constant.last == 1 && constant.end.step == constant.length.steps);
     CHECK(tft_run_length_part(&constant.limits, &constant.length) == 50 &&
           !tft_run_length_part(&constant.limits, &(struct tft_run_length){ 0 }));
-    CHECK(tft_run_length_part(&(struct tft_limits){ TFT_LR_CONSTANT, 4000, 0 }, &(struct tft_run_length){ 0 }) == 200);
+    CHECK(tft_run_length_part(&(struct tft_limits){ TFT_LR_CONSTANT, 4000, 0, 0 }, &(struct tft_run_length){ 0 }) ==
+          200);
     CHECK(tft_run_length_suited(10, 64) == 500 && tft_run_length_suited(64000, 64) == 8000 &&
           tft_run_length_suited(10000000, 64) == 10000);
 }

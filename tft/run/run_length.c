@@ -14,12 +14,18 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Seconds that steps may take. */
+static double seconds_of(const struct tft_limits *limits)
+{
+    return limits->seconds - limits->reserved;
+}
+
 /* At the pace since it began; at least one step must have been made since. */
 static uint64_t steps_that_fit(const struct tft_limits *limits, const struct tft_moment *began,
                                const struct tft_moment *now)
 {
     double pace = (double)(now->step - began->step) / fmax(now->seconds - began->seconds, 1e-9);
-    double left = fmax(filled * limits->seconds - now->seconds, 0);
+    double left = fmax(filled * seconds_of(limits) - now->seconds, 0);
 
     return now->step + (uint64_t)ceil(fmin(pace * left, 1e18));
 }
@@ -66,7 +72,7 @@ int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run
                            const struct tft_moment *now)
 {
     return now->step >= (length->steps ? min_u64(length->steps, limits->steps) : limits->steps) ||
-           (limits->seconds > 0 && now->seconds >= limits->seconds);
+           (limits->seconds > 0 && now->seconds >= seconds_of(limits));
 }
 
 uint64_t tft_run_length_part(const struct tft_limits *limits, const struct tft_run_length *length)
@@ -93,7 +99,7 @@ static uint64_t schedule_step(const struct tft_limits *limits, const struct tft_
 
     if (!length->steps || steps <= began->step)
         return now->step;
-    double share = (now->seconds - began->seconds) / fmax(limits->seconds - began->seconds, 1e-9);
+    double share = (now->seconds - began->seconds) / fmax(seconds_of(limits) - began->seconds, 1e-9);
     uint64_t by_time = began->step + (uint64_t)(fmin(fmax(share, 0), 1) * (double)(steps - began->step));
     return now->step > by_time ? now->step : by_time;
 }

@@ -22,8 +22,9 @@ enum { TFT_STEPS_UNLIMITED = 1000000000 };
 
 struct tft_limits {
     enum tft_lr_schedule schedule;
-    uint64_t steps; /* at most */
-    double seconds; /* at most; 0: no limit */
+    uint64_t steps;  /* at most */
+    double seconds;  /* at most; 0: no limit */
+    double reserved; /* of these, for what follows the last step */
 };
 
 /* Where a run stands. */

@@ -350,14 +350,12 @@ static enum halay_status choose_blend(struct tft_trainer *t, const float *params
 
 /* Calibrate the best parameters' forecasts. Under a limit of time that takes a tenth of it at most. *whole: rank 0's
  * file, a new reference. */
-enum { CALIBRATION_PART = 10 };
-
 static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step, json_t **whole)
 {
     json_t *document = NULL;
     char text[200];
     struct tft_forecaster forecaster = tft_trainer_forecaster(t, params);
-    size_t most = tft_trainer_windows_within(t, t->limits.seconds / CALIBRATION_PART);
+    size_t most = tft_trainer_windows_within(t, t->limits.seconds / TFT_CALIBRATION_PART);
 
     forecaster.blend = &t->blend;
     enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, most, &document);
@@ -455,10 +453,11 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
 }
 
 /* A run that was resumed or restored may be over, but for an evaluation that is due. */
-int tft_trainer_is_over(const struct tft_trainer *t)
+int tft_trainer_is_over(struct tft_trainer *t)
 {
     const struct tft_moment now = { t->state.step, t->state.seconds };
 
+    t->limits.reserved = t->config->calibrate ? tft_trainer_calibration_seconds(t) : 0;
     return t->state.in_vain >= t->config->patience || tft_run_length_is_over(&t->limits, &t->state.length, &now);
 }
 
@@ -492,7 +491,9 @@ static enum halay_status train_and_finish(struct tft_trainer *t)
         } else {
             if (t->rank == 0)
                 say_end(t);
-            status = t->interrupted ? HALAY_OK : finish_forecasts(t);
+            status = t->interrupted ? HALAY_OK : tft_trainer_fit_validation(t); /* a resumed run may be over at once */
+            if (!status && !t->interrupted)
+                status = finish_forecasts(t);
             is_finished = !status;
         }
         status = tft_trainer_recover(t, status);

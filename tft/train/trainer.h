@@ -19,6 +19,9 @@
 /* Numbers that each step sums over the ranks; the seconds are rank 0's, the others add 0. */
 enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
 
+/* Calibrating takes one part in so many of a limit of time, at most. */
+enum { TFT_CALIBRATION_PART = 10 };
+
 /* What rank 0 notes of the steps: for other programs (tracks), and on the training's health (notes.c). */
 struct tft_notes {
     struct tft_tracks *tracks; /* owned; NULL: none */
@@ -138,6 +141,8 @@ enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_f
 /* Under a limit of time: limit the windows of a validation, whose pace is measured if the state has none yet. Between
  * steps, on all ranks; sets interrupted. Lists windows anew where their number changes. */
 enum halay_status tft_trainer_fit_validation(struct tft_trainer *trainer);
+/* Seconds that it takes to calibrate, a tenth of the limit at most; 0: there is no limit, or no pace yet. */
+double tft_trainer_calibration_seconds(const struct tft_trainer *trainer);
 /* Validation windows that fit in this time, at that pace; SIZE_MAX: all. */
 size_t tft_trainer_windows_within(const struct tft_trainer *trainer, double seconds);
 
@@ -162,7 +167,7 @@ enum halay_status tft_trainer_end_notes(struct tft_trainer *trainer, enum halay_
 /* Rank 0: lock the folders against other processes. */
 enum halay_status tft_trainer_lock_folders(struct tft_trainer *trainer);
 /* Is there nothing more to do, except an evaluation that is due? */
-int tft_trainer_is_over(const struct tft_trainer *trainer);
+int tft_trainer_is_over(struct tft_trainer *trainer);
 
 /* The windows of this epoch, in order. */
 enum halay_status tft_trainer_draw_order(struct tft_trainer *trainer);

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "tft/train/trainer.h"
+#include <math.h>
 
 /* Windows that are forecast to measure, and the fewest of a validation; its part of the time. */
 enum { WINDOWS_MIN = 64, PART = 200 };
@@ -41,6 +42,14 @@ size_t tft_trainer_windows_within(const struct tft_trainer *t, double seconds)
     if (!(t->limits.seconds > 0) || !(pace > 0) || seconds >= pace * (double)t->valid.count)
         return SIZE_MAX;
     return seconds > pace * WINDOWS_MIN ? (size_t)(seconds / pace) : WINDOWS_MIN;
+}
+
+double tft_trainer_calibration_seconds(const struct tft_trainer *t)
+{
+    const struct tft_schema *s = &t->data->schema;
+    double windows = (double)t->valid.count * (double)s->stride / (double)s->horizon; /* a horizon apart */
+
+    return fmin(t->state.window_seconds * windows, t->limits.seconds / TFT_CALIBRATION_PART);
 }
 
 /* All ranks get what rank 0 measures. */
