@@ -502,13 +502,15 @@ HALAY_API enum halay_status halay_tft_profile(struct halay_tft_model *model, str
 HALAY_API enum halay_status halay_tft_model_inputs(const struct halay_tft_model *model, char **json);
 
 /*
- * Make a model's calibration from the data's validation windows: how far the ends of intervals have to move so that
- * they hold what they promise. The model has it from now on. folder: where rank 0 writes calibration.json, the run's;
- * NULL: nowhere. *text, which is NULL but on rank 0, is a sentence for people that says what was found. Errors are
- * those of halay_tft_forecast.
+ * Make a model's calibration: how far the ends of intervals have to move so that they hold what they promise. The model
+ * has it from now on. data: from their validation windows; or table: from the windows of rows like those of the
+ * training that lie behind the training span, up to the last row (where splits are by entity: in as many last steps of
+ * each as training held back). folder: where rank 0 writes calibration.json, the run's; NULL: nowhere. *text, which is
+ * NULL but on rank 0, is a sentence for people that says what was found. HALAY_ERR_ARGUMENT: neither or both of data
+ * and table; HALAY_ERR_FORMAT: the table has no such window; other errors are those of halay_tft_forecast.
  */
 HALAY_API enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
-                                                const char *folder, char **text);
+                                                const struct halay_tft_table *table, const char *folder, char **text);
 
 /* Say what a model's forecasts rely on: what `halay-tft explain --json` writes. windows may be NULL. *json is NULL but
  * on rank 0. Errors are those of halay_tft_forecast. */

@@ -566,6 +566,27 @@ def tunes():
         os.environ["PATH"] = path
 
 
+def recalibrates():
+    """Intervals hold new rows that move more than those of the training."""
+    table = make(rows=400)
+    random = np.random.default_rng(1)
+    more = make(rows=700)
+    is_new = more["ds"] > table["ds"].max()
+    more["y"] = more["y"] + np.where(is_new, 30 * random.normal(size=len(more)), 0.0)
+    ends = {"train": f"< {table['ds'].iloc[320]}", "valid": f"<= {table['ds'].max()}"}
+    for split in (ends, {"valid": "last 300 steps"}):
+        forecaster = Forecaster(**TINY, split=split).fit(table)
+        before = forecaster.predict(more)
+        assert forecaster.recalibrate(more) is forecaster
+        after = forecaster.predict(more)
+        width = (after["y_0.9"] - after["y_0.1"]) / (before["y_0.9"] - before["y_0.1"])
+        assert width.min() > 1.5 and after["y_0.5"].equals(before["y_0.5"]), (split, width)
+        assert pickle.loads(pickle.dumps(forecaster)).predict(more).equals(after), "a pickle keeps it"
+        assert not forecaster.predict(more, calibrate="none").equals(after)
+    with refuses(halay.FormatError, "no window behind the training span"):
+        Forecaster(**TINY, split=ends).fit(table).recalibrate(table[table["ds"] < table["ds"].iloc[310]])
+
+
 def parquet():
     """Without pyarrow, which test_tft_others.sh has."""
     hidden, sys.modules["pyarrow"] = sys.modules.get("pyarrow"), None
@@ -769,7 +790,7 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files), "asks": (chosen, names_elsewhere, statics, crosses, tunes, parquet),
+    "results": (results, files), "asks": (chosen, names_elsewhere, statics, crosses, tunes, recalibrates, parquet),
     "drifts": (drifts,),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip

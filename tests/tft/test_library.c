@@ -461,7 +461,9 @@ static void test_scores(struct halay_tft *tft, const char *file)
     REQUIRE(!prepare(tft, &memory, &data) && !train(data, &heard, NULL, &model));
     expect(halay_tft_evaluate(model, data, &windows, &scores), HALAY_ERR_ARGUMENT, "halay_tft_calibrate makes one");
     CHECK(access(file, F_OK), "an error left a file behind");
-    CHECK(!halay_tft_calibrate(model, data, NULL, &text) && strstr(text, "intervals"), "%s", halay_tft_error_text());
+    expect(halay_tft_calibrate(model, NULL, NULL, NULL, &text), HALAY_ERR_ARGUMENT, "either data or a table");
+    CHECK(!halay_tft_calibrate(model, data, NULL, NULL, &text) && strstr(text, "intervals"), "%s",
+          halay_tft_error_text());
     halay_tft_free(text);
     CHECK(!halay_tft_evaluate(model, data, &windows, &scores) && !access(file, F_OK), "%s", halay_tft_error_text());
     REQUIRE(scores);

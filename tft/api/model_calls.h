@@ -29,6 +29,7 @@ struct tft_model_rows {
     int is_at_end;
     const struct halay_tft_table *future; /* may be the table itself: its rows behind the last measured target */
     int is_whole;                         /* an entity that would be left out is an error */
+    int validates;                        /* all rows behind the training span are validation's */
 };
 /* Read them. The data borrow from the model, and are ended by tft_data_end. */
 enum halay_status tft_model_read_data(struct halay_tft_model *model, const struct tft_model_rows *rows,

@@ -156,6 +156,13 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
         schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */
         schema.keep = rows_seen(&schema);
     }
+    if (rows->validates) {
+        schema.span[1] = INT64_MAX;
+        schema.has_split[TFT_VALID] = 1;
+        schema.has_split[TFT_TEST] = 0;
+        schema.split_end[TFT_VALID] = INT64_MAX;
+        schema.split_left[TFT_VALID] = 0;
+    }
     schema.limits_gaps = rows->is_whole;
     schema.clocks = encoding.clocks;
     source.encoding = rows->is_whole ? &encoding : NULL; /* before memory is spent on its rows */

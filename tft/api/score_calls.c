@@ -60,15 +60,13 @@ struct tft_explain_request tft_windows_request(const struct tft_chosen_windows *
 
 /* What is scored: data, or a table. */
 static enum halay_status lend(struct halay_tft_model *model, struct halay_tft_data *data,
-                              const struct tft_chosen_windows *c)
+                              const struct tft_model_rows *rows, int calibrate)
 {
-    const struct tft_model_rows rows = { .table = c->given.table };
-
-    if (!data == !rows.table) {
+    if (!data == !rows->table) {
         halay_error(&model->tft->log, "what is scored is either data or a table");
         return HALAY_ERR_ARGUMENT;
     }
-    return data ? tft_model_lend_data(model, data, c->calibrate) : tft_model_read_rows(model, &rows, c->calibrate);
+    return data ? tft_model_lend_data(model, data, calibrate) : tft_model_read_rows(model, rows, calibrate);
 }
 
 enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay_tft_data *data,
@@ -87,7 +85,7 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
     if (!status)
         status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files);
     if (!status)
-        status = lend(model, data, &c);
+        status = lend(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
     status = tft_session_agree(t, status);
     if (!status)
         tft_windows_settle(model, &c.windows);
@@ -143,7 +141,7 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     struct tft_explain_request request = tft_windows_request(&c);
     c.calibrate = TFT_CALIBRATE_NONE;
     if (!status)
-        status = lend(model, data, &c);
+        status = lend(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
     if (!status)
         status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files);
     status = tft_session_agree(t, status);
@@ -159,18 +157,19 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     return tft_session_leave_stopped(t, status);
 }
 
-enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data, const char *folder,
-                                      char **text)
+enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
+                                      const struct halay_tft_table *table, const char *folder, char **text)
 {
+    const struct tft_model_rows rows = { .table = table, .validates = 1 };
     json_t *document = NULL;
     char found[200];
 
-    if (!model || !data || !text)
+    if (!model || !text)
         return tft_session_refuse_null("halay_tft_calibrate", "an argument");
     struct tft_inference *s = &model->inference;
     enum halay_status status = tft_model_enter(model);
     if (!status)
-        status = tft_model_lend_data(model, data, TFT_CALIBRATE_NONE);
+        status = lend(model, data, &rows, TFT_CALIBRATE_NONE);
     status = tft_session_agree(model->tft, status);
     if (!status) {
         const struct tft_forecaster forecaster = { .log = s->log,
@@ -181,6 +180,10 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
                                                    .params = s->run.params,
                                                    .blend = &s->run.blend };
         status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
+    }
+    if (!status && table && !json_integer_value(json_object_get(document, "windows"))) {
+        halay_error(s->log, "the table has no window behind the training span to calibrate with");
+        status = HALAY_ERR_FORMAT;
     }
     if (!status)
         status = tft_model_take_calibration(model, document, folder);

@@ -228,6 +228,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_forecast", c_int, [c_void_p, POINTER(ForecastOptions)]),
     ("halay_tft_evaluate", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
     ("halay_tft_drift", c_int, [c_void_p, c_void_p, POINTER(DriftOptions), _PLACE]),
+    ("halay_tft_calibrate", c_int, [c_void_p, c_void_p, POINTER(Table), c_char_p, _PLACE]),
     ("halay_tft_explain", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
 ]
 

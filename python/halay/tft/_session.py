@@ -218,8 +218,12 @@ class Session:
         handle.interrupted = interrupted
         return handle
 
-    def text(self, function: Any, *arguments: Any) -> Any:
-        """A call whose last argument is the place of a JSON text: what it says, on all ranks what rank 0's says."""
+    def document(self, function: Any, *arguments: Any) -> Any:
+        """A call whose last argument is the place of a JSON text: what it says."""
+        return json.loads(self.text(function, *arguments))
+
+    def text(self, function: Any, *arguments: Any) -> str:
+        """A call whose last argument is the place of a text: on all ranks rank 0's."""
         place = ctypes.c_void_p()
         interrupted = self.call(function, *arguments, ctypes.byref(place))
         said = ctypes.string_at(place.value) if place.value else b""
@@ -227,7 +231,7 @@ class Session:
         said = self.share(said)  # which the other ranks wait for
         if interrupted:
             raise KeyboardInterrupt
-        return json.loads(said)
+        return said.decode()
 
     def share(self, said: bytes) -> bytes:
         """Rank 0's bytes, on all ranks."""

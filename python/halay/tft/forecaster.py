@@ -561,7 +561,7 @@ class Forecaster:
             raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
         windows = sized(kind, table=table and ctypes.pointer(table.struct), **how)
         data = None if table else self._data.pointer
-        said = _named(lambda: model.session.text(function, model.pointer, data, ctypes.byref(windows)))
+        said = _named(lambda: model.session.document(function, model.pointer, data, ctypes.byref(windows)))
         return said, table.frame if table else as_frame(self._table)
 
     def evaluate(
@@ -586,6 +586,25 @@ class Forecaster:
         said, _ = self._scored(lib.halay_tft_evaluate, X if y is None else self._with_target(X, y), split="valid")
         risks = [mine for _, mine, _ in Evaluation(said).medians() if mine is not None]
         return -sum(risks) / len(risks) if risks else float("nan")
+
+    def recalibrate(self: Self, X: Any, *, static_df: Any = None) -> Self:
+        """
+        Calibrate the intervals anew, with the windows of X that lie behind the training span, up to its last row: those
+        of validation, and newer ones. X: a table from the training's rows, or at least `encoder` steps before its end,
+        to recent ones; where splits are of each series' last horizons, as many last steps of X are taken. The quantiles
+        then hold in these windows what they promise; the weights stay. save and pickle keep it; predict uses it unless
+        the forecaster was trained with calibrate="none" (predict(calibrate="conformal") does). Returns the forecaster.
+        FormatError: X has no such window; other errors are those of predict.
+        """
+        model = self._fitted()
+        table = self._read(X, static_df)
+        said = _named(lambda: model.session.text(
+            lib.halay_tft_calibrate, model.pointer, None, ctypes.byref(table.struct), None))  # fmt: skip
+        self.evaluations_ = {}
+        shown = progress(bool(self.verbose))
+        shown.say(said)
+        shown.close()
+        return self
 
     def drift(
         self,
