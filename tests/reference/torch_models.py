@@ -112,9 +112,11 @@ def forecasts(tft, table, checkpoint):
         run(tft, "predict", "--checkpoint", checkpoint, "--split", split, "--stride", "3", table.path("table.csv"),
             "-o", out)
         with open(out, encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                window = found.setdefault((row["entity"], int(row["origin"])), {})
-                window.setdefault(row["target"], []).append([float(row["p%g" % (100 * q)]) for q in QUANTILES])
+            reader = csv.DictReader(file)
+            for row in reader:
+                window = found.setdefault((row[reader.fieldnames[0]], int(row["origin"])), {})
+                for target in table.names("target"):
+                    window.setdefault(target, []).append([float(row["%s_%g" % (target, q)]) for q in QUANTILES])
     return found
 
 

@@ -107,12 +107,12 @@ check "prepare sizes" "$tft" prepare --schema "$scratch/sizes.yaml" "$scratch/si
 check "train on sizes" "$tft" train --data "$scratch/sizes.htd" --hidden-size 8 --heads 2 --max-steps 40 \
     --learning-rate 0.01 --threads 1 --out "$scratch/sizes" --keep 0
 check "predict a known size" "$tft" predict --checkpoint "$scratch/sizes" "$scratch/sizes.csv" -o "$scratch/known.out"
-sed -n '2,5s/.*,y,//p' "$scratch/known.out" >"$scratch/known.numbers"
+sed -n '2,5s/\([^,]*,\)\{4\}//p' "$scratch/known.out" >"$scratch/known.numbers"
 for size in "1 0" "1e-4 0" "1e4 0" "1e-9 0" "1 1e9" "1 -1e9" "1e-3 1e6" "1e6 0"; do
     factor=${size% *} level=${size#* }
     grown "$factor" "$level" "new" >"$scratch/new.csv"
     check "predict $size" "$tft" predict --checkpoint "$scratch/sizes" "$scratch/new.csv" -o "$scratch/new.out"
-    sed 's/.*,y,//;1d' "$scratch/new.out" | paste -d, - "$scratch/known.numbers" |
+    sed 's/\([^,]*,\)\{4\}//;1d' "$scratch/new.out" | paste -d, - "$scratch/known.numbers" |
         awk -F, -v f="$factor" -v level="$level" '{ for (k = 1; k <= 3; k++) { d = ($k - level) / f - $(k + 3)
             if (d * d > 1e-6) bad = 1 } } END { exit bad || NR != 4 }' ||
         wrong "of size $size: $(cat "$scratch/new.out" "$scratch/known.numbers")"

@@ -127,7 +127,7 @@ windows="--checkpoint $scratch/made --split test --stride 4 $scratch/of_made/A_m
 }
 # The worst and the best forecast are by the errors of predict's medians.
 awk -F, 'FNR == 1 { file++; next } file == 1 { y[$1] = $7; next }
-    { d = $7 - y[$3]; sum[$2] += d < 0 ? -d : d } END { for (o in sum) print sum[o], o }' \
+    { d = $6 - y[$3]; sum[$2] += d < 0 ? -d : d } END { for (o in sum) print sum[o], o }' \
     "$scratch/of_made/A_made.csv" "$scratch/plain.csv" | sort -g >"$scratch/errors"
 is "worst" "$(awk '/"origin"/ { origin = $2 } /"which": "worst"/ { print origin + 0 }' FS='"origin": "' \
     "$scratch/1.json")" "$(tail -n 1 "$scratch/errors" | cut -d' ' -f2)"

@@ -160,9 +160,11 @@ def read_forecasts(path):
     """(entity, origin) -> {(horizon, target): quantiles}."""
     found = {}
     with open(path, encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            numbers = [float(v) for k, v in row.items() if k[0] in "pq" and k[1:2].isdigit()]
-            found.setdefault((row["entity"], row["origin"]), {})[int(row["horizon"]), row["target"]] = numbers
+        reader = csv.DictReader(file)
+        for row in reader:
+            window = found.setdefault((row[reader.fieldnames[0]], row["origin"]), {})
+            for name in reader.fieldnames[4:]:  # load_0.5
+                window.setdefault((int(row["horizon"]), name.rpartition("_")[0]), []).append(float(row[name]))
     return found
 
 

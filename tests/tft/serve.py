@@ -110,7 +110,7 @@ def same_numbers(server):
     code, text = server.post({"instances": 2 * JSON["instances"], "explain": True, "quantiles": [0.9, 0.1]})
     first = json.loads(text)["predictions"][1] if code == 200 else {}
     expect(first.get("explanations") == WHY, "explanations are not predict's")
-    expect([list(row)[5:] for row in first.get("forecasts", [])] == len(ROWS["run"]) * [["p90", "p10"]],
+    expect([list(row)[4:] for row in first.get("forecasts", [])] == len(ROWS["run"]) * [["load_0.9", "load_0.1"]],
            "other quantiles than those that were asked for")
     heat = [float(row.split(",")[3]) for row in PAST.split("\n") if row.startswith("a,")]
     past = {"id": ["a"] * 30, "t": list(range(370, 400)), "load": [60.0] + 29 * [None], "heat": heat[-30:]}
@@ -118,7 +118,7 @@ def same_numbers(server):
     expect(code == 200 and json.loads(text)["predictions"][0]["warning"].startswith("1 of 1 forecasts rest on filled"),
            f"a forecast from filled values is not named: {text}")
     code, text = server.post(ALL, "text/csv", "?quantiles=0.5")
-    expect(code == 200 and text.startswith("entity,origin,time,horizon,target,p50\n"), "quantiles of CSV")
+    expect(code == 200 and text.startswith("id,origin,t,horizon,load_0.5\n"), "quantiles of CSV")
 
 
 def is_like(text, other):
@@ -127,8 +127,8 @@ def is_like(text, other):
         return text == other
     for line, like in zip(text.split("\n")[1:-1], other.split("\n")[1:-1]):
         line, like = line.split(","), like.split(",")
-        if line[:5] != like[:5] or any(abs(float(x) - float(y)) > 1e-5 * abs(float(y))
-                                       for x, y in zip(line[5:], like[5:])):
+        if line[:4] != like[:4] or any(abs(float(x) - float(y)) > 1e-5 * abs(float(y))
+                                       for x, y in zip(line[4:], like[4:])):
             return False
     return True
 

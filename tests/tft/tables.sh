@@ -58,15 +58,19 @@ grep -q '"valid_q_risk_by_horizon_mean":{"p10":' "$run/metrics.jsonl" || wrong "
 
 check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --json "$scratch/scores.json"
 check "predict the split" "$tft" predict --checkpoint "$run" --split test "$scratch/table.csv" -o "$scratch/split.csv"
-[ "$(wc -l <"$scratch/split.csv")" -eq $((1 + 141 * 4 * 2)) ] || wrong "predict has not 141 x 4 x 2 rows"
-sed -n 2,4p "$scratch/split.csv" | cut -d, -f1-5 >"$scratch/said"
-printf 'a,249,250,1,heat\na,249,250,1,flow\na,249,251,2,heat\n' | cmp - "$scratch/said" ||
+[ "$(wc -l <"$scratch/split.csv")" -eq $((1 + 141 * 4)) ] || wrong "predict has not 141 x 4 rows"
+[ "$(head -n 1 "$scratch/split.csv")" = "id,origin,t,horizon,heat_0.1,heat_0.5,heat_0.9,flow_0.1,flow_0.5,flow_0.9" ] ||
+    wrong "predict's columns: $(head -n 1 "$scratch/split.csv")"
+sed -n 2,4p "$scratch/split.csv" | cut -d, -f1-4 >"$scratch/said"
+printf 'a,249,250,1\na,249,251,2\na,249,252,3\n' | cmp - "$scratch/said" ||
     wrong "the order of rows: $(cat "$scratch/said")"
+awk -F, -v OFS=, 'NR > 1 { print $1, $2, $3, $4, "heat", $5, $6, $7; print $1, $2, $3, $4, "flow", $8, $9, $10 }' \
+    "$scratch/split.csv" >"$scratch/by_target"
 # q-risk of all values and by horizon, their mean over the quantiles (WQL), mean absolute error and coverage, of each
 # target; those that were measured count. MASE: each error over the mean change in 24 rows, of the entity's rows before
 # the forecast's origin, a mean over the entities.
 awk -F, \
-    'FNR == 1 { next } NR == FNR { if ($3 != "") y[$2, $1, "heat"] = $3; if ($4 != "") y[$2, $1, "flow"] = $4; next }
+    'NR == 1 { next } NR == FNR { if ($3 != "") y[$2, $1, "heat"] = $3; if ($4 != "") y[$2, $1, "flow"] = $4; next }
     !(($1, $2, $5) in unit) { sum_ = count = 0
         for (i = 24; i <= $2; i++) if (($1, i, $5) in y && ($1, i - 24, $5) in y) { d = y[$1, i, $5] - y[$1, i - 24, $5]
             sum_ += d < 0 ? -d : d; count++ }
@@ -84,7 +88,7 @@ awk -F, \
         wql = mase = 0; for (k = 1; k <= 3; k++) wql += 2 * sum[t, k] / size[t] / 3
         for (e = 1; e <= 3; e++) { id = substr("abc", e, 1); mase += scaled[t, id] / mine[t, id] / 3 }
         print line, sprintf("%.12g %.12g %.12g %.12g", wql, mase, error[t] / n[t], inside[t] / n[t]), n[t] } }' \
-            "$scratch/table.csv" "$scratch/split.csv" >"$scratch/again"
+            "$scratch/table.csv" "$scratch/by_target" >"$scratch/again"
 while read -r target p10 p50 p90 h10 h50 h90 wql mase mae inside n; do
     # shellcheck disable=SC2086
     for pair in "q_risk p10=$p10" "q_risk p50=$p50" "q_risk p90=$p90" "q_risk_by_horizon_mean p10=$h10" \
@@ -158,8 +162,9 @@ for end in 259 250; do
         "$scratch/before.csv" -o "$scratch/end.csv"
     grep "^[abc],$((end - 1))," "$scratch/split.csv" >"$scratch/said"
     sed 1d "$scratch/end.csv" | paste -d, - "$scratch/said" |
-        awk -F, '{ for (k = 1; k <= 5; k++) if ($k != $(k + 8)) exit 1
-        for (k = 6; k <= 8; k++) { d = $k - $(k + 8); if (d * d > 1e-10 * $k * $k) exit 1 } } END { exit NR != 24 }' ||
+        awk -F, '{ for (k = 1; k <= 4; k++) if ($k != $(k + 10)) exit 1
+        for (k = 5; k <= 10; k++) { d = $k - $(k + 10); if (d * d > 1e-10 * $k * $k) exit 1 } }
+        END { exit NR != 12 }' ||
         wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
 done
 refused 1 "known input 'price' comes from a column, which ends with the rows; give its future (--future)" \
@@ -169,7 +174,7 @@ check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/so
     -o "$scratch/end.jsonl"
 grep -q "'c' is not forecast: .*some.csv' has no row of it" "$scratch/said" ||
     wrong "who has no future is not named: $(cat "$scratch/said")"
-[ "$(wc -l <"$scratch/end.jsonl")" -eq 16 ] || wrong "not two entities are forecast"
+[ "$(wc -l <"$scratch/end.jsonl")" -eq 8 ] || wrong "not two entities are forecast"
 sed '/^253,b,/d' "$scratch/price.csv" >"$scratch/some.csv"
 refused 1 "'b' has no value for input 'price' (column 'price') at 253" \
     "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" -o "$scratch/none.csv"
@@ -204,11 +209,12 @@ check "backtest" backtest --out "$scratch/back" --json "$scratch/back.json" --fo
 grep -q '"first": "250"' "$scratch/back.json" && grep -q '"first": "274"' "$scratch/back.json" &&
     grep -q '"last": "290"' "$scratch/back.json" ||
     wrong "the backtest's fits: $(grep -A40 fits "$scratch/back.json")"
-head -n 1 "$scratch/back.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90,actual,fit$' ||
+[ "$(head -n 1 "$scratch/back.csv")" = \
+    "id,origin,t,horizon,heat,heat_0.1,heat_0.5,heat_0.9,flow,flow_0.1,flow_0.5,flow_0.9,fit" ] ||
     wrong "the header of a backtest's forecasts"
-[ "$(sed 1d "$scratch/back.csv" | cut -d, -f2,10 | sort -u | tr '\n' ' ')" = "249,1 257,1 265,1 273,2 281,2 289,2 " ] ||
-    wrong "the backtest's origins: $(sed 1d "$scratch/back.csv" | cut -d, -f2,10 | sort -u)"
-awk -F, 'NR > 1 && $5 == "flow" && $9 != "" { d = $9 - $7; loss += d < 0 ? -d : d; size += $9 }
+[ "$(sed 1d "$scratch/back.csv" | cut -d, -f2,13 | sort -u | tr '\n' ' ')" = "249,1 257,1 265,1 273,2 281,2 289,2 " ] ||
+    wrong "the backtest's origins: $(sed 1d "$scratch/back.csv" | cut -d, -f2,13 | sort -u)"
+awk -F, 'NR > 1 && $9 != "" { d = $9 - $11; loss += d < 0 ? -d : d; size += $9 }
     END { printf "%.12g", loss / size }' "$scratch/back.csv" >"$scratch/again"
 awk -v a="$(number "$scratch/back.json" targets flow q_risk p50)" '{ d = $1 - a; exit !(d * d < 1e-12) }' \
     "$scratch/again" ||
@@ -220,7 +226,7 @@ check "the second fit's data" sed -n 's/.*"train": "< \(.*\)".*/\1/p' "$scratch/
     wrong "the second fit does not train on targets before 224: $(cat "$scratch/said")"
 "$tft" predict --checkpoint "$scratch/back/fit-0002" --split test --stride 8 "$scratch/table.csv" \
     -o "$scratch/second.csv" >/dev/null
-grep ',2$' "$scratch/back.csv" | cut -d, -f1-8 >"$scratch/got"
+grep ',2$' "$scratch/back.csv" | cut -d, -f1-4,6-8,10-12 >"$scratch/got"
 sed 1d "$scratch/second.csv" | awk -F, '$2 >= 273' | cmp -s - "$scratch/got" ||
     wrong "the second fit forecasts something else"
 cp "$scratch/back.csv" "$scratch/once.csv"
@@ -231,7 +237,7 @@ check "the same forecasts" cmp "$scratch/back.csv" "$scratch/once.csv"
 check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start --fit-every 4 \
     --forecasts "$scratch/warm.jsonl"
 grep -q '"init_from": ".*fit-0001"' "$scratch/warm/fit-0002/run.json" || wrong "a warm start begins anew"
-grep -q '"actual":null,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of a backtest"
+grep -q '"heat":null,"heat_0.1":.*,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of a backtest"
 refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none" --split train
 refused 2 "option --fit-every: 'x' is not a whole number" backtest --out "$scratch/none" --fit-every x
 if [ -x "$halayrun" ]; then
@@ -333,7 +339,7 @@ grep '^d,6,' "$scratch/end.csv" | cut -d, -f3- >"$scratch/seven"
 grep '^a,6,' "$scratch/split.csv" | cut -d, -f3- >"$scratch/seventh"
 [ "$(wc -l <"$scratch/seven")" -eq 4 ] || wrong "no forecast from seven rows"
 paste -d, "$scratch/seven" "$scratch/seventh" |
-    awk -F, '{ for (k = 4; k <= 6; k++) { d = $k - $(k + 6); if (d * d > 1e-8 * $k * $k) exit 1 } }' ||
+    awk -F, '{ for (k = 3; k <= 5; k++) { d = $k - $(k + 5); if (d * d > 1e-8 * $k * $k) exit 1 } }' ||
     wrong "what stands before a shorter encoder is looked at: $(paste "$scratch/seven" "$scratch/seventh")"
 # Its explanation knows the seven rows and the horizon, and the last of these lags from the horizon's last step alone.
 awk -F, '/^d,6,/ { for (i = NF - 15; i <= NF; i++) { n += $i != ""; sum += $i } } /^a,/ { full = $NF != "" }

@@ -257,7 +257,7 @@ static void test_queries(struct halay_tft_model *model, const char *csv)
     REQUIRE(queries[0].forecasts && queries[2].forecasts && queries[3].explanations);
     CHECK(!queries[0].status && queries[0].windows == ENTITIES && !queries[0].error);
     CHECK(!strcmp(queries[0].forecasts, queries[2].forecasts) && !strcmp(queries[0].forecasts, queries[3].forecasts));
-    CHECK(!strncmp(queries[0].forecasts, "entity,origin,time,horizon,target,p10,p50,p90\neast,", 51), "%s",
+    CHECK(!strncmp(queries[0].forecasts, "unique_id,origin,ds,horizon,y_0.1,y_0.5,y_0.9\neast,", 51), "%s",
           queries[0].forecasts);
     CHECK(!strncmp(queries[3].explanations, "entity,origin,", 14));
     halay_tft_queries_clear(&all);
@@ -266,8 +266,8 @@ static void test_queries(struct halay_tft_model *model, const char *csv)
     all.quantiles = &median;
     all.quantile_count = 1;
     all.format = "jsonl";
-    CHECK(!halay_tft_forecast_queries(model, &all) && strstr(queries[0].forecasts, "\"p50\":") &&
-              !strstr(queries[0].forecasts, "p10"),
+    CHECK(!halay_tft_forecast_queries(model, &all) && strstr(queries[0].forecasts, "\"y_0.5\":") &&
+              !strstr(queries[0].forecasts, "y_0.1"),
           "%s", halay_tft_error_text());
     halay_tft_queries_clear(&all);
     all.quantiles = &other;

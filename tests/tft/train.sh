@@ -89,15 +89,16 @@ refused 1 "cannot write '$scratch/no/scores.json'" "$tft" evaluate --checkpoint 
 if grep -q "windows" "$scratch/said"; then wrong "evaluate scored before it looked at --json"; fi
 
 check "predict" "$tft" predict --checkpoint "$run" "$top_srcdir/data/pjm" -o "$scratch/end.csv"
-head -n 1 "$scratch/end.csv" | grep -q '^entity,origin,time,horizon,target,p10,p50,p90$' || wrong "predict's header"
+[ "$(head -n 1 "$scratch/end.csv")" = "entity,origin,Datetime,horizon,load_0.1,load_0.5,load_0.9" ] ||
+    wrong "predict's header"
 [ "$(wc -l <"$scratch/end.csv")" -eq 97 ] || wrong "predict has not 4 x 24 rows"
-grep -q '^COMED,2018-08-03 00:00:00,2018-08-03 01:00:00,1,load,' "$scratch/end.csv" ||
+grep -q '^COMED,2018-08-03 00:00:00,2018-08-03 01:00:00,1,[0-9]' "$scratch/end.csv" ||
     wrong "predict does not begin after the last row"
 check "predict a split" "$tft" predict --checkpoint "$run" --split test --stride 1000 "$top_srcdir/data/pjm" \
     -o "$scratch/split.jsonl"
 [ "$(wc -l <"$scratch/split.jsonl")" -eq 480 ] ||
     wrong "predict --split has not 4 x 5 x 24 rows: $(wc -l <"$scratch/split.jsonl")"
-head='{"entity":"PJME","origin":"2018-01-31 23:00:00","time":"2018-02-01 00:00:00","horizon":1,"target":"load","p10":'
+head='{"entity":"PJME","origin":"2018-01-31 23:00:00","Datetime":"2018-02-01 00:00:00","horizon":1,"load_0.1":'
 grep -q "^$head" "$scratch/split.jsonl" || wrong "predict's JSON lines"
 
 check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scratch/page.html"

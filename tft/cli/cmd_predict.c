@@ -43,8 +43,9 @@ static const struct halay_command_line command_line = {
     .command = "halay-tft predict",
     .synopsis = "--checkpoint RUN FILE... [--future FILE | --split NAME [--stride N]] [--explain FILE] -o OUT",
     .about = "Reads files like those of the training and forecasts with the model in RUN: what comes after the last "
-             "row of each entity, or every window of a split. Writes entity,origin,time,horizon,target and the "
-             "quantiles, in the target's unit; origin is the last moment that a forecast has seen.",
+             "row of each entity, or every window of a split. Writes the table's columns of id and time, origin (the "
+             "last moment that a forecast has seen), horizon and each target's quantiles in its unit: "
+             "unique_id,origin,ds,horizon,y_0.1,y_0.5,y_0.9.",
     .table = option_rows,
     .is_lenient = 1,
 };

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of forecasts: CSV or JSON lines, a row for each entity, origin, step and target, values in the target's own
- * unit.
+ * A file of forecasts: CSV or JSON lines, a row for each entity, origin and step, values in the targets' own units. The
+ * columns are named as Python's frames name them, by the table's id, time and targets:
+ *
+ *     unique_id,origin,ds,horizon,y_0.1,y_0.5,y_0.9
+ *
+ * entity and time stand for what has no column of its own (an id from file names, a time of several columns). A name
+ * that the table has already gets underscores after it.
  */
 #ifndef HALAY_TFT_FORECAST_FILE_H
 #define HALAY_TFT_FORECAST_FILE_H
@@ -18,7 +23,7 @@ struct tft_forecast_file {
     const size_t *chosen;             /* borrowed: the numbers of those that are written; NULL: all */
     size_t chosen_count;
     int json;     /* JSON lines */
-    int backtest; /* two columns more: actual, empty where it was not measured, and fit */
+    int backtest; /* more columns: before each target's quantiles its value, empty where not measured; and fit */
     size_t fit;
 };
 
