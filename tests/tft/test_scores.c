@@ -234,6 +234,11 @@ static void limits(void)
     CHECK(steady.highest > 0.99 && steady.last < 1e-4 && steady.end.seconds < 100, "%g %g %g", steady.highest,
           steady.last, steady.end.seconds);
 
+    const struct tft_limits by_time = { TFT_LR_COSINE, TFT_STEPS_UNLIMITED, 100, 0 };
+    struct tft_run_length unknown = { 0 }; /* the first steps count, and the most that can be given are a limit */
+    CHECK(tft_run_length_rate(&by_time, &unknown, &(struct tft_moment){ 0 }, 1) > 1e-3);
+    CHECK(TFT_STEPS_UNLIMITED > 1000000000);
+
     struct run shorter = steady; /* a part of the time is for what follows */
     shorter.limits.reserved = 20;
     make_run(&shorter);

@@ -109,5 +109,7 @@ double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run
 {
     uint64_t steps = tft_run_length_steps(limits, length, now);
 
+    if (steps == TFT_STEPS_UNLIMITED) /* the first two steps, by which the pace is found */
+        steps = SUITED_LEAST;
     return tft_learning_rate_at(limits->schedule, highest, schedule_step(limits, length, now, steps), steps);
 }

@@ -18,7 +18,7 @@
 #include "tft/run/run_config.h"
 
 /* More steps than any run has: where only time limits it. */
-enum { TFT_STEPS_UNLIMITED = 1000000000 };
+#define TFT_STEPS_UNLIMITED UINT64_MAX
 
 struct tft_limits {
     enum tft_lr_schedule schedule;

@@ -147,7 +147,7 @@ enum halay_status tft_trainer_note_step(struct tft_trainer *t)
     n->waiting += step.waiting;
     n->gathering += step.gathering;
     tft_progress_step(&t->progress, &(struct tft_progress_step){ t->state.step, t->state.epoch + 1, t->state.samples,
-                                                                 loss, t->limits.seconds });
+                                                                 loss, t->limits.seconds, tft_trainer_steps(t) });
     judge_step(t, &step);
     return t->state.step % STEPS_OF_ROW || !n->tracks ? HALAY_OK : write_row(t, loss);
 }

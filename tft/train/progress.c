@@ -120,10 +120,8 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
 
     if (!p->listener.step)
         return;
-    double left = seconds / (double)(s->step - p->start.step) * (double)(p->total_steps - s->step);
-    uint64_t steps = p->total_steps;
-    if (steps == TFT_STEPS_UNLIMITED) /* estimated until it is planned */
-        steps = s->step + (uint64_t)fmax(0, (double)(s->step - p->start.step) / seconds * (s->limit - seconds));
+    uint64_t steps = s->steps == TFT_STEPS_UNLIMITED ? s->step : s->steps; /* nothing is known after the first */
+    double left = seconds / (double)(s->step - p->start.step) * (double)(steps - s->step);
     if (s->limit > 0)
         left = fmin(left, fmax(0, s->limit - tft_progress_seconds(p)));
     p->listener.step(p->listener.arg, &(struct halay_tft_progress){

@@ -36,7 +36,8 @@ struct tft_progress {
 struct tft_progress_step {
     uint64_t step, epoch, samples; /* all since the beginning; step and epoch from 1 */
     double loss;
-    double limit; /* seconds of training at which it ends; 0: none */
+    double limit;   /* seconds of training at which it ends; 0: none */
+    uint64_t steps; /* of the run, as far as they are known */
 };
 
 /* The results of an evaluation. */

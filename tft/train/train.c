@@ -41,7 +41,7 @@ static enum halay_status report_evaluation(struct tft_trainer *t, const struct t
     int64_t now = halay_now_us();
     double waited = tft_trainer_waited(t);
     struct tft_progress_evaluation e = {
-        .at = { t->state.step, t->state.epoch + 1, t->state.samples, 0 },
+        .at = { .step = t->state.step, .epoch = t->state.epoch + 1, .samples = t->state.samples },
         .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
         .valid_loss = result ? result->loss : 0,
         .learning_rate = t->adam.learning_rate,
