@@ -70,6 +70,13 @@ static enum halay_status import_params(const struct work *w, const struct tft_sc
     float *params = NULL;
     enum halay_status status;
 
+    for (size_t o = 0; o < schema->target_count; o++)
+        if (schema->inputs[schema->targets[o]].blend) {
+            halay_error(w->log,
+                        "target '%s' has a 'blend', whose weights only a training finds: prepare the data without it",
+                        schema->inputs[schema->targets[o]].name);
+            return HALAY_ERR_FORMAT;
+        }
     tft_batches_describe(schema, encoding, &w->config, &described);
     described.dtype = TFT_F32; /* nothing is computed */
     status = tft_torch_check(w->log, w->format, &described, schema);

@@ -66,8 +66,8 @@ enum halay_status tft_history_init(const struct tft_schema *s, struct tft_histor
 {
     size_t season = first_season(s);
 
-    *h = (struct tft_history){ .season = season };
-    h->x = calloc(tft_baselines_rows(s), sizeof *h->x);
+    *h = (struct tft_history){ .season = season, .most = tft_baselines_rows(s) };
+    h->x = calloc(h->most, sizeof *h->x);
     h->z = calloc(TREND_ROWS, sizeof *h->z);
     h->index = calloc(season <= TREND_ROWS ? season : 1, sizeof *h->index);
     if (h->x && h->z && h->index)
@@ -112,11 +112,9 @@ static size_t rows_of(const struct tft_data *d, const struct tft_window *w, size
 enum halay_status tft_history_read(struct tft_history *h, const struct tft_data *d, const struct tft_window *w,
                                    size_t target)
 {
-    size_t before = w->origin - d->entities[w->entity].first, most = tft_baselines_rows(&d->schema);
-    enum halay_status status;
+    size_t before = w->origin - d->entities[w->entity].first, most = before < h->most ? before : h->most;
+    enum halay_status status = tft_data_check(d, w->origin - most, most);
 
-    most = before < most ? before : most;
-    status = tft_data_check(d, w->origin - most, most);
     if (status)
         return status;
     h->rows = rows_of(d, w, target, most);

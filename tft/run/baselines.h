@@ -44,6 +44,7 @@ void tft_baseline_title(const struct tft_baseline *baseline, char *text, size_t 
 /* What a target was before an origin. */
 struct tft_history {
     size_t season; /* the schema's first */
+    size_t most;   /* rows that there is room for */
     size_t rows;   /* before the origin, of those that count */
     double unit;   /* mean distance of values a season apart, or a step where the past is shorter; 0: unknown */
     double *x;     /* owned: (tft_baselines_rows) the last `rows`; NAN: not measured */

@@ -157,8 +157,8 @@ static void fit_target(struct tft_blend *b, const struct fit *f, size_t o)
             best = k;
         }
     }
-    for (size_t h = 0; h < b->horizon; h++) {
-        double *weights = tft_blend_weights_at(b, o, h);
+    for (size_t k = 0; k < TFT_BLEND_THIRDS; k++) { /* horizons of one step or two do not reach each of them */
+        double *weights = b->weights + (o * TFT_BLEND_THIRDS + k) * (b->count + 1);
         weights[0] = weights[best + 1] = .5;
     }
 }
