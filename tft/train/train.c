@@ -342,7 +342,9 @@ static enum halay_status choose_blend(struct tft_trainer *t, const float *params
     if (!status)
         t->best_q_risk = tft_scores_mean_q_risk(scores.scores, scores.target_count, scores.scores->median);
     if (status == HALAY_ERR_CANCELED && t->rank == 0)
-        halay_error(t->log, "interrupted before the blend's weights were chosen; '--resume' chooses them");
+        halay_error(t->log, "interrupted before the blend's weights were chosen%s",
+                    t->config->keep ? "; '--resume' chooses them"
+                                    : ", with no checkpoint (keep 0): the model and a baseline have a half each");
     tft_forecast_scores_fini(&scores);
     tft_forecaster_fini(&f);
     return status;
@@ -366,7 +368,8 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
         tft_progress_say(&t->progress, "%s", text);
     }
     if (status == HALAY_ERR_CANCELED && t->rank == 0)
-        halay_error(t->log, "interrupted; '--resume' calibrates the run");
+        halay_error(t->log, "interrupted before the intervals were calibrated%s",
+                    t->config->keep ? "; '--resume' calibrates the run" : ", with no checkpoint (keep 0)");
     json_decref(document);
     return status;
 }
