@@ -42,6 +42,8 @@ static void factors(void)
     CHECK(tft_conformal_factor(scores, 39, 0.8) == 31, "the 32nd of 0 to 38, now in order");
     CHECK(isnan(tft_conformal_factor(scores, TFT_CONFORMAL_LEAST - 1, 0.8)), "too few");
     CHECK(isnan(tft_conformal_factor(scores, 40, 0.98)), "no score of 40 is a bound of 98 %%");
+    CHECK(tft_conformal_kept(-.4, 90) == -.4 * 90 / 120 && tft_conformal_kept(.4, 90) == .4, "a narrower one by less");
+    CHECK(isnan(tft_conformal_kept(NAN, 90)), "none");
 }
 
 /* A model that says [low, high] * scale for 10 % and 90 %: what is held after calibration, and the factor. */

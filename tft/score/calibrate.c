@@ -101,7 +101,7 @@ static json_t *factors_json(struct fit *f, size_t target, size_t first, size_t e
                 if (!isnan(score))
                     f->column[n++] = score;
             }
-            double factor = tft_conformal_factor(f->column, n, f->c.bands[b].level);
+            double factor = tft_conformal_kept(tft_conformal_factor(f->column, n, f->c.bands[b].level), n);
             *found += !isnan(factor);
             json_array_append_new(bands, isnan(factor) ? json_null() : json_real(factor));
         }

@@ -60,6 +60,11 @@ double tft_conformal_factor(double *scores, size_t count, double level)
     return scores[(size_t)fmax(rank, 1) - 1];
 }
 
+double tft_conformal_kept(double factor, size_t count)
+{
+    return factor < 0 ? factor * (double)count / (double)(count + TFT_CONFORMAL_LEAST) : factor;
+}
+
 void tft_quantiles_sort(double *p, size_t count)
 {
     for (size_t i = 1; i < count; i++) /* they are few, and nearly always in order */

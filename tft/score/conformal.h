@@ -13,7 +13,9 @@
  * there twice, once for either kind of forecast; only one of the two applies to a forecast.
  *
  * Of n scores the ceil((n + 1) * level)-th smallest is the factor f: the band [low - f * width, high + f * width] holds
- * the next value with probability `level` at least, if that value is exchangeable with those n.
+ * the next value with probability `level` at least, if that value is exchangeable with those n. Validation windows are
+ * not quite: they have chosen the checkpoint and the blend, and share some weeks. So of a negative factor, by which a
+ * band gets narrower, n / (n + 30) is kept.
  */
 #ifndef HALAY_TFT_CONFORMAL_H
 #define HALAY_TFT_CONFORMAL_H
@@ -47,6 +49,9 @@ double tft_band_score(const struct tft_band *band, const double *p, double y);
 
 /* The factor of scores, which it puts in order; those that are NAN must have been left out. NAN: they are too few. */
 double tft_conformal_factor(double *scores, size_t count, double level);
+
+/* What is kept of a factor that this many validation windows gave. */
+double tft_conformal_kept(double factor, size_t count);
 
 /* The least factor, at which the ends meet. */
 double tft_band_least(const struct tft_band *band);
