@@ -420,6 +420,18 @@ def chosen():
             forecaster.predict(table, **how)
 
 
+def refits():
+    """What is forecast behind the rows is of the refitted weights, what is scored of the first."""
+    table = make()
+    first = Forecaster(**TINY, refit=False).fit(table)
+    second = Forecaster(**TINY, refit=True).fit(table)
+    assert first.config_["refit"] == "off" and second.config_["refit"] == "on"
+    assert first.score() == second.score() and not first.predict().equals(second.predict())
+    assert pickle.loads(pickle.dumps(second)).predict(table).equals(second.predict())
+    calls = [forecaster.cross_validation(table) for forecaster in (first, second)]
+    assert calls[0].equals(calls[1]), "a cross-validation is of the first weights"
+
+
 def names_elsewhere():
     """What other packages call a parameter is an error that names ours; none of ours is taken for one of those."""
     for theirs, ours in (("time_limit", "max_time"), ("prediction_length", "horizon"), ("h", "horizon"),
@@ -790,8 +802,8 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files), "asks": (chosen, names_elsewhere, statics, crosses, tunes, recalibrates, parquet),
-    "drifts": (drifts,),
+    "results": (results, files), "drifts": (drifts,),
+    "asks": (chosen, refits, names_elsewhere, statics, crosses, tunes, recalibrates, parquet),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip
 warnings.simplefilter("ignore", ForecastWarning)

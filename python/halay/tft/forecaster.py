@@ -104,8 +104,8 @@ class Forecaster:
     the last tenth of the time is for validation and nothing for a test.
     schema: in place of all of these: the path of a schema, or a dict (docs/reference/schema.md).
     verbose: show progress, on standard error or in the notebook.
-    Other parameters are the keys of a training, like hidden_size, max_time, learning_rate, quantiles, calibrate
-    (CONFIGURATION in halay-tft(1)).
+    Other parameters are the keys of a training, like hidden_size, max_time, learning_rate, quantiles, calibrate, refit
+    (CONFIGURATION in halay-tft(1)); True and False are on and off.
 
     A table is a pandas.DataFrame, a pyarrow.Table, what has Arrow's or the DataFrame interchange protocol, a dict of
     arrays, or paths of CSV or Parquet files. Results are DataFrames; ids and times have the types of the table.
@@ -305,6 +305,12 @@ class Forecaster:
             raise ValueError("y goes with a table in memory and one target")
         return frame.assign(**{targets[0]: y.to_numpy() if hasattr(y, "to_numpy") else y})
 
+    def _config(self) -> str:
+        """The keys of a training; True and False are its words on and off."""
+        words = {True: "on", False: "off"}
+        values = {key: getattr(self, key) for key in self._keys}
+        return _json({key: words[one] if isinstance(one, bool) else one for key, one in values.items()})
+
     def _train(self, session: Session, data: Handle, shown: Silent, folder: Any, resume: bool) -> Handle:
         def step(_: Any, place: Any) -> None:
             if shown.is_due():
@@ -321,10 +327,9 @@ class Forecaster:
             session.post(lambda: warn(text) if is_warning else shown.say(text))
 
         callbacks = c.STEP(step), c.LINE(metrics), c.LINE(say)
-        config = {key: getattr(self, key) for key in self._keys}
         options = sized(
             c.TrainOptions,
-            config=_json(config),
+            config=self._config(),
             folder=None if folder is None else os.fspath(folder),
             resume=int(resume),
             progress=callbacks[0],
@@ -397,7 +402,7 @@ class Forecaster:
         static = as_frame(static_df) if static_df is not None else None
         table, how = self._described(X, static)
         asked = {"trials": trials, "time": time, "resume": resume, **options}
-        config = _json({key: getattr(self, key) for key in self._keys})
+        config = self._config()
         values = _json(space).encode() if isinstance(space, Mapping) else space
         with tempfile.TemporaryDirectory() as made:
             place = os.fspath(made if folder is None else folder)
@@ -521,9 +526,9 @@ class Forecaster:
         quantile: n_windows x horizon rows for each series, fewer where it is too short. stride: steps from one cutoff
         to the next, by default the horizon. refit: False: one training, on what precedes the first window; True: one
         for each window; a number: one for so many windows. y, static_df: as in fit; levels, quantiles: as in predict.
-        Splits are its own, so that `split` has no effect. This forecaster itself is not trained. Ctrl-C is a
-        KeyboardInterrupt. ValueError: a number is none; errors of the library: as from fit, FormatError also where the
-        series are too short for the windows.
+        Splits are its own, so that `split` has no effect, nor has the key `refit`. This forecaster itself is not
+        trained. Ctrl-C is a KeyboardInterrupt. ValueError: a number is not a count; errors of the library: as from fit,
+        FormatError also where the series are too short for the windows.
         """
         each = check_windows(n_windows, stride, refit)
         need_pandas("a cross-validation")
@@ -541,7 +546,8 @@ class Forecaster:
                 data = _prepare(session, table, {"schema_text": _json({**schema, "split": split})})
             except FormatError as failure:
                 raise FormatError(f"{n_windows} windows are too many for the table: {failure}") from None
-            made = type(self)(**self.get_params())
+            params: Dict[str, Any] = {**self.get_params(), "refit": False}
+            made = type(self)(**params)
             made._learn(session, data)
             if made.stopped_:
                 raise KeyboardInterrupt
