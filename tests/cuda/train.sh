@@ -32,7 +32,7 @@ train() {
     shift
     "$@" train --data "$data" --out "$scratch/$name" --hidden-size 4 --heads 2 --batch-size 3 --learning-rate 0.01 \
         --max-steps 4 --eval-every 2 --valid-samples 6 --threads 1 --schedule constant \
-        --clip-mode global --sparse-rows $sparse $options
+        --clip-mode global --sparse-rows $sparse --calibrate $calibrate $options
 }
 # close WHAT A B: the first of two files of numbers has those of the second, within rounding.
 close() {
@@ -43,7 +43,7 @@ close() {
         END { exit !(n > 0 && !bad) }' && pass || wrong "$1: $(head -n 3 "$2") and $(head -n 3 "$3")"
 }
 losses() {
-    sed 's/.*"train_loss":\([0-9.e-]*\),"valid_loss":\([0-9.e-]*\),.*/\1 \2/' "$scratch/$1/metrics.jsonl" \
+    sed 's/.*"train_loss":\([0-9.e-]*\),.*"valid_loss":\([0-9.e-]*\),.*/\1 \2/' "$scratch/$1/metrics.jsonl" \
         >"$scratch/$1.losses"
     [ "$(wc -l <"$scratch/$1.losses")" -eq 2 ] || wrong "$1 has no two evaluations"
 }
@@ -52,7 +52,7 @@ same() {
     close "losses of $1 and $2" "$scratch/$1.losses" "$scratch/$2.losses"
 }
 
-options='' sparse=1
+options='' sparse=1 calibrate=auto
 check "on the processor" train cpu "$tft"
 losses cpu
 options='--device cuda --deterministic ranks --granule 1'
@@ -60,7 +60,7 @@ check "on the device, in granules" train gpu "$tft"
 same gpu cpu
 check "two ranks on one device" train two "$halayrun" -np 2 "$tft"
 check "one rank and two" cmp "$scratch/gpu/model.safetensors" "$scratch/two/model.safetensors"
-options='--device cuda'
+options='--device cuda' calibrate=none
 EMU_DEVICES=2 check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
 same three cpu
 # Dense gradients, also with an average.
