@@ -238,6 +238,7 @@ static void limits(void)
     struct tft_run_length unknown = { 0 }; /* the first steps count, and the most that can be given are a limit */
     CHECK(tft_run_length_rate(&by_time, &unknown, &(struct tft_moment){ 0 }, 1) > 1e-3);
     CHECK(TFT_STEPS_UNLIMITED > 1000000000);
+    CHECK(tft_run_length_is_short(120, 32) && !tft_run_length_is_short(240, 32) && !tft_run_length_is_short(3, 16));
 
     struct run shorter = steady; /* a part of the time is for what follows */
     shorter.limits.reserved = 20;

@@ -91,6 +91,13 @@ uint64_t tft_run_length_suited(size_t windows, size_t batch)
     return steps < SUITED_LEAST ? SUITED_LEAST : min_u64(steps, SUITED_MOST);
 }
 
+int tft_run_length_is_short(uint64_t steps, size_t width)
+{
+    enum { STEPS_A_COLUMN = 5, WIDTH_LEAST = 16 };
+
+    return width > WIDTH_LEAST && steps < STEPS_A_COLUMN * (uint64_t)width;
+}
+
 /* The step by which the rate goes, out of so many: the one made, or the one due by the clock if that is ahead. */
 static uint64_t schedule_step(const struct tft_limits *limits, const struct tft_run_length *length,
                               const struct tft_moment *now, uint64_t steps)

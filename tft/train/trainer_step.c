@@ -134,8 +134,14 @@ static void fix_length(struct tft_trainer *t)
 {
     const struct tft_moment now = moment_of(t, t->state.step);
 
-    if (tft_run_length_fix(&t->limits, &now, &t->state.length) && t->rank == 0)
-        tft_progress_set_total(&t->progress, tft_trainer_steps(t), t->limits.seconds);
+    if (!tft_run_length_fix(&t->limits, &now, &t->state.length) || t->rank != 0)
+        return;
+    tft_progress_set_total(&t->progress, tft_trainer_steps(t), t->limits.seconds);
+    if (tft_run_length_is_short(t->state.length.steps, (size_t)t->config->hidden_size))
+        tft_progress_say(&t->progress,
+                         "%llu steps are few for 'hidden_size: %lld': 'hidden_size: 16', which is faster, or more "
+                         "'max_time' gives better forecasts",
+                         (unsigned long long)t->state.length.steps, (long long)t->config->hidden_size);
 }
 
 double tft_trainer_waited(struct tft_trainer *t)
