@@ -432,6 +432,37 @@ if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
         "03 11;03 12;03 13;03 14;03 15;03 16;04 08;04 09;04 10;" ] ||
         wrong "the next hours of days: $(cat "$scratch/end.csv")"
 fi
+# Each frequency from a table to scores, with no key: of one series, whose column of ids is not needed, or of two. The
+# forecast begins at the row that would come next.
+if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
+    (cd "$scratch" && awk 'function stamp(every, i, months) {
+            months = every == "12M" ? 12 * i : every == "3M" ? 3 * i : i
+            if (every ~ /M/) return sprintf("%d-%02d-01", 1970 + int(months / 12), months % 12 + 1)
+            if (every == "1B") i = int(i / 5) * 7 + i % 5 - 2 # from Monday 2013-12-30 on
+            if (every ~ /B|d|w/) return strftime("%Y-%m-%d", 1388534400 + (every == "1w" ? 7 : 1) * 86400 * i, 1)
+            return strftime("%Y-%m-%d %H:%M:%S", 1388534400 + (every == "1h" ? 3600 : every * 60) * i, 1) }
+        BEGIN { count = split("12M 3M 1M 1w 1B 1d 1h 30min 10min", names, " ")
+            for (k = 1; k <= count; k++) { file = names[k] ".csv"; rows = k < 7 ? 60 : 170; many = k % 2
+                print (many ? "unique_id," : "") "ds,y" >file
+                for (s = 0; s <= many; s++) for (i = 0; i < rows; i++)
+                    printf "%s%s,%d\n", many ? "s" s "," : "", stamp(names[k], i), 50 + 9 * s + i % 7 + i % 12 >file
+                print names[k], 1 + many, stamp(names[k], rows) } }' </dev/null) >"$scratch/frequencies"
+    while read -r every count next; do
+        at=$scratch/every-$every
+        check "prepare every $every" "$tft" prepare --preset long --encoder 8 --horizon 3 "$scratch/$every.csv" \
+            -o "$at.htd"
+        grep -q "every $every, window 8 + 3; " "$scratch/said" || wrong "not every $every: $(cat "$scratch/said")"
+        check "train every $every" "$tft" train --data "$at.htd" --out "$at" --hidden-size 4 --heads 1 --max-steps 2 \
+            --threads 1
+        if grep -q "dead input" "$scratch/said"; then wrong "an input of no use: $(cat "$scratch/said")"; fi
+        check "predict every $every" "$tft" predict --checkpoint "$at" "$scratch/$every.csv" -o "$at.csv"
+        [ "$(wc -l <"$at.csv")" -eq $((1 + 3 * count)) ] && sed -n 2p "$at.csv" | grep -q ",$next.*,1,[-0-9]" ||
+            wrong "forecasts every $every, from $next on: $(cat "$at.csv")"
+        check "evaluate every $every" "$tft" evaluate --checkpoint "$at" --data "$at.htd"
+        grep -q '^mase  *[0-9]' "$scratch/said" || wrong "no scores every $every: $(cat "$scratch/said")"
+    done <"$scratch/frequencies"
+    [ "$(wc -l <"$scratch/frequencies")" -eq 9 ] || wrong "not nine frequencies"
+fi
 refused 1 "for a horizon of 400 it needs 401 (or" \
     "$tft" prepare --preset long --horizon 400 "$scratch/long.csv" -o "$scratch/none.htd"
 refused 2 "unknown preset 'wide'" "$tft" prepare --preset wide "$scratch/long.csv" -o "$scratch/none.htd"
