@@ -49,7 +49,7 @@ risk without without
 echo "$trained $untrained $risk" | awk '{ exit !(NF == 6 && $1 < 0.5 * $3 && $2 < 1.3 * $4 && $1 < 2 * $5) }' ||
     wrong "q-risk of P50, not seen and seen: with the row trained $trained, untrained $untrained, without it $risk"
 
-# An entity of another file, and why it is refused where it cannot be scaled.
+# An entity of another file, and why it is left out, or refused where there is no other, if it cannot be scaled.
 sed 's/e15/new/' "$scratch/table.csv" >"$scratch/new.csv"
 check "predict a new entity" "$tft" predict --checkpoint "$scratch/trained" "$scratch/new.csv" -o "$scratch/new.out.csv"
 [ "$(grep -c '^new,' "$scratch/new.out.csv")" -eq 2 ] ||
@@ -60,8 +60,14 @@ grep -q '^entities  *12$' "$scratch/said" ||
     wrong "entities that cannot be scaled are not left out: $(cat "$scratch/said")"
 check "train on it" "$tft" train --data "$scratch/scaled.htd" --out "$scratch/scaled" --hidden-size 8 --heads 2 \
     --max-steps 1
-refused 1 "entity 'e12' was not seen in training" "$tft" predict --checkpoint "$scratch/scaled" "$scratch/new.csv" \
-    -o "$scratch/no.csv"
+check "predict beside new entities" "$tft" predict --checkpoint "$scratch/scaled" "$scratch/new.csv" \
+    -o "$scratch/12.csv"
+grep -q "warning: 4 of 16 entities are not forecast, .* seen them: 'e12', 'e13', 'e14' and others; .*'per: all'" \
+    "$scratch/said" && [ "$(sed 1d "$scratch/12.csv" | cut -d, -f1 | sort -u | wc -l)" -eq 12 ] ||
+    wrong "entities that cannot be scaled are not left out: $(cat "$scratch/said")"
+awk -F, 'NR == 1 || /,(e12|new),/ || /^(e12|new),/' "$scratch/new.csv" >"$scratch/strangers.csv"
+refused 1 "entity 'e12' was not seen in training" "$tft" predict --checkpoint "$scratch/scaled" \
+    "$scratch/strangers.csv" -o "$scratch/no.csv"
 grep -q "'per: all'" "$scratch/said" || wrong "it does not say what would be right: $(cat "$scratch/said")"
 
 # The same bits on any ranks and threads, and others than without it.

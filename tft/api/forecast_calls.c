@@ -68,6 +68,20 @@ static enum halay_status warn_filled(struct work *w)
     return status;
 }
 
+/* Entities that have no window. Each of the first is named with its reason. */
+static void warn_all_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
+{
+    enum { NAMED = 3 };
+    size_t left_out = 0;
+
+    for (size_t e = 0; e < d->entity_count; e++)
+        if (tft_windows_before(windows, e) == tft_windows_before(windows, e + 1) && left_out++ < NAMED)
+            warn_left_out(log, d, &d->entities[e]);
+    if (left_out > NAMED)
+        halay_warning(log, "%zu entities in all are not forecast for such reasons, %zu are", left_out,
+                      d->entity_count - left_out);
+}
+
 static enum halay_status choose_windows(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
@@ -77,9 +91,8 @@ static enum halay_status choose_windows(struct work *w)
                                    ? tft_windows_init_last(s->log, d, &w->windows)
                                    : tft_windows_init(s->log, d, (enum tft_split)w->split, stride, &w->windows);
 
-    for (size_t e = 0; e < d->entity_count && !status && w->split == AT_END && s->rank == 0; e++)
-        if (tft_windows_before(&w->windows, e) == tft_windows_before(&w->windows, e + 1))
-            warn_left_out(s->log, d, &d->entities[e]);
+    if (!status && w->split == AT_END && s->rank == 0)
+        warn_all_left_out(s->log, d, &w->windows);
     if (!status && !w->windows.count) {
         halay_error(s->log, "there is nothing to forecast: no entity has a window");
         status = HALAY_ERR_FORMAT;

@@ -205,10 +205,11 @@ enum halay_status tft_encoding_check_entity(struct halay_log *log, const char *w
 {
     if (!tft_encoding_needs_entity(schema) || tft_encoding_entity(encoding, id) < encoding->entity_count)
         return HALAY_OK;
-    halay_error(log,
-                "%s%sentity '%.64s' was not seen in training (%zu are known, the first is '%s'); to forecast new "
-                "entities, set 'per: all' for each input that is scaled and 'unknown: true' for the id",
-                where ? where : "", where ? ": " : "", id, encoding->entity_count, encoding->ids[0]);
+    halay_error(
+        log,
+        "%s%sentity '%.64s' was not seen in training (%zu are known, the first is '%s'); to forecast new "
+        "entities, set 'per: all' or 'per: window' for each input that is scaled and 'unknown: true' for the id",
+        where ? where : "", where ? ": " : "", id, encoding->entity_count, encoding->ids[0]);
     return HALAY_ERR_FORMAT;
 }
 

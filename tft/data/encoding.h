@@ -45,6 +45,10 @@ struct tft_encoding {
 /* Remove from the table the entities that cannot be encoded, because the training span has no measured value for one of
  * their targets. The summary counts them, and a warning says how many they are. */
 void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *table);
+/* Remove from the table the entities that training has not seen, where that matters and it has seen others. A warning
+ * says how many they are and names the first. */
+void tft_encoding_drop_unknown(struct halay_log *log, const struct tft_schema *schema,
+                               const struct tft_encoding *encoding, struct tft_table *table);
 /* Fit the encoding on the training span of a table. */
 enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schema *schema,
                                    const struct tft_table *table, struct tft_encoding *encoding);

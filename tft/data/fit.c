@@ -535,3 +535,32 @@ void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema 
         halay_warning(log, "%zu entities are left out, '%s' first: the training span has no measured target for them",
                       dropped, first);
 }
+
+void tft_encoding_drop_unknown(struct halay_log *log, const struct tft_schema *schema,
+                               const struct tft_encoding *encoding, struct tft_table *t)
+{
+    size_t known = 0, kept = 0;
+    char ids[200] = "";
+
+    if (!tft_encoding_needs_entity(schema))
+        return;
+    for (size_t e = 0; e < t->series_count; e++)
+        known += tft_encoding_entity(encoding, t->series[e].id) < encoding->entity_count;
+    if (!known || known == t->series_count)
+        return;
+    for (size_t e = 0, dropped = 0; e < t->series_count; e++) {
+        struct tft_series *s = &t->series[e];
+        if (tft_encoding_entity(encoding, s->id) < encoding->entity_count) {
+            t->series[kept++] = *s;
+            continue;
+        }
+        if (dropped++ < 3)
+            snprintf(ids + strlen(ids), sizeof ids - strlen(ids), "%s'%.60s'", *ids ? ", " : "", s->id);
+        tft_series_fini(s);
+    }
+    halay_warning(log,
+                  "%zu of %zu entities are not forecast, as training has not seen them: %s%s; set 'per: all' or 'per: "
+                  "window' for each input that is scaled and 'unknown: true' for the id to forecast new ones",
+                  t->series_count - known, t->series_count, ids, t->series_count - known > 3 ? " and others" : "");
+    t->series_count = kept;
+}
