@@ -349,6 +349,12 @@ awk -F, '/^d,6,/ { for (i = NF - 15; i <= NF; i++) { n += $i != ""; sum += $i } 
 check "predict without one" "$tft" predict --checkpoint "$scratch/short" "$scratch/two.csv" -o "$scratch/end.csv"
 grep -q "'d' is not forecast: it has 2 rows, the model looks back over at least 3" "$scratch/said" ||
     wrong "what is left out is not said"
+awk -F, -v OFS=, '{ print } $2 == "d" { for (i = 0; i < 4; i++) { $2 = "d" i; print } }' "$scratch/two.csv" \
+    >"$scratch/five.csv"
+check "predict without five" "$tft" predict --checkpoint "$scratch/short" "$scratch/five.csv" -o "$scratch/end.csv"
+[ "$(grep -c "' is not forecast: it has" "$scratch/said")" -eq 3 ] &&
+    grep -q "warning: 5 entities in all are not forecast for such reasons, 1 are" "$scratch/said" ||
+    wrong "what is left out is not counted: $(cat "$scratch/said")"
 
 # Without a schema: steps of hours, days, business days, months and of no unit are found out.
 series() { # FORMAT STEP ROWS: rows of two series at these moments
@@ -536,6 +542,27 @@ for lacks in 0 1; do
     [ "$(grep -c "^unique_id .* static" "$scratch/said")" = $((1 - lacks)) ] ||
         wrong "the id of series of $((80 - lacks)) rows: $(cat "$scratch/said")"
 done
+
+# A horizon that no series is longer than is shorter, unless it is given; series that are not longer are forecast.
+for table in "10:50 7:50" 12:50 3:50 2:50; do
+    # shellcheck disable=SC2086
+    lengths $table
+    rows=${table%%:*}
+    horizon=$(((rows - 1) / 2 ? (rows - 1) / 2 : 1))
+    check "a shorter horizon for $table" "$tft" prepare --preset long "$scratch/few.csv" -o "$scratch/few.htd"
+    grep -q "warning: the longest series has $rows steps: the horizon is $horizon, not 12" "$scratch/said" &&
+        grep -q "^windows train  *[1-9]" "$scratch/said" || wrong "horizon for $table: $(cat "$scratch/said")"
+    refused 1 "has $rows steps (1 each); for a horizon of 12 it needs 13" "$tft" prepare --preset long --horizon 12 \
+        "$scratch/few.csv" -o "$scratch/none.htd"
+done
+lengths 40:50 30:60 5:60 4:60 2:60 1:60
+check "prepare short series" few
+grep -q "warning: 3 of 6 series have no more steps than the horizon, 4: " "$scratch/said" ||
+    wrong "short series are not named: $(cat "$scratch/said")"
+check "train beside short series" train --data "$scratch/few.htd" --out "$scratch/few" --max-steps 2
+check "predict short series" "$tft" predict --checkpoint "$scratch/few" "$scratch/few.csv" -o "$scratch/end.csv"
+[ "$(sed 1d "$scratch/end.csv" | cut -d, -f1 | uniq -c | tr -d ' \n')" = 4s14s24s34s44s54s6 ] ||
+    wrong "forecasts of short series: $(cat "$scratch/end.csv")"
 
 # What differs from the preset, as options; and its schema printed, which makes the same data.
 series "" 5 400

@@ -216,6 +216,7 @@ static json_t *make_bound(const struct tft_preset_scan *s, const char *relation,
 struct lengths {
     size_t count, least, most, sum;
     size_t trained;              /* series that have a window before the horizons that are held back */
+    size_t shorter;              /* series without a window */
     size_t least_past;           /* the shortest past that a series has before these */
     int64_t first_end, last_end; /* moments of last rows */
 };
@@ -235,6 +236,7 @@ static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horiz
         l.most = rows > l.most ? rows : l.most;
         l.sum += rows;
         l.trained += rows > held;
+        l.shorter += rows <= horizon;
         l.first_end = !l.count || end < l.first_end ? end : l.first_end;
         l.last_end = !l.count || end > l.last_end ? end : l.last_end;
         l.count++;
@@ -307,6 +309,28 @@ static enum halay_status make_split(const struct tft_preset_scan *s, const struc
             json_pack("{so so}", "train", make_bound(s, "<", steps - held), "valid", make_bound(s, "<=", steps - 1));
     }
     return HALAY_OK;
+}
+
+/* A horizon of the preset's own that is too long for all series becomes shorter: so that rows can be held back, if
+ * possible. */
+static size_t fit_horizon(const struct tft_preset_scan *s, size_t horizon, size_t parts)
+{
+    const size_t most = find_lengths(s, horizon, parts).most, shorter = (most - 1) / (parts + 1);
+
+    if (most > horizon)
+        return horizon;
+    halay_warning(s->log, "the longest series has %zu steps: the horizon is %zu, not %zu (give another one)", most,
+                  shorter ? shorter : 1, horizon);
+    return shorter ? shorter : 1;
+}
+
+static void warn_of_short(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon)
+{
+    if (l->shorter)
+        halay_warning(s->log,
+                      "%zu of %zu series have no more steps than the horizon, %zu: the model does not learn from them, "
+                      "and forecasts them by what it learns from the others",
+                      l->shorter, l->count, horizon);
 }
 
 /* A number of the given window, or else another one. */
@@ -392,15 +416,17 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
                                          struct tft_schema *schema)
 {
     const struct habit habit = habit_of(s);
-    const size_t horizon = steps_of(s, "horizon", preset->horizon ? preset->horizon : habit.horizon);
+    const size_t parts = preset->has_test ? 2 : 1, given = steps_of(s, "horizon", preset->horizon);
+    const size_t horizon = given ? given : fit_horizon(s, habit.horizon, parts);
     const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
-    const struct lengths lengths = find_lengths(s, horizon, preset->has_test ? 2 : 1);
+    const struct lengths lengths = find_lengths(s, horizon, parts);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
     enum halay_status status = split ? HALAY_OK : make_split(s, &lengths, horizon, preset->has_test, &split);
 
     if (status)
         return status;
+    warn_of_short(s, &lengths, horizon);
     json_t *document = make_document(s, make_window(s, &lengths, encoder, horizon), split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
