@@ -266,6 +266,9 @@ def errors():
     with refuses(halay.ArgumentError, "not fitted yet"):
         Forecaster(**TINY).predict(table)
     forecaster = Forecaster(**TINY).fit(table)
+    days = {"preset": "long", "window": {"encoder": 24, "horizon": 4},
+            "inputs": {"holiday": {"holiday": {"2024-01-06": "Epiphany"}, "role": "known"}}}
+    assert len(Forecaster(schema=days, hidden_size=4, heads=1, max_steps=2, verbose=False).fit(table).predict()) == 8
     with refuses(halay.HalayError, "'north' was not seen in training"):
         forecaster.predict(table.assign(unique_id="north"))
     for long in "測" * 300, "x" + "測" * 300, "xx" + "測" * 300, "x" + "é" * 300, "x😀" * 200:

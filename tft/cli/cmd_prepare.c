@@ -15,7 +15,7 @@
 struct request {
     struct halay_tft_prepare_options prepare;
     const char *preset;
-    const char *columns, *season, *time_format; /* what differs from it */
+    const char *columns, *season, *time_format, *holidays; /* what differs from it */
     int prints_schema;
     struct halay_arguments files;
 };
@@ -39,6 +39,9 @@ static const struct halay_option option_rows[] = {
       HALAY_OPTION_TEXT, SETS(season) },
     { "--time-format", NULL, "F", "with a preset: how times are written, like %d.%m.%Y", HALAY_OPTION_TEXT,
       SETS(time_format) },
+    { "--holidays", NULL, "FILE",
+      "with a preset: a CSV file of days, as 2017-12-25, that are an input, past and to come", HALAY_OPTION_TEXT,
+      SETS(holidays) },
     { "--print-schema", NULL, NULL, "print the schema that the preset makes, for --schema, and write no data",
       HALAY_OPTION_FLAG, SETS(prints_schema) },
     { "--test", NULL, NULL, "with a preset: hold the last tenth of the rows back for a test", HALAY_OPTION_FLAG,
@@ -57,7 +60,8 @@ static const struct halay_command_line command_line = {
     .command = "halay-tft prepare",
     .synopsis =
         "--schema SCHEMA FILE... -o DATA.htd\n--preset long [--encoder N] [--horizon N] [--zone ZONE] [--columns "
-        "[ID,]TIME,VALUE] [--season N[,N]...] [--time-format F] [--test] FILE... {-o DATA.htd | --print-schema}",
+        "[ID,]TIME,VALUE] [--season N[,N]...] [--time-format F] [--holidays FILE] [--test] FILE... {-o DATA.htd | "
+        "--print-schema}",
     .about = "Reads CSV files by a schema, sorts, merges, fills and scales their rows, and writes one file that the "
              "other commands map. Prints what happened to the rows.",
     .table = option_rows,
@@ -240,6 +244,15 @@ static int add_seasons(const char *text, json_t *schema)
     }
 }
 
+/* And of --holidays: 1 on a holiday, 0 on other days. */
+static void add_holidays(const char *file, json_t *schema)
+{
+    if (!json_object_get(schema, "inputs"))
+        json_object_set_new(schema, "inputs", json_object());
+    json_object_set_new(json_object_get(schema, "inputs"), "holiday",
+                        json_pack("{ss ss}", "holiday", file, "role", "known"));
+}
+
 /* The schema that the preset's options say; *text, NULL without any, is to be freed. */
 static int make_schema(struct halay_log *log, struct request *r, char **text)
 {
@@ -255,6 +268,8 @@ static int make_schema(struct halay_log *log, struct request *r, char **text)
         halay_error(log, "'--season' takes whole numbers, like 24 or 24,168, not '%s'", r->season);
         status = EXIT_USAGE;
     }
+    if (r->holidays)
+        add_holidays(r->holidays, schema);
     if (r->time_format)
         json_object_set_new(time, "format", json_string(r->time_format));
     if (o->encoder)
@@ -339,10 +354,10 @@ int tft_cmd_prepare(struct halay_log *log, char **argv)
         halay_error(log, "unknown preset '%s'; there is long", r.preset);
         return EXIT_USAGE;
     }
-    const int differs = r.columns || r.season || r.time_format;
+    const int differs = r.columns || r.season || r.time_format || r.holidays;
     if (o->schema && (r.preset || o->encoder || o->horizon || o->zone || o->test || differs)) {
         halay_error(log, "'--preset' and its options ('--encoder', '--horizon', '--zone', '--columns', '--season', "
-                         "'--time-format', '--test') go without --schema, which has all of that");
+                         "'--time-format', '--holidays', '--test') go without --schema, which has all of that");
         return EXIT_USAGE;
     }
     if (differs && (status = make_schema(log, &r, &text)) > 0)
