@@ -496,7 +496,7 @@ END
 check "columns by other names" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/named.csv" -o "$scratch/over.htd"
 grep -q "^more .* observed" "$scratch/said" && grep -q "^series .* static" "$scratch/said" ||
     wrong "inputs are missing: $(cat "$scratch/said")"
-for key in 'csv: {separator: ";"}' 'every: 1h' 'window: 3' 'id: series' 'inputs: {y: 1}' \
+for key in 'csv: {separator: "long"}' 'every: 1h' 'window: 3' 'id: series' 'inputs: {y: 1}' \
     'id: {column: unique_id, constant: a}' 'split: {valid: last horizon, test: 3}'; do
     printf 'preset: long\n%s\n' "$key" >"$scratch/over.yaml"
     refused 1 "schema '" "$tft" prepare --schema "$scratch/over.yaml" "$scratch/long.csv" -o "$scratch/none.htd"
@@ -599,6 +599,52 @@ done
 sed '1s/unique_id/store/' "$scratch/long.csv" >"$scratch/store.csv"
 refused 1 "of which series they are; give its name (--columns id,ds,y" \
     "$tft" prepare --preset long "$scratch/store.csv" -o "$scratch/none.htd"
+# Files as spreadsheets write them: separated by semicolons or tabs, numbers with decimal commas.
+awk -F, 'NR == 1 { print; next } { printf "%s,%d.5,%s,%s\n", $1, $2, $3, $4 }' "$scratch/long.csv" >"$scratch/point.csv"
+preset_of() { # WHAT IS SAID, FILE, OPTIONS...
+    says=$1 file=$2
+    shift 2
+    check "prepare $file" "$tft" prepare --preset long "$@" "$scratch/$file" -o "$scratch/other.htd"
+    grep -qF "$says" "$scratch/said" || wrong "$file is not '$says': $(cat "$scratch/said")"
+}
+tr , ';' <"$scratch/point.csv" >"$scratch/semicolons.csv"
+tr , '\t' <"$scratch/point.csv" | tr . , >"$scratch/tabs.csv"
+tr , ';' <"$scratch/point.csv" | tr . , >"$scratch/commas.csv"
+sed '1s/.*/when;load;series;more/' "$scratch/commas.csv" >"$scratch/named.csv"
+preset_of "columns ignored            1 (more)" point.csv
+rows=$(sed -n '/^rows /p' "$scratch/said")
+preset_of "warning: columns are separated by semicolons" semicolons.csv
+preset_of "warning: columns are separated by tabs, and numbers are read with decimal commas" tabs.csv
+[ "$rows" = "$(sed -n '/^rows /p' "$scratch/said")" ] || wrong "other rows: $(cat "$scratch/said")"
+preset_of "separated by semicolons, and numbers are read with decimal commas" named.csv --columns series,when,load
+preset_of "separated by semicolons, and numbers are read with decimal commas" commas.csv
+check "train on commas" train --data "$scratch/other.htd" --out "$scratch/commas" --max-steps 1
+check "predict from commas" "$tft" predict --checkpoint "$scratch/commas" "$scratch/commas.csv" -o "$scratch/end.csv"
+preset_of "preset " point.csv
+check "train on points" train --data "$scratch/other.htd" --out "$scratch/points" --max-steps 1
+check "predict from points" "$tft" predict --checkpoint "$scratch/points" "$scratch/point.csv" -o "$scratch/point.end"
+cmp -s "$scratch/end.csv" "$scratch/point.end" ||
+    wrong "commas and points are not the same numbers: $(head -n 2 "$scratch/end.csv" "$scratch/point.end")"
+awk -F, 'NR == 1 { print; next } { printf "%s,\"1,%s\",%s,%s\n", $1, $2, $3, $4 }' "$scratch/point.csv" \
+    >"$scratch/thousands.csv"
+refused 1 "is not a number (separators of thousands are not read" "$tft" prepare --preset long \
+    "$scratch/thousands.csv" -o "$scratch/none.htd"
+refused 1 "(its columns: 'when', 'load', 'series', 'more'); name them by --columns [ID,]TIME,VALUE" "$tft" prepare \
+    --preset long "$scratch/named.csv" -o "$scratch/none.htd"
+printf 'ds,y\n31.01.2020,1\n' >"$scratch/dots.csv"
+refused 1 'here "%d.%m.%Y"), or by --time-format' "$tft" prepare --preset long "$scratch/dots.csv" \
+    -o "$scratch/none.htd"
+# Holidays are an input that is known ahead, which the run keeps.
+awk 'BEGIN { print "ds,y"; for (i = 1; i <= 60; i++)
+    printf "2020-%02d-%02d,%d\n", i < 32 ? 1 : 2, i < 32 ? i : i - 31, i % 7 }' </dev/null >"$scratch/days.csv"
+printf 'date,name\n2020-01-06,Epiphany\n2020-03-02,a day\n' >"$scratch/holidays.csv"
+preset_of "holiday            holidays       known                standard" days.csv \
+    --holidays "$scratch/holidays.csv" --encoder 8 --horizon 3
+check "train with holidays" train --data "$scratch/other.htd" --out "$scratch/holidays" --max-steps 1
+rm "$scratch/holidays.csv"
+check "predict with holidays" "$tft" predict --checkpoint "$scratch/holidays" "$scratch/days.csv" -o "$scratch/end.csv"
+refused 1 "holidays.csv" "$tft" prepare --preset long --holidays "$scratch/holidays.csv" "$scratch/days.csv" \
+    -o "$scratch/none.htd"
 for bad in "--columns a" "--columns a,,b" "--columns a,b,c,d" "--season x" "--season 2,"; do
     # shellcheck disable=SC2086 # an option and its value
     refused 2 "'${bad%% *}' takes" "$tft" prepare --preset long $bad "$scratch/long.csv" -o "$scratch/none.htd"

@@ -56,7 +56,8 @@ static enum halay_status not_a_time(const struct tft_preset_scan *s, const char 
         expected = "a time of the schema's format";
     else
         tft_time_advise(text, advice, sizeof advice);
-    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s", where, row, s->ds, text, expected, advice);
+    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s%s", where, row, s->ds, text, expected, advice,
+                strstr(advice, "format'") ? ", or by --time-format" : "");
     return HALAY_ERR_FORMAT;
 }
 
@@ -100,6 +101,69 @@ static int csv_has(const struct tft_csv *csv, const char *name)
     return 0;
 }
 
+/* The error of a column that is missing says how to name another one. */
+static enum halay_status find_column(const struct tft_preset_scan *s, struct tft_csv *csv, const char *name,
+                                     size_t *column)
+{
+    char list[300] = "";
+
+    if (csv_has(csv, name) || strpbrk(name, "*?["))
+        return tft_csv_find_column(csv, name, column);
+    for (size_t i = 0; i < tft_csv_columns(csv); i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", i ? ", " : "", tft_csv_column_name(csv, i));
+    halay_error(s->log, "file '%s' has no column '%s' (its columns: %s); name them by --columns [ID,]TIME,VALUE",
+                s->file, name, list);
+    return HALAY_ERR_FORMAT;
+}
+
+/* The column of a target, which shows how numbers are written; the number of columns if it is none. */
+static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv *csv)
+{
+    const char *value = s->y, *name;
+    json_t *input;
+    size_t i = 0;
+
+    json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
+        const char *role = json_string_value(json_object_get(input, "role"));
+        if (!value && role && !strcmp(role, "target"))
+            value = json_string_value(json_object_get(input, "column"));
+    }
+    while (i < tft_csv_columns(csv) && (!value || strcmp(tft_csv_column_name(csv, i), value)))
+        i++;
+    return i;
+}
+
+/* Open a file. The first one's header says by what columns are separated, unless the schema does. */
+static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, const struct tft_text *text,
+                                  struct tft_csv **csv)
+{
+    const json_t *given = json_object_get(s->given, "csv");
+    const char *separated = json_string_value(json_object_get(given, "separator"));
+
+    if (given)
+        s->separator = separated && *separated && !separated[1] ? *separated : ',';
+    for (char separator = s->separator ? s->separator : ',';;) {
+        enum halay_status status = text->bytes
+                                       ? tft_csv_open_text(s->log, path, text->bytes, text->count, separator, csv)
+                                       : tft_csv_open(s->log, path, separator, csv);
+        if (status)
+            return status;
+        const char *name = tft_csv_columns(*csv) == 1 ? tft_csv_column_name(*csv, 0) : "";
+        const char *other = s->separator ? NULL : strpbrk(name, ";\t");
+        s->separator = separator;
+        if (!other)
+            return HALAY_OK;
+        s->separator = separator = *other;
+        tft_csv_close(*csv);
+    }
+}
+
+/* Where commas do not separate columns numbers may have them in place of points. */
+static void look_at_number(struct tft_preset_scan *s, const char *text)
+{
+    s->marks |= (strchr(text, ',') ? 1 : 0) | (strchr(text, '.') ? 2 : 0);
+}
+
 /* The column of ids. Files that have all the others, but not that one, are of one series. */
 static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv, size_t *id)
 {
@@ -109,7 +173,7 @@ static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv,
     if (!s->id_is_given && !s->count && !has_id && csv_has(csv, s->ds) && (!s->y || csv_has(csv, s->y)))
         s->id_constant = s->y ? s->y : "y";
     if (!s->id_constant)
-        return tft_csv_find_column(csv, s->id, id);
+        return find_column(s, csv, s->id, id);
     if (s->id_is_given || !has_id)
         return HALAY_OK;
     halay_error(s->log,
@@ -125,22 +189,25 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
     struct tft_csv *csv;
     char **fields, where[600];
     int end = 0;
-    enum halay_status status = text->bytes ? tft_csv_open_text(s->log, path, text->bytes, text->count, ',', &csv)
-                                           : tft_csv_open(s->log, path, ',', &csv);
+    enum halay_status status = open_csv(s, path, text, &csv);
 
     if (status)
         return status;
     s->file = path;
     status = find_id(s, csv, &id);
     if (!status)
-        status = tft_csv_find_column(csv, s->ds, &ds);
+        status = find_column(s, csv, s->ds, &ds);
     if (!status && s->y)
-        status = tft_csv_find_column(csv, s->y, &y);
+        status = find_column(s, csv, s->y, &y);
+    const size_t value = value_column(s, csv);
     snprintf(where, sizeof where, "file '%.500s'", path);
     while (!status && !end) {
         status = tft_csv_next(csv, &fields, &end);
-        if (!status && !end)
-            status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds]);
+        if (status || end)
+            break;
+        if (s->separator != ',' && value < tft_csv_columns(csv))
+            look_at_number(s, fields[value]);
+        status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds]);
     }
     tft_csv_close(csv);
     return status;
@@ -330,7 +397,7 @@ static enum halay_status read_given(struct tft_preset_scan *s)
     int preset = 0;
     enum halay_status status =
         tft_where_check_keys(&w, s->given,
-                             TFT_WORDS("preset", "name", "id", "time", "zone", "every", "resample", "season",
+                             TFT_WORDS("preset", "name", "id", "time", "zone", "csv", "every", "resample", "season",
                                        "duplicates", "active", "gaps", "inputs", "window", "split"));
 
     if (!status)

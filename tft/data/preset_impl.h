@@ -27,6 +27,8 @@ struct tft_preset_scan {
     struct tft_dictionary ids;
     struct tft_moment *moments; /* owned */
     size_t count, size;
+    char separator;            /* of the files' columns; 0: not known yet */
+    int marks;                 /* where that is no comma: 1: values have commas, 2: points, 3: both */
     int counts;                /* ds is a whole number */
     const char *format;        /* of ds; borrowed; NULL: ISO 8601 */
     int integer_is_given;      /* by the schema */

@@ -43,10 +43,12 @@ static json_t *complete_input(const json_t *given)
 {
     json_t *input = json_copy((json_t *)given);
     const char *role = json_string_value(json_object_get(given, "role"));
+    const char *type = json_string_value(json_object_get(given, "type"));
+    const int is_holiday = json_object_get(given, "holiday") && !(type && !strcmp(type, "category"));
     const int is_target = role && !strcmp(role, "target");
     const int changes = role && (!strcmp(role, "known") || !strcmp(role, "observed"));
 
-    if (json_is_string(json_object_get(given, "calendar")) && !json_object_get(given, "per"))
+    if ((is_holiday || json_is_string(json_object_get(given, "calendar"))) && !json_object_get(given, "per"))
         json_object_set_new(input, "per", json_string("all"));
     if (!json_object_get(given, "column"))
         return input;
@@ -377,11 +379,17 @@ static int has_pauses(const struct tft_preset_scan *s)
 /* What the given schema says besides. */
 static void take_given(const struct tft_preset_scan *s, json_t *document)
 {
-    static const char *const keys[] = { "name", "season", "duplicates", "active", "gaps", "resample" };
+    static const char *const keys[] = { "name", "season", "duplicates", "active", "gaps", "resample", "csv" };
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
             json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
+    if (s->separator && s->separator != ',' && !json_object_get(document, "csv")) {
+        halay_warning(s->log, "columns are separated by %s%s", s->separator == '\t' ? "tabs" : "semicolons",
+                      s->marks == 1 ? ", and numbers are read with decimal commas" : "");
+        json_object_set_new(document, "csv",
+                            json_pack("{ss# ss}", "separator", &s->separator, 1, "decimal", s->marks == 1 ? "," : "."));
+    }
     if (s->resamples)
         json_object_set_new(document, "resample", json_pack("{ss ss}", "every", "1M", "how", "last"));
     if (!json_object_get(document, "duplicates")) /* where clocks are set back, tables as published have two rows */

@@ -504,7 +504,11 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
             *value = NAN;
             return HALAY_OK;
         }
-        return bad_cell(c, source, column, text, "a number (what means \"no value\" is listed in 'csv: missing')");
+        return bad_cell(c, source, column, text,
+                        strspn(text, "+-0123456789.,' ") == strlen(text) && strpbrk(text, "0123456789")
+                            ? "a number (separators of thousands are not read; 'csv: decimal' says what precedes the "
+                              "decimals)"
+                            : "a number (what means \"no value\" is listed in 'csv: missing')");
     }
     if (!(fabs(*value) <= FLT_MAX))
         return bad_cell(c, source, column, text_of(source, fields, column),
