@@ -294,9 +294,10 @@ HALAY_API enum halay_status halay_tft_model_save(const struct halay_tft_model *m
 
 /*
  * What a model is: a JSON object with "config" (all keys), "schema", "encoder" and "horizon" (steps), "quantiles" and
- * "targets" (lists), "parameters" (their number), "step" (of the weights), "calibrated" (whether it has a
- * calibration), "refitted" (whether forecasts after the last row are of refitted weights), "needs_future" (whether
- * forecasts behind the last rows need known inputs of a future). Later versions may add keys. HALAY_ERR_NO_MEMORY.
+ * "targets" (lists), "parameters" (their number, of one member), "members" (models whose forecasts are averaged),
+ * "step" (of the weights), "calibrated" (whether it has a calibration), "refitted" (whether forecasts after the last
+ * row are of refitted weights), "needs_future" (whether forecasts behind the last rows need known inputs of a future).
+ * Later versions may add keys. HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_model *model, char **json);
 

@@ -680,6 +680,45 @@ static void test_resume(struct halay_tft *tft, const char *folder)
     halay_tft_data_close(data);
 }
 
+/* Stopped between its members, a run has no model yet; its resume has the bits of one that was not stopped. A model of
+ * it is saved with its members. */
+static void test_members(struct halay_tft *tft, const char *scratch)
+{
+    static const char *const files[] = { "model.safetensors", "member-2.safetensors" };
+    const struct halay_tft_table memory = memory_table();
+    struct halay_tft_data *data = NULL;
+    struct halay_tft_model *model = NULL;
+    struct heard heard = { .tft = tft, .stops_at_text = "member 1 of 2:" };
+    char stopped[64], whole[64], saved[64], command[300];
+    struct halay_tft_train_options o = { .struct_size = sizeof o,
+                                         .config = "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 4, "
+                                                   "\"threads\": 2, \"members\": 2}",
+                                         .folder = stopped,
+                                         .say = hear_line,
+                                         .arg = &heard };
+
+    snprintf(stopped, sizeof stopped, "%s/stopped", scratch);
+    snprintf(whole, sizeof whole, "%s/whole", scratch);
+    snprintf(saved, sizeof saved, "%s/members", scratch);
+    snprintf(command, sizeof command, "%s/model.safetensors", stopped);
+    REQUIRE(!prepare(tft, &memory, &data));
+    (void)halay_tft_train(tft, data, &o, NULL);
+    CHECK(halay_tft_stopped(tft) == 7 && access(command, F_OK), "it has a model");
+    heard.stops_at_text = NULL;
+    o.resume = 1;
+    CHECK(!halay_tft_train(tft, data, &o, NULL), "%s", halay_tft_error_text());
+    o.resume = 0;
+    o.folder = whole;
+    CHECK(!halay_tft_train(tft, data, &o, &model) && !halay_tft_model_save(model, saved), "%s", halay_tft_error_text());
+    for (int i = 0; i < 2; i++) {
+        snprintf(command, sizeof command, "cd %s && cmp stopped/%s whole/%s && cmp whole/%s members/%s", scratch,
+                 files[i], files[i], files[i], files[i]);
+        CHECK(!system(command), "%s", files[i]);
+    }
+    halay_tft_model_close(model);
+    halay_tft_data_close(data);
+}
+
 /* A schema that names the columns and leaves the rest to the rows. */
 static void test_preset(struct halay_tft *tft)
 {
@@ -802,6 +841,7 @@ int main(void)
         test_config();
         test_stop(tft);
         test_resume(tft, resumed);
+        test_members(tft, scratch);
         test_preset(tft);
         test_errors(tft, &errors);
     }

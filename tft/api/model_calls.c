@@ -29,6 +29,12 @@ enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, i
     enum halay_status status = tft_session_device(t, &device);
     if (!status)
         status = tft_run_load(&t->log, folder, &device, &m->inference.run);
+    if (!status && m->inference.run.members.count + 1 < (size_t)m->inference.run.config.members)
+        halay_warning(
+            &t->log,
+            "'%s' forecasts by the first of its %lld members alone: of the others some are missing, or belong "
+            "to other weights; 'train --resume' completes them",
+            folder, (long long)m->inference.run.config.members);
     if (!status)
         status = tft_calibration_find(&t->log, folder, &m->calibration);
     if (!status)
@@ -78,6 +84,9 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
     if (!status && run->refit)
         status = tft_run_save_refit(log, folder, run->document, run->step, tft_model_params(run->model), run->params,
                                     run->refit);
+    if (!status)
+        status = tft_run_save_members(log, folder, run->document, run->step, tft_model_params(run->model), run->params,
+                                      &run->members);
     if (!status) /* last: a folder with a model is whole */
         status = tft_run_save_best(log, folder, run->document, run->step, &run->blend, tft_model_params(run->model),
                                    run->params, 0);
@@ -101,12 +110,13 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
         return tft_session_refuse_null("halay_tft_model_describe", "an argument");
     const struct tft_run *run = &m->inference.run;
     tft_session_enter(m->tft);
-    json_t *all = json_pack(
-        "{sO sO sI sI so so sI sI sb sb sb}", "config", json_object_get(run->document, "config"), "schema",
-        run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon,
-        "quantiles", tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "parameters",
-        (json_int_t)tft_model_param_count(run->model), "step", (json_int_t)run->step, "calibrated",
-        m->calibration != NULL, "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
+    json_t *all =
+        json_pack("{sO sO sI sI so so sI sI sI sb sb sb}", "config", json_object_get(run->document, "config"), "schema",
+                  run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
+                  (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles), "targets",
+                  list_targets(&run->schema), "parameters", (json_int_t)tft_model_param_count(run->model), "members",
+                  (json_int_t)run->members.count + 1, "step", (json_int_t)run->step, "calibrated",
+                  m->calibration != NULL, "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 
@@ -212,7 +222,8 @@ static enum halay_status find_calibration(struct halay_tft_model *m)
 enum halay_status tft_model_take_calibration(struct halay_tft_model *m, json_t *document, const char *folder)
 {
     const struct tft_run *run = &m->inference.run;
-    json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, &run->blend, run->step, document);
+    json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, &run->members, &run->blend,
+                                         run->step, document);
 
     if (!whole) {
         halay_error(&m->tft->log, "no memory for a calibration");

@@ -178,6 +178,7 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
                                                    .model = s->run.model,
                                                    .workers = s->workers,
                                                    .params = s->run.params,
+                                                   .members = &s->run.members,
                                                    .blend = &s->run.blend };
         status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
     }

@@ -246,6 +246,11 @@ static enum halay_status set_tuner(struct tuning *g, const char *config)
     const struct request *r = g->request;
     enum halay_status status = set_keys(g, config);
 
+    if (!status && json_integer_value(json_object_get(g->all, "members")) > 1) {
+        halay_error(g->log, "a search compares single models: leave 'members' out, and train with the best "
+                            "configuration and members afterwards");
+        status = HALAY_ERR_CONFIG;
+    }
     if (status)
         return status;
     t->log = g->log;

@@ -31,6 +31,13 @@ static enum halay_status export_torch(struct halay_log *log, const struct tft_ru
 enum halay_status tft_export_run(struct halay_log *log, const struct tft_run *run, const struct tft_export *export,
                                  json_t **described)
 {
+    if (run->members.count) {
+        halay_error(log,
+                    "a run of %zu members has no such form: it would have the first alone; export a run that was "
+                    "trained with 'members: 1'",
+                    run->members.count + 1);
+        return HALAY_ERR_UNSUPPORTED;
+    }
     if (export->format == TFT_EXPORT_ONNX)
         return tft_onnx_write(log, export->path, run, &export->onnx, described);
     return export_torch(log, run, export, described);

@@ -87,6 +87,8 @@ static const struct key {
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
     { "refit", WORD, AT(refit), 0, 0, 0, 0, WORDS("off", "on"), 2,
       "on: train on with all rows at the end, for forecasts of the future" },
+    { "members", WHOLE, AT(members), 1, 1, TFT_RUN_MEMBERS_MAX, 0, NULL, 0,
+      "models that are trained, from one seed each, and whose quantiles are averaged" },
     { "calibrate", WORD, AT(calibrate), TFT_CALIBRATE_AUTO, 0, 0, 0, tft_calibrate_words, 4,
       "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
       "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a model "
@@ -104,8 +106,8 @@ enum { KEYS = sizeof keys / sizeof *keys };
 
 /* What a run may change when it resumes. */
 static const char *const free_keys[] = { "epochs", "max_steps", "max_time",  "patience",  "threads", "checkpoint_every",
-                                         "keep",   "log",       "init_from", "calibrate", "refit",   "health",
-                                         "device" };
+                                         "keep",   "log",       "init_from", "calibrate", "refit",   "members",
+                                         "health", "device" };
 
 /* Keys of older versions, and words of keys. */
 static const struct removed_key {
@@ -512,6 +514,11 @@ enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_con
     }
     if (!(config->clip > 0)) {
         halay_error(log, "'clip' must be above 0; 1000000 clips nothing");
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->members > 1 && config->refit) {
+        halay_error(log, "'refit: on' trains one model on, not %" PRId64 " members: give one of the two",
+                    config->members);
         return HALAY_ERR_CONFIG;
     }
     if (config->calibrate == TFT_CALIBRATE_AUTO && (config->conformance || config->loss != TFT_LOSS_QUANTILES))

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TFT_RUN_QUANTILES_MAX = 16, TFT_RUN_TEXT_MAX = 1023 };
+enum { TFT_RUN_QUANTILES_MAX = 16, TFT_RUN_TEXT_MAX = 1023, TFT_RUN_MEMBERS_MAX = 16 };
 
 enum tft_lr_schedule { TFT_LR_CONSTANT, TFT_LR_WARMUP, TFT_LR_COSINE };
 enum tft_clip_word { TFT_CLIP_BY_TENSOR, TFT_CLIP_BY_GLOBAL };
@@ -45,7 +45,7 @@ struct tft_run_config {
     int64_t seed, dtype, deterministic, granule, conformance, device, threads;
     int64_t hidden_continuous_size, crossing, sparse_rows;
     double ema;
-    int64_t refit, calibrate, checkpoint_every, keep;
+    int64_t refit, members, calibrate, checkpoint_every, keep;
     int64_t log, health;                  /* log: a set, of enum tft_track */
     char init_from[TFT_RUN_TEXT_MAX + 1]; /* "": none */
 };

@@ -263,6 +263,23 @@ int tft_run_has_best(const char *folder, const json_t *run, const struct tft_par
     return has;
 }
 
+enum halay_status tft_run_save_members(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                       const struct tft_param_table *table, const float *first,
+                                       const struct tft_members *members)
+{
+    char of_first[16];
+    enum halay_status status = HALAY_OK;
+
+    tft_run_print_crc(table, first, of_first);
+    for (size_t i = 0; i < members->count && !status; i++) {
+        char *path = tft_path_join(log, folder, tft_member_name(i, ".safetensors").text);
+        status = path ? save_params(log, path, run, step, table, members->params[i], "first", of_first)
+                      : HALAY_ERR_NO_MEMORY;
+        free(path);
+    }
+    return status;
+}
+
 /* ---- load ---- */
 
 static enum halay_status take_run(struct halay_log *log, const char *path, const json_t *run, struct tft_run *r)
@@ -298,18 +315,6 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
     return status;
 }
 
-float *tft_run_alloc_params(struct halay_log *log, const struct tft_model *model)
-{
-    size_t bytes = tft_model_params(model)->reals * sizeof(float);
-    float *params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
-
-    if (params)
-        memset(params, 0, bytes);
-    else
-        halay_error(log, "no memory for %zu parameters", tft_model_params(model)->reals);
-    return params;
-}
-
 static enum halay_status make_model(struct halay_log *log, const struct tft_device *device, struct tft_run *r)
 {
     struct tft_model_config config;
@@ -322,7 +327,7 @@ static enum halay_status make_model(struct halay_log *log, const struct tft_devi
     enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
-    r->params = tft_run_alloc_params(log, r->model);
+    r->params = tft_alloc_params(log, r->model);
     return r->params ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
@@ -367,26 +372,47 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
     return status;
 }
 
-/* The refitted weights, if there are some that began with the run's. */
-static enum halay_status take_refit(struct halay_log *log, const char *folder, uint32_t crc, struct tft_run *r)
+/* Read weights that belong beside the run's. *params: a new block; NULL: there are none, or they are of a training that
+ * went on since. */
+static enum halay_status take_beside(struct halay_log *log, const char *folder, const char *name, uint32_t crc,
+                                     const struct tft_run *r, float **params)
 {
-    char *path = tft_path_join(log, folder, "refit.safetensors"), of_first[16];
+    char *path = tft_path_join(log, folder, name), of_first[16];
     enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     json_t *metadata = NULL;
 
+    *params = NULL;
     if (path && !access(path, F_OK)) {
-        r->refit = tft_run_alloc_params(log, r->model);
-        status = r->refit ? read_params(log, path, crc, r->model, r->refit, &metadata) : HALAY_ERR_NO_MEMORY;
+        *params = tft_alloc_params(log, r->model);
+        status = *params ? read_params(log, path, crc, r->model, *params, &metadata) : HALAY_ERR_NO_MEMORY;
         tft_run_print_crc(tft_model_params(r->model), r->params, of_first);
         const char *first = status ? NULL : json_string_value(json_object_get(metadata, "first"));
-        if (!first || strcmp(first, of_first)) { /* of a training that went on since */
-            free(r->refit);
-            r->refit = NULL;
+        if (!first || strcmp(first, of_first)) {
+            free(*params);
+            *params = NULL;
         }
         if (!status)
             json_decref(metadata);
     }
     free(path);
+    return status;
+}
+
+/* All members, or none. */
+static enum halay_status take_members(struct halay_log *log, const char *folder, uint32_t crc, struct tft_run *r)
+{
+    const size_t count = (size_t)r->config.members - 1;
+    enum halay_status status = HALAY_OK;
+
+    while (!status && r->members.count < count) {
+        float **params = &r->members.params[r->members.count];
+        status = take_beside(log, folder, tft_member_name(r->members.count, ".safetensors").text, crc, r, params);
+        if (!*params)
+            break;
+        r->members.count++;
+    }
+    if (r->members.count < count)
+        tft_members_fini(&r->members);
     return status;
 }
 
@@ -438,7 +464,9 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
     if (!status)
         status = take_params(log, model_path, crc_of(run), r);
     if (!status)
-        status = take_refit(log, folder, crc_of(run), r);
+        status = take_members(log, folder, crc_of(run), r);
+    if (!status && r->config.members < 2)
+        status = take_beside(log, folder, "refit.safetensors", crc_of(run), r, &r->refit);
     json_decref(run);
     return status;
 }
@@ -494,6 +522,7 @@ void tft_run_fini(struct tft_run *r)
 {
     free(r->params);
     free(r->refit);
+    tft_members_fini(&r->members);
     tft_blend_fini(&r->blend);
     tft_model_destroy(r->model);
     tft_encoding_fini(&r->encoding);

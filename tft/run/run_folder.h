@@ -10,6 +10,8 @@
  *   refit.safetensors   those weights, trained on with all rows (tft/train/refit.c), if the run has such. Its metadata
  *                       has the CRC-32 of the weights in model.safetensors that it began with: beside others it is
  *                       not read
+ *   member-2.safetensors, ...  the other members' weights, if the run has members. Beside other weights than those that
+ *                       their metadata names by their CRC-32, and where one is missing, none is read
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/train/progress.h)
  *   end.json            how the training ended; while it runs, or if it was killed, there is none
@@ -23,6 +25,7 @@
 #include "tft/data/data.h"
 #include "tft/run/batches.h"
 #include "tft/run/blend.h"
+#include "tft/run/members.h"
 
 struct tft_run {
     json_t *document; /* owned: run.json */
@@ -32,6 +35,7 @@ struct tft_run {
     struct tft_model *model;      /* owned */
     float *params;                /* owned: the model's block */
     float *refit;                 /* owned: what to forecast the future with; NULL: params */
+    struct tft_members members;   /* owned: those after the first, which params is; none: this is the only one */
     long long step;               /* of the parameters */
     struct tft_blend blend;       /* owned */
 };
@@ -61,6 +65,11 @@ int tft_run_has_best(const char *folder, const json_t *run, const struct tft_par
 enum halay_status tft_run_save_refit(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                      const struct tft_param_table *table, const float *first, const float *params);
 
+/* Write the members after the first, of as many steps, beside whose weights, `first`, they belong. */
+enum halay_status tft_run_save_members(struct halay_log *log, const char *folder, const json_t *run, long long step,
+                                       const struct tft_param_table *table, const float *first,
+                                       const struct tft_members *members);
+
 /* Read a run's folder, or the newest good checkpoint of a folder of checkpoints. device: what forecasts with the model;
  * NULL: the processor. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
@@ -77,9 +86,6 @@ static inline const float *tft_run_future_params(const struct tft_run *run)
 {
     return run->refit ? run->refit : run->params;
 }
-/* Memory for a second block of weights, zeroed; NULL: there is none (logged). */
-float *tft_run_alloc_params(struct halay_log *log, const struct tft_model *model);
-
 /* The CRC-32 that stands for parameters, in hexadecimal digits. */
 void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16]);
 

@@ -62,13 +62,19 @@ enum halay_status tft_share_document(struct halay_log *log, struct halay_context
 static enum halay_status share_params(struct halay_log *log, struct halay_context *ctx, struct tft_run *r)
 {
     const size_t reals = tft_model_params(r->model)->reals;
-    double about[] = { (double)r->step, r->refit != NULL };
-    enum halay_status status = halay_broadcast(ctx, "run.step", about, 2, HALAY_F64, 0);
+    double about[] = { (double)r->step, r->refit != NULL, (double)r->members.count };
+    enum halay_status status = halay_broadcast(ctx, "run.step", about, 3, HALAY_F64, 0), room = HALAY_OK;
 
     r->step = (long long)about[0];
-    if (!status && about[1] && !r->refit)
-        r->refit = tft_run_alloc_params(log, r->model);
-    status = tft_agree(ctx, "run.room", !status && about[1] && !r->refit ? HALAY_ERR_NO_MEMORY : status);
+    if (!status && about[1] && !r->refit) {
+        r->refit = tft_alloc_params(log, r->model);
+        room = r->refit ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    }
+    if (!status && !room && !r->members.count)
+        room = tft_members_init(log, r->model, (size_t)about[2], &r->members);
+    status = tft_agree(ctx, "run.room", status ? status : room);
+    if (!status)
+        status = tft_members_broadcast(ctx, tft_model_params(r->model), &r->members);
     if (!status && r->refit)
         status = halay_broadcast(ctx, "run.refit", r->refit, reals, HALAY_F32, 0);
     if (!status && r->blend.errors)

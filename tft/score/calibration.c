@@ -19,10 +19,17 @@ enum { FORMAT_VERSION = 1 };
 /* ---- save ---- */
 
 /* The CRC-32 that stands for what makes the forecasts. */
-static void print_crc(const struct tft_param_table *table, const float *params, const struct tft_blend *blend,
-                      char text[16])
+static void print_crc(const struct tft_param_table *table, const float *params, const struct tft_members *members,
+                      const struct tft_blend *blend, char text[16])
 {
+    char of_member[16];
+
     tft_run_print_crc(table, params, text);
+    for (size_t i = 0; i < members->count; i++) {
+        tft_run_print_crc(table, members->params[i], of_member);
+        uLong both = crc32(strtoul(text, NULL, 16), (const unsigned char *)of_member, (uInt)strlen(of_member));
+        snprintf(text, 16, "%08x", (unsigned)both);
+    }
     if (!blend->errors)
         return;
     uLong crc = crc32_z(strtoul(text, NULL, 16), (const unsigned char *)blend->weights,
@@ -30,12 +37,13 @@ static void print_crc(const struct tft_param_table *table, const float *params, 
     snprintf(text, 16, "%08x", (unsigned)crc);
 }
 
-json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, const struct tft_blend *blend,
-                             long long step, json_t *document)
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params,
+                             const struct tft_members *members, const struct tft_blend *blend, long long step,
+                             json_t *document)
 {
     char crc[16];
 
-    print_crc(table, params, blend, crc);
+    print_crc(table, params, members, blend, crc);
     json_t *whole = json_pack("{si ss sI}", "format", FORMAT_VERSION, "parameters", crc, "step", (json_int_t)step);
     if (!json_object_update(whole, document))
         return whole;
@@ -137,7 +145,7 @@ static int is_of(const json_t *document, const struct tft_run *run)
     const char *parameters = json_string_value(json_object_get(document, "parameters"));
     char crc[16];
 
-    print_crc(tft_model_params(run->model), run->params, &run->blend, crc);
+    print_crc(tft_model_params(run->model), run->params, &run->members, &run->blend, crc);
     return parameters && !strcmp(parameters, crc);
 }
 

@@ -5,7 +5,7 @@
  *
  * It is the file calibration.json of a run's folder:
  *
- *     {"format": 1, "parameters": CRC-32 of those it was made with, then of the weights of a blend, "step": theirs,
+ *     {"format": 1, "parameters": CRC-32 of those it was made with, members and blend included, "step": theirs,
  *      "quantiles": [...], "windows": how many, "targets": {NAME: {"by_horizon": FACTORS, "by_entity": {ID: FACTORS}}}}
  *
  * FACTORS is a list for each horizon of a factor for each band, those for flat forecasts last; null where there were
@@ -32,8 +32,9 @@ enum tft_calibrated_by { TFT_BY_RECENT, TFT_BY_ENTITY, TFT_BY_HORIZON, TFT_BY_NO
 
 /* What the file holds: a new reference; NULL if there is no memory. document: its keys quantiles, windows and targets
  * (tft_calibrate), to which what identifies the parameters is added. */
-json_t *tft_calibration_json(const struct tft_param_table *table, const float *params, const struct tft_blend *blend,
-                             long long step, json_t *document);
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params,
+                             const struct tft_members *members, const struct tft_blend *blend, long long step,
+                             json_t *document);
 /* Write it into a folder. whole: NULL is an error. */
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole);
 /* What the folder's file holds: a new reference, NULL if there is none. */

@@ -14,6 +14,7 @@ struct share {
     const struct tft_forecaster *forecaster;
     struct tft_gather gather;
     float *out;                     /* borrowed: (windows of the share, all) */
+    tft_forecast_look look;         /* NULL: none */
     size_t D, O, P, Q, values, all; /* values: D O Q; all: with the numbers behind them */
 };
 
@@ -39,6 +40,11 @@ static size_t all_values(const struct tft_forecaster *f)
     return window_values(f->model) + f->more + (size_t)has_loss(f->model);
 }
 
+static int has_members(const struct tft_forecaster *f)
+{
+    return f->members && f->members->count;
+}
+
 double tft_forecast_loss(const struct tft_forecaster *f, const float *p)
 {
     return has_loss(f->model) ? (double)p[all_values(f) - 1] : 0;
@@ -51,7 +57,8 @@ enum halay_status tft_forecaster_init(struct tft_forecaster *f)
     f->chunk = NULL;
     if (!f->chunk_windows)
         f->chunk_windows = TFT_FORECAST_CHUNK;
-    if (!halay_mul_overflows(f->chunk_windows * sizeof(float), all_values(f), &bytes))
+    const size_t chunks = has_members(f) ? 2 : 1;
+    if (!halay_mul_overflows(f->chunk_windows * chunks * sizeof(float), all_values(f), &bytes))
         f->chunk = malloc(bytes + sizeof *f->chunk);
     if (f->chunk)
         return HALAY_OK;
@@ -87,8 +94,8 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
         forecast_sample(s, batch, b, predictions + b * s->D * s->O * s->P, out + b * s->all);
     if (has_loss(f->model))
         out[s->all - 1] = (float)loss;
-    if (f->look)
-        f->look(f->look_arg, &(struct tft_forecast_granule){ .thread = thread,
+    if (s->look)
+        s->look(f->look_arg, &(struct tft_forecast_granule){ .thread = thread,
                                                              .workspace = tft_workers_workspace(f->workers, thread),
                                                              .batch = batch,
                                                              .gather = &s->gather,
@@ -103,6 +110,45 @@ static enum halay_status fill_share(void *arg, int thread, struct tft_batch *bat
     return tft_stop_asked(s->forecaster->stop) ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
 }
 
+/* Into s->out, by these parameters. */
+static enum halay_status compute_by(struct share *s, const float *params, size_t windows)
+{
+    const int with_loss = has_loss(s->forecaster->model);
+    const struct tft_forward forward = {
+        .params = params,
+        .samples = windows,
+        .fill = fill_share,
+        .fill_arg = s,
+        .take = keep_granule,
+        .take_arg = s,
+        .with_loss = with_loss,
+    };
+
+    return tft_forward_run(s->forecaster->workers, &forward);
+}
+
+/* Make the mean of what `out` has and of the members' forecasts, which are computed at `other`. */
+static enum halay_status average_members(const struct share *share, size_t windows, float *other)
+{
+    const struct tft_members *members = share->forecaster->members;
+    const float part = 1 / (float)(members->count + 1);
+    const int with_loss = has_loss(share->forecaster->model);
+    struct share s = *share;
+    enum halay_status status = HALAY_OK;
+
+    s.look = NULL;
+    s.out = other;
+    for (size_t m = 0; m < members->count && !status; m++) {
+        memset(other, 0, windows * s.all * sizeof *other);
+        status = compute_by(&s, members->params[m], windows);
+        for (size_t i = 0; i < windows * s.all && !status; i++)
+            share->out[i] += i % s.all < s.values || (with_loss && i % s.all == s.all - 1) ? other[i] : 0;
+    }
+    for (size_t i = 0; i < windows * s.all && !status; i++)
+        share->out[i] *= i % s.all < s.values || (with_loss && i % s.all == s.all - 1) ? part : 1;
+    return status;
+}
+
 static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
 {
     struct share s = { .forecaster = f,
@@ -112,19 +158,14 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
                        .P = tft_config_outputs(tft_model_config(f->model)),
                        .Q = tft_model_config(f->model)->quantile_count,
                        .values = window_values(f->model),
+                       .look = f->look,
                        .all = all_values(f) };
     s.gather.base += first + from;
     s.out = f->chunk + from * s.all;
-    const struct tft_forward forward = {
-        .params = f->params,
-        .samples = to - from,
-        .fill = fill_share,
-        .fill_arg = &s,
-        .take = keep_granule,
-        .take_arg = &s,
-        .with_loss = has_loss(f->model),
-    };
-    return to > from ? tft_forward_run(f->workers, &forward) : HALAY_OK;
+    enum halay_status status = to > from ? compute_by(&s, f->params, to - from) : HALAY_OK;
+    if (!status && to > from && has_members(f)) /* after the chunk and the number that is summed with it */
+        status = average_members(&s, to - from, f->chunk + f->chunk_windows * s.all + 1);
+    return status;
 }
 
 /* What ranks add up beside their forecasts: how many are interrupted, and how many have given up. */

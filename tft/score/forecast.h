@@ -34,9 +34,10 @@ struct tft_forecaster {
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
+    const struct tft_members *members; /* whose quantiles are averaged with those of params; NULL: none */
     const struct tft_blend *blend;     /* NULL: not blended */
     struct tft_calibrator *calibrator; /* NULL: forecasts are as the model says */
-    tft_forecast_look look;            /* NULL: none */
+    tft_forecast_look look;            /* of params' granules alone; NULL: none */
     void *look_arg;
     void (*between)(void *arg); /* NULL: none; called on the caller's thread between two chunks, of which none is left
                                    on the workers: they may be used for other forecasts */
@@ -44,7 +45,7 @@ struct tft_forecaster {
     size_t more;          /* numbers of each window that it writes */
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
     float *chunk; /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and
-                             a number that is summed with them */
+                             a number that is summed with them. With members as much again, for one's */
 };
 
 /* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled as
@@ -53,7 +54,8 @@ typedef enum halay_status (*tft_forecast_take)(void *arg, size_t position, const
                                                const float *p);
 
 /* A distribution's loss, of p as `take` gets it: that of all windows of a granule comes with the granule's first one.
- * It is the model's, whatever is done with its forecasts. 0 of other losses, which follow from forecasts. */
+ * It is the model's (the mean of its members'), whatever is done with its forecasts. 0 of other losses, which follow
+ * from forecasts. */
 double tft_forecast_loss(const struct tft_forecaster *forecaster, const float *p);
 
 enum { TFT_FORECAST_CHUNK = 2048 };

@@ -66,6 +66,7 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
                                            .workers = s->workers,
                                            .gather = { .windows = windows },
                                            .params = s->run.params,
+                                           .members = &s->run.members,
                                            .blend = &s->run.blend,
                                            .between = s->between,
                                            .between_arg = s->between_arg,

@@ -320,6 +320,7 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
     if (!status) {
         f.model = run.model;
         f.params = run.params;
+        f.members = &run.members;
         f.blend = &run.blend;
         status = calibrate_fit(b, folder, &run, &f, &calibrator);
     }

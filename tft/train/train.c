@@ -363,7 +363,7 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
     enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, most, &document);
 
     if (!status && t->rank == 0) {
-        *whole = tft_calibration_json(t->table, params, &t->blend, step, document);
+        *whole = tft_calibration_json(t->table, params, &t->members, &t->blend, step, document);
         tft_calibrate_describe(document, t->data, text, sizeof text);
         tft_progress_say(&t->progress, "%s", text);
     }
@@ -431,7 +431,8 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
     int calibrates;
     enum halay_status status = ask_calibrates(t, &calibrates);
 
-    if (status || (!t->blend.errors && !calibrates && !t->config->refit))
+    if (status || t->options->is_member ||
+        (!t->blend.errors && !calibrates && !t->config->refit && t->config->members < 2))
         return status;
     float *params = malloc(t->table->reals * sizeof *params);
     double *prior = malloc(sizes + sizeof *prior);
@@ -444,6 +445,8 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
     if (t->blend.errors)
         memcpy(prior, t->blend.weights, sizes);
     status = read_best(t, params, &step);
+    if (!status)
+        status = tft_trainer_take_members(t, params, step);
     if (!status)
         status = choose_and_calibrate(t, params, step, calibrates);
     if (!status && t->config->refit)
@@ -504,8 +507,8 @@ static enum halay_status train_and_finish(struct tft_trainer *t)
     return status;
 }
 
-enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
-                            struct tft_data *data, const struct tft_train_options *options)
+enum halay_status tft_train_first(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                                  struct tft_data *data, const struct tft_train_options *options)
 {
     struct tft_trainer t = {
         .log = log, .ctx = ctx, .config = config, .data = data, .options = options, .locks = { -1, -1 }
@@ -527,7 +530,7 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     t.stop = tft_trainer_is_over(&t);
     if (!status)
         status = train_and_finish(&t);
-    if (!status && t.rank == 0)
+    if (!status && t.rank == 0 && !options->is_member)
         status = say_naive(&t);
     status = end_notes(&t, status);
     int leaves_nothing =

@@ -24,6 +24,7 @@ struct tft_train_options {
     int folder_ends;         /* the folder is removed after the training: messages do not name it */
     int elastic;             /* continue when ranks are lost: halay_elastic.h */
     int holds_out;           /* a refit leaves out the rows from this split (enum tft_split) on; 0: none */
+    int is_member;           /* not the first: the first's training chooses and calibrates for all */
     int resume;              /* resume from the newest of them, if there is one */
     struct tft_stop *stop;   /* borrowed; NULL: nobody asks it to stop */
     struct tft_listener listener;

@@ -93,7 +93,7 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
     t->epoch_steps = (t->epoch_samples + t->batch - 1) / t->batch;
     t->limits = (struct tft_limits){ .schedule = (enum tft_lr_schedule)c->schedule,
                                      .steps = c->epochs ? t->epoch_steps * (uint64_t)c->epochs : TFT_STEPS_UNLIMITED,
-                                     .seconds = c->max_time * (1 - tft_trainer_refit_part(t)) };
+                                     .seconds = c->max_time / (double)c->members * (1 - tft_trainer_refit_part(t)) };
     if (c->max_steps && (uint64_t)c->max_steps < t->limits.steps)
         t->limits.steps = (uint64_t)c->max_steps;
     if (!c->epochs && !c->max_steps && !(c->max_time > 0))
@@ -461,5 +461,6 @@ void tft_trainer_fini(struct tft_trainer *t)
     tft_model_destroy(t->model);
     tft_trainer_drop_windows(t);
     tft_blend_fini(&t->blend);
+    tft_members_fini(&t->members);
     free(t->blocks);
 }

@@ -7,6 +7,7 @@
 
 #include "tft/data/windows.h"
 #include "tft/run/checkpoints.h"
+#include "tft/run/members.h"
 #include "tft/run/run_length.h"
 #include "tft/score/forecast_scores.h"
 #include "tft/track/tracks.h"
@@ -76,6 +77,7 @@ struct tft_trainer {
     uint64_t epoch_steps;
     struct tft_limits limits;
     struct tft_blend blend;           /* its weights are chosen at the end */
+    struct tft_members members;       /* owned: those after the first, from the end on */
     double numbers[TFT_STEP_NUMBERS]; /* summed over the ranks with each step */
     struct halay_tensor *numbers_tensor;
 
@@ -152,6 +154,10 @@ double tft_trainer_refit_part(const struct tft_trainer *trainer);
  * the run's folder. All ranks call it, after the training; its state and windows stay as they are, its blocks do not.
  * Sets interrupted, and writes nothing then. */
 enum halay_status tft_trainer_refit(struct tft_trainer *trainer, const float *params, long long step);
+
+/* Read the other members, whose trainings have ended, and leave them in the run's folder, beside the best parameters,
+ * of a step. All ranks call it, after the training. */
+enum halay_status tft_trainer_take_members(struct tft_trainer *trainer, const float *params, long long step);
 
 /* Rank 0: begin, or begin again, the notes of a training from where the state stands. */
 enum halay_status tft_trainer_begin_notes(struct tft_trainer *trainer);

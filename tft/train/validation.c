@@ -21,7 +21,8 @@ struct tft_forecaster tft_trainer_forecaster(const struct tft_trainer *t, const 
                                     .model = t->model,
                                     .workers = t->workers,
                                     .gather = { .windows = &t->valid, .numbers = t->valid_order },
-                                    .params = params };
+                                    .params = params,
+                                    .members = &t->members };
 }
 
 enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecast_scores *result)
@@ -37,7 +38,7 @@ enum halay_status tft_trainer_validate(struct tft_trainer *t, struct tft_forecas
 
 size_t tft_trainer_windows_within(const struct tft_trainer *t, double seconds)
 {
-    double pace = t->state.window_seconds;
+    double pace = t->state.window_seconds * (double)(t->members.count + 1);
 
     if (!(t->limits.seconds > 0) || !(pace > 0) || seconds >= pace * (double)t->valid.count)
         return SIZE_MAX;

@@ -10,10 +10,10 @@
 #include <string.h>
 
 /* Keys that say how long and on what a trial runs, by which trials must be alike, or which the search sets itself. */
-static const char *const fixed[] = { "epochs",        "max_steps", "max_time",         "train_samples",
-                                     "valid_samples", "patience",  "eval_every",       "threads",
-                                     "keep",          "log",       "health",           "device",
-                                     "deterministic", "seed",      "checkpoint_every", "init_from" };
+static const char *const fixed[] = { "epochs",    "max_steps",  "max_time",      "train_samples", "valid_samples",
+                                     "patience",  "eval_every", "threads",       "keep",          "log",
+                                     "health",    "device",     "deterministic", "seed",          "checkpoint_every",
+                                     "init_from", "members" };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Members: trainings from one seed each, one after the other. Those after the first are runs of their own, in folders
+ * of the run's folder, so that each resumes by itself; they share the time, and choose and calibrate nothing. The first
+ * comes last: once it has ended, the others' best weights are put beside its own, and what is chosen and calibrated
+ * then is so for the mean of all.
+ */
+#include "tft/data/paths.h"
+#include "tft/run/run_folder.h"
+#include "tft/run/share.h"
+#include "tft/train/train.h"
+#include "tft/train/trainer.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is refused once the others are trained is refused before. Rank 0 looks. */
+static enum halay_status check_folder(struct halay_log *log, struct halay_context *ctx,
+                                      const struct tft_train_options *o)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (o->elastic) {
+        halay_error(log, "an elastic job trains one model: give 'members: 1', or train without --elastic");
+        return HALAY_ERR_CONFIG;
+    }
+    if (halay_rank(ctx) == 0) {
+        char *model = tft_path_join(log, o->folder, "model.safetensors");
+        status = model ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+        if (model && !o->resume && !access(model, F_OK)) {
+            halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder",
+                        o->folder);
+            status = HALAY_ERR_ARGUMENT;
+        }
+        free(model);
+        if (!status)
+            status = tft_make_folder(log, o->folder);
+        if (!status && strcmp(o->checkpoints, o->folder) != 0)
+            status = tft_make_folder(log, o->checkpoints);
+    }
+    return tft_agree(ctx, "members begin", status);
+}
+
+static void say_member(struct halay_context *ctx, const struct tft_train_options *o, size_t member, long long members)
+{
+    char text[80];
+
+    if (halay_rank(ctx) != 0 || !o->listener.say)
+        return;
+    snprintf(text, sizeof text, "member %zu of %lld:", member, members);
+    o->listener.say(o->listener.arg, text);
+}
+
+static enum halay_status train_member(struct halay_log *log, struct halay_context *ctx,
+                                      const struct tft_run_config *config, struct tft_data *data,
+                                      const struct tft_train_options *options, size_t member)
+{
+    struct tft_run_config own = *config;
+    struct tft_train_options how = *options;
+    char *folder = tft_path_join(log, options->folder, tft_member_name(member, "").text),
+         *checkpoints = tft_path_join(log, options->checkpoints, tft_member_name(member, "").text);
+    enum halay_status status = folder && checkpoints ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    own.members = 1;
+    own.seed = (int64_t)(uint32_t)(config->seed + (int64_t)member + 1);
+    own.max_time /= (double)config->members;
+    own.log = 0;
+    how.folder = folder;
+    how.checkpoints = checkpoints;
+    how.metrics = NULL;
+    how.is_member = 1;
+    how.listener.evaluation = NULL;
+    say_member(ctx, options, member + 2, config->members);
+    if (!status)
+        status = tft_train_first(log, ctx, &own, data, &how);
+    free(checkpoints);
+    free(folder);
+    return status;
+}
+
+enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                            struct tft_data *data, const struct tft_train_options *options)
+{
+    enum halay_status status = HALAY_OK;
+    int reason = 0;
+
+    if (config->members < 2 || options->finds_rate)
+        return tft_train_first(log, ctx, config, data, options);
+    status = check_folder(log, ctx, options);
+    for (size_t m = 0; m + 1 < (size_t)config->members && !status && !reason; m++) {
+        status = train_member(log, ctx, config, data, options, m);
+        if (!status)
+            status = tft_stop_share(ctx, options->stop, &reason);
+    }
+    if (status || reason)
+        return status;
+    say_member(ctx, options, 1, config->members);
+    return tft_train_first(log, ctx, config, data, options);
+}
+
+/* ---- at the end ---- */
+
+/* Rank 0. */
+static enum halay_status read_member(struct tft_trainer *t, size_t member)
+{
+    struct tft_run run = { 0 };
+    char *folder = tft_path_join(t->log, t->options->folder, tft_member_name(member, "").text);
+    enum halay_status status = folder ? tft_run_load(t->log, folder, NULL, &run) : HALAY_ERR_NO_MEMORY;
+
+    if (!status && tft_model_params(run.model)->reals != t->table->reals) {
+        halay_error(t->log, "'%s' holds a model of another size than the run's first member", folder);
+        status = HALAY_ERR_FORMAT;
+    }
+    if (!status)
+        memcpy(t->members.params[member], run.params, t->table->reals * sizeof *run.params);
+    tft_run_fini(&run);
+    free(folder);
+    return status;
+}
+
+enum halay_status tft_trainer_take_members(struct tft_trainer *t, const float *params, long long step)
+{
+    const size_t count = (size_t)t->config->members - 1;
+
+    if (!count || t->members.count)
+        return HALAY_OK;
+    enum halay_status status = tft_members_init(t->log, t->model, count, &t->members);
+    for (size_t m = 0; m < count && !status && t->rank == 0; m++)
+        status = read_member(t, m);
+    if (!status && t->rank == 0)
+        status = tft_run_save_members(t->log, t->options->folder, t->run, step, t->table, params, &t->members);
+    status = tft_agree(t->ctx, "members read", status);
+    return status ? status : tft_members_broadcast(t->ctx, t->table, &t->members);
+}
