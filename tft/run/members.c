@@ -44,13 +44,3 @@ void tft_members_fini(struct tft_members *members)
         free(members->params[i]);
     *members = (struct tft_members){ 0 };
 }
-
-enum halay_status tft_members_broadcast(struct halay_context *ctx, const struct tft_param_table *table,
-                                        struct tft_members *members)
-{
-    enum halay_status status = HALAY_OK;
-
-    for (size_t i = 0; i < members->count && !status && halay_size(ctx) > 1; i++)
-        status = halay_broadcast(ctx, "run.member", members->params[i], table->reals, HALAY_F32, 0);
-    return status;
-}

@@ -32,8 +32,4 @@ enum halay_status tft_members_init(struct halay_log *log, const struct tft_model
                                    struct tft_members *members);
 void tft_members_fini(struct tft_members *members);
 
-/* All ranks get rank 0's; all have the same number of blocks. */
-enum halay_status tft_members_broadcast(struct halay_context *ctx, const struct tft_param_table *table,
-                                        struct tft_members *members);
-
 #endif

@@ -58,6 +58,16 @@ enum halay_status tft_share_document(struct halay_log *log, struct halay_context
     return tft_agree(ctx, "document.known", status);
 }
 
+enum halay_status tft_share_members(struct halay_context *ctx, const struct tft_param_table *table,
+                                    struct tft_members *members)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < members->count && !status && halay_size(ctx) > 1; i++)
+        status = halay_broadcast(ctx, "run.member", members->params[i], table->reals, HALAY_F32, 0);
+    return status;
+}
+
 /* The numbers of what rank 0 has read, in memory that all ranks have. */
 static enum halay_status share_params(struct halay_log *log, struct halay_context *ctx, struct tft_run *r)
 {
@@ -74,7 +84,7 @@ static enum halay_status share_params(struct halay_log *log, struct halay_contex
         room = tft_members_init(log, r->model, (size_t)about[2], &r->members);
     status = tft_agree(ctx, "run.room", status ? status : room);
     if (!status)
-        status = tft_members_broadcast(ctx, tft_model_params(r->model), &r->members);
+        status = tft_share_members(ctx, tft_model_params(r->model), &r->members);
     if (!status && r->refit)
         status = halay_broadcast(ctx, "run.refit", r->refit, reals, HALAY_F32, 0);
     if (!status && r->blend.errors)

@@ -15,6 +15,9 @@ enum halay_status tft_agree(struct halay_context *ctx, const char *name, enum ha
  * NULL on error. */
 enum halay_status tft_share_document(struct halay_log *log, struct halay_context *ctx, const char *name,
                                      enum halay_status status, json_t **document);
+/* Share the members of rank 0. All ranks have the same number of blocks. */
+enum halay_status tft_share_members(struct halay_context *ctx, const struct tft_param_table *table,
+                                    struct tft_members *members);
 /* tft_run_load, of rank 0's folder. */
 enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_context *ctx, const char *folder,
                                       const struct tft_device *device, struct tft_run *run);

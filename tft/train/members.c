@@ -130,5 +130,5 @@ enum halay_status tft_trainer_take_members(struct tft_trainer *t, const float *p
     if (!status && t->rank == 0)
         status = tft_run_save_members(t->log, t->options->folder, t->run, step, t->table, params, &t->members);
     status = tft_agree(t->ctx, "members read", status);
-    return status ? status : tft_members_broadcast(t->ctx, t->table, &t->members);
+    return status ? status : tft_share_members(t->ctx, t->table, &t->members);
 }
