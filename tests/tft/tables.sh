@@ -274,14 +274,30 @@ ahead "$run" "$scratch/first.csv" >/dev/null && ahead "$scratch/refit" "$scratch
 if cmp -s "$scratch/first.csv" "$scratch/refit.csv"; then wrong "predict does not use the refit"; fi
 printf '\377' | dd of="$scratch/later/refit.safetensors" bs=1 conv=notrunc 2>/dev/null \
     seek=$(($(wc -c <"$scratch/later/refit.safetensors") - 100))
-refused 1 "refit.safetensors' is damaged" ahead "$scratch/later" "$scratch/none.csv"
-cp "$scratch/refit/refit.safetensors" "$scratch/later"
+check "predict beside a damaged refit" ahead "$scratch/later" "$scratch/damaged.csv"
+grep -q "refit.safetensors' is not used: it cannot be read or is damaged" "$scratch/said" ||
+    wrong "no warning of a damaged refit: $(cat "$scratch/said")"
+check "forecasts without a damaged refit" cmp "$scratch/first.csv" "$scratch/damaged.csv"
+{ LC_ALL=C sed 's/"run":"[0-9a-f]*"/"run":"00000000"/' "$scratch/refit/refit.safetensors"; echo longer; } \
+    >"$scratch/later/refit.safetensors"
+check "predict beside another run's refit" ahead "$scratch/later" "$scratch/other.csv"
+if grep -q "refit" "$scratch/said"; then wrong "a warning of another run's refit: $(cat "$scratch/said")"; fi
+check "forecasts without another run's refit" cmp "$scratch/first.csv" "$scratch/other.csv"
+: >"$scratch/later/refit.safetensors"
+check "replace a damaged refit" train --data "$data" --out "$scratch/later" --resume --refit on
+check "the refit made anew" cmp "$scratch/refit/refit.safetensors" "$scratch/later/refit.safetensors"
 check "train on, after a refit" train --data "$data" --out "$scratch/later" --resume --epochs 3
 [ -e "$scratch/later/refit.safetensors" ] || wrong "training on removes the refit"
 ahead "$scratch/later" "$scratch/with.csv" >/dev/null
 rm "$scratch/later/refit.safetensors"
 ahead "$scratch/later" "$scratch/without.csv" >/dev/null
 check "no refit of other weights" cmp "$scratch/with.csv" "$scratch/without.csv"
+# What a run left beside a model that was removed goes, too.
+rm -r "$scratch/later/model.safetensors" "$scratch/later/checkpoints"
+: >"$scratch/later/refit.safetensors" && : >"$scratch/later/member-16.safetensors"
+check "train in place of another run" train --data "$data" --out "$scratch/later" --max-steps 1
+[ ! -e "$scratch/later/refit.safetensors" ] && [ ! -e "$scratch/later/member-16.safetensors" ] ||
+    wrong "another run's weights stay"
 # A backtest's fits are refitted with the rows before their split: what comes then changes no bit.
 awk -F, -v OFS=, 'NR > 1 && $1 >= 250 && $3 != "" { $3 += 100 } { print }' "$scratch/table.csv" >"$scratch/changed.csv"
 check "prepare other rows" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/changed.csv" \

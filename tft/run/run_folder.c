@@ -126,6 +126,18 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
     return warn_of_machine(log, where, before, config);
 }
 
+/* Weights that are beside those of another training in the folder. */
+static void remove_beside(const char *folder)
+{
+    for (size_t i = 0; i < TFT_RUN_MEMBERS_MAX; i++) { /* 0: the refit */
+        const struct tft_member_name member = tft_member_name(i - 1, ".safetensors");
+        char *path = tft_path_join(NULL, folder, i ? member.text : "refit.safetensors");
+        if (path)
+            unlink(path); /* one that stays is not read */
+        free(path);
+    }
+}
+
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes)
 {
     enum halay_status status = tft_make_folder(log, folder);
@@ -139,6 +151,8 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
         halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
         status = HALAY_ERR_ARGUMENT;
     } else {
+        if (!resumes)
+            remove_beside(folder);
         status = tft_output_json(log, "", path, run);
     }
     free(model);
@@ -351,6 +365,7 @@ static enum halay_status read_params(struct halay_log *log, const char *path, ui
     else
         return HALAY_OK;
     json_decref(*metadata);
+    *metadata = NULL;
     return HALAY_ERR_FORMAT;
 }
 
@@ -372,27 +387,47 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
     return status;
 }
 
-/* Read weights that belong beside the run's. *params: a new block; NULL: there are none, or they are of a training that
- * went on since. */
+/* Returns nonzero if the file's header names this run, and the weights with this CRC-32 as those that it is beside. */
+static int belongs_beside(const json_t *header, uint32_t crc, const char *of_first)
+{
+    const json_t *metadata = json_object_get(header, "__metadata__");
+    const char *run = json_string_value(json_object_get(metadata, "run")),
+               *first = json_string_value(json_object_get(metadata, "first"));
+    char of_run[16];
+
+    snprintf(of_run, sizeof of_run, "%08x", crc);
+    return run && first && !strcmp(run, of_run) && !strcmp(first, of_first);
+}
+
+/* Read weights that belong beside the run's. *params: a new block; NULL: there are none, they are of another run or of
+ * a training that continued since, or (with a warning) they are damaged. */
 static enum halay_status take_beside(struct halay_log *log, const char *folder, const char *name, uint32_t crc,
                                      const struct tft_run *r, float **params)
 {
     char *path = tft_path_join(log, folder, name), of_first[16];
+    json_t *header = NULL, *metadata = NULL;
     enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-    json_t *metadata = NULL;
 
     *params = NULL;
-    if (path && !access(path, F_OK)) {
+    if (status || access(path, F_OK)) {
+        free(path);
+        return status;
+    }
+    tft_run_print_crc(tft_model_params(r->model), r->params, of_first);
+    status = tft_safetensors_header(NULL, path, &header);
+    if (!status && belongs_beside(header, crc, of_first)) {
         *params = tft_alloc_params(log, r->model);
-        status = *params ? read_params(log, path, crc, r->model, *params, &metadata) : HALAY_ERR_NO_MEMORY;
-        tft_run_print_crc(tft_model_params(r->model), r->params, of_first);
-        const char *first = status ? NULL : json_string_value(json_object_get(metadata, "first"));
-        if (!first || strcmp(first, of_first)) {
-            free(*params);
-            *params = NULL;
-        }
-        if (!status)
-            json_decref(metadata);
+        status = *params ? read_params(NULL, path, crc, r->model, *params, &metadata) : HALAY_ERR_NO_MEMORY;
+        json_decref(metadata);
+    }
+    json_decref(header);
+    if (status) {
+        free(*params);
+        *params = NULL;
+    }
+    if (status && status != HALAY_ERR_NO_MEMORY) {
+        halay_warning(log, "'%s' is not used: it cannot be read or is damaged", path);
+        status = HALAY_OK;
     }
     free(path);
     return status;
@@ -463,11 +498,18 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
         status = make_model(log, device, r);
     if (!status)
         status = take_params(log, model_path, crc_of(run), r);
-    if (!status)
-        status = take_members(log, folder, crc_of(run), r);
-    if (!status && r->config.members < 2)
-        status = take_beside(log, folder, "refit.safetensors", crc_of(run), r, &r->refit);
     json_decref(run);
+    return status;
+}
+
+/* What is beside a run's parameters. */
+static enum halay_status load_beside(struct halay_log *log, const char *folder, struct tft_run *r)
+{
+    const uint32_t crc = crc_of(r->document);
+    enum halay_status status = take_members(log, folder, crc, r);
+
+    if (!status && r->config.members < 2)
+        status = take_beside(log, folder, "refit.safetensors", crc, r, &r->refit);
     return status;
 }
 
@@ -482,18 +524,21 @@ static int has_checkpoints(struct halay_log *log, const char *folder)
     return has_any;
 }
 
-enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
-                               struct tft_run *run)
+static enum halay_status load(struct halay_log *log, const char *folder, const struct tft_device *device,
+                              int is_first_only, struct tft_run *run)
 {
     struct tft_run r = { 0 };
     char *run_path = tft_path_join(log, folder, "run.json"),
          *model_path = tft_path_join(log, folder, "model.safetensors");
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    if (run_path && model_path)
-        status = access(run_path, F_OK) && has_checkpoints(log, folder)
-                     ? load_newest(log, folder, device, &r)
-                     : load_run(log, folder, run_path, model_path, device, &r);
+    if (run_path && model_path && access(run_path, F_OK) && has_checkpoints(log, folder)) {
+        status = load_newest(log, folder, device, &r);
+    } else if (run_path && model_path) {
+        status = load_run(log, folder, run_path, model_path, device, &r);
+        if (!status && !is_first_only)
+            status = load_beside(log, folder, &r);
+    }
     free(run_path);
     free(model_path);
     if (status)
@@ -501,6 +546,17 @@ enum halay_status tft_run_load(struct halay_log *log, const char *folder, const 
     else
         *run = r;
     return status;
+}
+
+enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
+                               struct tft_run *run)
+{
+    return load(log, folder, device, 0, run);
+}
+
+enum halay_status tft_run_load_first(struct halay_log *log, const char *folder, struct tft_run *run)
+{
+    return load(log, folder, NULL, 1, run);
 }
 
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,

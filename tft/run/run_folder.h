@@ -9,7 +9,7 @@
  *                       that another run's parameters are not mistaken for this one's
  *   refit.safetensors   those weights, trained on with all rows (tft/train/refit.c), if the run has such. Its metadata
  *                       has the CRC-32 of the weights in model.safetensors that it began with: beside others it is
- *                       not read
+ *                       not read; damaged, it gives a warning
  *   member-2.safetensors, ...  the other members' weights, if the run has members. Beside other weights than those that
  *                       their metadata names by their CRC-32, and where one is missing, none is read
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)
@@ -48,7 +48,8 @@ json_t *tft_run_describe(struct halay_log *log, const struct tft_run_config *con
 enum halay_status tft_run_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                        const struct tft_run_config *config, struct tft_data *data);
 
-/* Begin a run's folder, which is made if need be. One that holds a model already is refused unless the run resumes. */
+/* Begin a run's folder, which is made if need be. Unless the run resumes, one that holds a model is refused, and what
+ * another run left beside its model is removed. */
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes);
 /* Remove what was written of a run that saved no parameters; the folder stays. */
 void tft_run_discard(const char *folder);
@@ -74,6 +75,8 @@ enum halay_status tft_run_save_members(struct halay_log *log, const char *folder
  * NULL: the processor. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
                                struct tft_run *run);
+/* The same, for the processor, without what is beside the best weights. */
+enum halay_status tft_run_load_first(struct halay_log *log, const char *folder, struct tft_run *run);
 /* Make a run of what run.json holds (where: for messages); its parameters, step and the blend's weights are the
  * caller's to set. On error nothing is held. */
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,

@@ -105,7 +105,7 @@ static enum halay_status read_member(struct tft_trainer *t, size_t member)
 {
     struct tft_run run = { 0 };
     char *folder = tft_path_join(t->log, t->options->folder, tft_member_name(member, "").text);
-    enum halay_status status = folder ? tft_run_load(t->log, folder, NULL, &run) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = folder ? tft_run_load_first(t->log, folder, &run) : HALAY_ERR_NO_MEMORY;
 
     if (!status && tft_model_params(run.model)->reals != t->table->reals) {
         halay_error(t->log, "'%s' holds a model of another size than the run's first member", folder);

@@ -310,7 +310,7 @@ static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t
 {
     struct tft_run run = { 0 };
     int32_t failed = 0;
-    enum halay_status status = t->rank == 0 ? tft_run_load(t->log, t->options->folder, NULL, &run) : HALAY_OK,
+    enum halay_status status = t->rank == 0 ? tft_run_load_first(t->log, t->options->folder, &run) : HALAY_OK,
                       heard = HALAY_OK;
 
     failed = status != HALAY_OK;

@@ -204,7 +204,7 @@ static enum halay_status init_from(struct tft_trainer *t)
 {
     const struct tft_transfer_to to = { &t->data->schema, &t->data->encoding, tft_model_config(t->model), t->table };
     struct tft_run from;
-    enum halay_status status = tft_run_load(t->log, t->config->init_from, NULL, &from);
+    enum halay_status status = tft_run_load_first(t->log, t->config->init_from, &from);
 
     if (status)
         return status;
