@@ -22,6 +22,7 @@
 #include "base/number_text.h"
 #include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
+#include "tft/run/share.h"
 #include "tft/score/blend_choice.h"
 #include "tft/score/calibrate.h"
 #include "tft/score/evaluation.h"
@@ -451,6 +452,8 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
         status = choose_and_calibrate(t, params, step, calibrates);
     if (!status && t->config->refit)
         status = tft_trainer_refit(t, params, step);
+    if (!status) /* no rank leaves before all is written: without rank 0 the others would have to finish it */
+        status = tft_agree(t->ctx, "forecasts finished", HALAY_OK);
     if (status && t->blend.errors) /* ranks that are left, and those that join, choose from the same */
         memcpy(t->blend.weights, prior, sizes);
     free(prior);
