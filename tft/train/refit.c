@@ -50,14 +50,14 @@ static enum halay_status list_all_windows(struct tft_trainer *t)
     return status;
 }
 
-/* The steps; *is_lost: the loss is not finite. The limits of the training are off, so that it does not end by them. */
-static enum halay_status refit_steps(struct tft_trainer *t, uint64_t steps, double highest, int *is_lost)
+/* The steps; *has_diverged: the loss is not finite. The limits of the training are off: it does not end by them. */
+static enum halay_status refit_steps(struct tft_trainer *t, uint64_t steps, double highest, int *has_diverged)
 {
-    const double seconds = part * t->config->max_time, began = t->state.seconds;
-    double done = 0;
+    const double seconds = part * t->config->max_time;
+    double done = 0, began = 0; /* by rank 0's clock, after the first step: what was before is not the refit's */
     enum halay_status status = HALAY_OK;
 
-    *is_lost = 0;
+    *has_diverged = 0;
     t->state.epoch = FIRST_EPOCH;
     t->state.position = t->epoch_samples;
     for (uint64_t i = 0; i < steps && done < 1 && !status && !t->interrupted; i++) {
@@ -69,9 +69,10 @@ static enum halay_status refit_steps(struct tft_trainer *t, uint64_t steps, doub
         if (!status)
             status = tft_trainer_step(t, highest * (1 - done));
         if (!status && !isfinite(t->numbers[TFT_STEP_LOSS])) {
-            *is_lost = 1;
+            *has_diverged = 1;
             return HALAY_OK;
         }
+        began = i ? began : t->state.seconds;
         done = (double)(i + 1) / (double)steps;
         if (seconds > 0)
             done = fmax(done, (t->state.seconds - began) / seconds);
@@ -80,11 +81,11 @@ static enum halay_status refit_steps(struct tft_trainer *t, uint64_t steps, doub
 }
 
 /* Rank 0: write them, or say why not. */
-static enum halay_status keep_refit(struct tft_trainer *t, const float *first, long long step, int is_lost)
+static enum halay_status keep_refit(struct tft_trainer *t, const float *first, long long step, int has_diverged)
 {
-    if (t->interrupted || is_lost) {
+    if (t->interrupted || has_diverged) {
         tft_progress_say(&t->progress, "%s: forecasts are those of the first weights",
-                         is_lost ? "the loss of the refit is not finite" : "the refit was interrupted");
+                         has_diverged ? "the loss of the refit is not finite" : "the refit was interrupted");
         return HALAY_OK;
     }
     return tft_run_save_refit(t->log, t->options->folder, t->run, step, t->table, first, tft_trainer_best_params(t));
@@ -97,7 +98,7 @@ enum halay_status tft_trainer_refit(struct tft_trainer *t, const float *params, 
     const size_t bytes = t->table->reals * sizeof *params, trained = t->train.count;
     uint64_t steps = (uint64_t)ceil(part * (double)step);
     const double highest = rate_part * t->config->learning_rate;
-    int is_lost = 0;
+    int has_diverged = 0;
     enum halay_status status = tft_trainer_refit_part(t) > 0 ? tft_trainer_bring(t) : HALAY_OK;
 
     if (!(tft_trainer_refit_part(t) > 0))
@@ -117,11 +118,11 @@ enum halay_status tft_trainer_refit(struct tft_trainer *t, const float *params, 
         tft_progress_say(&t->progress, "refit: %llu steps with %zu windows of all rows (%zu of training)",
                          (unsigned long long)steps, t->train.count, trained);
     if (!status)
-        status = refit_steps(t, steps, highest, &is_lost);
+        status = refit_steps(t, steps, highest, &has_diverged);
     if (!status)
         status = tft_trainer_bring(t);
     if (!status && t->rank == 0)
-        status = keep_refit(t, params, step, is_lost);
+        status = keep_refit(t, params, step, has_diverged);
     t->state = before;
     t->limits = limits;
     enum halay_status listed = tft_trainer_list_windows(t);
