@@ -462,11 +462,10 @@ static enum halay_status finish_forecasts(struct tft_trainer *t)
 }
 
 /* A run that was resumed or restored may be over, but for an evaluation that is due. */
-int tft_trainer_is_over(struct tft_trainer *t)
+int tft_trainer_is_over(const struct tft_trainer *t)
 {
     const struct tft_moment now = { t->state.step, t->state.seconds };
 
-    t->limits.reserved = t->config->calibrate ? tft_trainer_calibration_seconds(t) : 0;
     return t->state.in_vain >= t->config->patience || tft_run_length_is_over(&t->limits, &t->state.length, &now);
 }
 
@@ -530,6 +529,7 @@ enum halay_status tft_train_first(struct halay_log *log, struct halay_context *c
     }
     t.said_us = halay_now_us();
     t.said_samples = t.state.samples;
+    tft_trainer_reserve(&t);
     t.stop = tft_trainer_is_over(&t);
     if (!status)
         status = train_and_finish(&t);

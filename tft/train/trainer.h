@@ -143,8 +143,8 @@ enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_f
 /* Under a limit of time: limit the windows of a validation, whose pace is measured if the state has none yet. Between
  * steps, on all ranks; sets interrupted. Lists windows anew where their number changes. */
 enum halay_status tft_trainer_fit_validation(struct tft_trainer *trainer);
-/* Seconds that it takes to calibrate, a tenth of the limit at most; 0: there is no limit, or no pace yet. */
-double tft_trainer_calibration_seconds(const struct tft_trainer *trainer);
+/* Keep the time for the calibration, at the pace that the state has: once it has another state. */
+void tft_trainer_reserve(struct tft_trainer *trainer);
 /* Validation windows that fit in this time, at that pace; SIZE_MAX: all. */
 size_t tft_trainer_windows_within(const struct tft_trainer *trainer, double seconds);
 
@@ -173,7 +173,7 @@ enum halay_status tft_trainer_end_notes(struct tft_trainer *trainer, enum halay_
 /* Rank 0: lock the folders against other processes. */
 enum halay_status tft_trainer_lock_folders(struct tft_trainer *trainer);
 /* Is there nothing more to do, except an evaluation that is due? */
-int tft_trainer_is_over(struct tft_trainer *trainer);
+int tft_trainer_is_over(const struct tft_trainer *trainer);
 
 /* The windows of this epoch, in order. */
 enum halay_status tft_trainer_draw_order(struct tft_trainer *trainer);

@@ -134,6 +134,7 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
     t->ranks = halay_size(t->ctx);
     tft_trainer_set_adam(t);
     t->interrupted = 0;
+    tft_trainer_reserve(t);
     t->stop = tft_trainer_is_over(t);
     t->is_changed = 1;
     t->said_us = halay_now_us();

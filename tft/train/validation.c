@@ -45,12 +45,21 @@ size_t tft_trainer_windows_within(const struct tft_trainer *t, double seconds)
     return seconds > pace * WINDOWS_MIN ? (size_t)(seconds / pace) : WINDOWS_MIN;
 }
 
-double tft_trainer_calibration_seconds(const struct tft_trainer *t)
+/* Seconds that the calibration of all members takes, a tenth of the limit at most; 0: there is none. */
+static double calibration_seconds(const struct tft_trainer *t)
 {
     const struct tft_schema *s = &t->data->schema;
     double windows = (double)t->valid.count * (double)s->stride / (double)s->horizon; /* a horizon apart */
+    double all = t->state.window_seconds * (double)t->config->members * windows;
 
-    return fmin(t->state.window_seconds * windows, t->limits.seconds / TFT_CALIBRATION_PART);
+    if (!t->config->calibrate || t->options->is_member)
+        return 0;
+    return fmin(all, t->limits.seconds / TFT_CALIBRATION_PART);
+}
+
+void tft_trainer_reserve(struct tft_trainer *t)
+{
+    t->limits.reserved = calibration_seconds(t);
 }
 
 /* All ranks get what rank 0 measures. */
@@ -72,6 +81,7 @@ static enum halay_status measure(struct tft_trainer *t)
         status = halay_broadcast(t->ctx, "validation pace", &seconds, 1, HALAY_F64, 0);
     if (!status)
         t->state.window_seconds = seconds / (double)t->valid_samples;
+    tft_trainer_reserve(t);
     return status;
 }
 
