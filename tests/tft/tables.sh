@@ -700,6 +700,18 @@ refused 1 "(its columns: 'when', 'load', 'series', 'more'); name them by --colum
 printf 'ds,y\n31.01.2020,1\n' >"$scratch/dots.csv"
 refused 1 'here "%d.%m.%Y"), or by --time-format' "$tft" prepare --preset long "$scratch/dots.csv" \
     -o "$scratch/none.htd"
+# Rows that are resampled keep a step of their own: sums of the first and the last period, which lack rows, are left
+# out.
+awk 'BEGIN { print "ds,y"; for (i = 1; i < 958; i++)
+    printf "2020-01-%02d %02d:%02d,1\n", 1 + i / 96, int(i / 4) % 24, i % 4 * 15 }' </dev/null >"$scratch/quarters.csv"
+for every in "" "every: 15min"; do
+    printf '%s\n' "preset: long" "$every" "window: {encoder: 8, horizon: 3}" "resample: {every: 1h, how: sum}" \
+        >"$scratch/hourly.yaml"
+    check "resample ($every)" "$tft" prepare --schema "$scratch/hourly.yaml" "$scratch/quarters.csv" \
+        -o "$scratch/other.htd"
+    grep -q '^preset  *every 1h,' "$scratch/said" && grep -q '^rows  *238$' "$scratch/said" ||
+        wrong "incomplete hours are summed: $(cat "$scratch/said")"
+done
 # Holidays are an input that is known ahead, which the run keeps.
 awk 'BEGIN { print "ds,y"; for (i = 1; i <= 60; i++)
     printf "2020-%02d-%02d,%d\n", i < 32 ? 1 : 2, i < 32 ? i : i - 31, i % 7 }' </dev/null >"$scratch/days.csv"

@@ -78,6 +78,18 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
+/* The step of the series: that of the rows, unless they are resampled to another one. A text or a whole number. */
+static void print_step(const json_t *schema)
+{
+    const json_t *resampled = json_object_get(json_object_get(schema, "resample"), "every");
+    const json_t *every = resampled ? resampled : json_object_get(schema, "every");
+
+    if (json_is_integer(every))
+        printf("%lld", (long long)json_integer_value(every));
+    else
+        printf("%s", json_string_value(every));
+}
+
 /* What a preset found in the files. */
 static void print_preset(const json_t *d)
 {
@@ -87,8 +99,9 @@ static void print_preset(const json_t *d)
     const char *sign = ";", *name;
     json_t *bound;
 
-    printf("%-26s every %s, window %lld + %lld", "preset", text_of(schema, "every"), count_of(d, "encoder"),
-           count_of(d, "horizon"));
+    printf("%-26s every ", "preset");
+    print_step(schema);
+    printf(", window %lld + %lld", count_of(d, "encoder"), count_of(d, "horizon"));
     json_object_foreach(split, name, bound) {
         if (json_is_string(bound))
             printf("%s %s %s", sign, name, json_string_value(bound));

@@ -384,6 +384,11 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
             json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
+    if (json_object_get(json_object_get(s->given, "resample"), "every")) { /* beside that, it is the step of the rows */
+        json_object_del(document, "every");
+        if (json_object_get(s->given, "every"))
+            json_object_set(document, "every", json_object_get(s->given, "every"));
+    }
     if (s->separator && s->separator != ',' && !json_object_get(document, "csv")) {
         halay_warning(s->log, "columns are separated by %s%s", s->separator == '\t' ? "tabs" : "semicolons",
                       s->marks == 1 ? ", and numbers are read with decimal commas" : "");

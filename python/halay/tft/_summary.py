@@ -40,7 +40,8 @@ def summary(forecaster: Any) -> str:
         lines.append(_line("data", f"{data['entities']} series, {data['rows']} rows, {data['begin']} to {data['end']}"))
     if "schema_" in said:
         quantiles = " ".join(f"{one:g}" for one in said["quantiles_"])
-        every = said["schema_"].get("every", 1)
+        schema = said["schema_"]
+        every = (schema.get("resample") or {}).get("every") or schema.get("every", 1)
         window = f"window {said['encoder_']} + {said['horizon_']} steps of {every}"
         lines.append(_line("model", f"{said['parameter_count_']} parameters, {window}, quantiles {quantiles}"))
         lines += _training(said.get("history_", []))
