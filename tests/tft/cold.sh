@@ -65,6 +65,8 @@ check "predict beside new entities" "$tft" predict --checkpoint "$scratch/scaled
 grep -q "warning: 4 of 16 entities are not forecast, .* seen them: 'e12', 'e13', 'e14' and others; .*'per: all'" \
     "$scratch/said" && [ "$(sed 1d "$scratch/12.csv" | cut -d, -f1 | sort -u | wc -l)" -eq 12 ] ||
     wrong "entities that cannot be scaled are not left out: $(cat "$scratch/said")"
+refused 1 "entity 'e12' was not seen in training" "$tft" predict --checkpoint "$scratch/scaled" --split test \
+    "$scratch/new.csv" -o "$scratch/no.csv"
 awk -F, 'NR == 1 || /,(e12|new),/ || /^(e12|new),/' "$scratch/new.csv" >"$scratch/strangers.csv"
 refused 1 "entity 'e12' was not seen in training" "$tft" predict --checkpoint "$scratch/scaled" \
     "$scratch/strangers.csv" -o "$scratch/no.csv"

@@ -172,7 +172,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     if (!status)
         status = read_table(m, rows, &schema, &source, &table);
     const size_t series = table.series_count + table.summary.entities_empty;
-    if (!status && !rows->is_whole)
+    if (!status && rows->is_at_end && !rows->is_whole)
         tft_encoding_drop_unknown(s->log, &schema, &encoding, &table);
     if (!status)
         status = tft_data_init(s->log, &schema, &encoding, &table, data);
