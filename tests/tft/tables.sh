@@ -700,6 +700,10 @@ refused 1 "(its columns: 'when', 'load', 'series', 'more'); name them by --colum
 printf 'ds,y\n31.01.2020,1\n' >"$scratch/dots.csv"
 refused 1 'here "%d.%m.%Y"), or by --time-format' "$tft" prepare --preset long "$scratch/dots.csv" \
     -o "$scratch/none.htd"
+echo ds,y >"$scratch/empty.csv"
+printf 'preset: long\nevery: 1d\n' >"$scratch/daily.yaml"
+refused 1 "the table has no rows" "$tft" prepare --schema "$scratch/daily.yaml" "$scratch/empty.csv" \
+    -o "$scratch/none.htd"
 # Rows that are resampled keep a step of their own: sums of the first and the last period, which lack rows, are left
 # out.
 awk 'BEGIN { print "ds,y"; for (i = 1; i < 958; i++)

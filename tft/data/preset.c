@@ -433,6 +433,10 @@ static enum halay_status complete(struct tft_preset_scan *s, const struct tft_ta
         status = scan_file(s, tables->text.name, &tables->text);
     if (!status && tables->frame)
         status = scan_frame(s, tables->frame);
+    if (!status && !s->count) {
+        halay_error(s->log, "%s: the table has no rows", s->where);
+        status = HALAY_ERR_FORMAT;
+    }
     if (!status)
         status = judge_numbers(s);
     if (!status)
