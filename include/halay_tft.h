@@ -508,7 +508,8 @@ HALAY_API enum halay_status halay_tft_model_inputs(const struct halay_tft_model 
  * training that lie behind the training span, up to the last row (where splits are by entity: in as many last steps of
  * each as training held back). folder: where rank 0 writes calibration.json, the run's; NULL: nowhere. *text, which is
  * NULL but on rank 0, is a sentence for people that says what was found. HALAY_ERR_ARGUMENT: neither or both of data
- * and table; HALAY_ERR_FORMAT: the table has no such window; other errors are those of halay_tft_forecast.
+ * and table; HALAY_ERR_FORMAT: the table has too few such windows, and the model keeps the calibration that it has;
+ * other errors are those of halay_tft_forecast.
  */
 HALAY_API enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
                                                 const struct halay_tft_table *table, const char *folder, char **text);

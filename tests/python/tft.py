@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 import tempfile
@@ -598,8 +599,21 @@ def recalibrates():
         assert width.min() > 1.5 and after["y_0.5"].equals(before["y_0.5"]), (split, width)
         assert pickle.loads(pickle.dumps(forecaster)).predict(more).equals(after), "a pickle keeps it"
         assert not forecaster.predict(more, calibrate="none").equals(after)
-    with refuses(halay.FormatError, "no window behind the training span"):
-        Forecaster(**TINY, split=ends).fit(table).recalibrate(table[table["ds"] < table["ds"].iloc[310]])
+    forecaster = Forecaster(**TINY, split=ends).fit(table)
+    want = forecaster.predict(more)
+    assert not forecaster.predict(more, calibrate="none").equals(want)
+    for rows, count in ((310, 0), (350, 14)):
+        with refuses(ValueError, f"{count} windows after the training span, a horizon apart, are too few") as caught:
+            forecaster.recalibrate(table[table["ds"] < table["ds"].iloc[rows]])
+        assert "(at least 30)" in str(caught.value), caught.value
+        assert forecaster.predict(more).equals(want), "the old calibration stays"
+    verbose, stderr = Forecaster(**TINY, split=ends).set_params(verbose=True), sys.stderr
+    try:
+        sys.stderr = io.StringIO()
+        said = verbose.fit(table).recalibrate(more) and sys.stderr.getvalue()
+    finally:
+        sys.stderr = stderr
+    assert re.search(r"on \d+ validation windows.*\n.*on \d+ windows after the training span", said), said
 
 
 def parquet():

@@ -161,6 +161,7 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
                                       const struct halay_tft_table *table, const char *folder, char **text)
 {
     const struct tft_model_rows rows = { .table = table, .validates = 1 };
+    const char *windows = table ? "windows after the training span" : "validation windows";
     json_t *document = NULL;
     char found[200];
 
@@ -182,15 +183,16 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
                                                    .blend = &s->run.blend };
         status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
     }
-    if (!status && table && !json_integer_value(json_object_get(document, "windows"))) {
-        halay_error(s->log, "the table has no window behind the training span to calibrate with");
+    if (!status && table && !tft_calibrate_found(document)) {
+        tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
+        halay_error(s->log, "%s", found);
         status = HALAY_ERR_FORMAT;
     }
     if (!status)
         status = tft_model_take_calibration(model, document, folder);
     *text = NULL;
     if (!status && s->rank == 0) {
-        tft_calibrate_describe(document, &s->data, found, sizeof found);
+        tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
         status = tft_session_copy(model->tft, found, text);
     }
     json_decref(document);

@@ -160,33 +160,42 @@ enum halay_status tft_calibrate(const struct tft_forecaster *like, const struct 
     return status;
 }
 
-void tft_calibrate_describe(const json_t *document, const struct tft_data *data, char *text, size_t size)
+size_t tft_calibrate_found(const json_t *document)
 {
-    const json_t *targets = json_object_get(document, "targets");
-    long long windows = (long long)json_integer_value(json_object_get(document, "windows"));
-    size_t own = 0, factors = 0;
+    size_t found = 0, h, b;
     const char *name;
     json_t *target, *bands, *factor;
-    size_t h, b;
 
-    json_object_foreach((json_t *)targets, name, target) {
-        size_t n = json_object_size(json_object_get(target, "by_entity"));
-        own = n > own ? n : own;
+    json_object_foreach(json_object_get(document, "targets"), name, target)
         json_array_foreach(json_object_get(target, "by_horizon"), h, bands)
             json_array_foreach(bands, b, factor)
-                factors += json_is_number(factor);
+                found += json_is_number(factor);
+    return found;
+}
+
+void tft_calibrate_describe(const json_t *document, const struct tft_data *data, const char *windows, char *text,
+                            size_t size)
+{
+    const size_t factors = tft_calibrate_found(document);
+    long long count = (long long)json_integer_value(json_object_get(document, "windows"));
+    size_t own = 0;
+    const char *name;
+    json_t *target;
+
+    json_object_foreach(json_object_get(document, "targets"), name, target) {
+        size_t n = json_object_size(json_object_get(target, "by_entity"));
+        own = n > own ? n : own;
     }
     if (factors && own == data->entity_count)
-        snprintf(text, size, "intervals calibrated on %lld validation windows, each entity by its own", windows);
+        snprintf(text, size, "intervals calibrated on %lld %s, each entity by its own", count, windows);
     else if (factors)
-        snprintf(text, size,
-                 "intervals calibrated on %lld validation windows: %zu of %zu entities by their own, the others by all",
-                 windows, own, data->entity_count);
+        snprintf(text, size, "intervals calibrated on %lld %s: %zu of %zu entities by their own, the others by all",
+                 count, windows, own, data->entity_count);
     else
         snprintf(text, size,
-                 "intervals are not calibrated: %lld validation windows, a horizon apart, are too few for their "
-                 "quantiles (at least %d)",
-                 windows, TFT_CONFORMAL_LEAST);
+                 "intervals are not calibrated: %lld %s, a horizon apart, are too few for their quantiles "
+                 "(at least %d)",
+                 count, windows, TFT_CONFORMAL_LEAST);
 }
 
 /* ---- recent windows ---- */

@@ -365,7 +365,7 @@ static enum halay_status calibrate(struct tft_trainer *t, const float *params, i
 
     if (!status && t->rank == 0) {
         *whole = tft_calibration_json(t->table, params, &t->members, &t->blend, step, document);
-        tft_calibrate_describe(document, t->data, text, sizeof text);
+        tft_calibrate_describe(document, t->data, "validation windows", text, sizeof text);
         tft_progress_say(&t->progress, "%s", text);
     }
     if (status == HALAY_ERR_CANCELED && t->rank == 0)

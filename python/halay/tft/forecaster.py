@@ -600,7 +600,7 @@ class Forecaster:
         to recent ones; where splits are of each series' last horizons, as many last steps of X are taken. The quantiles
         then hold in these windows what they promise; the weights stay. save and pickle keep it; predict uses it unless
         the forecaster was trained with calibrate="none" (predict(calibrate="conformal") does). Returns the forecaster.
-        FormatError: X has no such window; other errors are those of predict.
+        FormatError: X has too few such windows, and the calibration stays as it is; other errors are those of predict.
         """
         model = self._fitted()
         table = self._read(X, static_df)
