@@ -408,7 +408,8 @@ def chosen():
     every = forecaster.predict(table)
     for how, want in (
         ({"levels": [80]}, [0.1, 0.5, 0.9]), ({"levels": [90, 80.0]}, [0.05, 0.1, 0.5, 0.9, 0.95]),
-        ({"quantiles": [0.95, 0.3]}, [0.3, 0.95]), ({"quantiles": np.array([0.5])}, [0.5]),
+        ({"quantiles": [0.95, 0.3]}, [0.3, 0.95]), ({"quantiles": np.array([0.3, 0.5])}, [0.3, 0.5]),
+        ({"levels": pd.Series([80, 90])}, [0.05, 0.1, 0.5, 0.9, 0.95]),
     ):  # fmt: skip
         p = forecaster.predict(table, **how)
         assert p.equals(every[["unique_id", "ds", *(f"y_{q}" for q in want)]]), (how, p.columns)

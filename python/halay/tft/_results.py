@@ -107,13 +107,13 @@ class Restorer:
 def wanted_quantiles(
     levels: Optional[Sequence[float]], quantiles: Optional[Sequence[float]], trained: Sequence[float]
 ) -> List[int]:
-    """Places of the quantiles that are asked for among those of a model, in its order; ValueError: it has one not."""
+    """Places of the quantiles that are asked for among a model's, in its order; ValueError: it lacks one of them."""
     if levels is None and quantiles is None:
         return list(range(len(trained)))
     if levels is not None and quantiles is not None:
         raise ValueError("levels and quantiles: give one of them")
-    wanted = [float(one) for one in quantiles or ()]
-    for level in levels or ():
+    wanted = [float(one) for one in (() if quantiles is None else quantiles)]
+    for level in () if levels is None else levels:
         if not 0 < level < 100:
             raise ValueError(f"a level is a share in percent, between 0 and 100, like 80: {level!r} is not")
         wanted += [0.5 - level / 200, 0.5 + level / 200]
