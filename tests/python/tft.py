@@ -531,6 +531,16 @@ def crosses():
         file.flush()
         of_file = Forecaster(schema=file.name, hidden_size=4, heads=1, max_steps=2, verbose=False)
         assert len(of_file.cross_validation(table, n_windows=2)) == 16
+    # A series that is shorter than the windows' steps has those that it has room for, up to its last row.
+    east, west = (table[table["unique_id"] == name] for name in ("east", "west"))
+    short = pd.concat([east, west.iloc[:14]])
+    for stride, count in ((4, 2), (3, 3), (5, 2)):
+        for refit in (False, True):
+            p = Forecaster(**{**TINY, "target": "y"}).cross_validation(short, n_windows=3, stride=stride, refit=refit)
+            for rows, windows in ((east, 3), (west.iloc[:14], count)):
+                part = p[p["unique_id"] == rows["unique_id"].iloc[0]]
+                want = rows["ds"].iloc[[-5 - stride * k for k in range(windows - 1, -1, -1)]]
+                assert list(part["cutoff"]) == list(want.repeat(4)), (stride, refit, part)
     for how, text in (({"n_windows": 0}, "n_windows is"), ({"stride": 0}, "stride is"), ({"refit": -1}, "refit is")):
         with refuses(ValueError, text):
             forecaster.cross_validation(table, **how)

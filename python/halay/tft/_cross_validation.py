@@ -36,14 +36,34 @@ def split_for(prepared: Mapping[str, Any], windows: int, stride: int) -> Dict[st
     return split
 
 
+def _series_of(frame: Any, id: Any, horizon: int) -> Any:
+    """A number of the series of each window."""
+    pandas = need_pandas("a cross-validation")
+    return pandas.Series(pandas.factorize(frame[id])[0][::horizon] if id is not None else [0] * (len(frame) // horizon))
+
+
+def has_fewer(frame: Any, id: Any, horizon: int, windows: int) -> bool:
+    """Whether a series of predict(split=...) has fewer windows, so that its last one may not end with its last row."""
+    series = _series_of(frame, id, horizon)
+    return bool(series.groupby(series).size().min() < windows)
+
+
+def from_ends(frame: Any, id: Any, time: str, horizon: int, stride: int) -> Any:
+    """Rows of the windows that are a multiple of the stride from the last one of their series; those of frame: 1."""
+    pandas = need_pandas("a cross-validation")
+    series = _series_of(frame, id, horizon)
+    moments = pandas.Series(pandas.factorize(frame[time], sort=True)[0][::horizon])
+    steps = moments.groupby(series).transform("max") - moments
+    return frame[(steps % stride == 0).to_numpy().repeat(horizon)]
+
+
 def take_windows(frame: Any, id: Any, horizon: int, first: int, count: int) -> Any:
     """
     Rows of the windows that are first, first + 1, ... from each series' end (0: the last). frame: predict(split=...),
     windows in order of series and origin.
     """
-    pandas = need_pandas("a cross-validation")
-    codes = pandas.factorize(frame[id])[0][::horizon] if id is not None else [0] * (len(frame) // horizon)
-    places = pandas.Series(codes).groupby(codes).cumcount(ascending=False)
+    series = _series_of(frame, id, horizon)
+    places = series.groupby(series).cumcount(ascending=False)
     return frame[places.between(first, first + count - 1).to_numpy().repeat(horizon)]
 
 

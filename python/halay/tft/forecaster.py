@@ -13,7 +13,7 @@ from ..context import Context
 from ..constants import Status
 from ..errors import ArgumentError, FormatError, HalayError, UnsupportedError, error
 from . import _library as c
-from ._cross_validation import check_windows, join_windows, split_for, take_windows
+from ._cross_validation import check_windows, from_ends, has_fewer, join_windows, split_for, take_windows
 from ._library import lib, sized
 from ._names import instead_of
 from ._progress import Silent, format_step, progress
@@ -539,9 +539,10 @@ class Forecaster:
         prepared = describe(lib.halay_tft_data_describe, _prepare(session, table, how))
         schema = json.loads(how["schema_text"]) if "schema_text" in how else prepared["document"]
         horizon = int(prepared["document"]["window"]["horizon"])
+        step = stride or horizon
         parts: List[Any] = []
         for left in range(n_windows, 0, -each):
-            split = split_for(prepared, left, stride or horizon)
+            split = split_for(prepared, left, step)
             try:
                 data = _prepare(session, table, {"schema_text": _json({**schema, "split": split})})
             except FormatError as failure:
@@ -552,8 +553,12 @@ class Forecaster:
             if made.stopped_:
                 raise KeyboardInterrupt
             made._table = X if table.frame is None else table.frame
-            forecast = made.predict(split="test", stride=stride or horizon, levels=levels, quantiles=quantiles)
             restorer = Restorer(made.schema_, table.frame, self._has_id())
+            wanted: Dict[str, Any] = {"split": "test", "levels": levels, "quantiles": quantiles}
+            forecast = made.predict(stride=step, **wanted)
+            if has_fewer(forecast, restorer.id, horizon, left):
+                forecast = made.predict(stride=1, **wanted)
+                forecast = from_ends(forecast, restorer.id, restorer.clock.name, horizon, step)
             parts.append(take_windows(forecast, restorer.id, horizon, max(left - each, 0), each))
         return join_windows(parts, restorer.id, restorer.name("origin"), restorer.clock.name)
 
