@@ -541,7 +541,10 @@ def crosses():
                 part = p[p["unique_id"] == rows["unique_id"].iloc[0]]
                 want = rows["ds"].iloc[[-5 - stride * k for k in range(windows - 1, -1, -1)]]
                 assert list(part["cutoff"]) == list(want.repeat(4)), (stride, refit, part)
-    for how, text in (({"n_windows": 0}, "n_windows is"), ({"stride": 0}, "stride is"), ({"refit": -1}, "refit is")):
+    for how, text in (({"n_windows": 0}, "n_windows is a whole number, 1 at least: 0 is not"),
+                      ({"n_windows": 2.0}, "n_windows is"), ({"n_windows": None}, "n_windows is"),
+                      ({"stride": 0}, "stride is"), ({"stride": 2.5}, "stride is"), ({"refit": 2.5}, "2.5 is not"),
+                      ({"refit": -1}, "refit is a whole number, 0 at least: -1 is not")):  # fmt: skip
         with refuses(ValueError, text):
             forecaster.cross_validation(table, **how)
     with refuses(halay.FormatError, "60 windows are too many for the table: no entity"):

@@ -12,6 +12,7 @@ Each training has the table's rows and a schema whose test is the steps of its w
 scalers see; the windows of a series end with its last row.
 """
 
+from numbers import Integral
 from typing import Any, Dict, List, Mapping, Union
 
 from ._results import free_name
@@ -20,10 +21,11 @@ from ._tables import need_pandas
 
 def check_windows(n_windows: int, stride: Any, refit: Union[bool, int]) -> int:
     """ValueError where one is no number of windows or steps; how many windows of each training."""
-    for name, value in (("n_windows", n_windows), ("stride", 1 if stride is None else stride), ("refit", int(refit))):
-        if value != int(value) or value < (0 if name == "refit" else 1):
-            raise ValueError(f"{name} is a whole number, above 0: {value!r} is not")
-    return n_windows if refit is False or not refit else min(int(refit), n_windows)
+    stride = 1 if stride is None else stride
+    for name, value, least in (("n_windows", n_windows, 1), ("stride", stride, 1), ("refit", refit, 0)):
+        if not (isinstance(value, Integral) and int(value) >= least):
+            raise ValueError(f"{name} is a whole number, {least} at least: {value!r} is not")
+    return min(int(refit), n_windows) if refit else n_windows
 
 
 def split_for(prepared: Mapping[str, Any], windows: int, stride: int) -> Dict[str, str]:
