@@ -483,8 +483,12 @@ def statics():
                          (apart.assign(y=1.0), "column 'y' is in the table and in static_df")):  # fmt: skip
         with refuses(ValueError, text):
             Forecaster(**TINY).fit(table, static_df=static)
-    with refuses(ValueError, "CSV files have all columns"):
-        Forecaster(**TINY).fit("rows.csv", static_df=apart)
+    for call in (Forecaster(**TINY).fit, forecaster.predict, forecaster.recalibrate):
+        with refuses(ValueError, "CSV files have all columns"):
+            call("rows.csv", static_df=apart)
+    for split in (None, "valid"):
+        with refuses(ValueError, "static_df goes with X"):
+            forecaster.predict(split=split, static_df=apart)
 
 
 def crosses():

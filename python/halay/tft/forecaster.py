@@ -25,6 +25,7 @@ from ._tune import Tuning, best_run, metrics_of, search
 from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, with_static, zone_of
 
 _PARAMS_FILE = "forecaster.json"
+_STATIC_OF_FILES = "static_df goes with a table in memory or of Parquet: CSV files have all columns"
 # What fit sets: handles of the library's, the table as a frame or paths; in a pickle the model's files.
 _FITTED = ("_model", "_data", "_table", "_static", "_files")
 
@@ -210,7 +211,7 @@ class Forecaster:
         if frame is not None:
             frame = with_static(with_index(frame, self.id, self.time), static, self.id)
         elif static is not None:
-            raise ValueError("static_df goes with a table in memory or of Parquet: CSV files have all columns")
+            raise ValueError(_STATIC_OF_FILES)
         elif self.id is None:
             raise ValueError("id=None is for tables in memory: files have a column of ids")
         params = _plain(self.get_params())
@@ -231,6 +232,8 @@ class Forecaster:
         columns = columns_of(self.schema_)
         constant = None if self._has_id() else columns.id
         frame = as_frame(given)
+        if static is not None and frame is None:
+            raise ValueError(_STATIC_OF_FILES)
         if frame is not None and not is_future:
             frame = self._with_static(with_index(frame, columns.id, columns.time), static, columns.id)
         columns = columns if constant is None else columns._replace(id=None)
@@ -461,6 +464,8 @@ class Forecaster:
         """
         model = self._fitted()
         need_pandas("a table of forecasts")
+        if X is None and static_df is not None:
+            raise ValueError("static_df goes with X: the table of the training has its own")
         wanted = wanted_quantiles(levels, quantiles, self.quantiles_)
         tables = [
             None if X is None else self._read(X, static_df),
