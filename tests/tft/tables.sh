@@ -249,6 +249,17 @@ if [ -x "$halayrun" ]; then
     check "the same backtest on two ranks" cmp "$scratch/b2.csv" "$scratch/once.csv"
 fi
 
+# A target that validation has no value of keeps the weights of its blend: the model's and the best baseline's.
+sed 's/role: target, fill: forward/role: target, blend: season, fill: forward/' "$scratch/schema.yaml" \
+    >"$scratch/blank.yaml"
+awk -F, -v OFS=, 'NR > 1 && $1 >= 200 && $1 < 250 { $4 = "" } { print }' "$scratch/table.csv" >"$scratch/blank.csv"
+check "prepare without values in validation" "$tft" prepare --schema "$scratch/blank.yaml" "$scratch/blank.csv" \
+    -o "$scratch/blank.htd"
+check "train without values in validation" "$tft" train --data "$scratch/blank.htd" --out "$scratch/blank" \
+    --max-steps 1 --hidden-size 2 --heads 1 --threads 1
+grep -q "^'flow' is forecast by 0.50 the model, 0.50 season of 24$" "$scratch/said" ||
+    wrong "weights of a blend without values in validation: $(cat "$scratch/said")"
+
 # A refit is for what comes after the rows: the weights that are scored stay as they are. It has the same bits on two
 # ranks, and where a run that is over gets one. Weights that it did not begin with do without it.
 cp -r "$run" "$scratch/later"

@@ -27,7 +27,7 @@ struct choice {
     float *p;                    /* owned: (kept, of_window) the model's forecasts */
     double *points;              /* owned: (kept, of_points) the baselines', (targets, baselines, horizon) */
     double *units;               /* owned: (kept, targets) */
-    double *counts;              /* owned: (kept, targets) how much a window counts */
+    double *window_weights;      /* owned: (kept, targets) of a window in a loss */
     double *sums;                /* owned: (kept, horizon, quantiles) of a target, of the parts so far */
     double independent;          /* windows that do not overlap */
 };
@@ -71,9 +71,9 @@ static enum halay_status choice_init(struct choice *c)
     c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
     c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
     c->units = calloc(c->kept * b->targets + 1, sizeof *c->units);
-    c->counts = calloc(c->kept * b->targets + 1, sizeof *c->counts);
+    c->window_weights = calloc(c->kept * b->targets + 1, sizeof *c->window_weights);
     c->sums = calloc(c->kept * b->horizon * b->quantile_count + 1, sizeof *c->sums);
-    if (c->windows && c->p && c->points && c->units && c->counts && c->sums)
+    if (c->windows && c->p && c->points && c->units && c->window_weights && c->sums)
         return HALAY_OK;
     halay_error(c->forecaster->log, "no memory for the forecasts of %zu validation windows", c->kept);
     return HALAY_ERR_NO_MEMORY;
@@ -85,14 +85,14 @@ static void choice_fini(struct choice *c)
     free(c->p);
     free(c->points);
     free(c->units);
-    free(c->counts);
+    free(c->window_weights);
     free(c->sums);
 }
 
 /* ---- losses ---- */
 
 /* Losses are in units of the window's own changes, so that series count alike. */
-static void count_windows(struct choice *c)
+static void weigh_windows(struct choice *c)
 {
     const size_t O = c->blend->targets;
 
@@ -101,7 +101,7 @@ static void count_windows(struct choice *c)
         for (size_t i = 0; i < c->kept; i++)
             mean += c->units[i * O + o] / (double)c->kept;
         for (size_t i = 0; i < c->kept; i++)
-            c->counts[i * O + o] = mean > 0 ? 1 / (c->units[i * O + o] + unit_least * mean) : 1;
+            c->window_weights[i * O + o] = mean > 0 ? 1 / (c->units[i * O + o] + unit_least * mean) : 1;
     }
 }
 
@@ -143,7 +143,7 @@ static double loss_with(struct choice *c, const struct third *third, size_t part
                 loss += fmax(quantiles[q] * over, (quantiles[q] - 1) * over);
                 sums[q] = adds ? sum : sums[q];
             }
-            all += loss * (double)tft_data_weight(c->data, row) * c->counts[i * b->targets + third->target];
+            all += loss * (double)tft_data_weight(c->data, row) * c->window_weights[i * b->targets + third->target];
         }
     return all;
 }
@@ -197,23 +197,26 @@ static void select_greedily(struct choice *c, const struct third *third, double 
     }
 }
 
-/* Equal weights of the parts that are as good as the best, by the whole horizon. */
-static void find_close(struct choice *c, size_t target, double *weights)
+/* Equal weights of the parts that are as good as the best, by the whole horizon. Returns zero if no loss tells them
+ * apart, since no value was measured. */
+static int find_close(struct choice *c, size_t target, double *weights)
 {
     const struct third whole = { target, 0, c->blend->horizon };
     size_t parts = c->blend->count + 1, n = 0;
-    double losses[PARTS_MAX], lowest = INFINITY;
+    double losses[PARTS_MAX], lowest = INFINITY, highest = 0;
 
     clear_sums(c);
     for (size_t part = 0; part < parts; part++) {
         losses[part] = loss_with(c, &whole, part, 1, 1, 0);
         lowest = fmin(lowest, losses[part]);
+        highest = fmax(highest, losses[part]);
     }
     for (size_t part = 0; part < parts; part++)
         n += losses[part] <= (1 + close_by) * lowest;
     for (size_t part = 0; part < parts; part++)
         weights[part] = losses[part] <= (1 + close_by) * lowest ? 1 / (double)n : 0;
     weights[0] = n ? weights[0] : 1;
+    return highest > 0;
 }
 
 static void choose_third(struct choice *c, const struct third *third, const double *close)
@@ -238,9 +241,8 @@ static void choose(struct choice *c)
     double close[PARTS_MAX];
 
     for (size_t o = 0; o < c->blend->targets; o++) {
-        if (!tft_blend_has(c->blend, &c->data->schema, o))
+        if (!tft_blend_has(c->blend, &c->data->schema, o) || !find_close(c, o, close))
             continue;
-        find_close(c, o, close);
         for (size_t k = 0; k < TFT_BLEND_THIRDS; k++) {
             third.target = o;
             third.begin = (k * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
@@ -283,7 +285,7 @@ enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struc
     if (!status)
         status = tft_forecast(f, count, take, &c);
     if (!status) {
-        count_windows(&c);
+        weigh_windows(&c);
         choose(&c);
         status = score(&c, &r);
     }
