@@ -297,7 +297,12 @@ check "forecasts without another run's refit" cmp "$scratch/first.csv" "$scratch
 : >"$scratch/later/refit.safetensors"
 check "replace a damaged refit" train --data "$data" --out "$scratch/later" --resume --refit on
 check "the refit made anew" cmp "$scratch/refit/refit.safetensors" "$scratch/later/refit.safetensors"
+sed 's/"refit": *"on"/"refit": "off"/' "$scratch/refit/run.json" >"$scratch/later/run.json"
+check "predict with the key off" ahead "$scratch/later" "$scratch/off.csv"
+check "forecasts with the key off" cmp "$scratch/first.csv" "$scratch/off.csv"
 check "train on, after a refit" train --data "$data" --out "$scratch/later" --resume --epochs 3
+sed 's/"refit": *"off"/"refit": "on"/' "$scratch/later/run.json" >"$scratch/said"
+cp "$scratch/said" "$scratch/later/run.json"
 [ -e "$scratch/later/refit.safetensors" ] || wrong "training on removes the refit"
 ahead "$scratch/later" "$scratch/with.csv" >/dev/null
 rm "$scratch/later/refit.safetensors"

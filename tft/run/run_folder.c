@@ -508,7 +508,7 @@ static enum halay_status load_beside(struct halay_log *log, const char *folder, 
     const uint32_t crc = crc_of(r->document);
     enum halay_status status = take_members(log, folder, crc, r);
 
-    if (!status && r->config.members < 2)
+    if (!status && r->config.refit && r->config.members < 2)
         status = take_beside(log, folder, "refit.safetensors", crc, r, &r->refit);
     return status;
 }

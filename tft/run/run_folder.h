@@ -8,8 +8,8 @@
  *                       parameters' CRC-32, the weights of a blend (tft/run/blend.h), and the CRC-32 of run.json, so
  *                       that another run's parameters are not mistaken for this one's
  *   refit.safetensors   those weights, trained on with all rows (tft/train/refit.c), if the run has such. Its metadata
- *                       has the CRC-32 of the weights in model.safetensors that it began with: beside others it is
- *                       not read; damaged, it gives a warning
+ *                       has the CRC-32 of the weights in model.safetensors that it began with: beside others, and
+ *                       under `refit: off`, it is not read; damaged, it gives a warning
  *   member-2.safetensors, ...  the other members' weights, if the run has members. Beside other weights than those that
  *                       their metadata names by their CRC-32, and where one is missing, none is read
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/score/calibration.h)

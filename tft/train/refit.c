@@ -84,7 +84,7 @@ static enum halay_status refit_steps(struct tft_trainer *t, uint64_t steps, doub
 static enum halay_status keep_refit(struct tft_trainer *t, const float *first, long long step, int has_diverged)
 {
     if (t->interrupted || has_diverged) {
-        tft_progress_say(&t->progress, "%s: forecasts are those of the first weights",
+        tft_progress_say(&t->progress, "%s: it leaves no weights",
                          has_diverged ? "the loss of the refit is not finite" : "the refit was interrupted");
         return HALAY_OK;
     }
