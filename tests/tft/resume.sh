@@ -260,7 +260,9 @@ done
 n() {
     timeout 200 "$tft" train --out "$scratch/n" --hidden-size 8 --heads 2 --batch-size 16 --threads 1 "$@"
 }
-check "a longer table" n --data "$scratch/n300.htd" --max-steps 10
+check "a longer table" n --data "$scratch/n300.htd" --max-steps 10 --refit on
+grep -q "^no refit: there are no rows after those of training" "$scratch/said" ||
+    wrong "a refit without rows is not named: $(cat "$scratch/said")"
 refused 1 "the run began with other data: they had 294 training windows, these have 54" \
     n --data "$scratch/n60.htd" --max-steps 12 --resume
 check "one epoch more" train --out "$scratch/whole" --resume --epochs 4 --keep 1 --patience 100

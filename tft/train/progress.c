@@ -135,10 +135,10 @@ void tft_progress_step(struct tft_progress *p, const struct tft_progress_step *s
                                           .samples_per_second = (double)(s->samples - p->start.samples) / seconds });
 }
 
-void tft_progress_set_total(struct tft_progress *p, uint64_t total_steps, double seconds)
+void tft_progress_set_total(struct tft_progress *p, uint64_t total_steps, const char *time)
 {
     if (total_steps < p->total_steps)
-        tft_progress_say(p, "%" PRIu64 " steps are planned for the %g s of 'max_time'", total_steps, seconds);
+        tft_progress_say(p, "%" PRIu64 " steps are planned for %s", total_steps, time);
     p->total_steps = total_steps;
 }
 

@@ -69,8 +69,8 @@ enum halay_status tft_progress_end(struct tft_progress *progress, const char *ho
 /* Seconds of training, including those before the start. */
 double tft_progress_seconds(const struct tft_progress *progress);
 
-/* The number of steps is now known: those that fit in so many seconds. */
-void tft_progress_set_total(struct tft_progress *progress, uint64_t total_steps, double seconds);
+/* The number of steps is now known: those that fit in a time, as messages say it. */
+void tft_progress_set_total(struct tft_progress *progress, uint64_t total_steps, const char *time);
 
 void tft_progress_step(struct tft_progress *progress, const struct tft_progress_step *step);
 enum halay_status tft_progress_evaluation(struct tft_progress *progress,

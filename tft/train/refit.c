@@ -101,8 +101,11 @@ enum halay_status tft_trainer_refit(struct tft_trainer *t, const float *params, 
     int has_diverged = 0;
     enum halay_status status = tft_trainer_refit_part(t) > 0 ? tft_trainer_bring(t) : HALAY_OK;
 
-    if (!(tft_trainer_refit_part(t) > 0))
+    if (!(tft_trainer_refit_part(t) > 0)) {
+        if (t->rank == 0)
+            tft_progress_say(&t->progress, "no refit: there are no rows after those of training");
         return status;
+    }
     if (!status && t->ranks > 1) /* rank 0 has read which step the weights are of */
         status = halay_broadcast(t->ctx, "refit steps", &steps, 1, HALAY_I64, 0);
     if (status || !steps)

@@ -145,6 +145,8 @@ enum halay_status tft_trainer_validate(struct tft_trainer *trainer, struct tft_f
 enum halay_status tft_trainer_fit_validation(struct tft_trainer *trainer);
 /* Keep the time for the calibration, at the pace that the state has: once it has another state. */
 void tft_trainer_reserve(struct tft_trainer *trainer);
+/* The time that the steps have, for messages: all of 'max_time', or a part beside a refit or other members. */
+void tft_trainer_print_time(const struct tft_trainer *trainer, char text[80]);
 /* Validation windows that fit in this time, at that pace; SIZE_MAX: all. */
 size_t tft_trainer_windows_within(const struct tft_trainer *trainer, double seconds);
 

@@ -130,13 +130,23 @@ void tft_trainer_set_adam(struct tft_trainer *t)
         t->adam.learning_rate = rate_of_step(t, t->state.step - 1);
 }
 
+void tft_trainer_print_time(const struct tft_trainer *t, char text[80])
+{
+    if (t->limits.seconds < t->config->max_time)
+        snprintf(text, 80, "%g of the %g s of 'max_time'", t->limits.seconds, t->config->max_time);
+    else
+        snprintf(text, 80, "the %g s of 'max_time'", t->config->max_time);
+}
+
 static void fix_length(struct tft_trainer *t)
 {
     const struct tft_moment now = moment_of(t, t->state.step);
+    char time[80];
 
     if (!tft_run_length_fix(&t->limits, &now, &t->state.length) || t->rank != 0)
         return;
-    tft_progress_set_total(&t->progress, tft_trainer_steps(t), t->limits.seconds);
+    tft_trainer_print_time(t, time);
+    tft_progress_set_total(&t->progress, tft_trainer_steps(t), time);
     if (tft_run_length_is_short(t->state.length.steps, (size_t)t->config->hidden_size))
         tft_progress_say(&t->progress,
                          "%llu steps are few for 'hidden_size: %lld': 'hidden_size: 16', which is faster, or more "

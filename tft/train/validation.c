@@ -89,6 +89,7 @@ enum halay_status tft_trainer_fit_validation(struct tft_trainer *t)
 {
     size_t before = t->valid_samples;
     int is_new = !(t->state.window_seconds > 0);
+    char time[80];
     enum halay_status status = HALAY_OK;
 
     if (!(t->limits.seconds > 0) || !t->valid_samples)
@@ -104,9 +105,10 @@ enum halay_status tft_trainer_fit_validation(struct tft_trainer *t)
         return status;
     t->valid_max = most;
     status = tft_trainer_list_windows(t);
-    if (!status && t->rank == 0 && t->valid_samples < before)
-        tft_progress_say(&t->progress,
-                         "a validation takes %zu of %zu windows, which fit in a 200th of the %g s of 'max_time'",
-                         t->valid_samples, before, t->limits.seconds);
+    if (!status && t->rank == 0 && t->valid_samples < before) {
+        tft_trainer_print_time(t, time);
+        tft_progress_say(&t->progress, "a validation takes %zu of %zu windows, which fit in a 200th of %s",
+                         t->valid_samples, before, time);
+    }
     return status;
 }
