@@ -659,17 +659,18 @@ cp "$scratch/said" "$scratch/printed.json"
 check "the schema that was printed" "$tft" prepare --schema "$scratch/printed.json" "$scratch/long.csv" \
     -o "$scratch/printed.htd"
 check "the same data" cmp "$scratch/long.htd" "$scratch/printed.htd"
-# One series has no column of ids, and times of another form.
+# One series has no column of ids, and times of another form. Their column has the name that ids have otherwise.
 awk -F, 'NR > 1 && $3 == "s1" { day = $1 / 5; printf "%02d.%02d.%d,%s\n", day % 28 + 1, int(day / 28) % 12 + 1,
     2001 + int(day / 336), $2 }' "$scratch/long.csv" >"$scratch/rows"
-{ echo Datum,Wert && cat "$scratch/rows"; } >"$scratch/one.csv"
-check "one series" "$tft" prepare --preset long --columns Datum,Wert --time-format %d.%m.%Y --season 7 --encoder 8 \
+{ echo entity,Wert && cat "$scratch/rows"; } >"$scratch/one.csv"
+check "one series" "$tft" prepare --preset long --columns entity,Wert --time-format %d.%m.%Y --season 7 --encoder 8 \
     --horizon 4 "$scratch/one.csv" -o "$scratch/one.htd"
 grep -q "^entities  *1$" "$scratch/said" && grep -q "every 1d, window 8 + 4" "$scratch/said" ||
     wrong "one series: $(cat "$scratch/said")"
 check "train on one series" train --data "$scratch/one.htd" --out "$scratch/one" --max-steps 1
 check "predict one series" "$tft" predict --checkpoint "$scratch/one" "$scratch/one.csv" -o "$scratch/end.csv"
-[ "$(wc -l <"$scratch/end.csv")" -eq 5 ] && grep -q '^Wert,' "$scratch/end.csv" ||
+[ "$(wc -l <"$scratch/end.csv")" -eq 5 ] && grep -q '^Wert,' "$scratch/end.csv" &&
+    grep -q '^entity_,origin,entity,horizon,Wert_0.1,' "$scratch/end.csv" ||
     wrong "its forecasts: $(cat "$scratch/end.csv")"
 awk -F, -v OFS=, 'NR == 1 || $3 == "s1" { print $1, $2 }' "$scratch/long.csv" >"$scratch/one.csv"
 check "no column of ids" "$tft" prepare --preset long "$scratch/one.csv" -o "$scratch/one.htd"

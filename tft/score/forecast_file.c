@@ -39,16 +39,6 @@ static size_t written(const struct tft_forecast_file *f, size_t i)
 
 enum { NAME_SIZE = 1024 };
 
-static const char *id_name(const struct tft_schema *s)
-{
-    return s->id_column ? s->id_column : "entity";
-}
-
-static const char *time_name(const struct tft_schema *s)
-{
-    return s->time_column_count == 1 ? s->time_columns[0] : "time";
-}
-
 static const char *target_name(const struct tft_schema *s, size_t target)
 {
     return s->inputs[s->targets[target]].name;
@@ -57,7 +47,8 @@ static const char *target_name(const struct tft_schema *s, size_t target)
 /* Is it the table's own name of ids, times or a target? */
 static int is_named(const struct tft_schema *s, const char *name)
 {
-    int found = !strcmp(name, id_name(s)) || !strcmp(name, time_name(s));
+    int found = (s->id_column && !strcmp(name, s->id_column)) ||
+                (s->time_column_count == 1 && !strcmp(name, s->time_columns[0]));
 
     for (size_t o = 0; o < s->target_count && !found; o++)
         found = !strcmp(name, target_name(s, o));
@@ -71,6 +62,16 @@ static const char *own_name(const struct tft_schema *s, const char *base, char n
     while (is_named(s, name) && strlen(name) + 1 < NAME_SIZE)
         strcat(name, "_");
     return name;
+}
+
+static const char *id_name(const struct tft_schema *s, char name[NAME_SIZE])
+{
+    return s->id_column ? s->id_column : own_name(s, "entity", name);
+}
+
+static const char *time_name(const struct tft_schema *s, char name[NAME_SIZE])
+{
+    return s->time_column_count == 1 ? s->time_columns[0] : own_name(s, "time", name);
 }
 
 static const char *quantile_column(const struct tft_forecast_file *f, size_t target, size_t i, char name[NAME_SIZE])
@@ -89,9 +90,9 @@ void tft_forecast_file_header(const struct tft_forecast_file *f)
 
     if (!f->file || f->json)
         return;
-    tft_write_field(f->file, id_name(s));
+    tft_write_field(f->file, id_name(s, name));
     fprintf(f->file, ",%s,", own_name(s, "origin", name));
-    tft_write_field(f->file, time_name(s));
+    tft_write_field(f->file, time_name(s, name));
     fprintf(f->file, ",%s", own_name(s, "horizon", name));
     for (size_t o = 0; o < s->target_count; o++) {
         if (f->backtest) {
@@ -156,9 +157,9 @@ static void write_json(const struct tft_forecast_file *f, const struct row *r)
     char name[NAME_SIZE];
     int most = 0;
 
-    json_object_set_new(row, id_name(s), json_string(f->data->entities[r->window->entity].id));
+    json_object_set_new(row, id_name(s, name), json_string(f->data->entities[r->window->entity].id));
     json_object_set_new(row, own_name(s, "origin", name), json_string(r->origin));
-    json_object_set_new(row, time_name(s), json_string(r->time));
+    json_object_set_new(row, time_name(s, name), json_string(r->time));
     json_object_set_new(row, own_name(s, "horizon", name), json_integer((json_int_t)r->h + 1));
     for (size_t o = 0; o < s->target_count; o++) {
         const double *actual = actual_of(f, r, o);
