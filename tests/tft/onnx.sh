@@ -129,6 +129,13 @@ grep -q '"horizon": 12' "$scratch/said" || wrong "no description: $(cat "$scratc
 check "without calibration" "$tft" export --checkpoint "$scratch/short" --format onnx --calibrate none \
     -o "$scratch/less.onnx"
 grep -q '"calibration": "none"' "$scratch/said" || wrong "calibrated: $(cat "$scratch/said")"
+cp -r "$scratch/short" "$scratch/trained"
+sed '/"parameters"/s/: "[^"]*"/: "0"/' "$scratch/short/calibration.json" >"$scratch/trained/calibration.json"
+sed '/"calibrate"/s/conformal/auto/' "$scratch/short/run.json" >"$scratch/trained/run.json"
+check "a calibration of other weights" "$tft" export --checkpoint "$scratch/trained" --format onnx \
+    -o "$scratch/less.onnx"
+grep -q "'$scratch/trained/calibration.json' was made with other parameters" "$scratch/said" ||
+    wrong "which calibration is not said: $(cat "$scratch/said")"
 bad=$scratch/bad.onnx
 refused 1 "cannot calibrate 'rolling'" "$tft" export --checkpoint "$scratch/short" --format onnx \
     --calibrate rolling -o "$bad"

@@ -126,7 +126,8 @@ static enum halay_status read_export(const struct halay_tft_model *m, const stru
                                      struct tft_export *export)
 {
     *export =
-        (struct tft_export){ .path = o->path, .onnx = { .calibration = m->calibration, .explains = o->explains } };
+        (struct tft_export){ .path = o->path,
+                             .onnx = { .calibration = m->calibration, .folder = m->folder, .explains = o->explains } };
     enum halay_status status =
         tft_session_word(m->tft, "format", o->format, tft_export_formats, TFT_EXPORT_ONNX, &export->format);
     if (!status)

@@ -179,7 +179,7 @@ static enum halay_status take_calibration(struct export *x)
         halay_warning(x->log, "the graph forecasts as the model alone does: it sees a window, not the past that the "
                               "baselines of the run's blend need");
     if (word == TFT_CALIBRATE_NONE || (!is_alone && o->calibrate < 0) ||
-        (word == TFT_CALIBRATE_AUTO && !tft_calibration_suits(x->log, NULL, o->calibration, x->run)))
+        (word == TFT_CALIBRATE_AUTO && !tft_calibration_suits(x->log, o->folder, o->calibration, x->run)))
         return HALAY_OK;
     if (!is_alone) {
         halay_error(x->log, "the calibration is that of blended forecasts, which no graph makes; calibrate 'none', or "

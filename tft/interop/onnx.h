@@ -19,6 +19,7 @@
 struct tft_onnx_options {
     int calibrate;             /* of tft_calibrate_words; -1: as the run was trained */
     const json_t *calibration; /* what the run's calibration.json holds; NULL: it has none */
+    const char *folder;        /* the run's, for messages; NULL: it is in memory */
     int explains;              /* with weights and attention */
 };
 
