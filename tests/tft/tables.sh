@@ -700,6 +700,14 @@ preset_of "warning: columns are separated by semicolons" semicolons.csv
 preset_of "warning: columns are separated by tabs, and numbers are read with decimal commas" tabs.csv
 [ "$rows" = "$(sed -n '/^rows /p' "$scratch/said")" ] || wrong "other rows: $(cat "$scratch/said")"
 preset_of "separated by semicolons, and numbers are read with decimal commas" named.csv --columns series,when,load
+awk -F';' -v OFS=';' 'NR > 1 { $2 = 1 + NR % 20 "," 500 } { print }' "$scratch/commas.csv" >"$scratch/either.csv"
+refused 1 "is the comma of '3,500' a decimal one" "$tft" prepare --preset long "$scratch/either.csv" \
+    -o "$scratch/none.htd"
+sed '9s/;[0-9]*,500/;1234,500/' "$scratch/either.csv" >"$scratch/three.csv"
+preset_of "separated by semicolons, and numbers are read with decimal commas" three.csv
+printf 'preset: long\ncsv: {separator: ";", decimal: ","}\n' >"$scratch/csv.yaml"
+check "commas that a schema calls decimal" "$tft" prepare --schema "$scratch/csv.yaml" "$scratch/either.csv" \
+    -o "$scratch/three.htd"
 preset_of "separated by semicolons, and numbers are read with decimal commas" commas.csv
 check "train on commas" train --data "$scratch/other.htd" --out "$scratch/commas" --max-steps 1
 check "predict from commas" "$tft" predict --checkpoint "$scratch/commas" "$scratch/commas.csv" -o "$scratch/end.csv"

@@ -158,10 +158,45 @@ static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, c
     }
 }
 
+/* Could the commas of a number separate thousands, as in 12,500 and 1,234,567? Then it is not known what they are. */
+static int may_be_thousands(const char *text)
+{
+    static const char digits[] = "0123456789";
+
+    text += strspn(text, " ");
+    text += *text == '-' || *text == '+';
+    size_t count = strspn(text, digits);
+    int is_one = *text != '0' && count >= 1 && count <= 3;
+    for (text += count; is_one && *text == ','; text += count + 1) {
+        count = strspn(text + 1, digits);
+        is_one = count == 3;
+    }
+    return is_one && !text[strspn(text, " ")];
+}
+
 /* Where commas do not separate columns numbers may have them in place of points. */
 static void look_at_number(struct tft_preset_scan *s, const char *text)
 {
-    s->marks |= (strchr(text, ',') ? 1 : 0) | (strchr(text, '.') ? 2 : 0);
+    const int has_comma = strchr(text, ',') != NULL;
+
+    s->marks |= (has_comma ? TFT_MARK_COMMA : 0) | (strchr(text, '.') ? TFT_MARK_POINT : 0);
+    if (has_comma && !may_be_thousands(text))
+        s->marks |= TFT_MARK_DECIMAL;
+    else if (has_comma && !*s->doubtful)
+        snprintf(s->doubtful, sizeof s->doubtful, "%s", text);
+}
+
+/* Where each comma could be either, the table is not read a thousand times too small. */
+static enum halay_status judge_commas(const struct tft_preset_scan *s)
+{
+    if (s->marks != TFT_MARK_COMMA || json_object_get(s->given, "csv"))
+        return HALAY_OK;
+    halay_error(s->log,
+                "%s: is the comma of '%s' a decimal one, or does it separate thousands? All values with a comma are "
+                "such; if it is decimal, say so in a schema, csv: {separator: \"%s\", decimal: \",\"}, otherwise write "
+                "the values without it",
+                s->where, s->doubtful, s->separator == '\t' ? "\\t" : ";");
+    return HALAY_ERR_FORMAT;
 }
 
 /* The column of ids. Files that have all the others, but not that one, are of one series. */
@@ -433,6 +468,8 @@ static enum halay_status complete(struct tft_preset_scan *s, const struct tft_ta
         status = scan_file(s, tables->text.name, &tables->text);
     if (!status && tables->frame)
         status = scan_frame(s, tables->frame);
+    if (!status)
+        status = judge_commas(s);
     if (!status && !s->count) {
         halay_error(s->log, "%s: the table has no rows", s->where);
         status = HALAY_ERR_FORMAT;

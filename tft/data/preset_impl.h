@@ -12,6 +12,9 @@
 
 enum { TFT_MINUTE = 60, TFT_HOUR = 3600, TFT_DAY = 86400, TFT_WEEK = 7 * TFT_DAY };
 
+/* Marks in numbers: a comma, a point, a comma that cannot separate thousands. */
+enum { TFT_MARK_COMMA = 1, TFT_MARK_POINT = 2, TFT_MARK_DECIMAL = 4 };
+
 struct tft_moment {
     size_t entity;
     int64_t time;
@@ -28,7 +31,8 @@ struct tft_preset_scan {
     struct tft_moment *moments; /* owned */
     size_t count, size;
     char separator;            /* of the files' columns; 0: not known yet */
-    int marks;                 /* where that is no comma: 1: values have commas, 2: points, 3: both */
+    int marks;                 /* where that is no comma: what the values have, of TFT_MARK_* */
+    char doubtful[32];         /* the first value whose comma may be decimal or not */
     int counts;                /* ds is a whole number */
     const char *format;        /* of ds; borrowed; NULL: ISO 8601 */
     int integer_is_given;      /* by the schema */

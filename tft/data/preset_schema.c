@@ -390,10 +390,11 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
             json_object_set(document, "every", json_object_get(s->given, "every"));
     }
     if (s->separator && s->separator != ',' && !json_object_get(document, "csv")) {
+        const int has_decimals = (s->marks & TFT_MARK_COMMA) && !(s->marks & TFT_MARK_POINT);
         halay_warning(s->log, "columns are separated by %s%s", s->separator == '\t' ? "tabs" : "semicolons",
-                      s->marks == 1 ? ", and numbers are read with decimal commas" : "");
+                      has_decimals ? ", and numbers are read with decimal commas" : "");
         json_object_set_new(document, "csv",
-                            json_pack("{ss# ss}", "separator", &s->separator, 1, "decimal", s->marks == 1 ? "," : "."));
+                            json_pack("{ss# ss}", "separator", &s->separator, 1, "decimal", has_decimals ? "," : "."));
     }
     if (s->resamples)
         json_object_set_new(document, "resample", json_pack("{ss ss}", "every", "1M", "how", "last"));
