@@ -262,7 +262,7 @@ struct halay_tft_backtest_options {
     const char *folder; /* where the runs fit-0001, fit-0002, ... go */
     const char *split;  /* "valid" or "test"; NULL: "test" */
     size_t stride;      /* steps from one forecast's origin to the next; 0: the horizon */
-    size_t refit;       /* so many origins, then it trains again on everything before; 0: one training */
+    size_t fit_every;   /* so many origins, then it trains again on everything before; 0: one training */
     int warm_start;     /* a training starts from the parameters of the one before */
     int resume;         /* go on with what the folder has */
     /* Files that rank 0 writes; NULL: none; "-": standard output. */

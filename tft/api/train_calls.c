@@ -209,7 +209,7 @@ static enum halay_status read_backtest(struct halay_tft *t, const struct halay_t
     *how = (struct tft_backtest_options){ .folder = o->folder,
                                           .split = (enum tft_split)split,
                                           .stride = o->stride,
-                                          .refit = o->refit,
+                                          .fit_every = o->fit_every,
                                           .warm = o->warm_start,
                                           .resume = o->resume,
                                           .forecasts = o->forecasts,

@@ -20,7 +20,7 @@ struct request {
 static const struct halay_option option_rows[] = {
     { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data) },
     { "--out", "-o", "FOLDER", "where the runs fit-0001, fit-0002, ... go", HALAY_OPTION_TEXT, SETS(how.folder) },
-    { "--fit-every", NULL, "K", "origins of one fit; 0: all, in one fit (0)", HALAY_OPTION_NUMBER, SETS(how.refit),
+    { "--fit-every", NULL, "K", "origins of one fit; 0: all, in one fit (0)", HALAY_OPTION_NUMBER, SETS(how.fit_every),
       .most = HALAY_TFT_STEPS_MAX },
     { "--split", NULL, NULL, "valid or test (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
     { "--stride", NULL, "N", "steps from origin to origin (the horizon)", HALAY_OPTION_NUMBER, SETS(how.stride),

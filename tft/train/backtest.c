@@ -91,7 +91,7 @@ static enum halay_status list_origins(struct backtest *b)
     }
     b->stride = b->options->stride ? b->options->stride : d->schema.horizon;
     b->origins = (steps - d->schema.horizon) / b->stride + 1;
-    b->per_fit = b->options->refit && b->options->refit < b->origins ? b->options->refit : b->origins;
+    b->per_fit = b->options->fit_every && b->options->fit_every < b->origins ? b->options->fit_every : b->origins;
     b->fits = (b->origins + b->per_fit - 1) / b->per_fit;
     return HALAY_OK;
 }
@@ -377,7 +377,7 @@ static json_t *describe_backtest(const struct backtest *b)
     json_t *head =
         json_pack("{ss sI sI sI sI}", "split", tft_split_names[b->options->split], "windows",
                   (json_int_t)b->evaluation.windows, "short_windows", (json_int_t)b->evaluation.short_windows, "stride",
-                  (json_int_t)b->stride, "refit", (json_int_t)b->options->refit);
+                  (json_int_t)b->stride, "fit_every", (json_int_t)b->options->fit_every);
     json_t *scores = tft_evaluation_json(&b->evaluation);
 
     if (!head || !scores || json_object_update(head, scores) ||

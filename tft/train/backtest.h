@@ -4,7 +4,7 @@
  * them, on everything before: what would have been forecast had the model been in use then.
  *
  *   fit 1   train......|valid..|o   o   o
- *   fit 2   train..................|valid..|o   o   o         refit 3: three origins each
+ *   fit 2   train..................|valid..|o   o   o         fit_every 3: three origins each
  *   fit 3   train..............................|valid..|o
  *
  * The ends of the training and validation spans move on with the origins; each fit is a run of its own, with a folder
@@ -21,9 +21,9 @@
 struct tft_backtest_options {
     const char *folder; /* of the runs fit-0001, fit-0002, ... */
     enum tft_split split;
-    size_t stride; /* steps from origin to origin; 0: the horizon */
-    size_t refit;  /* origins of a fit; 0: all */
-    int warm;      /* a fit starts from the weights of the previous one */
+    size_t stride;    /* steps from origin to origin; 0: the horizon */
+    size_t fit_every; /* origins of a fit; 0: all */
+    int warm;         /* a fit starts from the weights of the previous one */
     int resume;
     const char *forecasts; /* the file of all forecasts; NULL: none */
     int json;              /* that is JSON lines */
