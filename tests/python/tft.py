@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 import halay
-from halay.tft import Forecaster, ForecastWarning, _names, _progress, _times
+from halay.tft import Forecaster, ForecastWarning, _names, _progress, _times, _tune
 
 TINY = {
     "encoder": 12, "horizon": 4, "target": {"y": {"per": "entity"}}, "hidden_size": 4, "heads": 1, "max_steps": 2,
@@ -574,8 +574,18 @@ def tunes():
         assert losses[0] == losses[1], losses
         with refuses(halay.ConfigError, "'hidden_sise'"):
             Forecaster(**keys).tune(table, {"hidden_sise": [1, 2]}, trials=1)
-        with refuses(halay.HalayError, "has a search already: --resume goes on with it"):
-            Forecaster(**keys).tune(table, space, trials=3, folder=folder, eta=2)
+        with open(os.path.join(folder, "lock"), "rb") as lock, open(os.path.join(folder, "data.htd"), "rb") as file:
+            data = file.read()
+            for resume, text in ((False, "has a search already: resume=True goes on with it"), (True, "cannot lock")):
+                seconds, _tune._LOCK_SECONDS = _tune._LOCK_SECONDS, 0
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    with refuses(halay.HalayError, text):
+                        Forecaster(**keys).tune(table.iloc[:150], space, folder=folder, eta=2, resume=resume)
+                finally:
+                    _tune._LOCK_SECONDS = seconds
+            with open(file.name, "rb") as again:
+                assert again.read() == data, "a call that is refused leaves the data of the search as they are"
         more = Forecaster(**keys).tune(table, space, trials=3, folder=folder, eta=2, resume=True)
         assert len(more.frame) == 3 and more["rows"][:2] == tuning["rows"]
         endless = Forecaster(**{**keys, "max_steps": 1000000, "patience": 1000000})

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A search for the best keys: `halay-tft tune` with the data of a table, whose lines are shown as they come."""
 
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from typing import Any, Dict, List, Mapping
 
 from .. import _library
@@ -18,6 +20,7 @@ from ._session import warn
 from ._tables import need_pandas
 
 _OWN = ("data", "out", "config", "json", "csv", "page", "best", "help")  # options that the call gives, or that end it
+_LOCK_SECONDS = 60.0  # as the program waits for the last trainings of a search that has ended
 _STATUS_OF_EXIT = {2: Status.CONFIG}  # EXIT_USAGE
 
 
@@ -45,6 +48,24 @@ def _options_of(given: Mapping[str, Any]) -> List[str]:
         elif value is not None and value is not False:
             words.append(f"{option}={value}")
     return words
+
+
+def check_folder(folder: str, resume: bool) -> None:
+    """Before the folder is written to: no search is at work there, nor has one been that is not to be resumed."""
+    journal, path = os.path.join(folder, "tune.jsonl"), os.path.join(folder, "lock")
+    if not resume and os.path.exists(journal) and os.path.getsize(journal):
+        raise error(Status.CONFIG, f"'{journal}' has a search already: resume=True goes on with it")
+    if not os.path.exists(path):
+        return
+    deadline = time.monotonic() + _LOCK_SECONDS
+    with open(path, "r+b") as file:
+        while True:
+            try:
+                return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise error(Status.SYSTEM, f"cannot lock '{path}': another search is at work there") from None
+            time.sleep(0.1)
 
 
 def search(folder: str, space: Any, config: str, options: Mapping[str, Any], shown: Silent) -> Dict[str, Any]:

@@ -21,7 +21,7 @@ from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts
 from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
 from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
-from ._tune import Tuning, best_run, metrics_of, search
+from ._tune import Tuning, best_run, check_folder, metrics_of, search
 from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, with_static, zone_of
 
 _PARAMS_FILE = "forecaster.json"
@@ -409,6 +409,7 @@ class Forecaster:
         values = _json(space).encode() if isinstance(space, Mapping) else space
         with tempfile.TemporaryDirectory() as made:
             place = os.fspath(made if folder is None else folder)
+            check_folder(place, resume)
             os.makedirs(place, exist_ok=True)
             data = _prepare(session, table, {**how, "path": os.path.join(place, "data.htd")})
             shown = progress(bool(self.verbose))
