@@ -14,6 +14,7 @@ import os
 import pickle
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -596,8 +597,15 @@ def tunes():
         thread.join()
         with open(os.path.join(stopped, "lock")) as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # waits forever if the search, or a trial of it, is still at work
-    with refuses(halay.ConfigError, "triels"):
-        Forecaster(**keys).tune(table, space, triels=3)
+    for name in ("triels", "batch_size", "refit"):
+        with refuses(TypeError, f"no option '{name}': a key of all trainings is set in the Forecaster"):
+            Forecaster(**keys).tune(table, space, **{name: 3})
+    with refuses(halay.ConfigError, "--eta"):
+        Forecaster(**keys).tune(table, space, eta=17)
+    command = [_tune._find_program(), "tune", "--help"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+    have = set(re.findall(r"^ +(?:-\w, )?--([\w-]+)", said.split("Keys of the configuration:")[0], re.M))
+    assert have == {name.replace("_", "-") for name in (*_tune._OPTIONS, *_tune._OWN)}, "the options of halay-tft tune"
     with refuses(TypeError, "no argument 'json'"):
         Forecaster(**keys).tune(table, space, json="-")
     with refuses(ValueError, "resume goes on in a folder"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other packages call the parameters of a forecaster: a name of theirs is an error that says ours."""
+"""What other packages call the parameters of a forecaster, so that an error can name ours."""
 
 _OURS = {
     "horizon": "h prediction_length output_chunk_length max_prediction_length forecast_horizon",

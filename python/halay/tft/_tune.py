@@ -20,6 +20,10 @@ from ._session import warn
 from ._tables import need_pandas
 
 _OWN = ("data", "out", "config", "json", "csv", "page", "best", "help")  # options that the call gives, or that end it
+_OPTIONS = (
+    "resume", "trials", "time", "cost", "price_per_hour", "search", "goal", "eta", "rungs", "search_seed", "parallel",
+    "ranks", "hosts", "halayrun",
+)  # fmt: skip
 _LOCK_SECONDS = 60.0  # as the program waits for the last trainings of a search that has ended
 _STATUS_OF_EXIT = {2: Status.CONFIG}  # EXIT_USAGE
 
@@ -36,18 +40,20 @@ def _find_program() -> str:
     return found
 
 
-def _options_of(given: Mapping[str, Any]) -> List[str]:
-    """Options as words: trials=20 is --trials=20, resume=True is --resume."""
-    words = []
+def options_of(given: Mapping[str, Any]) -> List[str]:
+    """Options as arguments of the program: trials=20 is --trials=20, resume=True is --resume. TypeError: not known."""
+    args = []
     for name, value in given.items():
         if name in _OWN:
             raise TypeError(f"tune() has no argument '{name}': the folder has what the search found")
+        if name not in _OPTIONS:
+            raise TypeError(f"tune() has no option '{name}': a key of all trainings is set in the Forecaster")
         option = "--" + name.replace("_", "-")
         if value is True:
-            words.append(option)
+            args.append(option)
         elif value is not None and value is not False:
-            words.append(f"{option}={value}")
-    return words
+            args.append(f"{option}={value}")
+    return args
 
 
 def check_folder(folder: str, resume: bool) -> None:
@@ -68,16 +74,15 @@ def check_folder(folder: str, resume: bool) -> None:
             time.sleep(0.1)
 
 
-def search(folder: str, space: Any, config: str, options: Mapping[str, Any], shown: Silent) -> Dict[str, Any]:
+def search(folder: str, space: Any, config: str, options: List[str], shown: Silent) -> Dict[str, Any]:
     """
-    Search in the folder, which has data.htd; what tune.json holds then. space: JSON, or a path. KeyboardInterrupt: the
-    search has ended, and can go on in its folder.
+    Search in the folder, which has data.htd; what tune.json holds then. space: JSON, or a path. options: options_of.
+    KeyboardInterrupt: the search has ended, and can go on in its folder.
     """
-    words = _options_of(options)
     if isinstance(space, bytes):
         space = _write(folder, "space.json", space)
     line = [_find_program(), "tune", os.fspath(space), f"--data={os.path.join(folder, 'data.htd')}", f"--out={folder}"]
-    line += [f"--config={_write(folder, 'config.json', config.encode())}", *words]
+    line += [f"--config={_write(folder, 'config.json', config.encode())}", *options]
     child = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     try:
         failure = _listen(child, shown)

@@ -21,7 +21,7 @@ from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts
 from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
 from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
-from ._tune import Tuning, best_run, check_folder, metrics_of, search
+from ._tune import Tuning, best_run, check_folder, metrics_of, options_of, search
 from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, with_static, zone_of
 
 _PARAMS_FILE = "forecaster.json"
@@ -393,9 +393,10 @@ class Forecaster:
         some of the space; max_steps, max_time or epochs say how long. trials: at most (30, unless time is given); time:
         seconds of the whole search. folder: where the trials are kept, which resume=True goes on from; otherwise they
         are removed. options: those of halay-tft tune, like parallel=4, eta=3, goal="q_risk", ranks=2. Shows how each
-        trial ended. Ctrl-C is a KeyboardInterrupt, after which the folder can be resumed. ConfigError: the space or an
-        option is wrong; UnsupportedError: under halayrun, since trials are jobs of their own; FileNotFoundError: there
-        is no program halay-tft.
+        trial ended. Ctrl-C is a KeyboardInterrupt, after which the folder can be resumed. TypeError: an option is not
+        one of a search, as a key of a training is not; ConfigError: the space or an option's value is wrong;
+        UnsupportedError: under halayrun, since trials are jobs of their own; FileNotFoundError: there is no program
+        halay-tft.
         """
         session = self._session(None)
         if session.context.size > 1:
@@ -404,7 +405,7 @@ class Forecaster:
             raise ValueError("resume goes on in a folder: give it")
         static = as_frame(static_df) if static_df is not None else None
         table, how = self._described(X, static)
-        asked = {"trials": trials, "time": time, "resume": resume, **options}
+        asked = options_of({"trials": trials, "time": time, "resume": resume, **options})
         config = self._config()
         values = _json(space).encode() if isinstance(space, Mapping) else space
         with tempfile.TemporaryDirectory() as made:
