@@ -618,6 +618,17 @@ def tunes():
         os.environ["PATH"] = path
 
 
+def tunes_as_built():
+    """With the program in PATH, not one that is installed beside this Python."""
+    python = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        sys.executable = os.path.join(folder, "python")
+        try:
+            tunes()
+        finally:
+            sys.executable = python
+
+
 def recalibrates():
     """Intervals hold new rows that move more than those of the training."""
     table = make(rows=400)
@@ -856,7 +867,7 @@ def memory():
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
     "results": (results, files), "drifts": (drifts,),
-    "asks": (chosen, refits, names_elsewhere, statics, crosses, tunes, recalibrates, parquet),
+    "asks": (chosen, refits, names_elsewhere, statics, crosses, tunes_as_built, recalibrates, parquet),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip
 warnings.simplefilter("ignore", ForecastWarning)
