@@ -96,7 +96,8 @@ pause_at() {
 }
 
 go_on() {
-    : >"$scratch/pause/on"
+    # This does not wait for a process that has ended, and stays open for one that is not there yet.
+    exec 7<>"$scratch/pause/on"
 }
 
 pid_of() {
