@@ -77,9 +77,12 @@ table=$!
 "$tft" prepare --memory 4M --schema "$scratch/large.yaml" "$scratch/endless" -o "$scratch/out/limited.htd" \
     >"$scratch/said" 2>&1 8>&- &
 process=$!
+tries=6000
 until find "/proc/$process/fd" -lname "$scratch/out/*" 2>/dev/null | grep -q .; do
-    kill -0 "$process" 2>/dev/null || break
+    kill -0 "$process" 2>/dev/null && [ $((tries -= 1)) -gt 0 ] || break
+    sleep 0.01
 done
+[ "$tries" -gt 0 ] || wrong "prepare has opened no file in its folder"
 kill -9 "$process" || :
 status=0
 wait "$process" || status=$?
