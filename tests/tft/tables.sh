@@ -283,8 +283,11 @@ ahead() {
 ahead "$run" "$scratch/first.csv" >/dev/null && ahead "$scratch/refit" "$scratch/refit.csv" >/dev/null ||
     wrong "predict ahead"
 if cmp -s "$scratch/first.csv" "$scratch/refit.csv"; then wrong "predict does not use the refit"; fi
-printf '\377' | dd of="$scratch/later/refit.safetensors" bs=1 conv=notrunc 2>/dev/null \
-    seek=$(($(wc -c <"$scratch/later/refit.safetensors") - 100))
+at=$(($(wc -c <"$scratch/later/refit.safetensors") - 100))
+byte=$(od -An -tu1 -j $at -N 1 "$scratch/later/refit.safetensors")
+# shellcheck disable=SC2059 # its format is the byte
+printf "\\$(printf %o $((255 - byte)))" |
+    dd of="$scratch/later/refit.safetensors" bs=1 conv=notrunc seek=$at 2>/dev/null
 check "predict beside a damaged refit" ahead "$scratch/later" "$scratch/damaged.csv"
 grep -q "refit.safetensors' is not used: it cannot be read or is damaged" "$scratch/said" ||
     wrong "no warning of a damaged refit: $(cat "$scratch/said")"
@@ -324,10 +327,18 @@ for rows in table changed; do
 done
 check "refits of the same rows" cmp "$scratch/table.fits/fit-0001/refit.safetensors" \
     "$scratch/changed.fits/fit-0001/refit.safetensors"
-sed 1d "$scratch/table.back" | cut -d, -f1-4,6-8,10-12 >"$scratch/got"
+forecasts_of() { # BACKTEST: as predict writes them
+    sed 1d "$1" | cut -d, -f1-4,6-8,10-12
+}
+forecasts_of "$scratch/table.back" >"$scratch/got"
 "$tft" predict --checkpoint "$scratch/table.fits/fit-0001" --split test --stride 8 "$scratch/table.csv" \
     -o "$scratch/want" >/dev/null
 if sed 1d "$scratch/want" | cmp -s - "$scratch/got"; then wrong "a backtest does not use the refit"; fi
+# Its first weights are those of the fit without a refit.
+sed -n '1p;/,1$/p' "$scratch/back.csv" >"$scratch/first.back"
+forecasts_of "$scratch/first.back" | sort >"$scratch/got"
+sed 1d "$scratch/want" | awk -F, '$2 < 270' | sort | cmp -s - "$scratch/got" ||
+    wrong "forecasts without a refit differ: $(head -n 2 "$scratch/got" "$scratch/want")"
 if [ -x "$halayrun" ]; then
     check "a refit on two ranks" "$halayrun" -np 2 "$tft" train --hidden-size 8 --heads 2 --batch-size 32 \
         --learning-rate 0.01 --clip 1 --clip-mode global --epochs 2 --threads 1 --ema 0 --schedule constant \
