@@ -83,6 +83,7 @@ static enum halay_status start_sharing(struct halay_bucket *b)
     memset(&d->mine, 0, sizeof d->mine);
     if (slab_create(b->set->ctx) != HALAY_OK)
         d->mine.is_there = 0;
+    d->is_shared = 1;
     d->step = HALAY_DIRECT_AGREE;
     return halay_group_allgather_start(b->set->group, &d->mine, d->shares, sizeof d->mine, HALAY_U8, &d->coll);
 }
@@ -420,16 +421,18 @@ static enum halay_status part(struct halay_context *ctx)
 void halay_direct_close(struct halay_context *ctx)
 {
     struct halay_direct *d = &ctx->devices.direct;
-    int was_open = is_open(d);
+    int was_shared = d->is_shared,
+        is_agreed = atomic_load_explicit(&d->state, memory_order_relaxed) != HALAY_DIRECT_UNKNOWN;
 
+    d->is_shared = 0;
     set_state(d, HALAY_DIRECT_REFUSED);
     if (d->is_launched)
         wait_for(look_at_stream, ctx);
     d->is_launched = 0;
-    if (!was_open)
+    if (!was_shared)
         return;
     unreach_all(ctx);
-    d->is_lent |= part(ctx) != HALAY_OK;
+    d->is_lent |= !is_agreed || part(ctx) != HALAY_OK; /* where ranks did not agree some may have no barrier */
 }
 
 void halay_direct_free(struct halay_context *ctx)

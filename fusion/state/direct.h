@@ -38,7 +38,8 @@ struct halay_direct {
     void *stream, *done; /* owned: ours on the device, and an event: the end of what it was given last */
     void *slab;          /* owned, `bytes` of it; kept until the end, so that no rank loses what it reaches */
     size_t bytes;
-    int is_lent; /* a rank may have the slab open for good: one that did not come to the end with the others */
+    int is_shared; /* the others were told how to reach the slab */
+    int is_lent;   /* a rank may have the slab open for good: one that did not come to the end with the others */
     struct halay_device_share mine, shares[HALAY_DEVICE_RANKS];
     void *slabs[HALAY_DEVICE_RANKS]; /* as this rank reaches them; NULL: not */
     unsigned char says, said[HALAY_DEVICE_RANKS];

@@ -321,7 +321,7 @@ static void given_up(void)
 static void body_die(struct user *u)
 {
     struct random own = { seed_of_run() };
-    size_t last = random_below(&own, 10), moment_us = random_below(&own, 2000);
+    size_t last = random_below(&own, 2) ? 0 : random_below(&own, 10), moment_us = random_below(&own, 2000);
     struct area a = area_get(u, DEVICE, COUNT_MOST * 4);
     enum halay_status status = HALAY_OK;
 
