@@ -3,6 +3,7 @@
  * One step of the trainer: this rank's granules, the sums over the ranks, the update.
  */
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "tft/kernels/call.h"
 #include "tft/run/batches.h"
 #include "tft/run/learning_rate.h"
@@ -133,9 +134,9 @@ void tft_trainer_set_adam(struct tft_trainer *t)
 void tft_trainer_print_time(const struct tft_trainer *t, char text[80])
 {
     if (t->limits.seconds < t->config->max_time)
-        snprintf(text, 80, "%g of the %g s of 'max_time'", t->limits.seconds, t->config->max_time);
+        halay_snprintf(text, 80, "%g of the %g s of 'max_time'", t->limits.seconds, t->config->max_time);
     else
-        snprintf(text, 80, "the %g s of 'max_time'", t->config->max_time);
+        halay_snprintf(text, 80, "the %g s of 'max_time'", t->config->max_time);
 }
 
 static void fix_length(struct tft_trainer *t)
