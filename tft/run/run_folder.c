@@ -126,16 +126,21 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
     return warn_of_machine(log, where, before, config);
 }
 
-/* Weights that are beside those of another training in the folder. */
+static void remove_file(const char *folder, const char *name)
+{
+    char *path = tft_path_join(NULL, folder, name);
+
+    if (path)
+        unlink(path);
+    free(path);
+}
+
+/* Weights that are beside those of another training in the folder; what stays is not read. */
 static void remove_beside(const char *folder)
 {
-    for (size_t i = 0; i < TFT_RUN_MEMBERS_MAX; i++) { /* 0: the refit */
-        const struct tft_member_name member = tft_member_name(i - 1, ".safetensors");
-        char *path = tft_path_join(NULL, folder, i ? member.text : "refit.safetensors");
-        if (path)
-            unlink(path); /* one that stays is not read */
-        free(path);
-    }
+    remove_file(folder, "refit.safetensors");
+    for (size_t i = 0; i + 1 < TFT_RUN_MEMBERS_MAX; i++)
+        remove_file(folder, tft_member_name(i, ".safetensors").text);
 }
 
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes)
@@ -187,17 +192,26 @@ void tft_run_print_crc(const struct tft_param_table *table, const float *params,
     snprintf(text, 16, "%08x", (unsigned)crc);
 }
 
+/* Returns nonzero if a file's metadata name the run whose document has this CRC-32. */
+static int is_of_run(const json_t *metadata, uint32_t crc)
+{
+    const char *run = json_string_value(json_object_get(metadata, "run"));
+    char of_run[16];
+
+    snprintf(of_run, sizeof of_run, "%08x", crc);
+    return run && !strcmp(run, of_run);
+}
+
 /* The text of the blend's weights that the file has, to be freed; NULL if it is not of this run. */
-static char *blend_of_file(const char *path, const char *of_run)
+static char *blend_of_file(const char *path, uint32_t crc)
 {
     json_t *header = NULL;
 
     if (access(path, F_OK) || tft_safetensors_header(NULL, path, &header))
         return NULL;
     const json_t *metadata = json_object_get(header, "__metadata__");
-    const char *run = json_string_value(json_object_get(metadata, "run")),
-               *blend = json_string_value(json_object_get(metadata, "blend"));
-    char *text = run && blend && !strcmp(run, of_run) ? strdup(blend) : NULL;
+    const char *blend = json_string_value(json_object_get(metadata, "blend"));
+    char *text = blend && is_of_run(metadata, crc) ? strdup(blend) : NULL;
     json_decref(header);
     return text;
 }
@@ -226,12 +240,11 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
                                     const float *params, int keeps_blend)
 {
     const int is_blended = blend && blend->errors;
-    char *path = tft_path_join(log, folder, "model.safetensors"), *of_blend = NULL, of_run[16];
+    char *path = tft_path_join(log, folder, "model.safetensors"), *of_blend = NULL;
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
     if (is_blended && keeps_blend && path)
-        of_blend = blend_of_file(path, of_run);
+        of_blend = blend_of_file(path, crc_of(run));
     if (is_blended && !of_blend)
         of_blend = tft_blend_weights_text(blend);
     if (path && (!is_blended || of_blend))
@@ -251,30 +264,6 @@ enum halay_status tft_run_save_refit(struct halay_log *log, const char *folder, 
         path ? save_params(log, path, run, step, table, params, "first", of_first) : HALAY_ERR_NO_MEMORY;
     free(path);
     return status;
-}
-
-int tft_run_has_best(const char *folder, const json_t *run, const struct tft_param_table *table, long long first,
-                     long long last)
-{
-    char *path = tft_path_join(NULL, folder, "model.safetensors"), of_run[16], of_params[16];
-    float *params = calloc(table->reals + 1, sizeof *params);
-    json_t *metadata = NULL;
-    int has = path && params && !access(path, F_OK) && !tft_safetensors_read(NULL, path, table, params, &metadata);
-
-    if (has) {
-        const char *run_of_file = json_string_value(json_object_get(metadata, "run")),
-                   *crc = json_string_value(json_object_get(metadata, "crc32")),
-                   *step = json_string_value(json_object_get(metadata, "step"));
-        long long at = step ? strtoll(step, NULL, 10) : -1;
-        snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
-        tft_run_print_crc(table, params, of_params);
-        has =
-            run_of_file && crc && !strcmp(run_of_file, of_run) && !strcmp(crc, of_params) && at >= first && at <= last;
-    }
-    json_decref(metadata);
-    free(params);
-    free(path);
-    return has;
 }
 
 enum halay_status tft_run_save_members(struct halay_log *log, const char *folder, const json_t *run, long long step,
@@ -347,18 +336,16 @@ static enum halay_status make_model(struct halay_log *log, const struct tft_devi
 
 /* Read weights whose run is this one's, and their metadata, which the caller gets. */
 static enum halay_status read_params(struct halay_log *log, const char *path, uint32_t crc,
-                                     const struct tft_model *model, float *params, json_t **metadata)
+                                     const struct tft_param_table *table, float *params, json_t **metadata)
 {
-    char of_run[16], of_params[16];
-    enum halay_status status = tft_safetensors_read(log, path, tft_model_params(model), params, metadata);
+    char of_params[16];
+    enum halay_status status = tft_safetensors_read(log, path, table, params, metadata);
 
     if (status)
         return status;
-    snprintf(of_run, sizeof of_run, "%08x", crc);
-    const char *run = json_string_value(json_object_get(*metadata, "run")),
-               *crc_of_params = json_string_value(json_object_get(*metadata, "crc32"));
-    tft_run_print_crc(tft_model_params(model), params, of_params);
-    if (!run || strcmp(run, of_run))
+    const char *crc_of_params = json_string_value(json_object_get(*metadata, "crc32"));
+    tft_run_print_crc(table, params, of_params);
+    if (!is_of_run(*metadata, crc))
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
     else if (crc_of_params && strcmp(crc_of_params, of_params))
         halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
@@ -369,10 +356,29 @@ static enum halay_status read_params(struct halay_log *log, const char *path, ui
     return HALAY_ERR_FORMAT;
 }
 
+int tft_run_has_best(const char *folder, const json_t *run, const struct tft_param_table *table, long long first,
+                     long long last)
+{
+    char *path = tft_path_join(NULL, folder, "model.safetensors");
+    float *params = calloc(table->reals + 1, sizeof *params);
+    json_t *metadata = NULL;
+    int has = path && params && !access(path, F_OK) && !read_params(NULL, path, crc_of(run), table, params, &metadata);
+
+    if (has) {
+        const char *step = json_string_value(json_object_get(metadata, "step"));
+        long long at = step ? strtoll(step, NULL, 10) : -1;
+        has = json_object_get(metadata, "crc32") && at >= first && at <= last;
+    }
+    json_decref(metadata);
+    free(params);
+    free(path);
+    return has;
+}
+
 static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_run *r)
 {
     json_t *metadata;
-    enum halay_status status = read_params(log, path, crc, r->model, r->params, &metadata);
+    enum halay_status status = read_params(log, path, crc, tft_model_params(r->model), r->params, &metadata);
 
     if (status)
         return status;
@@ -391,12 +397,9 @@ static enum halay_status take_params(struct halay_log *log, const char *path, ui
 static int belongs_beside(const json_t *header, uint32_t crc, const char *of_first)
 {
     const json_t *metadata = json_object_get(header, "__metadata__");
-    const char *run = json_string_value(json_object_get(metadata, "run")),
-               *first = json_string_value(json_object_get(metadata, "first"));
-    char of_run[16];
+    const char *first = json_string_value(json_object_get(metadata, "first"));
 
-    snprintf(of_run, sizeof of_run, "%08x", crc);
-    return run && first && !strcmp(run, of_run) && !strcmp(first, of_first);
+    return is_of_run(metadata, crc) && first && !strcmp(first, of_first);
 }
 
 /* Read weights that belong beside the run's. *params: a new block; NULL: there are none, they are of another run or of
@@ -417,7 +420,8 @@ static enum halay_status take_beside(struct halay_log *log, const char *folder, 
     status = tft_safetensors_header(NULL, path, &header);
     if (!status && belongs_beside(header, crc, of_first)) {
         *params = tft_alloc_params(log, r->model);
-        status = *params ? read_params(NULL, path, crc, r->model, *params, &metadata) : HALAY_ERR_NO_MEMORY;
+        status = *params ? read_params(NULL, path, crc, tft_model_params(r->model), *params, &metadata)
+                         : HALAY_ERR_NO_MEMORY;
         json_decref(metadata);
     }
     json_decref(header);
