@@ -9,6 +9,7 @@
 #include "tft/run/damped_trend.h"
 #include "tft/run/seasonal.h"
 #include "tft/run/theta.h"
+#include "tft/score/blend_choice.h"
 #include <math.h>
 
 /* Eight times as many windows as are taken, each fourth of which is at the same place in the season. */
@@ -231,6 +232,21 @@ static void check_spread(void)
               of_hour[hour]);
 }
 
+/* However long the horizon: enough to choose by, and no more than memory holds. */
+static void check_choice(void)
+{
+    struct tft_blend blend = { .horizon = 24, .targets = 1, .quantile_count = 3, .count = 6 };
+
+    CHECK(tft_blend_choice_windows(&blend, 1000) == 1000 && tft_blend_choice_windows(&blend, 1000000) < 20000);
+    for (blend.horizon = 1; blend.horizon <= 1000000; blend.horizon *= 10) {
+        size_t kept = tft_blend_choice_windows(&blend, 1000);
+        double of_window = 9. * (double)blend.horizon;
+        CHECK(kept == 20 || (kept > 20 && (double)kept * of_window <= 4e6), "horizon %zu: %zu windows", blend.horizon,
+              kept);
+        CHECK(tft_blend_choice_windows(&blend, 7) == 7);
+    }
+}
+
 int main(void)
 {
     static const struct tft_list quantiles = { 3, { .1, .4, .6 } };
@@ -240,6 +256,7 @@ int main(void)
 
     begin_scratch();
     check_spread();
+    check_choice();
     check_theta();
     check_damped();
     check_seasonal();

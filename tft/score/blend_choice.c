@@ -3,7 +3,7 @@
  * Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/score/blend_choice.h"
-#include "base/memory.h"
+#include "tft/run/share.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@ static const double close_by = .03;
 /* Of the mean unit: what is added to a window's, so that no flat past counts for all others. */
 static const double unit_least = .1;
 
-/* Numbers that are kept of all windows, at most; parts of a mean; windows that count as much as what was before. */
-enum { KEPT_MOST = 4000000, WINDOWS_LEAST = 100, ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
+/* Parts of a mean; windows that count as much as what was before. */
+enum { ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
 
 struct choice {
     const struct tft_forecaster *forecaster;
@@ -25,10 +25,10 @@ struct choice {
     size_t of_window, of_points; /* numbers */
     struct tft_window *windows;  /* owned: (kept) */
     float *p;                    /* owned: (kept, of_window) the model's forecasts */
-    double *points;              /* owned: (kept, of_points) the baselines', (targets, baselines, horizon) */
-    double *units;               /* owned: (kept, targets) */
-    double *window_weights;      /* owned: (kept, targets) of a window in a loss */
-    double *sums;                /* owned: (kept, horizon, quantiles) of a target, of the parts so far */
+    double *points;              /* owned: (kept, of_points) the baselines' of one target, (baselines, horizon) */
+    double *units;               /* owned: (kept) of that target */
+    double *window_weights;      /* owned: (kept) of a window in a loss of that target */
+    double *sums;                /* owned: (kept, horizon, quantiles) of that target, of the parts so far */
     double independent;          /* windows that do not overlap */
 };
 
@@ -37,32 +37,34 @@ struct choice {
 static enum halay_status take(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     struct choice *c = arg;
-    const struct tft_blend *b = c->blend;
-    size_t i = c->next, of_target = b->count * b->horizon;
+    size_t i = c->next;
 
     if (i == c->kept || position != tft_spread(i, c->kept, c->count))
         return HALAY_OK;
-    enum halay_status status = tft_data_check(c->data, w->origin, b->horizon);
-    for (size_t o = 0; o < b->targets && !status; o++)
-        status = tft_blend_points(b, c->data, w, o, c->points + i * c->of_points + o * of_target,
-                                  &c->units[i * b->targets + o]);
+    enum halay_status status = tft_data_check(c->data, w->origin, c->blend->horizon);
     memcpy(c->p + i * c->of_window, p, c->of_window * sizeof *p);
     c->windows[i] = *w;
     c->next++;
     return status;
 }
 
+size_t tft_blend_choice_windows(const struct tft_blend *b, size_t count)
+{
+    enum { NUMBERS_MOST = 4000000, WINDOWS_LEAST = 20 };
+    size_t most = NUMBERS_MOST / (b->targets * b->horizon * (b->count + b->quantile_count));
+
+    most = most < WINDOWS_LEAST ? WINDOWS_LEAST : most;
+    return count < most ? count : most;
+}
+
 static enum halay_status choice_init(struct choice *c)
 {
     const struct tft_blend *b = c->blend;
     const struct tft_windows *windows = c->forecaster->gather.windows;
-    size_t most;
 
-    c->of_points = b->targets * b->count * b->horizon;
+    c->of_points = b->count * b->horizon;
     c->of_window = b->targets * b->horizon * b->quantile_count;
-    most = KEPT_MOST / (c->of_points + c->of_window);
-    most = most < WINDOWS_LEAST ? WINDOWS_LEAST : most;
-    c->kept = c->count < most ? c->count : most;
+    c->kept = tft_blend_choice_windows(b, c->count);
     c->independent =
         ((double)windows->count * (double)windows->stride + (double)(windows->run_count * (b->horizon - 1))) /
         (double)b->horizon;
@@ -70,8 +72,8 @@ static enum halay_status choice_init(struct choice *c)
     c->windows = calloc(c->kept + 1, sizeof *c->windows);
     c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
     c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
-    c->units = calloc(c->kept * b->targets + 1, sizeof *c->units);
-    c->window_weights = calloc(c->kept * b->targets + 1, sizeof *c->window_weights);
+    c->units = calloc(c->kept + 1, sizeof *c->units);
+    c->window_weights = calloc(c->kept + 1, sizeof *c->window_weights);
     c->sums = calloc(c->kept * b->horizon * b->quantile_count + 1, sizeof *c->sums);
     if (c->windows && c->p && c->points && c->units && c->window_weights && c->sums)
         return HALAY_OK;
@@ -91,18 +93,20 @@ static void choice_fini(struct choice *c)
 
 /* ---- losses ---- */
 
-/* Losses are in units of the window's own changes, so that series count alike. */
-static void weigh_windows(struct choice *c)
+/* The baselines of a target. Losses are in units of the window's own changes, so that series count alike. */
+static enum halay_status take_target(struct choice *c, size_t target)
 {
-    const size_t O = c->blend->targets;
+    enum halay_status status = HALAY_OK;
+    double mean = 0;
 
-    for (size_t o = 0; o < O; o++) {
-        double mean = 0;
-        for (size_t i = 0; i < c->kept; i++)
-            mean += c->units[i * O + o] / (double)c->kept;
-        for (size_t i = 0; i < c->kept; i++)
-            c->window_weights[i * O + o] = mean > 0 ? 1 / (c->units[i * O + o] + unit_least * mean) : 1;
+    for (size_t i = 0; i < c->kept && !status; i++) {
+        status =
+            tft_blend_points(c->blend, c->data, &c->windows[i], target, c->points + i * c->of_points, &c->units[i]);
+        mean += c->units[i] / (double)c->kept;
     }
+    for (size_t i = 0; i < c->kept; i++)
+        c->window_weights[i] = mean > 0 ? 1 / (c->units[i] + unit_least * mean) : 1;
+    return status;
 }
 
 /* A target's steps [begin, end). */
@@ -116,11 +120,11 @@ static void part_at(const struct choice *c, size_t o, size_t part, size_t i, siz
     const struct tft_blend *b = c->blend;
     const float *p = c->p + i * c->of_window + (h * b->targets + o) * b->quantile_count;
     size_t k = part ? part - 1 : 0;
-    double point = part ? c->points[i * c->of_points + (o * b->count + k) * b->horizon + h] : NAN;
+    double point = part ? c->points[i * c->of_points + k * b->horizon + h] : NAN;
     const double *errors = b->errors + ((o * b->count + k) * b->horizon + h) * b->quantile_count;
 
     for (size_t q = 0; q < b->quantile_count; q++)
-        to[q] = isnan(point) ? (double)p[q] : point + c->units[i * b->targets + o] * errors[q];
+        to[q] = isnan(point) ? (double)p[q] : point + c->units[i] * errors[q];
 }
 
 /* The quantile loss of what is so far in sums, with this part, over `parts`; `adds`: keep it there. */
@@ -143,7 +147,7 @@ static double loss_with(struct choice *c, const struct third *third, size_t part
                 loss += fmax(quantiles[q] * over, (quantiles[q] - 1) * over);
                 sums[q] = adds ? sum : sums[q];
             }
-            all += loss * (double)tft_data_weight(c->data, row) * c->window_weights[i * b->targets + third->target];
+            all += loss * (double)tft_data_weight(c->data, row) * c->window_weights[i];
         }
     return all;
 }
@@ -234,26 +238,24 @@ static void choose_third(struct choice *c, const struct third *third, const doub
         memcpy(weights, best, parts * sizeof *weights);
 }
 
-static void choose(struct choice *c)
+static enum halay_status choose_target(struct choice *c, size_t target)
 {
-    struct third third;
-    size_t parts = c->blend->count + 1;
+    const size_t horizon = c->blend->horizon, parts = c->blend->count + 1;
     double close[PARTS_MAX];
+    enum halay_status status = take_target(c, target);
 
-    for (size_t o = 0; o < c->blend->targets; o++) {
-        if (!tft_blend_has(c->blend, &c->data->schema, o) || !find_close(c, o, close))
-            continue;
-        for (size_t k = 0; k < TFT_BLEND_THIRDS; k++) {
-            third.target = o;
-            third.begin = (k * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
-            third.end = ((k + 1) * c->blend->horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS;
-            double *weights = c->blend->weights + (o * TFT_BLEND_THIRDS + k) * parts;
-            if (third.begin < third.end)
-                choose_third(c, &third, close);
-            else /* of a horizon below three steps, after the first */
-                memcpy(weights, weights - parts, parts * sizeof *weights);
-        }
+    if (status || !find_close(c, target, close))
+        return status;
+    for (size_t k = 0; k < TFT_BLEND_THIRDS; k++) {
+        const struct third third = { target, (k * horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS,
+                                     ((k + 1) * horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS };
+        double *weights = c->blend->weights + (target * TFT_BLEND_THIRDS + k) * parts;
+        if (third.begin < third.end)
+            choose_third(c, &third, close);
+        else /* of a horizon below three steps, after the first */
+            memcpy(weights, weights - parts, parts * sizeof *weights);
     }
+    return HALAY_OK;
 }
 
 static enum halay_status score(struct choice *c, struct tft_forecast_scores *r)
@@ -282,13 +284,15 @@ enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struc
 
     if (!status)
         status = tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, c.data, 1, &r);
+    if (f->ctx) /* none is left waiting for the forecasts of one that has no memory */
+        status = tft_agree(f->ctx, "blend.room", status);
     if (!status)
         status = tft_forecast(f, count, take, &c);
-    if (!status) {
-        weigh_windows(&c);
-        choose(&c);
+    for (size_t o = 0; o < blend->targets && !status; o++)
+        if (tft_blend_has(blend, &c.data->schema, o))
+            status = choose_target(&c, o);
+    if (!status)
         status = score(&c, &r);
-    }
     if (status)
         tft_forecast_scores_fini(&r);
     else

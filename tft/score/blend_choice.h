@@ -24,4 +24,7 @@
 enum halay_status tft_blend_choose(struct tft_forecaster *forecaster, size_t count, struct tft_blend *blend,
                                    struct tft_forecast_scores *result);
 
+/* Windows of these that it looks at: what a rank keeps of them is at most some 4 million numbers, or 20 windows. */
+size_t tft_blend_choice_windows(const struct tft_blend *blend, size_t count);
+
 #endif
