@@ -448,6 +448,27 @@ static void test_models(struct halay_tft *tft, const char *csv, const char *fold
     halay_tft_data_close(data);
 }
 
+/* A model of hours does not score rows that become hours in another way. */
+static void test_resampled(struct halay_tft *tft, struct halay_tft_model *model)
+{
+    static const char *const hows[] = { "mean", "sum" };
+    const struct halay_tft_table memory = memory_table();
+    struct halay_tft_prepare_options o = { .struct_size = sizeof o, .test = 1 };
+    struct halay_tft_data *data = NULL;
+    char text[150], *scores = NULL;
+
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+        snprintf(text, sizeof text,
+                 "{\"preset\": \"long\", \"every\": \"1h\", \"resample\": {\"how\": \"%s\"}, "
+                 "\"window\": {\"encoder\": %d, \"horizon\": %d}}",
+                 hows[i], ENCODER, HORIZON);
+        o.schema_text = text;
+        CHECK(!halay_tft_prepare(tft, &memory, &o, &data), "%s", halay_tft_error_text());
+        expect(halay_tft_evaluate(model, data, NULL, &scores), HALAY_ERR_FORMAT, "'resample' differs");
+        halay_tft_data_close(data);
+    }
+}
+
 /* Scores in all forms, before and after a calibration. */
 static void test_scores(struct halay_tft *tft, const char *file)
 {
@@ -475,6 +496,7 @@ static void test_scores(struct halay_tft *tft, const char *file)
     expect(halay_tft_format("{}", "csv", &text), HALAY_ERR_ARGUMENT, "scores");
     halay_tft_free(scores);
     test_between(tft, model);
+    test_resampled(tft, model);
     halay_tft_model_close(model);
     halay_tft_data_close(data);
 }

@@ -614,7 +614,7 @@ static int same_zone(const json_t *a, const json_t *b)
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *r, const char *path,
                                      struct tft_data *data)
 {
-    static const char *const sections[] = { "inputs", "window", "every" };
+    static const char *const sections[] = { "inputs", "window", "every", "resample" };
 
     if (!same_zone(r->schema.document, data->schema.document)) {
         halay_error(log, "'%s' was prepared by another schema than the model was trained with: 'zone' differs", path);
