@@ -27,6 +27,7 @@ import pandas as pd
 
 import halay
 from halay.tft import Forecaster, ForecastWarning, _names, _progress, _times, _tune
+from halay.tft._results import Restorer
 
 TINY = {
     "encoder": 12, "horizon": 4, "target": {"y": {"per": "entity"}}, "hidden_size": 4, "heads": 1, "max_steps": 2,
@@ -373,6 +374,7 @@ def results():
     assert explanation["windows"] == len(explanation.windows) and repr(explanation).startswith("valid: ")
     assert forecaster.history_[-1]["step"] == 2 and forecaster.data_["entities"] == 2
     names()
+    own_names()
 
 
 def names():
@@ -400,6 +402,19 @@ def names():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert set(forecaster.evaluate().by_entity["entity"]) == {"east", "west"}
+
+
+def own_names():
+    """A table without a column of ids, or with times in several, may have columns of the names that results use."""
+    for time, targets, want in (
+        ({"column": "entity"}, ["y"], ("entity_", "entity")), ({"column": "ds"}, ["entity"], ("entity_", "ds")),
+        ({"column": "ds"}, ["entity", "entity_"], ("entity__", "ds")), ({}, ["time"], ("entity", "time_")),
+        ({"columns": ["year", "month"]}, ["y"], ("entity", "time")),
+    ):  # fmt: skip
+        schema = {"time": time, "inputs": {name: {"column": name, "role": "target"} for name in targets}}
+        restorer = Restorer(schema, None, True)
+        made = pd.DataFrame(restorer.frame(["a"], 1, time=np.array([0])))
+        assert tuple(made.columns) == want, (time, targets, list(made.columns))
 
 
 def chosen():

@@ -67,12 +67,14 @@ class Restorer:
     """Ids and times in the types in which a table had them; a column of the result's own has a name apart from them."""
 
     def __init__(self, schema: Dict[str, Any], frame: Any, has_id: bool) -> None:
-        column = (schema.get("id") or {}).get("column")
+        column, time = ((schema.get(key) or {}).get("column") for key in ("id", "time"))
         inputs = (schema.get("inputs") or {}).items()
-        self.id: Optional[str] = str(column or "entity") if has_id else None
+        self.named = {column, time, *(name for name, said in inputs if said.get("role") == "target")}
+        self.id: Optional[str] = (column or self.name("entity")) if has_id else None
+        self.time: str = time or self.name("time")
+        self.named |= {self.id, self.time}
         self.clock = Clock(schema, frame)
-        self.named = {self.id, self.clock.name, *(name for name, said in inputs if said.get("role") == "target")}
-        self._like = frame[self.id] if frame is not None and self.id in frame.columns else None
+        self._like = frame[column] if column and frame is not None and column in frame.columns else None
 
     def name(self, own: str) -> str:
         """What a column of the result's own is called."""
@@ -100,7 +102,7 @@ class Restorer:
             ids = self.ids(entities)
             made[self.id] = ids.repeat(repeat).reset_index(drop=True) if repeat != 1 else ids
         for name, seconds in times.items():
-            made[self.clock.name if name == "time" else self.name(name)] = self.clock.restore(seconds)
+            made[self.time if name == "time" else self.name(name)] = self.clock.restore(seconds)
         return {name: pandas.Series(column).reset_index(drop=True) for name, column in made.items()}
 
 

@@ -565,9 +565,9 @@ class Forecaster:
             forecast = made.predict(stride=step, **wanted)
             if has_fewer(forecast, restorer.id, horizon, left):
                 forecast = made.predict(stride=1, **wanted)
-                forecast = from_ends(forecast, restorer.id, restorer.clock.name, horizon, step)
+                forecast = from_ends(forecast, restorer.id, restorer.time, horizon, step)
             parts.append(take_windows(forecast, restorer.id, horizon, max(left - each, 0), each))
-        return join_windows(parts, restorer.id, restorer.name("origin"), restorer.clock.name)
+        return join_windows(parts, restorer.id, restorer.name("origin"), restorer.time)
 
     # ---- scores ----
 
