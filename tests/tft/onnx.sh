@@ -42,7 +42,7 @@ schema plain 48 12 <<'END'
 END
 schema bare "1, min_encoder: 1" 1 <<'END'
   flow: {column: flow, role: target, fill: interpolate, per: all, scale: robust}
-  hour: {calendar: hour, role: known, per: all, scale: minmax}
+  hour: {calendar: hour, role: known, per: all, scale: robust}
 END
 days='{"2016-03-27": Easter, "2016-05-01": May Day}'
 schema rich 48 12 <<END
@@ -50,7 +50,7 @@ schema rich 48 12 <<END
          missing_indicator: true}
   flow: {column: flow, role: target, fill: forward, scale: log1p-standard, per: all}
   temp: {column: temp, role: observed, fill: forward, missing_number: -99, missing_indicator: true, lags: [6]}
-  wind: {column: wind, role: known, fill: {constant: 3.5}, scale: minmax}
+  wind: {column: wind, role: known, fill: {constant: 3.5}, scale: robust}
   gust: {column: wind, role: observed, fill: {constant: 0}, scale: robust, per: all, transform: log1p}
   event: {column: event, role: known, type: category, unknown: true}
   sky: {column: sky, role: observed, type: category, fill: forward, missing_indicator: true}

@@ -100,7 +100,7 @@ static void add_real(struct plan *p, const char *role)
     p->columns[p->column_count] = (struct table_column){ role, 0, !strcmp(fill, "none") };
     add(p->text, "  x%zu: {column: x%zu, role: %s, fill: %s", p->column_count, p->column_count, role, fill);
     p->column_count++;
-    const char *scale = weight ? "none" : ANY("none", "standard", "minmax", "robust", "log1p-standard");
+    const char *scale = weight ? "none" : ANY("none", "standard", "robust", "log1p-standard");
     if (!weight && !fixed && strcmp(scale, "none") != 0 && one_in(3))
         add(p->text, ", scale: %s, per: window", scale);
     else if (!weight)

@@ -198,6 +198,8 @@ static const struct {
     { HEAD
       "inputs:\n  load: {column: v, role: target, per: auto}\n  hour: {calendar: hour, role: known}\n" WINDOW SPLIT,
       "'per: auto' was removed: write 'per: window'" },
+    { HEAD "inputs:\n  load: {column: v, role: target, scale: minmax}\n" WINDOW SPLIT,
+      "'scale: minmax' was removed: leave 'scale: standard', or write 'scale: robust'" },
     { HEAD "inputs:\n  load: {column: v, role: target, relative_to: season}\n" WINDOW SPLIT,
       "'relative_to' was removed: 'per: window' and 'blend: season' replace it" },
     { HEAD "inputs:\n  load: {column: v, role: target, relative_to: auto}\n" WINDOW SPLIT,

@@ -14,7 +14,7 @@
     "inputs:\n  load: {column: v, role: target, fill: " fill "}\n"                                               \
     "  hour: {calendar: hour, role: known, scale: none}\n  steps: {calendar: steps, role: known, scale: none}\n" \
     "  area: {column: area, role: static, scale: none}\n  zone: {from: id, role: static, type: category}\n"      \
-    "  temp: {column: temp, role: observed, fill: {constant: -1}, scale: minmax, per: all}\n"                    \
+    "  temp: {column: temp, role: observed, fill: {constant: -1}, scale: robust, per: all}\n"                    \
     "window: {encoder: 2, horizon: 1}\nsplit: {train: \"< 2020-01-01 04:00\", valid: \"< 2020-01-01 06:00\"}\n"
 
 /* Zone b before zone a, not sorted; 01:00 twice; 02:00 missing; 03:00 "NA". */
@@ -200,8 +200,9 @@ static void scaled_values(void)
     CHECK(b->shift == 17.75 && b->scale == 7.25, "%g %g", b->shift, b->scale); /* 10.5 25 */
     CHECK(d.values[3] == -1 && d.values[5 * 4 + 3] == 5);
     CHECK(d.values[6 * 4 + 3] == -1 && d.values[7 * 4 + 3] == 1);
-    /* temp, of all: least -1 is a filled value of b at 02:00, most 3 */
-    CHECK(d.values[7 * 4] == 1 && d.values[8 * 4] == 0 && d.values[0] == 0.25f, "%g", (double)d.values[0]);
+    /* temp, of all: -1 is a filled value of b at 02:00; the quarters are 0, 0 and .75 */
+    CHECK(d.values[7 * 4] == 4 && d.values[8 * 4] == (float)(-4 / 3.) && d.values[0] == 0, "%g",
+          (double)d.values[8 * 4]);
     CHECK(d.values[5 * 4 + 1] == 5 && d.values[11 * 4 + 2] == 5);
     CHECK(d.static_values[0] == 5 && d.static_values[1] == 7 && d.target[11] == 60);
     CHECK(tft_data_rows_before(&d, 0, d.entities[0].start) == 0 &&

@@ -67,7 +67,7 @@ static const char *source_of(const struct tft_input *input)
 
 static json_t *describe_input(const struct halay_tft_data *d, const struct tft_table *table, size_t i)
 {
-    static const char *const scales[] = { "none", "standard", "minmax", "robust", "log1p-standard" };
+    static const char *const scales[] = { "none", "standard", "robust", "log1p-standard" };
     const struct tft_input *input = &d->data.schema.inputs[i];
     json_t *object =
         json_pack("{ss ss ss}", "name", input->name, "from", source_of(input), "role", tft_roles[input->role].name);

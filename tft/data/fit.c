@@ -181,9 +181,6 @@ static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *i
     if (kind == TFT_SCALE_STANDARD || kind == TFT_SCALE_LOG1P) {
         s.shift = fit->mean;
         s.scale = sqrt(fit->squares / (double)fit->n);
-    } else if (kind == TFT_SCALE_MINMAX) {
-        s.shift = fit->least;
-        s.scale = fit->most - fit->least;
     } else if (kind == TFT_SCALE_ROBUST) {
         qsort(f->values, n, sizeof *f->values, compare_values);
         s.shift = quantile_of(f->values, n, 0.5);

@@ -34,7 +34,7 @@ enum { TFT_WAVE_TERMS_MAX = 32, TFT_HOLIDAY_DAYS_MAX = 3650 };
 /* What an input makes of its source's values. */
 enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE };
 enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
-enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_MINMAX, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
+enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
 /* Whose values an input is scaled by. */
 enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW };
 /* What a target's forecast is a mean of, besides the model's. */

@@ -174,10 +174,13 @@ static enum halay_status check_removed(const struct tft_where *w, const json_t *
 {
     const char *per = json_string_value(json_object_get(object, "per"));
     const json_t *relative = json_object_get(object, "relative_to");
-    const char *none = json_string_value(relative);
+    const char *none = json_string_value(relative), *scale = json_string_value(json_object_get(object, "scale"));
 
     if (per && !strcmp(per, "auto"))
         halay_error(w->log, "%s: 'per: auto' was removed: write 'per: window', as '--preset long' does", w->text);
+    else if (scale && !strcmp(scale, "minmax"))
+        halay_error(w->log, "%s: 'scale: minmax' was removed: leave 'scale: standard', or write 'scale: robust'",
+                    w->text);
     else if (relative && !(none && !strcmp(none, "none")))
         halay_error(w->log, "%s: 'relative_to' was removed: 'per: window' and 'blend: season' replace it", w->text);
     else
@@ -192,8 +195,7 @@ static enum halay_status read_scale(const struct tft_where *w, const json_t *obj
     enum halay_status status = check_removed(w, object);
 
     if (!status)
-        status = tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "minmax", "robust", "log1p-standard"),
-                               &scale);
+        status = tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "robust", "log1p-standard"), &scale);
     if (!status)
         status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window"), &per);
     if (!status)
