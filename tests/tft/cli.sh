@@ -28,7 +28,8 @@ refused 2 "command 'compare' was removed: " "$tft" compare --data x
 refused 2 "command 'watch' was removed: 'train' prints" "$tft" watch x
 refused 2 "option --strategy: key 'strategy' was removed: every rank" "$tft" train --data x --out y --strategy zero1
 refused 2 "option --schedule: 'schedule: plateau' was removed: 'cosine'" "$tft" train --data x --schedule=plateau
-refused 2 "option --accumulate: key 'accumulate' was removed" "$tft" backtest --data x --accumulate 2
+refused 2 "option --accumulate: key 'accumulate' was removed: multiply 'batch_size'" \
+    "$tft" backtest --data x --accumulate 2
 refused 2 "HALAY_TFT_STRATEGY': key 'strategy' was removed" env HALAY_TFT_STRATEGY=zero1 "$tft" train --data x --out y
 refused 2 "unknown key 'speed'" env HALAY_TFT_SPEED=1 "$tft" train --data x --out y
 refused 2 "must be a whole number" env HALAY_TFT_SEED=x "$tft" train --data x --out y

@@ -65,9 +65,9 @@ static void refused(void)
         { "keep: -1\n", "'keep' must be a whole number from 0" },
         { "init_from: 3\n", "'init_from' must be a text" },
         { "sampling: scale\n", "key 'sampling' was removed: 'train_samples' takes any windows" },
-        { "accumulate: 2\n", "multiply 'batch_size'" },
         { "scale-learning-rate: sqrt\n", "key 'scale_learning_rate' was removed" },
         { "min_delta: 0\n", "by 0.0001" },
+        { "category-dropout: 0\n", "key 'category_dropout' was removed: training takes" },
         { "commit_every: 3\n", "every step is committed" },
         { "log_every: 3\n", "10 steps apart" },
         { "tweedie_power: 1.2\n", "power of 1.5" },
@@ -134,9 +134,13 @@ static void resumed(void)
     REQUIRE(!take("train_samples: 0\n", &c) && !json_object_set_new(before, "strategy", json_string("zero1")));
     CHECK(!tft_run_config_check_resume(&test_log, "'x'", before, &c)); /* of an older version */
     CHECK(!tft_run_config_take_run(&test_log, "'x'", before, &c) && json_object_get(before, "strategy"));
-    static const char *const changed[][2] = { { "accumulate", "2" },         { "min_delta", "0.5" },
-                                              { "schedule", "\"plateau\"" }, { "sampling", "\"scale\"" },
-                                              { "clip_mode", "\"none\"" },   { "scale_learning_rate", "\"linear\"" } };
+    static const char *const changed[][2] = { { "accumulate", "2" },
+                                              { "category_dropout", "0.5" },
+                                              { "min_delta", "0.5" },
+                                              { "schedule", "\"plateau\"" },
+                                              { "sampling", "\"scale\"" },
+                                              { "clip_mode", "\"none\"" },
+                                              { "scale_learning_rate", "\"linear\"" } };
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) { /* they forecast, and are not resumed */
         json_t *old = json_deep_copy(before);
         REQUIRE(!json_object_set_new(old, changed[i][0], json_loads(changed[i][1], JSON_DECODE_ANY, NULL)));
@@ -146,8 +150,9 @@ static void resumed(void)
               "%s", changed[i][0]);
         json_decref(old);
     }
-    json_t *same = json_pack("{si sf ss si sf ss ss}", "accumulate", 1, "min_delta", 1e-4, "sampling", "uniform",
-                             "log_every", 7, "tweedie_power", 1.5, "scale_learning_rate", "none", "health", "stop");
+    json_t *same =
+        json_pack("{si sf sf ss si sf ss ss}", "accumulate", 1, "category_dropout", .05, "min_delta", 1e-4, "sampling",
+                  "uniform", "log_every", 7, "tweedie_power", 1.5, "scale_learning_rate", "none", "health", "stop");
     REQUIRE(!json_object_update_missing(same, before) && !json_object_set_new(same, "health", json_string("stop")));
     CHECK(!tft_run_config_check_resume(&test_log, "'x'", same, &c));
     REQUIRE(!json_object_set_new(same, "tweedie_power", json_real(1.2))); /* of which the forecast is */

@@ -16,7 +16,7 @@ static const char *const plain = "  w:   {column: w, role: known, type: category
 static int conformance = TFT_PUBLISHED, crossing;
 static struct tft_list quantiles = { 3, { 0.1, 0.5, 0.9 } };
 
-static void make(const char *inputs, const char *ids, double category_dropout, int hidden, struct tft_run *c)
+static void make(const char *inputs, const char *ids, int hidden, struct tft_run *c)
 {
     char text[2000];
     struct tft_table table;
@@ -41,7 +41,6 @@ static void make(const char *inputs, const char *ids, double category_dropout, i
     tft_table_fini(&table);
     tft_run_config_defaults(&c->config);
     c->config.hidden_size = hidden;
-    c->config.category_dropout = category_dropout;
     c->config.conformance = conformance;
     c->config.crossing = crossing;
     c->config.quantiles = quantiles;
@@ -126,8 +125,8 @@ static void by_name(void)
     struct tft_run from, to;
     size_t rows;
 
-    make(join(plain, known_id), "bdm", 0.1, 8, &from);
-    make(join(plain, known_id), "mabz", 0.1, 8, &to); /* a, b, m, z: d is gone, a and z are new */
+    make(join(plain, known_id), "bdm", 8, &from);
+    make(join(plain, known_id), "mabz", 8, &to); /* a, b, m, z: d is gone, a and z are new */
     REQUIRE(!transfer(&from, &to));
     for (int k = 0; k < 2; k++) {
         const char *tensor = k ? "input.w.table" : "input.id.table";
@@ -144,7 +143,7 @@ static void by_name(void)
         CHECK(to.params[i] >= 0, "%zu", i);
     tft_run_fini(&to);
 
-    make(join(plain, known_id), "bdm", 0.1, 8, &to); /* the same lists: the same numbers */
+    make(join(plain, known_id), "bdm", 8, &to); /* the same lists: the same numbers */
     REQUIRE(!transfer(&from, &to));
     table = tft_model_params(to.model);
     CHECK(!memcmp(to.params, from.params, table->reals * sizeof *to.params));
@@ -157,13 +156,15 @@ static void without_unknown(void)
 {
     struct tft_run from, to;
 
-    make(join(plain, known_id), "bd", 0, 8, &from);
-    make(join(plain, known_id), "cd", 0.1, 8, &to);
+    conformance = TFT_NVIDIA; /* of which a model may come from elsewhere */
+    make(join(plain, known_id), "bd", 8, &from);
+    conformance = TFT_PUBLISHED;
+    make(join(plain, known_id), "cd", 8, &to);
     REQUIRE(!transfer(&from, &to));
     CHECK(is_mean(&to, 0, &from, 2, "input.id.table") && same(&to, 1, &from, 1, "input.id.table") &&
           is_mean(&to, 2, &from, 2, "input.id.table"));
     tft_run_fini(&from);
-    make(join(plain, "  id:  {from: id, role: static, type: category}\n"), "bcx", 0.1, 8, &from);
+    make(join(plain, "  id:  {from: id, role: static, type: category}\n"), "bcx", 8, &from);
     REQUIRE(!transfer(&from, &to)); /* it had no such row */
     CHECK(same(&to, 0, &from, 1, "input.id.table") && is_mean(&to, 1, &from, 3, "input.id.table") &&
           is_mean(&to, 2, &from, 3, "input.id.table"));
@@ -181,8 +182,8 @@ static void mapped_and_holidays(void)
         "  off:  {holiday: {\"2020-01-01\": New Year, \"2020-01-02\": Day after}, role: known, type: category}\n";
     struct tft_run from, to;
 
-    make(there, "bd", 0.1, 8, &from); /* north, south; none, Epiphany, New Year */
-    make(here, "bde", 0.1, 8, &to);   /* east, north, south; none, Day after, New Year */
+    make(there, "bd", 8, &from); /* north, south; none, Epiphany, New Year */
+    make(here, "bde", 8, &to);   /* east, north, south; none, Day after, New Year */
     REQUIRE(!transfer(&from, &to));
     CHECK(same(&to, 1, &from, 0, "input.area.table") && same(&to, 2, &from, 1, "input.area.table") &&
           same(&to, 0, &from, 2, "input.area.table"));
@@ -237,14 +238,14 @@ static void other_inputs(void)
 {
     struct tft_run from, to;
 
-    make(plain, "bd", 0.1, 8, &from);
-    make(day_first, "bd", 0.1, 8, &to); /* the same inputs in another order */
+    make(plain, "bd", 8, &from);
+    make(day_first, "bd", 8, &to); /* the same inputs in another order */
     REQUIRE(!transfer(&from, &to));
     check_inputs(&to, &from, (const size_t[]){ 1, 0 }, "future.joint");
     for (size_t i = 0; i < tft_model_params(to.model)->reals; i++)
         CHECK(to.params[i] >= 0, "%zu", i);
     tft_run_fini(&to);
-    make(one_more, "bd", 0.1, 8, &to);
+    make(one_more, "bd", 8, &to);
     REQUIRE(!transfer(&from, &to));
     check_inputs(&to, &from, (const size_t[]){ 1, 2 }, "future.joint");
     CHECK(to.params[param(&to, "future.joint.dense1.kernel")->offset] == -1 &&
@@ -253,7 +254,7 @@ static void other_inputs(void)
           same_column(&to, 3, &from, 3, "future.variable.w.dense1.bias", (const size_t[]){ 0, 0, 1 }));
     /* and back: month is left out */
     tft_run_fini(&from);
-    make(plain, "bd", 0.1, 8, &from);
+    make(plain, "bd", 8, &from);
     for (size_t i = 0; i < tft_model_params(to.model)->reals; i++)
         to.params[i] = (float)i;
     REQUIRE(!transfer(&to, &from));
@@ -262,8 +263,8 @@ static void other_inputs(void)
     tft_run_fini(&from);
 
     conformance = TFT_PYTORCH_FORECASTING; /* its joint networks are as wide as there are inputs */
-    make(plain, "bd", 0.1, 8, &from);
-    make(one_more, "bdefgh", 0.1, 8, &to); /* w has more categories: its embedding is wider */
+    make(plain, "bd", 8, &from);
+    make(one_more, "bdefgh", 8, &to); /* w has more categories: its embedding is wider */
     REQUIRE(!transfer(&from, &to));
     CHECK(to.params[param(&to, "future.joint.dense1.kernel")->offset] == -1 &&
           to.params[param(&to, "input.w.table")->offset] == -1 && to.params[param(&to, "encoder.kernel")->offset] >= 0);
@@ -288,9 +289,9 @@ static void other_quantiles(void)
                                            "  z:   {column: y, role: target, per: all}\n" };
     struct tft_run from, to;
 
-    make(join(plain, targets[0]), "bd", 0.1, 8, &from); /* columns: y and z at 0.1, at 0.5, at 0.9 */
+    make(join(plain, targets[0]), "bd", 8, &from); /* columns: y and z at 0.1, at 0.5, at 0.9 */
     quantiles = (struct tft_list){ 4, { 0.05, 0.5, 0.7, 0.9 } };
-    make(join(plain, targets[1]), "bd", 0.1, 8, &to); /* y, a and z */
+    make(join(plain, targets[1]), "bd", 8, &to); /* y, a and z */
     REQUIRE(!transfer(&from, &to));
     CHECK(is_between(&to, 0, &from, 0, 0, 0) && is_between(&to, 2, &from, 1, 1, 0), "0.05 begins as 0.1");
     CHECK(is_between(&to, 3, &from, 2, 2, 0) && is_between(&to, 11, &from, 5, 5, 0), "0.5 and 0.9");
@@ -298,7 +299,7 @@ static void other_quantiles(void)
     CHECK(to.params[param(&to, "output.quantiles.bias")->offset + 1] == -1, "a new target");
     tft_run_fini(&to);
     crossing = 1; /* columns are distances */
-    make(join(plain, targets[0]), "bd", 0.1, 8, &to);
+    make(join(plain, targets[0]), "bd", 8, &to);
     REQUIRE(!transfer(&from, &to));
     CHECK(to.params[param(&to, "output.quantiles.bias")->offset] == -1);
     tft_run_fini(&to);
@@ -311,12 +312,12 @@ static void refused(void)
 {
     struct tft_run from, to;
 
-    make(plain, "bd", 0.1, 8, &from);
-    make(plain, "bd", 0.1, 16, &to);
+    make(plain, "bd", 8, &from);
+    make(plain, "bd", 16, &to);
     CHECK(transfer(&from, &to) == HALAY_ERR_CONFIG &&
           error_says("tensor 'input.w.table' is [3, 8] in 'there', this model's is [3, 16]"));
     tft_run_fini(&to);
-    make(join(plain, known_id), "bd", 0.1, 8,
+    make(join(plain, known_id), "bd", 8,
          &to); /* an input more: no tensor of it there, and selections of another width */
     CHECK(!transfer(&from, &to) && to.params[0] == -1, "a new static input has tensors of its own alone");
     tft_run_fini(&to);

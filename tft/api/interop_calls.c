@@ -37,7 +37,6 @@ static enum halay_status choose_config(struct work *w)
 
     if (!like) {
         enum halay_status status = tft_session_config(w->tft, w->options->config, &w->config);
-        w->config.category_dropout = 0; /* other implementations train no row for unseen values */
         return status ? status : set_conformance(w);
     }
     w->config = like->inference.run.config;

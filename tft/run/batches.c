@@ -116,12 +116,13 @@ static int is_drawn(const struct tft_data *d, size_t k)
 
 static int is_category_dropped(const struct tft_category_dropout *dropout, uint64_t position, size_t input)
 {
+    const double share = .05;
     const uint32_t key[2] = { dropout->seed, fnv1a("category dropout") };
     const uint32_t counter[4] = { (uint32_t)position, (uint32_t)(position >> 32), dropout->step, (uint32_t)input };
     uint32_t draws[4];
 
     philox(counter, key, draws);
-    return draws[0] < dropout->share * 0x1p32;
+    return draws[0] < share * 0x1p32;
 }
 
 /* Is this training step to take a category, by the input's number, for unknown in the window at a position? */

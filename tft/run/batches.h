@@ -20,11 +20,10 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
 
 /*
  * The categories that training takes for unknown, to train the embedding's row for unknown values: each input with
- * 'unknown: true' in this share of the windows, for the whole window. Which ones depends on seed, step and the window's
- * position in the batch, not on who computes it.
+ * 'unknown: true' in a twentieth of the windows, for the whole window. Which ones depends on seed, step and the
+ * window's position in the batch, not on who computes it.
  */
 struct tft_category_dropout {
-    double share;
     uint32_t seed, step;
 };
 

@@ -44,8 +44,6 @@ static const struct key {
     { "hidden_size", WHOLE, AT(hidden_size), 32, 1, 4096, 0, NULL, 0, "width of the model's layers" },
     { "heads", WHOLE, AT(heads), 4, 1, 64, 0, NULL, 0, "attention heads; divides hidden_size" },
     { "dropout", REAL, AT(dropout), 0.1, 0, 0.99, 0, NULL, 0, "share of values dropped in training" },
-    { "category_dropout", REAL, AT(category_dropout), 0.05, 0, 0.99, 0, NULL, 0,
-      "share of windows in which a category with 'unknown: true' is taken for unknown in training" },
     { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
     { "loss", WORD, AT(loss), 0, 0, 0, 0, tft_loss_words, 9,
       "what is learned: quantiles, one number (mae, mse, huber), or a distribution, of which forecasts are quantiles" },
@@ -117,6 +115,8 @@ static const struct removed_key {
     const char *instead;
 } removed_keys[] = {
     { "accumulate", NULL, "1", 0, "multiply 'batch_size' by it; memory does not grow with that" },
+    { "category_dropout", NULL, "0.05", 0,
+      "training takes a category with 'unknown: true' for unknown in 5 % of windows" },
     { "clip_mode", "none", NULL, 0, "'clip: 1000000' clips nothing" },
     { "commit_every", NULL, NULL, 0, "every step is committed" },
     { "health", "stop", NULL, 0, "'warn' says what is wrong, and 'patience' ends the training" },

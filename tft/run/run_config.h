@@ -31,7 +31,7 @@ struct tft_list {
  * the table says so. */
 struct tft_run_config {
     int64_t hidden_size, heads;
-    double dropout, category_dropout;
+    double dropout;
     struct tft_list quantiles;
     int quantiles_given;
     int64_t loss; /* of enum tft_loss */

@@ -172,8 +172,7 @@ static void tell_gauges(struct tft_trainer *t)
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
 {
     size_t left = t->epoch_samples - t->state.position, samples = left < t->batch ? left : t->batch;
-    const struct tft_category_dropout dropout = { t->config->category_dropout, (uint32_t)t->config->seed,
-                                                  (uint32_t)t->state.step };
+    const struct tft_category_dropout dropout = { (uint32_t)t->config->seed, (uint32_t)t->state.step };
     const struct tft_gather gather = {
         .windows = &t->train, .numbers = t->order, .base = t->state.position, .dropout = &dropout
     };

@@ -58,7 +58,7 @@ static int has_names(const struct tft_schema *schema, size_t input)
 /* ---- embeddings ---- */
 
 /* The initial row of a category that the other run did not have: its row for unknown ones, or the mean of the
- * others. */
+ * others: other implementations, of whose model it may be, train no row for unknown ones. */
 static void make_unknown(const struct tft_run *from, size_t input, const float *rows, size_t count, size_t width,
                          float *row)
 {
@@ -66,7 +66,7 @@ static void make_unknown(const struct tft_run *from, size_t input, const float *
     int has_row = tft_encoding_unknown(&from->schema, &from->encoding, input, &unknown);
     size_t named = count - (size_t)has_row;
 
-    if (has_row && (from->config.category_dropout > 0 || !named)) {
+    if (has_row && (from->config.conformance == TFT_PUBLISHED || !named)) {
         memcpy(row, rows + (size_t)unknown * width, width * sizeof *row);
         return;
     }

@@ -6,7 +6,7 @@
  * one's name, whatever the order:
  *
  *     embeddings           rows of categories that both runs have. A new one begins as the other run's unknown
- *                          category, if that was trained ('unknown: true' and a category_dropout), else as the mean
+ *                          category, if it has one that was trained here ('unknown: true'), else as the mean
  *     joint networks of    rows and columns of inputs that both have; those of a new input begin at random, as do its
  *     the selections       own tensors. (pytorch-forecasting's inner width goes by the number of inputs: where that
  *                          changes, the joint network begins at random)
