@@ -20,7 +20,6 @@
 #include "tft/train/train.h"
 #include "base/clock.h"
 #include "base/number_text.h"
-#include "tft/data/paths.h"
 #include "tft/run/run_folder.h"
 #include "tft/run/share.h"
 #include "tft/score/blend_choice.h"
@@ -32,7 +31,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 /* ---- evaluation ---- */
@@ -394,10 +392,10 @@ static enum halay_status ask_calibrates(struct tft_trainer *t, int *calibrates)
 /* Returns nonzero if the run's folder has a calibration. */
 static int has_calibration(const struct tft_trainer *t)
 {
-    char *path = tft_path_join(NULL, t->options->folder, "calibration.json");
-    int has = path && !access(path, F_OK);
+    json_t *document = NULL;
+    int has = !tft_calibration_find(NULL, t->options->folder, &document) && document;
 
-    free(path);
+    json_decref(document);
     return has;
 }
 
