@@ -147,8 +147,12 @@ static void hear_line(void *arg, const char *text)
     h->folders += strstr(text, "/halay-tft.") != NULL;
 }
 
+static char warned[500]; /* the last warning */
+
 static void count_line(void *arg, enum halay_log_level level, const char *line)
 {
+    if (level == HALAY_LOG_WARNING)
+        snprintf(warned, sizeof warned, "%s", line);
     *(int *)arg += level == HALAY_LOG_ERROR && *line;
 }
 
@@ -650,6 +654,19 @@ static const char *blend_of(const struct run_files *files)
     return text;
 }
 
+/* Before a training ends no weights of a blend are chosen. */
+static void check_checkpoints(struct halay_tft *tft, const char *folder)
+{
+    struct halay_tft_model *model = NULL;
+    char checkpoints[100];
+
+    warned[0] = 0;
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    CHECK(!halay_tft_model_open(tft, checkpoints, &model) && strstr(warned, "checkpoints' holds checkpoints: "), "%s",
+          warned);
+    halay_tft_model_close(model);
+}
+
 /* A run that has ended keeps its files when its resume is stopped, at any of its lines. One that trains on keeps the
  * blend's weights until others are chosen. */
 static void test_resume(struct halay_tft *tft, const char *folder)
@@ -699,6 +716,7 @@ static void test_resume(struct halay_tft *tft, const char *folder)
     CHECK(!halay_tft_train(tft, data, &o, NULL) && heard.evaluations == 3, "%s", halay_tft_error_text());
     read_run(folder, &after);
     CHECK(!is_same_run(&before, &after) && !strcmp(blend_of(&after), chosen), "%s, not %s", blend_of(&after), chosen);
+    check_checkpoints(tft, folder);
     halay_tft_data_close(data);
 }
 

@@ -14,6 +14,22 @@
 
 /* ---- open ---- */
 
+/* Forecasts that lack what a training makes at its end. */
+static void warn_unfinished(struct halay_log *log, const char *folder, const struct tft_run *run)
+{
+    if (run->members.count + 1 < (size_t)run->config.members)
+        halay_warning(
+            log,
+            "'%s' forecasts by the first of its %lld members alone: of the others some are missing, or belong "
+            "to other weights; 'train --resume' completes them",
+            folder, (long long)run->config.members);
+    if (run->is_checkpoint && run->blend.errors)
+        halay_warning(log,
+                      "'%s' holds checkpoints: the model and a baseline have a half each in its forecasts, since a "
+                      "blend's weights are chosen when the training ends",
+                      folder);
+}
+
 enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, int stays,
                                       struct halay_tft_model **model)
 {
@@ -29,14 +45,10 @@ enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, i
     enum halay_status status = tft_session_device(t, &device);
     if (!status)
         status = tft_run_load(&t->log, folder, &device, &m->inference.run);
-    if (!status && m->inference.run.members.count + 1 < (size_t)m->inference.run.config.members)
-        halay_warning(
-            &t->log,
-            "'%s' forecasts by the first of its %lld members alone: of the others some are missing, or belong "
-            "to other weights; 'train --resume' completes them",
-            folder, (long long)m->inference.run.config.members);
-    if (!status)
+    if (!status) {
+        warn_unfinished(&t->log, folder, &m->inference.run);
         status = tft_calibration_find(&t->log, folder, &m->calibration);
+    }
     if (!status)
         status = tft_profile_find(&t->log, folder, &m->inference.run.schema, &m->inference.run.encoding, &m->profile);
     if (!status && stays && !(m->folder = strdup(folder))) {

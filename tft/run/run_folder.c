@@ -481,6 +481,7 @@ static enum halay_status load_newest(struct halay_log *log, const char *folder, 
         status =
             tft_checkpoints_read(&checkpoints, manifest, TFT_CHECKPOINT_PARAMS, tft_model_params(r->model), r->params);
     }
+    r->is_checkpoint = 1;
     json_decref(manifest);
     tft_checkpoints_fini(&checkpoints);
     return status;

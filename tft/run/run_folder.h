@@ -38,6 +38,7 @@ struct tft_run {
     struct tft_members members;   /* owned: those after the first, which params is; none: this is the only one */
     long long step;               /* of the parameters */
     struct tft_blend blend;       /* owned */
+    int is_checkpoint;            /* its training has not chosen the blend's weights */
 };
 
 /* What run.json holds: a new reference; NULL if there is no memory (logged). */
