@@ -205,6 +205,10 @@ static void check_baselines(struct tft_data *d)
     NEAR(forecast_of(d, 20, TFT_BASE_DRIFT, 2), b + 3 * (b - a) / 19);
     CHECK(isnan(forecast_of(d, 0, TFT_BASE_LAST, 0)) && isnan(forecast_of(d, 2, TFT_BASE_SEASON, 1)) &&
           isfinite(forecast_of(d, 1, TFT_BASE_THETA, 0)) && isfinite(forecast_of(d, 1, TFT_BASE_DAMPED, 3)));
+    for (enum tft_baseline_kind kind = TFT_BASE_DRIFT; kind <= TFT_BASE_DAMPED; kind++) { /* from six values on */
+        NEAR(forecast_of(d, 5, kind, 5), tft_data_forecast_target(d, 4, 0));
+        CHECK(fabs(forecast_of(d, 6, kind, 5) - tft_data_forecast_target(d, 5, 0)) > 1e-6, "no trend by %d", (int)kind);
+    }
     double theta = forecast_of(d, 20, TFT_BASE_THETA, 0);
     present[2 * 17] = present[2 * 19] = 0;
     NEAR(forecast_of(d, 20, TFT_BASE_LAST, 0), tft_data_forecast_target(d, 18, 0));

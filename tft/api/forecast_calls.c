@@ -37,11 +37,8 @@ struct work {
 
 static void warn_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_entity *e)
 {
-    size_t rows = e->rows - d->schema.horizon;
-
-    if (rows < d->schema.min_encoder)
-        halay_warning(log, "'%s' is not forecast: it has %zu rows, the model looks back over at least %zu", e->id, rows,
-                      d->schema.min_encoder);
+    if (e->rows <= d->schema.horizon)
+        halay_warning(log, "'%s' is not forecast: none of its rows has a value of every input and lag", e->id);
     else
         halay_warning(log, "'%s' is not forecast: a value with 'fill: drop' is missing near its end", e->id);
 }
@@ -68,6 +65,24 @@ static enum halay_status warn_filled(struct work *w)
     return status;
 }
 
+/* Forecasts from fewer rows than any that training has seen. */
+static void warn_short(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
+{
+    size_t count = 0;
+    struct tft_window first = { 0 };
+
+    for (size_t i = 0; i < windows->count; i++) {
+        struct tft_window window = tft_windows_get(windows, i);
+        if (window.length < d->schema.min_encoder && !count++)
+            first = window;
+    }
+    if (count)
+        halay_warning(log,
+                      "%zu of %zu forecasts look back over fewer rows than any in training, which are at least %zu "
+                      "('%s' first, %zu): their intervals are likely too narrow",
+                      count, windows->count, d->schema.min_encoder, d->entities[first.entity].id, first.length);
+}
+
 /* Entities that have no window. Each of the first is named with its reason. */
 static void warn_all_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
 {
@@ -91,8 +106,10 @@ static enum halay_status choose_windows(struct work *w)
                                    ? tft_windows_init_last(s->log, d, &w->windows)
                                    : tft_windows_init(s->log, d, (enum tft_split)w->split, stride, &w->windows);
 
-    if (!status && w->split == AT_END && s->rank == 0)
+    if (!status && w->split == AT_END && s->rank == 0) {
         warn_all_left_out(s->log, d, &w->windows);
+        warn_short(s->log, d, &w->windows);
+    }
     if (!status && !w->windows.count) {
         halay_error(s->log, "there is nothing to forecast: no entity has a window");
         status = HALAY_ERR_FORMAT;

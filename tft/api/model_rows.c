@@ -176,6 +176,9 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
         tft_encoding_drop_unknown(s->log, &schema, &encoding, &table);
     if (!status)
         status = tft_data_init(s->log, &schema, &encoding, &table, data);
+    if (!status && rows->is_at_end && !rows->is_whole && data->summary.entities_short)
+        halay_warning(s->log, "%zu entities are not forecast: none of their rows has a value of every input and lag",
+                      data->summary.entities_short);
     if (!status && rows->is_whole && (status = check_all_there(s->log, data, series)))
         tft_data_end(data);
     if (!status)

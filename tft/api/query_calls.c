@@ -98,8 +98,11 @@ static enum halay_status check_windows(const struct work *w, const struct tft_da
 
     for (size_t e = 0; e < d->entity_count && !status; e++) {
         const size_t rows = d->entities[e].rows - d->schema.horizon;
-        if (tft_windows_before(&windows, e) != tft_windows_before(&windows, e + 1)) {
-            const struct tft_window window = tft_windows_get(&windows, tft_windows_before(&windows, e));
+        const size_t at = tft_windows_before(&windows, e);
+        struct tft_window window = { 0 };
+        if (at != tft_windows_before(&windows, e + 1))
+            window = tft_windows_get(&windows, at);
+        if (window.length >= d->schema.min_encoder) {
             *filled += (size_t)tft_window_is_filled(d, &window);
             continue;
         }

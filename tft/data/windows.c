@@ -29,6 +29,7 @@ static void target_rows(const struct tft_data *d, size_t entity, const struct ra
 struct list {
     struct halay_log *log;
     struct tft_windows *w;
+    size_t least; /* rows that an encoder has */
     size_t size;
 };
 
@@ -79,7 +80,7 @@ static enum halay_status add_windows(struct list *l, size_t entity, size_t floor
             return status;
         if (floor < end + (size_t)d->gaps[*gap].rows)
             floor = end + (size_t)d->gaps[*gap].rows;
-        size_t clear = floor + d->schema.min_encoder; /* the first row with an encoder after the gap */
+        size_t clear = floor + l->least; /* the first row with an encoder after the gap */
         if (at < clear)
             at += (clear - at + stride - 1) / stride * stride;
     }
@@ -90,7 +91,7 @@ static enum halay_status init_range(struct halay_log *log, const struct tft_data
                                     size_t stride, struct tft_windows *windows)
 {
     struct tft_windows w = { .data = data, .stride = stride };
-    struct list l = { .log = log, .w = &w };
+    struct list l = { .log = log, .w = &w, .least = data->schema.min_encoder };
     size_t D = data->schema.horizon, gap = 0;
     enum halay_status status = HALAY_OK;
 
@@ -127,13 +128,13 @@ enum halay_status tft_windows_init_between(struct halay_log *log, const struct t
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data, struct tft_windows *windows)
 {
     struct tft_windows w = { .data = data, .stride = 1 };
-    struct list l = { .log = log, .w = &w };
+    struct list l = { .log = log, .w = &w, .least = 1 };
     size_t D = data->schema.horizon, gap = 0;
     enum halay_status status = HALAY_OK;
 
     for (size_t e = 0; e < data->entity_count && !status; e++) {
         size_t rows = data->entities[e].rows;
-        if (rows >= data->schema.min_encoder + D)
+        if (rows > D)
             status = add_windows(&l, e, 0, rows - D, rows - D, &gap);
     }
     if (status)
@@ -160,7 +161,7 @@ enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct
     const struct tft_data *d = list->data;
     size_t D = d->schema.horizon, gap = 0;
     struct tft_windows w = { .data = d, .stride = D };
-    struct list l = { .log = log, .w = &w };
+    struct list l = { .log = log, .w = &w, .least = d->schema.min_encoder };
     enum halay_status status = HALAY_OK;
 
     for (size_t r = 0; r < list->run_count && !status; r++) {

@@ -38,7 +38,8 @@ enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data 
 /* The windows of a split whose targets lie in the moments [begin, end); every `stride` steps likewise. */
 enum halay_status tft_windows_init_between(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                            int64_t begin, int64_t end, size_t stride, struct tft_windows *windows);
-/* One window for each entity, whose targets are its last `horizon` rows; an entity that is too short has none. */
+/* One window for each entity, whose targets are its last `horizon` rows, also if fewer than min_encoder rows are before
+ * them; an entity with none there has none. */
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
                                         struct tft_windows *windows);
 /* Up to `count` windows of each entity, the horizon apart, that precede its first one in another list by one horizon or

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Rows that theta and the damped trend see; the most that others see; seasons that a mean is of. */
-enum { TREND_ROWS = 512, ROWS_MAX = 2048, MEAN_OF = 5 };
+/* Rows that theta and the damped trend see, and the least that show a trend; the most that others see; seasons that a
+ * mean is of. */
+enum { TREND_ROWS = 512, TREND_LEAST = 6, ROWS_MAX = 2048, MEAN_OF = 5 };
 
 static size_t first_season(const struct tft_schema *s)
 {
@@ -204,8 +205,10 @@ void tft_baseline_forecast(const struct tft_baseline *b, struct tft_history *his
     else if (b->kind == TFT_BASE_SEASON || b->kind == TFT_BASE_MEAN)
         for (size_t h = 0; h < horizon; h++)
             to[h] = season_at(history, b->season, h, b->kind == TFT_BASE_MEAN ? MEAN_OF : 1);
-    else if (b->kind == TFT_BASE_LAST || b->kind == TFT_BASE_DRIFT)
-        forecast_line(history, b->kind == TFT_BASE_LAST, horizon, to);
+    else if (b->kind == TFT_BASE_LAST || history->rows < TREND_LEAST)
+        forecast_line(history, 1, horizon, to);
+    else if (b->kind == TFT_BASE_DRIFT)
+        forecast_line(history, 0, horizon, to);
     else
         forecast_trend(b, history, horizon, to);
 }

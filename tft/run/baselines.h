@@ -9,9 +9,10 @@
  *     theta           tft/run/theta.h   \  of the values without their season, the schema's first one
  *     damped trend    tft/run/damped_trend.h /  (tft/run/seasonal.h), which is added again
  *
- * They see at most tft_baselines_rows rows before the origin, also of a longer series, so that forecasts do not depend
- * on how much of it is given beyond that. For theta and the damped trend, missing values are interpolated between those
- * before the origin, and the latest 512 rows count: some 30 microseconds for 100 rows.
+ * Of a past of fewer than six rows the last three are the last value: two or three rows show no trend. They see at most
+ * tft_baselines_rows rows before the origin, also of a longer series, so that forecasts do not depend on how much of it
+ * is given beyond that. For theta and the damped trend, missing values are interpolated between those before the
+ * origin, and the latest 512 rows count: some 30 microseconds for 100 rows.
  */
 #ifndef HALAY_TFT_BASELINES_H
 #define HALAY_TFT_BASELINES_H
