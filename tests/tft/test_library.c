@@ -452,6 +452,32 @@ static void test_models(struct halay_tft *tft, const char *csv, const char *fold
     halay_tft_data_close(data);
 }
 
+/* A table may have a series that training has not seen: it is scored, explained and compared as the others are. */
+static void test_unknown(struct halay_tft_model *model)
+{
+    const struct halay_tft_table memory = memory_table();
+    const struct halay_tft_windows windows = { .struct_size = sizeof windows, .table = &memory };
+    const struct halay_tft_drift_options o = { .struct_size = sizeof o, .table = &memory, .last = HORIZON };
+    char *text = NULL;
+
+    for (size_t i = HOURS; i < ROWS; i++)
+        codes[i] = 2;
+    CHECK(!halay_tft_evaluate(model, NULL, &windows, &text) && strstr(text, "\"windows\":66,") &&
+              strstr(text, "\"north\":{\"values\":198,"),
+          "%s", text ? text : halay_tft_error_text());
+    halay_tft_free(text);
+    text = NULL;
+    CHECK(!halay_tft_explain(model, NULL, &windows, &text) && strstr(text, "\"windows\":12,"), "%s",
+          text ? text : halay_tft_error_text());
+    halay_tft_free(text);
+    text = NULL;
+    CHECK(!halay_tft_drift(model, NULL, &o, &text) && strstr(text, "\"entity\":\"north\""), "%s",
+          text ? text : halay_tft_error_text());
+    halay_tft_free(text);
+    for (size_t i = HOURS; i < ROWS; i++)
+        codes[i] = 1;
+}
+
 /* A model of hours does not score rows that become hours in another way. */
 static void test_resampled(struct halay_tft *tft, struct halay_tft_model *model)
 {
@@ -501,6 +527,7 @@ static void test_scores(struct halay_tft *tft, const char *file)
     halay_tft_free(scores);
     test_between(tft, model);
     test_resampled(tft, model);
+    test_unknown(model);
     halay_tft_model_close(model);
     halay_tft_data_close(data);
 }
