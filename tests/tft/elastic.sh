@@ -50,21 +50,24 @@ ends_alone() {
     check "prepare for a blend" "$tft" prepare --schema "$scratch/blend.yaml" "$top_srcdir/data/pjm" \
         -o "$scratch/blend.htd"
     last="train --data $scratch/blend.htd --hidden-size 8 --heads 2 --eval-every 1 --patience 1 --learning-rate 1e-30 \
-        --valid-samples 50 --threads 1 --deterministic ranks --out $scratch/last"
+        --valid-samples 50 --threads 1 --deterministic ranks --refit on --out $scratch/last"
     check "a run with a blend" "$tft" $last
     mv "$scratch/last/calibration.json" "$scratch/factors"
+    mv "$scratch/last/refit.safetensors" "$scratch/refit"
     pause_at model.safetensors "$halayrun" --verbose -np 2 --min-np 1 "$tft" $last --elastic --resume
     kill -9 "$(pid_of 1)"
     go_on
     wait $job && pass || wrong "a rank lost at the end ends the job: $(tail -n 30 "$scratch/said")"
     check "which is finished all the same" cmp "$scratch/factors" "$scratch/last/calibration.json"
+    check "and refitted" cmp "$scratch/refit" "$scratch/last/refit.safetensors"
     # Rank 0 is lost while it writes the calibration, which the other then makes.
-    rm "$scratch/last/calibration.json"
+    rm "$scratch/last/calibration.json" "$scratch/last/refit.safetensors"
     pause_at calibration.json "$halayrun" --verbose -np 2 --min-np 1 "$tft" $last --elastic --resume
     rm "$scratch/last/calibration.json"
     kill -9 "$paused"
     wait $job && pass || wrong "rank 0 lost at the end ends the job: $(tail -n 30 "$scratch/said")"
     check "the calibration is made all the same" cmp "$scratch/factors" "$scratch/last/calibration.json"
+    check "and the refit" cmp "$scratch/refit" "$scratch/last/refit.safetensors"
 }
 ends_alone
 
