@@ -136,6 +136,8 @@ check "a calibration of other weights" "$tft" export --checkpoint "$scratch/trai
     -o "$scratch/less.onnx"
 grep -q "'$scratch/trained/calibration.json' was made with other parameters" "$scratch/said" ||
     wrong "which calibration is not said: $(cat "$scratch/said")"
+refused 1 "'$scratch/trained/calibration.json' was made with other parameters" "$tft" export --format onnx \
+    --checkpoint "$scratch/trained" --calibrate conformal -o "$scratch/no.onnx"
 bad=$scratch/bad.onnx
 refused 1 "cannot calibrate 'rolling'" "$tft" export --checkpoint "$scratch/short" --format onnx \
     --calibrate rolling -o "$bad"

@@ -6,7 +6,6 @@
 #include "base/struct_size.h"
 #include "tft/data/join.h"
 #include "tft/data/output_file.h"
-#include "tft/data/paths.h"
 #include "tft/interop/export.h"
 #include "tft/run/targets.h"
 #include <stdlib.h>
@@ -211,11 +210,7 @@ static enum halay_status take_calibration(const struct halay_tft_model *m, struc
         halay_error(s->log, "the model has no calibration: halay_tft_calibrate makes one, 'none' does without");
         return HALAY_ERR_ARGUMENT;
     }
-    char *path = m->folder ? tft_path_join(s->log, m->folder, "calibration.json") : NULL;
-    enum halay_status status =
-        tft_calibration_take(s->log, path ? path : "calibration.json", m->calibration, &s->run, &s->data, calibration);
-    free(path);
-    return status;
+    return tft_calibration_take(s->log, m->folder, m->calibration, &s->run, &s->data, calibration);
 }
 
 /* Read the folder's, if it has one that is of the model's parameters: a training may be writing new ones. */

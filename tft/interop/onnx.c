@@ -197,7 +197,7 @@ static enum halay_status take_calibration(struct export *x)
         return HALAY_ERR_ARGUMENT;
     }
     x->is_calibrated = 1;
-    return onnx_calibration_init(x->log, x->run, o->calibration, &x->calibration);
+    return onnx_calibration_init(x->log, o->folder, x->run, o->calibration, &x->calibration);
 }
 
 enum halay_status tft_onnx_write(struct halay_log *log, const char *path, const struct tft_run *run,

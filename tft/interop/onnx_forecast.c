@@ -44,8 +44,8 @@ static size_t list_ids(const json_t *document, const char **ids)
     return n;
 }
 
-enum halay_status onnx_calibration_init(struct halay_log *log, const struct tft_run *run, const json_t *document,
-                                        struct onnx_calibration *calibration)
+enum halay_status onnx_calibration_init(struct halay_log *log, const char *folder, const struct tft_run *run,
+                                        const json_t *document, struct onnx_calibration *calibration)
 {
     size_t most = list_ids(document, NULL);
     struct onnx_calibration c = { .ids = calloc(most + 1, sizeof *c.ids) };
@@ -57,7 +57,7 @@ enum halay_status onnx_calibration_init(struct halay_log *log, const struct tft_
         data.entity_count = c.count;
         for (size_t e = 0; e < c.count; e++)
             data.entities[e].id = c.ids[e];
-        status = tft_calibration_take(log, "calibration.json", document, run, &data, &c.factors);
+        status = tft_calibration_take(log, folder, document, run, &data, &c.factors);
     } else {
         halay_error(log, "no memory for a calibration");
     }

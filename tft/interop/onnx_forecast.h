@@ -16,9 +16,10 @@ struct onnx_calibration {
     size_t count;
 };
 
-/* Take a calibration's document, which stays the caller's until fini; errors are those of tft_calibration_take. */
-enum halay_status onnx_calibration_init(struct halay_log *log, const struct tft_run *run, const json_t *document,
-                                        struct onnx_calibration *calibration);
+/* Take the document of a folder's calibration, which stays the caller's until fini; errors are those of
+ * tft_calibration_take. */
+enum halay_status onnx_calibration_init(struct halay_log *log, const char *folder, const struct tft_run *run,
+                                        const json_t *document, struct onnx_calibration *calibration);
 void onnx_calibration_fini(struct onnx_calibration *calibration);
 
 /* quantiles (B, D, O, Q) of the network; calibration: NULL if there is none. */

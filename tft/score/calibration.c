@@ -161,39 +161,46 @@ int tft_calibration_suits(struct halay_log *log, const char *folder, const json_
 }
 
 /* Is the document a calibration of this run, of the parameters that it has now? */
-static enum halay_status check_document(struct halay_log *log, const char *path, const json_t *document,
+static enum halay_status check_document(struct halay_log *log, const char *folder, const json_t *document,
                                         const struct tft_run *run)
 {
     json_t *quantiles = tft_list_json(&run->config.quantiles);
     enum halay_status status = HALAY_OK;
 
     if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION) {
-        halay_error(log, "'%s' is no calibration that this version reads; 'halay-tft train --resume' makes one", path);
+        halay_error(
+            log,
+            "'%s/calibration.json' is no calibration that this version reads; 'halay-tft train --resume' makes one",
+            folder);
         status = HALAY_ERR_FORMAT;
     } else if (!is_of(document, run) || !json_equal(quantiles, json_object_get(document, "quantiles"))) {
         halay_error(log,
-                    "'%s' was made with other parameters (those of step %lld) than the run has now (step %lld); "
+                    "'%s/calibration.json' was made with other parameters (those of step %lld) than the run has now "
+                    "(step %lld); "
                     "'halay-tft train --resume' makes it anew",
-                    path, (long long)json_integer_value(json_object_get(document, "step")), run->step);
+                    folder, (long long)json_integer_value(json_object_get(document, "step")), run->step);
         status = HALAY_ERR_FORMAT;
     }
     json_decref(quantiles);
     return status;
 }
 
-enum halay_status tft_calibration_take(struct halay_log *log, const char *path, const json_t *document,
+enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
                                        struct tft_calibration *calibration)
 {
     struct tft_calibration c = { 0 };
-    enum halay_status status = check_document(log, path, document, run);
+    const char *place = folder ? folder : "memory";
+    enum halay_status status = check_document(log, place, document, run);
 
     if (!status)
         status = tft_calibration_init(log, &run->config.quantiles, data, &c);
     if (!status) {
         status = take_document(log, document, data, &c);
         if (status == HALAY_ERR_FORMAT)
-            halay_error(log, "'%s' is damaged: it does not have a factor for each horizon and interval", path);
+            halay_error(log,
+                        "'%s/calibration.json' is damaged: it does not have a factor for each horizon and interval",
+                        place);
     }
     if (status)
         tft_calibration_fini(&c);
@@ -230,14 +237,12 @@ enum halay_status tft_calibration_read(struct halay_log *log, const char *folder
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
                                        const struct tft_data *data, struct tft_calibration *calibration)
 {
-    char *path = tft_path_join(log, folder, "calibration.json");
     json_t *document = NULL;
-    enum halay_status status = path ? tft_calibration_read(log, folder, &document) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = tft_calibration_read(log, folder, &document);
 
     if (!status)
-        status = tft_calibration_take(log, path, document, run, data, calibration);
+        status = tft_calibration_take(log, folder, document, run, data, calibration);
     json_decref(document);
-    free(path);
     return status;
 }
 

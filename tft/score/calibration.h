@@ -48,8 +48,8 @@ int tft_calibration_suits(struct halay_log *log, const char *folder, const json_
  * other parameters. Nothing is held on error. */
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
                                        const struct tft_data *data, struct tft_calibration *calibration);
-/* The same of the document of such a file, whose path is for messages. */
-enum halay_status tft_calibration_take(struct halay_log *log, const char *path, const json_t *document,
+/* The same of the document of such a file. folder: for messages; NULL: none, it is in memory. */
+enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
                                        struct tft_calibration *calibration);
 /* No factors. Nothing is held on error. */
