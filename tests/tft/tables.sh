@@ -646,6 +646,27 @@ for lacks in 0 1; do
         wrong "the id of series of $((80 - lacks)) rows: $(cat "$scratch/said")"
 done
 
+# Of a hundred series without an id the target's size is an input; not of fewer, or of longer ones.
+sized() { # WHETHER ROWS SERIES
+    # shellcheck disable=SC2046
+    lengths $(yes "$2:90" | head -n "$3")
+    check "prepare $3 series" few
+    [ "$(grep -c "^size  *y  *observed  *standard" "$scratch/said")" = "$1" ] ||
+        wrong "$3 series of $2 rows: $(cat "$scratch/said")"
+}
+sized 0 80 100
+sized 0 30 99
+sized 1 30 100
+echo '{"preset": "long", "inputs": {"of": {"column": "y", "role": "target"}}}' >"$scratch/sizes.json"
+check "prepare a schema's target" "$tft" prepare --schema "$scratch/sizes.json" "$scratch/few.csv" -o "$scratch/of.htd"
+grep -q "^size  *y  *observed" "$scratch/said" || wrong "a schema's target has no size: $(cat "$scratch/said")"
+check "train with sizes" train --data "$scratch/few.htd" --out "$scratch/sizes" --max-steps 2
+sed '/,90,/s/[^,]*$/-900/; s/^s7,/new,/' "$scratch/few.csv" >"$scratch/sized.csv"
+check "predict a new series below 0" "$tft" predict --checkpoint "$scratch/sizes" "$scratch/sized.csv" -o \
+    "$scratch/end.csv"
+[ "$(grep -c "^new,.*,[-0-9.e]*,[-0-9.e]*,[-0-9.e]*$" "$scratch/end.csv")" = 4 ] ||
+    wrong "forecasts of a new series: $(grep new "$scratch/end.csv")"
+
 # A horizon that no series is longer than is shorter, unless it is given; series that are not longer are forecast.
 for table in "10:50 7:50" 12:50 3:50 2:50; do
     # shellcheck disable=SC2086

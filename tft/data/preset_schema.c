@@ -8,6 +8,8 @@
 
 /* How long series are, at the least, of which each has parameters of its own. */
 enum { HORIZONS_OF_ID = 20 };
+/* Of how many series, at the least, the size is an input: among few it names moments that do not come again. */
+enum { SERIES_OF_SIZE = 100 };
 
 /* What the window and the calendar are for steps of some length. */
 struct habit {
@@ -261,6 +263,38 @@ static int learns_id(const struct lengths *l, size_t horizon)
     return l->sum >= HORIZONS_OF_ID * horizon * l->count;
 }
 
+/* The column of the only target, which its window scales; NULL: there is none such. */
+static const char *scaled_target(const json_t *inputs)
+{
+    const char *name, *column = NULL;
+    json_t *input;
+
+    json_object_foreach((json_t *)inputs, name, input) {
+        const char *role = json_string_value(json_object_get(input, "role"));
+        const char *per = json_string_value(json_object_get(input, "per"));
+        if (!role || strcmp(role, "target") != 0)
+            continue;
+        if (column || !per || strcmp(per, "window") != 0)
+            return NULL;
+        column = json_string_value(json_object_get(input, "column"));
+    }
+    return column;
+}
+
+/* A window's scale takes away how large a series is among all, and how much it changes for its size. Where series have
+ * no parameters of their own, add the target's past on a scale of all. */
+static enum halay_status add_size(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
+                                  json_t *inputs)
+{
+    const char *column = scaled_target(inputs);
+
+    if (!column || l->count < SERIES_OF_SIZE || learns_id(l, horizon))
+        return HALAY_OK;
+    return add_own(
+        s, "size",
+        json_pack("{ss ss ss ss}", "column", column, "role", "observed", "fill", "interpolate", "per", "all"), inputs);
+}
+
 static json_t *last_horizons(size_t n)
 {
     return n == 1 ? json_string("last horizon") : json_sprintf("last %zu horizons", n);
@@ -451,8 +485,10 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
         status = make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
         tft_schema_fini(&probe);
     }
-    if (!status)
+    if (!status) {
         json_object_set_new(document, "inputs", inputs);
+        status = add_size(s, &lengths, horizon, inputs);
+    }
     if (!status)
         status = tft_schema_init(s->log, s->where, document, schema);
     json_decref(document);
