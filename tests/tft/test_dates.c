@@ -9,6 +9,7 @@
 #include "tft/data/preset.h"
 #include "tft/data/row_gaps.h"
 #include "tft/data/time_forms.h"
+#include <math.h>
 
 enum { ROWS = 400 };
 
@@ -852,9 +853,122 @@ static void own_inputs(void)
     test_log.write = ignore_line;
 }
 
+/* ---- seasons of whole numbers ---- */
+
+/* What series of these kinds have at a row, beside noise. */
+enum kind { NOISE, WALK, TREND, WAVE, SHAPE, DAY_AND_WEEK };
+
+static double value_of(enum kind kind, int row, int season, double noise, double *walk)
+{
+    *walk += noise;
+    switch (kind) {
+    case NOISE:
+        return noise;
+    case WALK:
+        return *walk;
+    case TREND:
+        return .2 * row + noise;
+    case WAVE:
+        return .2 * row + 9 * sin(2 * acos(-1) * row / season) + noise;
+    case SHAPE: /* changes of level beside it, and a wrong value */
+        return *walk + (row % season == 0 ? 9 : 0) + (row == 77 ? 1000 : 0);
+    default:
+        return 9 * sin(2 * acos(-1) * row / season) + (row / season % 7 < 5 ? 5 * (row % season > season / 2) : 0) +
+               .2 * noise;
+    }
+}
+
+/* Writes series of whole numbers from 1 on; one row in so many is missing. */
+static const char *write_counts(enum kind kind, int season, int rows, int series, int missing)
+{
+    struct file f = { 0 };
+    char id[32], time[32];
+    uint64_t state = 1;
+
+    for (int k = 0; k < series; k++) {
+        double walk = 0;
+        for (int i = 0; i < rows; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            const double y = value_of(kind, i, season, (double)(state >> 33) / 2147483648.0 - .5, &walk);
+            snprintf(id, sizeof id, "s%d", k);
+            snprintf(time, sizeof time, "%d", 1 + i);
+            if (!missing || i % missing != missing - 1)
+                add(&f, id, time, y);
+        }
+    }
+    const char *path = write_text("rows.csv", f.text);
+    free(f.text);
+    return path;
+}
+
+static void read_counts(const char *path, const char *differs, struct tft_schema *schema)
+{
+    char text[200];
+
+    snprintf(text, sizeof text, "preset: long\n%s", differs);
+    const struct tft_schema_source given = { .text = text };
+    const struct tft_table_source tables = { .paths = &path, .path_count = 1 };
+    const struct tft_preset preset = { .horizon = 4 };
+    int found;
+    *warnings = 0;
+    REQUIRE(!tft_preset_read(&test_log, &given, &tables, &preset, schema, &found));
+}
+
+/* Found: seasons and the past, where the schema says nothing. The kinds without a season have none. */
+static void seasons(void)
+{
+    static const struct {
+        enum kind kind;
+        int season, rows, series, missing;
+        const char *schema, *seasons;
+        size_t encoder;
+    } tables[] = {
+        { WAVE, 24, 300, 3, 0, "", "24", 168 },
+        { WAVE, 7, 100, 3, 0, "", "7", 48 },
+        { WAVE, 12, 90, 20, 0, "", "12", 48 },
+        { WAVE, 4, 60, 1, 0, "", "4", 48 },
+        { SHAPE, 2, 60, 3, 0, "", "2", 48 },
+        { SHAPE, 24, 400, 2, 0, "", "24", 168 },
+        { SHAPE, 13, 200, 100, 0, "", "13", 48 },
+        { WAVE, 96, 600, 5, 0, "", "96", 192 },
+        { WAVE, 24, 400, 3, 10, "gaps: fill\n", "24", 168 },
+        { DAY_AND_WEEK, 24, 1200, 2, 0, "", "24 168", 168 },
+        { WAVE, 24, 60, 3, 0, "", "1", 48 },                            /* fewer than three cycles */
+        { WAVE, 24, 300, 3, 0, "split: {train: \"< 70\"}\n", "1", 48 }, /* in training */
+        { WAVE, 24, 300, 3, 0, "season: 1\n", "1", 48 },
+        { WAVE, 24, 300, 3, 0, "season: [30, 60]\n", "30 60", 168 },
+        { WAVE, 24, 300, 3, 0, "window: {encoder: 30}\n", "24", 30 },
+        { NOISE, 1, 100, 1, 0, "", "1", 48 },
+        { NOISE, 1, 500, 3, 0, "", "1", 48 },
+        { WALK, 1, 100, 1, 0, "", "1", 48 },
+        { WALK, 1, 500, 3, 0, "", "1", 48 },
+        { TREND, 1, 100, 1, 0, "", "1", 48 },
+        { TREND, 1, 25, 300, 0, "", "1", 48 },
+    };
+
+    test_log.write = record_warning;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const char *path =
+            write_counts(tables[i].kind, tables[i].season, tables[i].rows, tables[i].series, tables[i].missing);
+        char found[100] = "";
+        struct tft_schema schema;
+        read_counts(path, tables[i].schema, &schema);
+        for (size_t k = 0; k < schema.season_count; k++)
+            snprintf(found + strlen(found), sizeof found - strlen(found), "%s%zu", k ? " " : "", schema.seasons[k]);
+        CHECK(!strcmp(found, tables[i].seasons) && schema.encoder == tables[i].encoder,
+              "case %zu: seasons %s, past %zu", i, found, schema.encoder);
+        CHECK(!strstr(warnings, "found in the rows") ==
+                  (!strcmp(found, "1") || strstr(tables[i].schema, "season") != NULL),
+              "case %zu: %s", i, warnings);
+        tft_schema_fini(&schema);
+    }
+    test_log.write = ignore_line;
+}
+
 int main(void)
 {
     begin_scratch();
+    seasons();
     stamps();
     counts();
     wrong_rows();

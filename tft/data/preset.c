@@ -3,8 +3,10 @@
  * Preset: reads the ids and times of all rows. preset_step.c finds the step, preset_schema.c makes the schema.
  */
 #include "tft/data/csv.h"
+#include "tft/data/number.h"
 #include "tft/data/paths.h"
 #include "tft/data/preset_impl.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s)
     return HALAY_ERR_NO_MEMORY;
 }
 
-static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, int64_t time)
+static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, int64_t time, double value)
 {
     size_t entity;
 
@@ -38,6 +40,8 @@ static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, i
         s->size = size;
     }
     if (tft_dictionary_add(&s->ids, id, &entity))
+        return tft_preset_no_memory(s);
+    if (s->counts && s->season_is_unknown && !tft_kept_add(&s->kept, entity, time, value))
         return tft_preset_no_memory(s);
     s->first = !s->count || time < s->first ? time : s->first;
     s->last = !s->count || time > s->last ? time : s->last;
@@ -72,7 +76,7 @@ static void look_at(struct tft_preset_scan *s, size_t row, int64_t value)
 }
 
 static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, size_t row, const char *id,
-                                  const char *text)
+                                  const char *text, double value)
 {
     int64_t time;
     int is_utc = 0;
@@ -90,7 +94,7 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, 
                     is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
         return HALAY_ERR_FORMAT;
     }
-    return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time);
+    return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time, value);
 }
 
 static int csv_has(const struct tft_csv *csv, const char *name)
@@ -116,18 +120,26 @@ static enum halay_status find_column(const struct tft_preset_scan *s, struct tft
     return HALAY_ERR_FORMAT;
 }
 
-/* The column of a target, which shows how numbers are written; the number of columns if it is none. */
-static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv *csv)
+/* The name of a target's column; NULL: none has one. */
+static const char *value_name(const struct tft_preset_scan *s)
 {
     const char *value = s->y, *name;
     json_t *input;
-    size_t i = 0;
 
     json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
         const char *role = json_string_value(json_object_get(input, "role"));
         if (!value && role && !strcmp(role, "target"))
             value = json_string_value(json_object_get(input, "column"));
     }
+    return value;
+}
+
+/* Its number, which shows how numbers are written; the number of columns if it is none. */
+static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv *csv)
+{
+    const char *value = value_name(s);
+    size_t i = 0;
+
     while (i < tft_csv_columns(csv) && (!value || strcmp(tft_csv_column_name(csv, i), value)))
         i++;
     return i;
@@ -186,6 +198,13 @@ static void look_at_number(struct tft_preset_scan *s, const char *text)
         snprintf(s->doubtful, sizeof s->doubtful, "%s", text);
 }
 
+static double read_value(const char *text)
+{
+    double value;
+
+    return tft_number_parse(text, '.', &value) || tft_number_parse(text, ',', &value) ? value : (double)NAN;
+}
+
 /* Where each comma could be either, the table is not read a thousand times too small. */
 static enum halay_status judge_commas(const struct tft_preset_scan *s)
 {
@@ -242,7 +261,8 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
             break;
         if (s->separator != ',' && value < tft_csv_columns(csv))
             look_at_number(s, fields[value]);
-        status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds]);
+        status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds],
+                          value < tft_csv_columns(csv) ? read_value(fields[value]) : (double)NAN);
     }
     tft_csv_close(csv);
     return status;
@@ -252,9 +272,20 @@ static enum halay_status scan_time(struct tft_preset_scan *s, const struct tft_f
                                    int64_t time)
 {
     if (time == INT64_MIN)
-        return scan_row(s, f->name, row + 1, id, "");
+        return scan_row(s, f->name, row + 1, id, "", (double)NAN);
     s->counts = 0;
-    return add_moment(s, id, s->zone && f->times_are_utc ? time + tft_zone_offset(s->zone, time) : time);
+    return add_moment(s, id, s->zone && f->times_are_utc ? time + tft_zone_offset(s->zone, time) : time, (double)NAN);
+}
+
+/* The column of a frame's target, if it is one of numbers; the number of columns if it is not. */
+static size_t value_in(const struct tft_preset_scan *s, const struct tft_frame *f)
+{
+    const char *name = value_name(s);
+    size_t i = 0;
+
+    while (i < f->column_count && (!name || strcmp(f->columns[i].name, name) || !tft_frame_is_number(f, i)))
+        i++;
+    return i;
 }
 
 static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_frame *f)
@@ -269,11 +300,13 @@ static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_
         status = tft_frame_find_column(s->log, f, s->ds, &ds);
     if (!status && s->y)
         status = tft_frame_find_column(s->log, f, s->y, &y);
+    const size_t value = value_in(s, f);
     for (size_t row = 0; !status && row < f->rows; row++) {
         const char *text = s->id_constant ? s->id_constant : tft_frame_text(f, id, row, id_room);
         status = f->columns[ds].kind == HALAY_TFT_TIMES
                      ? scan_time(s, f, row, text, tft_frame_integer(f, ds, row))
-                     : scan_row(s, f->name, row + 1, text, tft_frame_text(f, ds, row, room));
+                     : scan_row(s, f->name, row + 1, text, tft_frame_text(f, ds, row, room),
+                                value < f->column_count ? tft_frame_number(f, value, row) : (double)NAN);
     }
     return status;
 }
@@ -288,6 +321,7 @@ static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
     int is_utc;
 
     s->counts = 0;
+    s->season_is_unknown = 0;
     s->format = format;
     for (size_t i = 0; i < s->count; i++) {
         snprintf(text, sizeof text, "%0*lld", strstr(format, "%y") ? 6 : 1, (long long)s->moments[i].time);
@@ -451,6 +485,7 @@ static enum halay_status read_given(struct tft_preset_scan *s)
         const char *role = json_string_value(json_object_get(input, "role"));
         s->y = role && !strcmp(role, "target") ? NULL : s->y;
     }
+    s->season_is_unknown = !json_object_get(s->given, "season") && !json_object_get(s->given, "resample");
     return status;
 }
 
@@ -481,6 +516,7 @@ static enum halay_status complete(struct tft_preset_scan *s, const struct tft_ta
     if (!status)
         status = tft_preset_make_schema(s, preset, schema);
     free(s->moments);
+    free(s->kept.values);
     tft_zone_destroy(s->zone);
     json_decref(s->zone_document);
     tft_dictionary_fini(&s->ids);
@@ -492,7 +528,7 @@ enum halay_status tft_preset_read(struct halay_log *log, const struct tft_schema
                                   const struct tft_table_source *tables, const struct tft_preset *preset,
                                   struct tft_schema *schema, int *found)
 {
-    struct tft_preset_scan s = { .log = log, .id = "unique_id", .ds = "ds", .y = "y" };
+    struct tft_preset_scan s = { .log = log, .id = "unique_id", .ds = "ds", .y = "y", .season_is_unknown = 1 };
     json_t *document = NULL;
     enum halay_status status = HALAY_OK;
 

@@ -20,6 +20,16 @@ struct tft_moment {
     int64_t time;
 };
 
+/* Values of some of the series: of numbers that the stride divides. Zero-initialised. */
+struct tft_kept {
+    struct tft_kept_value {
+        size_t entity;
+        int64_t time;
+        float value; /* NAN: none */
+    } * values;      /* owned */
+    size_t count, size, stride;
+};
+
 struct tft_preset_scan {
     struct halay_log *log;
     const json_t *given;          /* borrowed: the schema that says what differs; NULL: none */
@@ -30,12 +40,14 @@ struct tft_preset_scan {
     struct tft_dictionary ids;
     struct tft_moment *moments; /* owned */
     size_t count, size;
+    struct tft_kept kept;      /* of whole numbers as times without a season */
     char separator;            /* of the files' columns; 0: not known yet */
     int marks;                 /* where that is no comma: what the values have, of TFT_MARK_* */
     char doubtful[32];         /* the first value whose comma may be decimal or not */
     int counts;                /* ds is a whole number */
     const char *format;        /* of ds; borrowed; NULL: ISO 8601 */
     int integer_is_given;      /* by the schema */
+    int season_is_unknown;     /* where ds is a whole number */
     int clocks;                /* 1: times without an offset from UTC were read, 2: with one, 3: both */
     struct tft_time_look look; /* of whole numbers */
     const char *file;          /* borrowed: the one that is read; NULL: a frame */
@@ -57,8 +69,15 @@ struct tft_where tft_preset_where(const struct tft_preset_scan *s);
 enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s);
 /* Find the step from row to row, unless the schema says it. */
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s);
+/* Keep a value. Returns 0 if there is no memory for it. */
+int tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value);
+/* The seasons that the kept values have in training, ascending, the shortest first; *count 0: none. */
+enum halay_status tft_preset_find_seasons(struct tft_preset_scan *s, const struct tft_schema *probe,
+                                          size_t seasons[TFT_PERIOD_SEASONS], size_t *count);
+/* The moment at which training ends for a series whose last row is of the moment `last`. */
+int64_t tft_preset_training_end(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t last);
 /* Make the schema of what was found. */
-enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const struct tft_preset *preset,
+enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct tft_preset *preset,
                                          struct tft_schema *schema);
 
 #endif

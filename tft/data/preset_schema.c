@@ -111,28 +111,15 @@ static int has_two_cycles(const struct tft_preset_scan *s, const char *calendar,
     return tft_period_add(&both, s->first, 1) <= end;
 }
 
-/* Waves of the season of which training holds two; without one, and where nothing else is known ahead, a wave as long
- * as a step, which is a constant: the decoder must read something. */
-static enum halay_status add_waves(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t end,
-                                   json_t *inputs)
+/* Waves of a season; of several, each has a name of its own. */
+static enum halay_status add_wave(const struct tft_preset_scan *s, size_t season, int is_only, json_t *inputs)
 {
-    const int64_t steps = tft_period_between(&s->every, s->first, end);
-    const char *name;
-    json_t *input;
-    size_t season = 0;
-    int is_known = 0;
+    char name[40] = "season";
 
-    for (size_t i = 0; i < probe->season_count; i++)
-        if (probe->seasons[i] > 1 && 2 * (int64_t)probe->seasons[i] <= steps)
-            season = probe->seasons[i];
-    json_object_foreach(inputs, name, input) {
-        const char *role = json_string_value(json_object_get(input, "role"));
-        is_known |= role && !strcmp(role, "known");
-    }
-    if (!season && is_known)
-        return HALAY_OK;
-    return add_own(s, "season",
-                   json_pack("{s{sI sI} ss}", "fourier", "period", (json_int_t)(season ? season : 1), "terms",
+    if (!is_only)
+        snprintf(name, sizeof name, "season_%zu", season);
+    return add_own(s, name,
+                   json_pack("{s{sI sI} ss}", "fourier", "period", (json_int_t)season, "terms",
                              (json_int_t)(season >= 6   ? 3
                                           : season >= 4 ? 2
                                                         : 1),
@@ -140,12 +127,35 @@ static enum halay_status add_waves(const struct tft_preset_scan *s, const struct
                    inputs);
 }
 
-/* The moment at which training ends for the longest. */
-static int64_t training_end(const struct tft_preset_scan *s, const struct tft_schema *probe)
+/* Waves of the seasons of which training holds two; without one, and where nothing else is known ahead, a wave as long
+ * as a step, which is a constant: the decoder must read something. */
+static enum halay_status add_waves(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t end,
+                                   json_t *inputs)
+{
+    const int64_t steps = tft_period_between(&s->every, s->first, end);
+    enum halay_status status = HALAY_OK;
+    const char *name;
+    json_t *input;
+    size_t seasons[TFT_SEASONS_MAX], count = 0;
+    int is_known = 0;
+
+    for (size_t i = 0; i < probe->season_count; i++)
+        if (probe->seasons[i] > 1 && 2 * (int64_t)probe->seasons[i] <= steps)
+            seasons[count++] = probe->seasons[i];
+    json_object_foreach(inputs, name, input) {
+        const char *role = json_string_value(json_object_get(input, "role"));
+        is_known |= role && !strcmp(role, "known");
+    }
+    for (size_t i = 0; i < count && !status; i++)
+        status = add_wave(s, seasons[i], count == 1, inputs);
+    return count || is_known ? status : add_wave(s, 1, 1, inputs);
+}
+
+int64_t tft_preset_training_end(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t last)
 {
     if (!probe->splits_by_entity)
         return tft_schema_clock(probe, probe->split_end[TFT_TRAIN]);
-    return tft_period_add(&s->every, s->last, 1 - (int64_t)probe->split_left[TFT_TRAIN]);
+    return tft_period_add(&s->every, last, 1 - (int64_t)probe->split_left[TFT_TRAIN]);
 }
 
 /* The id, unless the schema has an input of it, and the calendar's. */
@@ -153,7 +163,7 @@ static enum halay_status add_all_own(const struct tft_preset_scan *s, const stru
                                      const struct tft_schema *probe, int has_id, json_t *inputs)
 {
     const char *column = json_string_value(json_object_get(json_object_get(inputs, s->id), "column"));
-    const int64_t end = training_end(s, probe);
+    const int64_t end = tft_preset_training_end(s, probe, s->last);
     enum halay_status status = HALAY_OK;
     size_t count = 0;
 
@@ -460,13 +470,46 @@ static json_t *make_document(const struct tft_preset_scan *s, json_t *window, js
     return document;
 }
 
-enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const struct tft_preset *preset,
+/* Where nothing says after how many steps the series repeat, the rows do. */
+static enum halay_status find_seasons(struct tft_preset_scan *s, struct tft_schema *probe, json_t *document)
+{
+    size_t seasons[TFT_PERIOD_SEASONS], count;
+    char text[64] = "";
+
+    if (!s->counts || !s->season_is_unknown)
+        return HALAY_OK;
+    enum halay_status status = tft_preset_find_seasons(s, probe, seasons, &count);
+    if (status || !count)
+        return status;
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(list, json_integer((json_int_t)seasons[i]));
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%zu", i ? "," : "", seasons[i]);
+        probe->seasons[i] = seasons[i];
+    }
+    probe->season_count = count;
+    json_object_set_new(document, "season", list);
+    halay_warning(s->log, "season %s, found in the rows; --season (in a schema, 'season') overrides it", text);
+    return HALAY_OK;
+}
+
+/* What depends on the season of whole numbers: the past is 48 steps, or a week of hours, or two seasons. */
+static void fit_encoder(const struct tft_preset_scan *s, const struct tft_schema *probe, size_t *encoder)
+{
+    enum { FROM = 24, WEEK = 168 };
+    const size_t season = probe->season_count ? probe->seasons[0] : 1;
+
+    if (s->counts && season >= FROM)
+        *encoder = 2 * season > WEEK ? 2 * season : WEEK;
+}
+
+enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct tft_preset *preset,
                                          struct tft_schema *schema)
 {
-    const struct habit habit = habit_of(s);
+    struct habit habit = habit_of(s);
     const size_t parts = preset->has_test ? 2 : 1, given = steps_of(s, "horizon", preset->horizon);
     const size_t horizon = given ? given : fit_horizon(s, habit.horizon, parts);
-    const size_t encoder = steps_of(s, "encoder", preset->encoder ? preset->encoder : habit.encoder);
+    const size_t encoder = preset->encoder;
     const struct lengths lengths = find_lengths(s, horizon, parts);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
@@ -475,14 +518,17 @@ enum halay_status tft_preset_make_schema(const struct tft_preset_scan *s, const 
     if (status)
         return status;
     warn_of_short(s, &lengths, horizon);
-    json_t *document = make_document(s, make_window(s, &lengths, encoder, horizon), split);
+    json_t *document = make_document(s, make_window(s, &lengths, encoder ? encoder : habit.encoder, horizon), split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
         return HALAY_ERR_NO_MEMORY;
     }
     status = tft_schema_init(s->log, s->where, document, &probe);
     if (!status) {
-        status = make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
+        status = find_seasons(s, &probe, document);
+        fit_encoder(s, &probe, &habit.encoder);
+        json_object_set_new(document, "window", make_window(s, &lengths, encoder ? encoder : habit.encoder, horizon));
+        status = status ? status : make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
         tft_schema_fini(&probe);
     }
     if (!status) {
