@@ -705,7 +705,8 @@ static void test_resume(struct halay_tft *tft, const char *folder)
     struct halay_tft_train_options o = { .struct_size = sizeof o,
                                          .config = "{\"hidden_size\": 8, \"heads\": 2, \"max_steps\": 20, "
                                                    "\"eval_every\": 5, \"threads\": 2, \"schedule\": \"constant\", "
-                                                   "\"calibrate\": \"conformal\", \"refit\": \"on\"}",
+                                                   "\"calibrate\": \"conformal\", \"refit\": \"on\", "
+                                                   "\"max_time\": 1000000}",
                                          .folder = folder,
                                          .say = hear_line,
                                          .arg = &heard };
