@@ -516,7 +516,7 @@ split: {train: "< 1600", valid: "< 1800", test: "< 1815"}
 END
 check "prepare with a thin split" "$tft" prepare --schema "$scratch/thin.yaml" "$scratch/long.csv" \
     -o "$scratch/thin.htd"
-grep -q "warning: split 'test' holds no window: no entity has 4 rows in it, and 4 before them" "$scratch/said" ||
+grep -q "warning: split 'test' holds no window: no entity has 4 rows in it, and 3 before them" "$scratch/said" ||
     wrong "a split without windows is not named: $(cat "$scratch/said")"
 series "%B" 0 200
 preset "every 1M, window 36 + 12; train < 2029-01-31 00:00:00, valid <= 2030-08-31 00:00:00"
@@ -637,6 +637,26 @@ lengths 13:50 $(yes 12:50 | head -n 11)
 check "prepare few trained" few --test
 grep -q "warning: 1 of 12 series have more than the 12 steps" "$scratch/said" && grep -q "^windows test  *12" \
     "$scratch/said" || wrong "few series are trained beside a test: $(cat "$scratch/said")"
+
+# Training leaves out windows of little past, as far as half of the series have others.
+least() { # LEAST ROWS:END...
+    expected=$1
+    shift
+    lengths "$@"
+    "$tft" prepare --preset long --encoder 6 --horizon 4 --print-schema "$scratch/few.csv" >"$scratch/said" 2>&1
+    grep -q "\"min_encoder\": $expected$" "$scratch/said" || wrong "$*: not $expected: $(cat "$scratch/said")"
+}
+least 3 40:50
+least 3 40:50 40:50 9:50
+least 2 40:50 10:50 9:50
+least 1 13:50 9:50 9:50
+yes 1 | head -n 60 | awk 'BEGIN { print "unique_id,ds,y" }
+    { printf "a,%d-%02d-01,%d\n", 2000 + int(NR / 4), NR % 4 * 3 + 1, NR * 7 % 5 }' >"$scratch/quarters.csv"
+for horizon in 4 8; do
+    "$tft" prepare --preset long --horizon $horizon --print-schema "$scratch/quarters.csv" >"$scratch/said" 2>&1
+    grep -q "\"encoder\": $((horizon > 4 ? 20 : 12))," "$scratch/said" ||
+        wrong "the past of $horizon quarters: $(cat "$scratch/said")"
+done
 
 # A series of twenty horizons has parameters of its own, and a shorter one has not.
 for lacks in 0 1; do

@@ -231,21 +231,29 @@ struct lengths {
     size_t count, least, most, sum;
     size_t trained;              /* series that have a window before the horizons that are held back */
     size_t shorter;              /* series without a window */
-    size_t least_past;           /* the shortest past that a series has before these */
     int64_t first_end, last_end; /* moments of last rows */
 };
+
+/* The end of the series of moments that begins at `first`, and its length in steps. */
+static size_t end_of_series(const struct tft_preset_scan *s, size_t first, size_t *rows)
+{
+    size_t last = first;
+
+    while (last < s->count && s->moments[last].entity == s->moments[first].entity)
+        last++;
+    *rows = (size_t)tft_period_between(&s->every, s->moments[first].time, s->moments[last - 1].time) + 1;
+    return last;
+}
 
 /* parts: how many horizons are held back at least. */
 static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horizon, size_t parts)
 {
     const size_t held = (parts + 1) * horizon;
-    struct lengths l = { .least = SIZE_MAX, .least_past = SIZE_MAX };
+    struct lengths l = { .least = SIZE_MAX };
 
-    for (size_t first = 0, last; first < s->count; first = last) {
-        for (last = first; last < s->count && s->moments[last].entity == s->moments[first].entity;)
-            last++;
-        const int64_t begin = s->moments[first].time, end = s->moments[last - 1].time;
-        const size_t rows = (size_t)tft_period_between(&s->every, begin, end) + 1;
+    for (size_t first = 0, last, rows; first < s->count; first = last) {
+        last = end_of_series(s, first, &rows);
+        const int64_t end = s->moments[last - 1].time;
         l.least = rows < l.least ? rows : l.least;
         l.most = rows > l.most ? rows : l.most;
         l.sum += rows;
@@ -254,10 +262,30 @@ static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horiz
         l.first_end = !l.count || end < l.first_end ? end : l.first_end;
         l.last_end = !l.count || end > l.last_end ? end : l.last_end;
         l.count++;
-        const size_t past = rows > held ? rows - held : rows > horizon ? rows - horizon : rows;
-        l.least_past = past < l.least_past ? past : l.least_past;
     }
     return l;
+}
+
+/* The most steps of the past, up to `most`, that half of the series with more than `held` rows have before these; at
+ * least one. Of a past much shorter than the encoder a model learns little: what it says of a series' level and spread
+ * is noise. 0: no memory. */
+static size_t find_least_encoder(const struct tft_preset_scan *s, size_t held, size_t most)
+{
+    size_t *pasts = calloc(most + 1, sizeof *pasts), count = 0, shorter = 0, least = 1;
+
+    for (size_t first = 0, rows; pasts && first < s->count;) {
+        first = end_of_series(s, first, &rows);
+        if (rows <= held)
+            continue;
+        pasts[rows - held < most ? rows - held : most]++;
+        count++;
+    }
+    if (!pasts)
+        return 0;
+    while (least < most && 2 * (shorter += pasts[least]) <= count)
+        least++;
+    free(pasts);
+    return least;
 }
 
 /* Do moments cut the series badly: do they end at different times, or is one mostly in the rows that are held back? */
@@ -321,6 +349,12 @@ static enum halay_status too_short(const struct tft_preset_scan *s, const struct
     return HALAY_ERR_FORMAT;
 }
 
+/* Are the series too short to hold rows back? */
+static int trains_on_all(const struct lengths *l, int has_test)
+{
+    return 10 * l->trained < l->count && !has_test;
+}
+
 /* The last tenth of the rows is for validation; if a test is asked for, it is for that, and the tenth before it for
  * validation. Each is at least a horizon. Where that leaves few series a window to train on, all rows are for training,
  * unless a test is asked for. */
@@ -332,7 +366,7 @@ static enum halay_status make_split(const struct tft_preset_scan *s, const struc
 
     if (l->most <= horizon || (has_test && !l->trained))
         return too_short(s, l, horizon, has_test ? 3 * horizon + 1 : horizon + 1, has_test);
-    if (10 * l->trained < l->count && !has_test) {
+    if (trains_on_all(l, has_test)) {
         halay_warning(s->log, "the series are too short to hold a horizon of %zu back: no rows validate the training",
                       horizon);
         *split = json_pack("{so}", "train", make_bound(s, "<=", steps - 1));
@@ -387,15 +421,32 @@ static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t 
     return steps > 0 ? (size_t)steps : otherwise;
 }
 
-static json_t *make_window(const struct tft_preset_scan *s, const struct lengths *l, size_t encoder, size_t horizon)
+/* held: rows of a series that are not for training. */
+static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon, size_t held)
 {
-    /* With more past, short series would have no window. */
-    const size_t most = encoder < horizon ? encoder : horizon, past = l->least_past;
-    json_t *window = json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
-                               "min_encoder", (json_int_t)(past < most ? past : most));
+    const size_t half = encoder / 2, part = horizon - horizon / 4, most = half < part ? half : part;
+    const size_t least = find_least_encoder(s, held, most ? most : 1);
+    json_t *window = least ? json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
+                                       "min_encoder", (json_int_t)least)
+                           : NULL;
 
-    json_object_update(window, json_object_get(s->given, "window"));
+    if (window)
+        json_object_update(window, json_object_get(s->given, "window"));
     return window;
+}
+
+/* Steps of the past: of months two and a half horizons at least, as habits are for shorter steps; of whole numbers a
+ * week of hours or two seasons. probe: its seasons; NULL: not known yet. */
+static size_t choose_encoder(const struct tft_preset_scan *s, size_t habit, const struct tft_schema *probe,
+                             size_t horizon)
+{
+    enum { FROM = 24, WEEK = 168 };
+    const size_t season = probe && probe->season_count ? probe->seasons[0] : 1;
+    const size_t past = 2 * horizon + (horizon + 1) / 2;
+
+    if (s->counts && season >= FROM)
+        return 2 * season > WEEK ? 2 * season : WEEK;
+    return s->every.kind == TFT_PERIOD_MONTHS && s->every.count < 12 && habit < past ? past : habit;
 }
 
 /* Do the rows skip the same hours of each day or days of each week? Then most of the steps may be without a row. */
@@ -493,23 +544,14 @@ static enum halay_status find_seasons(struct tft_preset_scan *s, struct tft_sche
     return HALAY_OK;
 }
 
-/* What depends on the season of whole numbers: the past is 48 steps, or a week of hours, or two seasons. */
-static void fit_encoder(const struct tft_preset_scan *s, const struct tft_schema *probe, size_t *encoder)
-{
-    enum { FROM = 24, WEEK = 168 };
-    const size_t season = probe->season_count ? probe->seasons[0] : 1;
-
-    if (s->counts && season >= FROM)
-        *encoder = 2 * season > WEEK ? 2 * season : WEEK;
-}
-
 enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct tft_preset *preset,
                                          struct tft_schema *schema)
 {
-    struct habit habit = habit_of(s);
+    const struct habit habit = habit_of(s);
     const size_t parts = preset->has_test ? 2 : 1, given = steps_of(s, "horizon", preset->horizon);
     const size_t horizon = given ? given : fit_horizon(s, habit.horizon, parts);
-    const size_t encoder = preset->encoder;
+    const size_t given_past = steps_of(s, "encoder", preset->encoder);
+    size_t encoder = given_past ? given_past : choose_encoder(s, habit.encoder, NULL, horizon);
     const struct lengths lengths = find_lengths(s, horizon, parts);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
@@ -518,7 +560,8 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
     if (status)
         return status;
     warn_of_short(s, &lengths, horizon);
-    json_t *document = make_document(s, make_window(s, &lengths, encoder ? encoder : habit.encoder, horizon), split);
+    const size_t held = trains_on_all(&lengths, preset->has_test) ? horizon : (parts + 1) * horizon;
+    json_t *document = make_document(s, make_window(s, encoder, horizon, held), split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
         return HALAY_ERR_NO_MEMORY;
@@ -526,8 +569,8 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
     status = tft_schema_init(s->log, s->where, document, &probe);
     if (!status) {
         status = find_seasons(s, &probe, document);
-        fit_encoder(s, &probe, &habit.encoder);
-        json_object_set_new(document, "window", make_window(s, &lengths, encoder ? encoder : habit.encoder, horizon));
+        encoder = given_past ? given_past : choose_encoder(s, habit.encoder, &probe, horizon);
+        json_object_set_new(document, "window", make_window(s, encoder, horizon, held));
         status = status ? status : make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
         tft_schema_fini(&probe);
     }
