@@ -272,6 +272,7 @@ def errors():
     days = {"preset": "long", "window": {"encoder": 24, "horizon": 4},
             "inputs": {"holiday": {"holiday": {"2024-01-06": "Epiphany"}, "role": "known"}}}
     assert len(Forecaster(schema=days, hidden_size=4, heads=1, max_steps=2, verbose=False).fit(table).predict()) == 8
+    by_country()
     with refuses(halay.HalayError, "'north' was not seen in training"):
         forecaster.predict(table.assign(unique_id="north"))
     for long in "測" * 300, "x" + "測" * 300, "xx" + "測" * 300, "x" + "é" * 300, "x😀" * 200:
@@ -284,6 +285,42 @@ def errors():
     with refuses(halay.ArgumentError, "split is 'tests', not one of train, valid, test"):
         forecaster.evaluate(split="tests")
     assert len(forecaster.predict(table)) == 8, "it goes on after errors"
+
+
+def by_country():
+    """Holidays, from a package that is played: those of each country become an input."""
+    table, keys = make(), {**TINY, "max_steps": 1}
+
+    def country_holidays(country, subdiv, years):
+        if country == "XX":
+            raise NotImplementedError("there is no XX")
+        said.append((country, subdiv, years[0], years[-1]))
+        return {datetime.date(2024, 1, 6): "Epiphany"}
+
+    said, kept = [], sys.modules.get("holidays")
+    try:
+        sys.modules["holidays"] = None
+        with refuses(ImportError, "pip install holidays"):
+            Forecaster(**keys, country="DE").fit(table)
+        sys.modules["holidays"] = types.SimpleNamespace(country_holidays=country_holidays)
+        of_one = Forecaster(**keys, country="DE-BY").fit(table)
+        assert of_one.schema_["inputs"]["holiday"]["holiday"] == {"2024-01-06": "Epiphany"}, of_one.schema_
+        inputs = Forecaster(**keys, country=["DE", "FR"]).fit(table).schema_["inputs"]
+        assert {"holiday_DE", "holiday_FR"} <= set(inputs), inputs
+        assert said == [("DE", "BY", 2024, 2034), ("DE", None, 2024, 2034), ("FR", None, 2024, 2034)], said
+        with refuses(ValueError, "there is no XX"):
+            Forecaster(**keys, country="XX").fit(table)
+        with refuses(ValueError, "schema and country"):
+            Forecaster(country="DE", schema={"preset": "long"}).fit(table)
+        with refuses(ValueError, "country makes"):
+            Forecaster(**keys, country="DE", known="holiday").fit(table.assign(holiday=0.0))
+        with refuses(ValueError, "needs dates in column 'ds'"):
+            Forecaster(**keys, country="DE").fit(table.assign(ds=np.arange(len(table))))
+    finally:
+        sys.modules.pop("holidays")
+        if kept:
+            sys.modules["holidays"] = kept
+    assert len(of_one.predict(table)) == 8, "the model has its holidays"
 
 
 def warns():

@@ -7,7 +7,7 @@ splits, the window) the library finds in the rows: `preset: long` in docs/refere
 import json
 import os
 import re
-from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 from ._tables import Columns
 
@@ -73,6 +73,37 @@ def _given(frame: Any, role: str, roles: Roles) -> Dict[str, Any]:
     return inputs
 
 
+def holidays_of(country: Union[None, str, Sequence[str]], frame: Any, time: str) -> Dict[str, Any]:
+    """
+    Inputs of the holidays of a country or several, "DE" or "DE-BY", as the package `holidays` has them, for the years
+    of a frame and ten more, since a model forecasts later tables, too.
+    """
+    if not country:
+        return {}
+    try:
+        import holidays
+    except ImportError:
+        raise ImportError("country needs holidays, which is not installed: pip install holidays") from None
+    if frame is None:
+        raise ValueError("country is for tables in memory: files have their holidays in a schema")
+    import pandas
+
+    if time not in frame.columns or pandas.api.types.is_numeric_dtype(frame[time]):
+        raise ValueError(f"country needs dates in column '{time}'")
+    times = pandas.to_datetime(frame[time], utc=True)
+    years = range(times.min().year, times.max().year + 11)
+    inputs = {}
+    for one in [country] if isinstance(country, str) else country:
+        name, _, part = one.partition("-")
+        try:
+            days = holidays.country_holidays(name, subdiv=part or None, years=years)
+        except NotImplementedError as failure:
+            raise ValueError(f"country '{one}': {failure}") from None
+        said = {str(day): title for day, title in sorted(days.items())}
+        inputs["holiday" if isinstance(country, str) else f"holiday_{one}"] = {"holiday": said, "role": "known"}
+    return inputs
+
+
 def make_schema(params: Mapping[str, Any], frame: Any, zone: Optional[str]) -> Dict[str, Any]:
     """The schema of columns with roles."""
     inputs: Dict[str, Any] = {}
@@ -81,6 +112,10 @@ def make_schema(params: Mapping[str, Any], frame: Any, zone: Optional[str]) -> D
             if name in inputs:
                 raise ValueError(f"column '{name}' is given as {inputs[name]['role']} and as {role}")
             inputs[name] = said
+    for name, said in (params.get("holidays") or {}).items():
+        if name in inputs:
+            raise ValueError(f"column '{name}' has the name of an input that country makes")
+        inputs[name] = said
     schema: Dict[str, Any] = {
         "preset": "long",
         "id": {"column": params["id"] or CONSTANT_ID},

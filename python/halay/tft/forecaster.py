@@ -18,7 +18,7 @@ from ._library import lib, sized
 from ._names import instead_of
 from ._progress import Silent, format_step, progress
 from ._results import Drift, Evaluation, Explanation, Restorer, Taken, forecasts, relied, wanted_quantiles
-from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, make_schema, names_of, read_schema
+from ._schemas import CONSTANT_ID, Roles, Schema, columns_of, holidays_of, make_schema, names_of, read_schema
 from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
 from ._tune import Tuning, best_run, check_folder, metrics_of, options_of, search
@@ -101,6 +101,8 @@ class Forecaster:
     up to the origin only. Texts and categoricals are categories, booleans 0 and 1.
     freq: the step from row to row, as pandas or the schema names it; by default it is found in the times.
     zone: the time zone of the clock by which times without a zone are written, like "Europe/Berlin".
+    country: holidays of "DE", "DE-BY" or several of them are known inputs, by the package `holidays` (pip install
+    holidays); for the years of the table and ten more.
     split: ends of the splits, {"train": "< 2017-08-01", "valid": "< 2018-02-01", "test": "< 2018-08-03"}; by default
     the last tenth of the time is for validation and nothing for a test.
     schema: in place of all of these: the path of a schema, or a dict (docs/reference/schema.md).
@@ -128,6 +130,7 @@ class Forecaster:
         observed: Roles = None,
         freq: Union[None, str, int] = None,
         zone: Optional[str] = None,
+        country: Union[None, str, Sequence[str]] = None,
         split: Optional[Mapping[str, str]] = None,
         schema: Schema = None,
         verbose: bool = True,
@@ -143,6 +146,7 @@ class Forecaster:
         self.observed = observed
         self.freq = freq
         self.zone = zone
+        self.country = country
         self.split = split
         self.schema = schema
         self.verbose = verbose
@@ -218,6 +222,7 @@ class Forecaster:
         if static is not None:
             roles: Dict[str, Dict[str, Any]] = {str(name): {} for name in static.columns if name != self.id}
             params["static"] = {**roles, **names_of(params["static"])}
+        params["holidays"] = holidays_of(params["country"], frame, self.time)
         columns = columns_of(make_schema(params, frame, None))
         columns = columns._replace(id=self.id)
         table = table_of(given if frame is None else frame, columns, CONSTANT_ID if self.id is None else None)
