@@ -52,6 +52,11 @@ enum stamp {
     AMERICAN,
     EUROPEAN,
     DOTS_TIME,
+    QUARTER,
+    QUARTER_FIRST,
+    ISO_WEEK,
+    MONTH_NAME,
+    DAY_NAME,
 };
 
 static void print_number(enum stamp stamp, int64_t time, const struct tft_date *d, char *text, size_t size)
@@ -100,10 +105,28 @@ static void print_number(enum stamp stamp, int64_t time, const struct tft_date *
 
 static void print_stamp(enum stamp stamp, int64_t time, char *text, size_t size)
 {
-    struct tft_date d;
+    static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "June",
+                                          "Jul", "Aug", "Sep", "Oct", "Nov", "December" };
+    struct tft_date d, thursday;
 
     tft_time_to_date(time, &d);
+    tft_time_to_date(time + 3 * 86400, &thursday);
     switch (stamp) {
+    case QUARTER:
+        snprintf(text, size, "%dQ%d", d.year, (d.month + 2) / 3);
+        break;
+    case QUARTER_FIRST:
+        snprintf(text, size, "Q%d %d", (d.month + 2) / 3, d.year);
+        break;
+    case ISO_WEEK: /* of a Monday */
+        snprintf(text, size, "%d-W%02d", thursday.year, d.week);
+        break;
+    case MONTH_NAME:
+        snprintf(text, size, "%s %d", months[d.month - 1], d.year);
+        break;
+    case DAY_NAME:
+        snprintf(text, size, "%d-%s-%d", d.day, months[d.month - 1], d.year);
+        break;
     case ISO:
         tft_time_print(time, text, size);
         break;
@@ -247,6 +270,11 @@ static const struct {
     { SLASHES, "1d", 1, "1d", "", NULL },
     { SLASHES_TIME, "1h", 1, "1h", "", NULL },
     { SLASHES_MONTH, "1M", 1, "1M", "", NULL },
+    { QUARTER, "3M", 1, "3M", "", NULL },
+    { QUARTER_FIRST, "3M", 1, "3M", "", NULL },
+    { ISO_WEEK, "1w", 7, "1w", "", NULL },
+    { MONTH_NAME, "1M", 1, "1M", "", NULL },
+    { DAY_NAME, "1d", 1, "1d", "", NULL },
     { DAY_NUMBER, "1d", 1, "1d", "%Y%m%d", NULL },
     { DAY_NUMBER, "1B", 2, "1B", "%Y%m%d", NULL },
     { DAY_NUMBER, "1w", 1, "1w", "%Y%m%d", NULL },
@@ -277,6 +305,53 @@ static const struct {
     { EUROPEAN, "1d", 20, "", "", "(set 'format', here \"%d.%m.%y\")" },
     { DOTS_TIME, "1h", 31, "", "", "(set 'format', here \"%d.%m.%Y %H:%M\")" },
 };
+
+/* Quarters, weeks and names of months, each in all of its forms, and what is none. */
+static void names_of_days(void)
+{
+    static const struct {
+        const char *text, *day; /* NULL: there is none */
+    } texts[] = {
+        { "2000Q1", "2000-01-01" },
+        { "2000-Q4", "2000-10-01" },
+        { "2000 q2", "2000-04-01" },
+        { "Q3-2000", "2000-07-01" },
+        { "2000Q5", NULL },
+        { "2000Q0", NULL },
+        { "Q1 00", NULL },
+        { "2000Q11", NULL },
+        { "2018-W01", "2018-01-01" },
+        { "2021-W01", "2021-01-04" },
+        { "2020W53", "2020-12-28" },
+        { "2020-W53-7", "2021-01-03" },
+        { "2019-W01-1", "2018-12-31" },
+        { "2021-W53", NULL },
+        { "2018-W00", NULL },
+        { "2018-W01-8", NULL },
+        { "2018-W1", NULL },
+        { "Jan 2010", "2010-01-01" },
+        { "OCT-2010", "2010-10-01" },
+        { "2010 march", "2010-03-01" },
+        { "2010-Jan", "2010-01-01" },
+        { "15 Jan 2010", "2010-01-15" },
+        { "15-Jan-2010", "2010-01-15" },
+        { "2010-Jan-15", "2010-01-15" },
+        { "Jan 5, 2010", "2010-01-05" },
+        { "Jan 5 2010", "2010-01-05" },
+        { "30 Feb 2010", NULL },
+        { "Jan 10", NULL },
+        { "Jan-10", NULL },
+        { "15 Jan", NULL },
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int64_t time, day = 0;
+        const int is_time = !tft_time_parse(texts[i].text, NULL, &time);
+        REQUIRE(!texts[i].day || !tft_time_parse(texts[i].day, "%F", &day));
+        CHECK(is_time == (texts[i].day != NULL) && (!is_time || time == day) && !tft_time_is_moved(texts[i].text), "%s",
+              texts[i].text);
+    }
+}
 
 static void stamps(void)
 {
@@ -969,6 +1044,7 @@ int main(void)
 {
     begin_scratch();
     seasons();
+    names_of_days();
     stamps();
     counts();
     wrong_rows();

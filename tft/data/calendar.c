@@ -557,6 +557,68 @@ static const char *read_iso(const char *text, struct reading *r)
     return text;
 }
 
+/* The quarter's first day: 2000Q1, 2000-Q1, 2000 Q1, Q1 2000, Q1-2000. */
+static const char *read_quarter(const char *text, struct reading *r)
+{
+    const int is_first = *text == 'Q' || *text == 'q';
+    int quarter = 0;
+
+    if (!is_first)
+        text = read_field(text, 'Y', r);
+    if (text && !is_first)
+        text += *text == '-' || *text == ' ';
+    text = text && (*text == 'Q' || *text == 'q') ? read_digits(text + 1, 1, 1, &quarter) : NULL;
+    if (text && is_first)
+        text = *text == '-' || *text == ' ' ? read_field(text + 1, 'Y', r) : NULL;
+    r->date.month = 3 * quarter - 2;
+    return quarter >= 1 && quarter <= 4 ? text : NULL;
+}
+
+/* A week of ISO 8601, whose first day is Monday, or a day of it: 2018-W01, 2018W01, 2018-W01-7. */
+static const char *read_week(const char *text, struct reading *r)
+{
+    enum { THURSDAY = 3 };
+    int week = 0, day = 1, year;
+    struct tft_date date;
+
+    text = read_field(text, 'Y', r);
+    if (text)
+        text += *text == '-';
+    text = text && *text == 'W' ? read_digits(text + 1, 2, 2, &week) : NULL;
+    if (text && *text == '-')
+        text = read_digits(text + 1, 1, 1, &day);
+    if (!text || week < 1 || day < 1 || day > 7)
+        return NULL;
+    year = r->date.year;
+    int64_t monday = tft_time_from_date(year, 1, 4, 0, 0, 0) + (week - 1) * 7 * DAY_SECONDS;
+    tft_time_to_date(monday, &date);
+    monday -= date.day_of_week * DAY_SECONDS;
+    tft_time_to_date(monday + THURSDAY * DAY_SECONDS, &date);
+    if (date.year != year)
+        return NULL;
+    tft_time_to_date(monday + (day - 1) * DAY_SECONDS, &r->date);
+    return text;
+}
+
+/* What is no ISO 8601, or a rare part of it, and can be read in one way only. */
+static const char *read_other(const char *text, struct reading *r)
+{
+    static const char *const named[] = { "%b %Y",    "%b-%Y",    "%Y %b",     "%Y-%b",   "%d %b %Y",
+                                         "%d-%b-%Y", "%Y-%b-%d", "%b %d, %Y", "%b %d %Y" };
+    const struct reading nothing = *r;
+    const char *end = read_quarter(text, r);
+
+    if (!end || *end) {
+        *r = nothing;
+        end = read_week(text, r);
+    }
+    for (size_t i = 0; (!end || *end) && i < sizeof named / sizeof *named; i++) {
+        *r = nothing;
+        end = read_fields(text, named[i], r);
+    }
+    return end;
+}
+
 /* The moment that was read; a date that does not exist is an error. */
 static enum halay_status settle(const struct reading *r, int64_t *time)
 {
@@ -584,8 +646,13 @@ static enum halay_status settle(const struct reading *r, int64_t *time)
 
 enum halay_status tft_time_parse_clock(const char *text, const char *format, int64_t *time, int *is_utc)
 {
-    struct reading r = { .date = { .month = 1, .day = 1 }, .afternoon = -1 };
+    const struct reading nothing = { .date = { .month = 1, .day = 1 }, .afternoon = -1 };
+    struct reading r = nothing;
     const char *end = format ? read_fields(text, format, &r) : read_iso(text, &r);
+    if (!format && (!end || *end)) {
+        r = nothing;
+        end = read_other(text, &r);
+    }
     enum halay_status status = end && !*end ? settle(&r, time) : HALAY_ERR_FORMAT;
 
     if (!status)
