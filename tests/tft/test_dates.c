@@ -103,30 +103,42 @@ static void print_number(enum stamp stamp, int64_t time, const struct tft_date *
     }
 }
 
-static void print_stamp(enum stamp stamp, int64_t time, char *text, size_t size)
+/* Quarters, weeks that begin on time, and names of months; returns 0 if the stamp is none of them. */
+static int print_named(enum stamp stamp, int64_t time, const struct tft_date *d, char *text, size_t size)
 {
     static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "June",
                                           "Jul", "Aug", "Sep", "Oct", "Nov", "December" };
-    struct tft_date d, thursday;
+    struct tft_date thursday;
 
-    tft_time_to_date(time, &d);
     tft_time_to_date(time + 3 * 86400, &thursday);
     switch (stamp) {
     case QUARTER:
-        snprintf(text, size, "%dQ%d", d.year, (d.month + 2) / 3);
+        snprintf(text, size, "%dQ%d", d->year, (d->month + 2) / 3);
         break;
     case QUARTER_FIRST:
-        snprintf(text, size, "Q%d %d", (d.month + 2) / 3, d.year);
+        snprintf(text, size, "Q%d %d", (d->month + 2) / 3, d->year);
         break;
-    case ISO_WEEK: /* of a Monday */
-        snprintf(text, size, "%d-W%02d", thursday.year, d.week);
+    case ISO_WEEK:
+        snprintf(text, size, "%d-W%02d", thursday.year, d->week);
         break;
     case MONTH_NAME:
-        snprintf(text, size, "%s %d", months[d.month - 1], d.year);
+        snprintf(text, size, "%s %d", months[d->month - 1], d->year);
         break;
     case DAY_NAME:
-        snprintf(text, size, "%d-%s-%d", d.day, months[d.month - 1], d.year);
+        snprintf(text, size, "%d-%s-%d", d->day, months[d->month - 1], d->year);
         break;
+    default:
+        return 0;
+    }
+    return 1;
+}
+
+static void print_stamp(enum stamp stamp, int64_t time, char *text, size_t size)
+{
+    struct tft_date d;
+
+    tft_time_to_date(time, &d);
+    switch (stamp) {
     case ISO:
         tft_time_print(time, text, size);
         break;
@@ -158,7 +170,8 @@ static void print_stamp(enum stamp stamp, int64_t time, char *text, size_t size)
         snprintf(text, size, "%02d.%02d.%04d %02d:%02d", d.day, d.month, d.year, d.hour, d.minute);
         break;
     default:
-        print_number(stamp, time, &d, text, size);
+        if (!print_named(stamp, time, &d, text, size))
+            print_number(stamp, time, &d, text, size);
     }
 }
 
