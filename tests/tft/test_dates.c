@@ -191,7 +191,7 @@ static void add(struct file *f, const char *id, const char *time, double y)
     }
     if (!f->used)
         f->used = (size_t)sprintf(f->text, "unique_id,ds,y\n");
-    f->used += (size_t)sprintf(f->text + f->used, "%s,%s,%g\n", id, time, y);
+    f->used += (size_t)sprintf(f->text + f->used, "%s,%s,%.12g\n", id, time, y);
 }
 
 /* A series of rows from a moment on, without every `skip`-th one where skip is above 0. */
@@ -714,8 +714,9 @@ static void advice(void)
         { "01/31/2024 12:30 PM", " (set 'format', here \"%m/%d/%Y %I:%M %p\")" },
         { "31.01.2024 01:30:00 am", " (set 'format', here \"%d.%m.%Y %I:%M:%S %p\")" },
     };
-    static const char *const moved[] = { "2024-01-01T00:00:00+01:00", "2024-01-01 00:00:00-0530",
-                                         "2024-01-01 00:00+00:15", "10:00+01:00" },
+    static const char *const moved[] = { "2024-01-01T00:00:00+01:00",  "2024-01-01 00:00:00-0530",
+                                         "2024-01-01 00:00+00:15",     "10:00+01:00",
+                                         "2018-01-01 00:00:00 +02:00", "01:00 PM-05:00" },
                              *const not_moved[] = { "2024-01-01T00:00:00Z",
                                                     "2024-01-01 00:00:00+00:00",
                                                     "2024-01-01",
@@ -944,7 +945,7 @@ static void own_inputs(void)
 /* ---- seasons of whole numbers ---- */
 
 /* What series of these kinds have at a row, beside noise. */
-enum kind { NOISE, WALK, TREND, WAVE, SHAPE, DAY_AND_WEEK };
+enum kind { NOISE, WALK, TREND, FAR_TREND, WAVE, SHAPE, DAY_AND_WEEK };
 
 static double value_of(enum kind kind, int row, int season, double noise, double *walk)
 {
@@ -956,6 +957,8 @@ static double value_of(enum kind kind, int row, int season, double noise, double
         return *walk;
     case TREND:
         return .2 * row + noise;
+    case FAR_TREND: /* of steps that float does not tell from each other */
+        return 1e7 + .3 * row;
     case WAVE:
         return .2 * row + 9 * sin(2 * acos(-1) * row / season) + noise;
     case SHAPE: /* changes of level beside it, and a wrong value */
@@ -1032,6 +1035,7 @@ static void seasons(void)
         { WALK, 1, 500, 3, 0, "", "1", 48 },
         { TREND, 1, 100, 1, 0, "", "1", 48 },
         { TREND, 1, 25, 300, 0, "", "1", 48 },
+        { FAR_TREND, 1, 100, 1, 0, "", "1", 48 },
     };
 
     test_log.write = record_warning;

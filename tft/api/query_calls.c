@@ -97,7 +97,7 @@ static enum halay_status check_windows(const struct work *w, const struct tft_da
     enum halay_status status = tft_windows_init_last(s->log, d, &windows);
 
     for (size_t e = 0; e < d->entity_count && !status; e++) {
-        const size_t rows = d->entities[e].rows - d->schema.horizon;
+        const size_t all = d->entities[e].rows, rows = all > d->schema.horizon ? all - d->schema.horizon : 0;
         const size_t at = tft_windows_before(&windows, e);
         struct tft_window window = { 0 };
         if (at != tft_windows_before(&windows, e + 1))

@@ -25,8 +25,8 @@ struct tft_kept {
     struct tft_kept_value {
         size_t entity;
         int64_t time;
-        float value; /* NAN: none */
-    } * values;      /* owned */
+        double value; /* NAN: none */
+    } * values;       /* owned */
     size_t count, size, stride;
 };
 

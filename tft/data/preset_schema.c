@@ -282,7 +282,7 @@ static size_t find_least_encoder(const struct tft_preset_scan *s, size_t held, s
     }
     if (!pasts)
         return 0;
-    while (least < most && 2 * (shorter += pasts[least]) <= count)
+    while (count && least < most && 2 * (shorter += pasts[least]) <= count)
         least++;
     free(pasts);
     return least;

@@ -54,7 +54,7 @@ int tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double valu
         kept->values = values;
         kept->size = size;
     }
-    kept->values[kept->count++] = (struct tft_kept_value){ entity, time, (float)value };
+    kept->values[kept->count++] = (struct tft_kept_value){ entity, time, value };
     return 1;
 }
 
@@ -95,7 +95,7 @@ static size_t lay_changes(const struct tft_preset_scan *s, const struct tft_kept
     memset(c->change, 0, sizeof c->change);
     for (size_t i = first; i + 1 < count; i++) {
         steps = (size_t)tft_period_between(&s->every, v[first].time, v[i].time);
-        const float change = v[i + 1].value - v[i].value;
+        const float change = (float)(v[i + 1].value - v[i].value);
         if (tft_period_between(&s->every, v[i].time, v[i + 1].time) != 1 || !isfinite(change))
             continue;
         c->change[steps] = change;

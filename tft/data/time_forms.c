@@ -168,7 +168,7 @@ int tft_time_is_moved(const char *text)
     const char *time = strpbrk(text, "T :"), *plus = strrchr(text, '+'), *minus = strrchr(text, '-');
     const char *offset = plus ? plus : minus;
 
-    return time && offset > time && strchr("0123456789", offset[-1]) &&
+    return time && offset > time && strchr("0123456789 Mm", offset[-1]) &&
            !offset[1 + strspn(offset + 1, "0123456789:")] && strpbrk(offset, "123456789");
 }
 

@@ -68,7 +68,7 @@ static enum halay_status choice_init(struct choice *c)
     c->independent =
         ((double)windows->count * (double)windows->stride + (double)(windows->run_count * (b->horizon - 1))) /
         (double)b->horizon;
-    c->independent = fmin(c->independent, (double)c->count);
+    c->independent = fmin(c->independent, (double)c->kept);
     c->windows = calloc(c->kept + 1, sizeof *c->windows);
     c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
     c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
