@@ -6,6 +6,7 @@ perf/bench/tables makes the pages.
 """
 
 import argparse
+import csv
 import json
 import math
 import os
@@ -129,6 +130,26 @@ def figure(value, digits=3):
 
 def plural(count, word):
     return "%d %s%s" % (count, word, "" if count == 1 else "s")
+
+
+def write_rows(path, series, back=0):
+    """A table in long form, of rows of time and value by series, without the last `back` rows of each."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["unique_id", "ds", "y"])
+        for key, rows in series.items():
+            out.writerows((key, *row) for row in rows[:len(rows) - back])
+
+
+def read_forecasts(path, count):
+    """The last `count` columns, which are quantiles, by the first one, which is the series."""
+    rows = {}
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        next(reader)
+        for row in reader:
+            rows.setdefault(row[0], []).append([float(value) for value in row[-count:]])
+    return rows
 
 
 def own_command():
