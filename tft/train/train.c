@@ -393,7 +393,7 @@ static enum halay_status ask_calibrates(struct tft_trainer *t, int *calibrates)
 static int has_calibration(const struct tft_trainer *t)
 {
     json_t *document = NULL;
-    int has = !tft_calibration_find(NULL, t->options->folder, &document) && document;
+    int has = tft_calibration_find(NULL, t->options->folder, &document) || document; /* or it is damaged */
 
     json_decref(document);
     return has;
