@@ -969,7 +969,7 @@ static double value_of(enum kind kind, int row, int season, double noise, double
     }
 }
 
-/* Writes series of whole numbers from 1 on; one row in so many is missing. */
+/* Writes series whose times count from 1; `missing` above 0: the last of each `missing` rows is left out. */
 static const char *write_counts(enum kind kind, int season, int rows, int series, int missing)
 {
     struct file f = { 0 };

@@ -600,7 +600,7 @@ static const char *read_week(const char *text, struct reading *r)
     return text;
 }
 
-/* What is no ISO 8601, or a rare part of it, and can be read in one way only. */
+/* Forms other than the plain ones of ISO 8601 that can be read in one way only. */
 static const char *read_other(const char *text, struct reading *r)
 {
     static const char *const named[] = { "%b %Y",    "%b-%Y",    "%Y %b",     "%Y-%b",   "%d %b %Y",

@@ -569,8 +569,10 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
     status = tft_schema_init(s->log, s->where, document, &probe);
     if (!status) {
         status = find_seasons(s, &probe, document);
-        encoder = given_past ? given_past : choose_encoder(s, habit.encoder, &probe, horizon);
-        json_object_set_new(document, "window", make_window(s, encoder, horizon, held));
+        if (s->counts && !given_past) {
+            encoder = choose_encoder(s, habit.encoder, &probe, horizon);
+            json_object_set_new(document, "window", make_window(s, encoder, horizon, held));
+        }
         status = status ? status : make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
         tft_schema_fini(&probe);
     }

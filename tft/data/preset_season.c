@@ -22,7 +22,7 @@ enum { KEPT = 1 << 19, SERIES = 64, ROWS = 4096, CYCLES = 3, LAGS = 2 * ROWS / C
 static const double peak_least = .3, deviations = 4, rise_least = .2, again_least = .5, as_high = .8,
                     about_as_good = .95, second_most = .8;
 
-/* What chance does to a median over series is as in so many of them: they may be alike. */
+/* Of how many independent series chance moves a median as it does one of all that are looked at, which may be alike. */
 enum { INDEPENDENT = 4 };
 
 /* ---- values ---- */

@@ -21,7 +21,7 @@ void tft_batches_describe(const struct tft_schema *schema, const struct tft_enco
 /*
  * The categories that training takes for unknown, to train the embedding's row for unknown values: each input with
  * 'unknown: true' in a twentieth of the windows, for the whole window. Which ones depends on seed, step and the
- * window's position in the batch, not on who computes it.
+ * window's position in the batch, not on the rank or thread.
  */
 struct tft_category_dropout {
     uint32_t seed, step;
