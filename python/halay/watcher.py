@@ -49,6 +49,7 @@ class Watcher:
         self._busy.register(self._fd, select.POLLIN)
         self._turn = threading.Lock()  # its holder looks at the descriptors
         self._free = 0  # guarded by the context's lock: threads that have the turn or wait for it
+        self._beginning = 0  # guarded by the context's lock: of these, started ones that have not run yet
         self._calling: Set[int] = set()  # guarded by the context's lock: the others
         self._start_thread()
 
@@ -57,8 +58,9 @@ class Watcher:
         The context's lock is held, so this may not wait for the thread, as threading.Thread does: the garbage collector
         may run there first, and the end of a request takes that lock.
         """
-        self._free += 1
         _thread.start_new_thread(self._run, ())
+        self._free += 1
+        self._beginning += 1
 
     def add(self, request: "Request", callback: "Callback") -> None:
         """Call it when the request has ended. The context's lock is held."""
@@ -74,12 +76,15 @@ class Watcher:
             pass
 
     def finish(self, seconds: float) -> None:
-        """Call for what is left, and wait for callbacks on other threads, for this time at most: they may never end."""
+        """
+        Call for what is left, and wait for callbacks on other threads, for this time at most: they may never end. Wait
+        for threads to begin, too: CPython 3.11 crashes if one begins when the interpreter has ended.
+        """
         with self._ctx._lock:
             self._find_ended()
         self._call_all()
         deadline = time.monotonic() + seconds
-        while self._calling - {threading.get_ident()} and time.monotonic() < deadline:
+        while (self._beginning or self._calling - {threading.get_ident()}) and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def after_fork(self) -> None:
@@ -113,6 +118,8 @@ class Watcher:
         return False
 
     def _run(self) -> None:
+        with self._ctx._lock:
+            self._beginning -= 1
         while True:
             with self._turn:
                 is_open = self._look()
@@ -140,11 +147,11 @@ class Watcher:
         with self._ctx._lock:
             self._free -= 1
             self._calling.add(threading.get_ident())
-            if self._free == 0:
+            if self._free == 0 and self._ctx._p:  # of a closed context nobody waits
                 try:
                     self._start_thread()
                 except RuntimeError:  # the interpreter ends, and starts none
-                    self._free = 0
+                    pass
 
     def _end_calls(self) -> bool:
         """True: there are others enough."""

@@ -242,8 +242,27 @@ def close_in_use():
     assert not freed
 
 
+def close_while_a_thread_begins():
+    """close() waits for it, as the end of the interpreter would not."""
+    may_begin, start = threading.Event(), halay.watcher._thread.start_new_thread
+    halay.watcher._thread.start_new_thread = lambda run, args: start(lambda: may_begin.wait() and run(*args), ())
+    ctx = halay.Context()
+    in_flight(ctx)
+    ctx.barrier()
+    halay.watcher._thread.start_new_thread = start
+    patience, halay.context.CLOSE_SECONDS = halay.context.CLOSE_SECONDS, 600
+    closer = threading.Thread(target=ctx.close)
+    closer.start()
+    closer.join(0.2)
+    assert closer.is_alive(), "close() did not wait"
+    may_begin.set()
+    closer.join()
+    halay.context.CLOSE_SECONDS = patience
+
+
 def thread():
     close_in_use()
+    close_while_a_thread_begins()
     ctx = halay.Context()
     ended = []
 
