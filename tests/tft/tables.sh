@@ -528,9 +528,9 @@ if awk 'BEGIN { exit !strftime("%Y", 0, 1) }' </dev/null 2>/dev/null; then
     grep -q "^minute .* known" "$scratch/said" && grep -q "^hour .* known" "$scratch/said" ||
         wrong "the preset of quarters of an hour has no minute: $(cat "$scratch/said")"
     series "%Y-%m-%d" 86400 300
-    preset "every 1d, window 84 + 28"
+    preset "every 1d, window 81 + 28"
     series "%Y-%m-%d" 86401 300
-    preset "every 1B, window 60 + 20"
+    preset "every 1B, window 58 + 20"
     # Of 8 to 16 h of each day the next steps are the next day's.
     series "%Y-%m-%d %H:%M:%S" 3601 300
     preset "every 1h 08:00-16:00, window 63 + 9; train < 2014-01-31 08:00:00, valid <= 2014-02-03 10:00:00"

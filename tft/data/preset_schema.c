@@ -269,7 +269,7 @@ static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horiz
 /* The most steps of the past, up to `most`, that half of the series with more than `held` rows have before these; at
  * least one. Of a past much shorter than the encoder a model learns little: what it says of a series' level and spread
  * is noise. 0: no memory. */
-static size_t find_least_encoder(const struct tft_preset_scan *s, size_t held, size_t most)
+static size_t find_common_past(const struct tft_preset_scan *s, size_t held, size_t most)
 {
     size_t *pasts = calloc(most + 1, sizeof *pasts), count = 0, shorter = 0, least = 1;
 
@@ -425,7 +425,7 @@ static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t 
 static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon, size_t held)
 {
     const size_t half = encoder / 2, part = horizon - horizon / 4, most = half < part ? half : part;
-    const size_t least = find_least_encoder(s, held, most ? most : 1);
+    const size_t least = find_common_past(s, held, most ? most : 1);
     json_t *window = least ? json_pack("{sI sI sI}", "encoder", (json_int_t)encoder, "horizon", (json_int_t)horizon,
                                        "min_encoder", (json_int_t)least)
                            : NULL;
@@ -435,18 +435,23 @@ static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size
     return window;
 }
 
-/* Steps of the past: of months two and a half horizons at least, as habits are for shorter steps; of whole numbers a
- * week of hours or two seasons. probe: its seasons; NULL: not known yet. */
+/* Steps of the past: of whole numbers a week of hours or two seasons; of months two and a half horizons at least; of
+ * others no more than these and a third of what half of the series have before the rows that are held back: a model
+ * that has hardly seen two of its pasts, one after the other, knows one level. probe: its seasons; NULL: not known
+ * yet. */
 static size_t choose_encoder(const struct tft_preset_scan *s, size_t habit, const struct tft_schema *probe,
-                             size_t horizon)
+                             size_t horizon, size_t held)
 {
     enum { FROM = 24, WEEK = 168 };
     const size_t season = probe && probe->season_count ? probe->seasons[0] : 1;
-    const size_t past = 2 * horizon + (horizon + 1) / 2;
+    const size_t horizons = 2 * horizon + (horizon + 1) / 2;
 
     if (s->counts && season >= FROM)
         return 2 * season > WEEK ? 2 * season : WEEK;
-    return s->every.kind == TFT_PERIOD_MONTHS && s->every.count < 12 && habit < past ? past : habit;
+    if (s->every.kind == TFT_PERIOD_MONTHS && s->every.count < 12)
+        return habit < horizons ? horizons : habit;
+    const size_t third = find_common_past(s, held, 3 * habit) / 3, past = horizons < third ? third : horizons;
+    return past < habit ? past : habit;
 }
 
 /* Do the rows skip the same hours of each day or days of each week? Then most of the steps may be without a row. */
@@ -551,7 +556,6 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
     const size_t parts = preset->has_test ? 2 : 1, given = steps_of(s, "horizon", preset->horizon);
     const size_t horizon = given ? given : fit_horizon(s, habit.horizon, parts);
     const size_t given_past = steps_of(s, "encoder", preset->encoder);
-    size_t encoder = given_past ? given_past : choose_encoder(s, habit.encoder, NULL, horizon);
     const struct lengths lengths = find_lengths(s, horizon, parts);
     json_t *split = json_incref(json_object_get(s->given, "split")), *inputs = NULL;
     struct tft_schema probe;
@@ -561,6 +565,7 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
         return status;
     warn_of_short(s, &lengths, horizon);
     const size_t held = trains_on_all(&lengths, preset->has_test) ? horizon : (parts + 1) * horizon;
+    size_t encoder = given_past ? given_past : choose_encoder(s, habit.encoder, NULL, horizon, held);
     json_t *document = make_document(s, make_window(s, encoder, horizon, held), split);
     if (!document) {
         halay_error(s->log, "no memory for the schema");
@@ -570,7 +575,7 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
     if (!status) {
         status = find_seasons(s, &probe, document);
         if (s->counts && !given_past) {
-            encoder = choose_encoder(s, habit.encoder, &probe, horizon);
+            encoder = choose_encoder(s, habit.encoder, &probe, horizon, held);
             json_object_set_new(document, "window", make_window(s, encoder, horizon, held));
         }
         status = status ? status : make_inputs(s, &habit, &probe, !learns_id(&lengths, horizon), &inputs);
