@@ -395,6 +395,19 @@ check "the first member alone" cmp "$scratch/seed1.csv" "$scratch/stale.csv"
 check "complete the members" train --crossing forbid --calibrate none --epochs 1 --data "$data" \
     --out "$scratch/stale" --members 3 --resume
 check "completed members" cmp "$scratch/members/member-3.safetensors" "$scratch/stale/member-3.safetensors"
+# As many as suit time and data; the steps of a limit say that one is meant.
+timed() { # FOLDER MEMBERS OPTIONS...
+    timed=$1
+    members=$2
+    shift 2
+    check "train for half a minute" "$tft" train --hidden-size 4 --heads 1 --batch-size 64 --threads 1 --max-time 30 \
+        --eval-every 2 --patience 1 --learning-rate 0.1 --calibrate none --data "$data" --out "$scratch/$timed" "$@"
+    grep -q "\"members\": $members" "$scratch/$timed/run.json" || wrong "not $members members: $(cat "$scratch/said")"
+    [ "$members" = 1 ] || [ -s "$scratch/$timed/member-$members.safetensors" ] || wrong "no member $members"
+}
+timed timed_few 3
+timed timed_steps 1 --max-steps 4
+timed timed_refit 1 --refit on
 
 # Shorter encoders: the windows at an entity's beginning, and an entity that has no other. What stands before one is not
 # looked at: the forecast from seven rows is that of the window at the table's seventh, which lies before more rows of

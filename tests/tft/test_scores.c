@@ -302,6 +302,8 @@ static void limits_of_other_runs(void)
           200);
     CHECK(tft_run_length_suited(10, 64) == 500 && tft_run_length_suited(64000, 64) == 8000 &&
           tft_run_length_suited(10000000, 64) == 10000);
+    CHECK(tft_run_length_members(30, 1024, 64) == 3 && tft_run_length_members(29, 1024, 64) == 1 &&
+          tft_run_length_members(599, 1025, 64) == 1 && tft_run_length_members(600, 1025, 64) == 2);
 }
 
 /* Every window once; the same for the same seed and epoch, another order for another; no order preferred. */

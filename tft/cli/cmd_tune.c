@@ -251,6 +251,8 @@ static enum halay_status set_tuner(struct tuning *g, const char *config)
                             "configuration and members afterwards");
         status = HALAY_ERR_CONFIG;
     }
+    if (!status)
+        status = set_unless_given(g, "members", 1);
     if (status)
         return status;
     t->log = g->log;

@@ -85,8 +85,9 @@ static const struct key {
       "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
     { "refit", WORD, AT(refit), 0, 0, 0, 0, WORDS("off", "on"), 2,
       "on: train on with all rows at the end, for forecasts of the future" },
-    { "members", WHOLE, AT(members), 1, 1, TFT_RUN_MEMBERS_MAX, 0, NULL, 0,
-      "models that are trained, from one seed each, and whose quantiles are averaged" },
+    { "members", WHOLE, AT(members), 0, 1, TFT_RUN_MEMBERS_MAX, 1, NULL, 0,
+      "models that are trained, from one seed each, and whose quantiles are averaged; 0: as many as suit max_time and "
+      "the data" },
     { "calibrate", WORD, AT(calibrate), TFT_CALIBRATE_AUTO, 0, 0, 0, tft_calibrate_words, 4,
       "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
       "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a model "

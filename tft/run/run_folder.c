@@ -300,6 +300,7 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
     tft_run_config_defaults(&r->config);
     snprintf(where, sizeof where, "configuration in '%.200s'", path);
     status = tft_run_config_take_run(log, where, config, &r->config);
+    r->config.members = r->config.members ? r->config.members : 1; /* of a version that did not write it */
     if (!status)
         status = tft_run_config_check(log, &r->config);
     snprintf(where, sizeof where, "schema in '%.200s'", path);

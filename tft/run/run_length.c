@@ -91,6 +91,15 @@ uint64_t tft_run_length_suited(size_t windows, size_t batch)
     return steps < SUITED_LEAST ? SUITED_LEAST : min_u64(steps, SUITED_MOST);
 }
 
+size_t tft_run_length_members(double seconds, size_t windows, size_t batch)
+{
+    enum { FEW_STEPS = 16, FEW_SECONDS = 30, SECONDS = 600 };
+
+    if (windows <= FEW_STEPS * batch && seconds >= FEW_SECONDS)
+        return 3;
+    return seconds >= SECONDS ? 2 : 1;
+}
+
 int tft_run_length_is_short(uint64_t steps, size_t width)
 {
     enum { STEPS_A_COLUMN = 5, WIDTH_LEAST = 16 };

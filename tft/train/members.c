@@ -78,24 +78,45 @@ static enum halay_status train_member(struct halay_log *log, struct halay_contex
     return status;
 }
 
+/* How many, where the configuration leaves it open: more than one only where time alone ends them. */
+static enum halay_status choose_count(struct halay_log *log, const struct tft_data *data,
+                                      const struct tft_train_options *o, struct tft_run_config *c)
+{
+    const int is_timed = c->max_time > 0 && !c->max_steps && !c->epochs;
+    struct tft_windows windows = { 0 };
+    enum halay_status status = HALAY_OK;
+
+    if (c->members)
+        return HALAY_OK;
+    c->members = 1;
+    if (!is_timed || c->refit || c->conformance || c->init_from[0] || o->elastic || o->finds_rate)
+        return HALAY_OK;
+    status = tft_windows_init(log, data, TFT_TRAIN, data->schema.stride, &windows);
+    if (!status)
+        c->members = (int64_t)tft_run_length_members(c->max_time, windows.count, (size_t)c->batch_size);
+    tft_windows_fini(&windows);
+    return status;
+}
+
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             struct tft_data *data, const struct tft_train_options *options)
 {
-    enum halay_status status = HALAY_OK;
+    struct tft_run_config c = *config;
+    enum halay_status status = choose_count(log, data, options, &c);
     int reason = 0;
 
-    if (config->members < 2 || options->finds_rate)
-        return tft_train_first(log, ctx, config, data, options);
+    if (status || c.members < 2 || options->finds_rate)
+        return status ? status : tft_train_first(log, ctx, &c, data, options);
     status = check_folder(log, ctx, options);
-    for (size_t m = 0; m + 1 < (size_t)config->members && !status && !reason; m++) {
-        status = train_member(log, ctx, config, data, options, m);
+    for (size_t m = 0; m + 1 < (size_t)c.members && !status && !reason; m++) {
+        status = train_member(log, ctx, &c, data, options, m);
         if (!status)
             status = tft_stop_share(ctx, options->stop, &reason);
     }
     if (status || reason)
         return status;
-    say_member(ctx, options, 1, config->members);
-    return tft_train_first(log, ctx, config, data, options);
+    say_member(ctx, options, 1, c.members);
+    return tft_train_first(log, ctx, &c, data, options);
 }
 
 /* ---- at the end ---- */
