@@ -147,7 +147,7 @@ class Watcher:
         with self._ctx._lock:
             self._free -= 1
             self._calling.add(threading.get_ident())
-            if self._free == 0 and self._ctx._p:  # of a closed context nobody waits
+            if self._free == 0 and self._ctx._p:  # a closed context needs no other thread
                 try:
                     self._start_thread()
                 except RuntimeError:  # the interpreter ends, and starts none

@@ -53,8 +53,8 @@ int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run
 uint64_t tft_run_length_part(const struct tft_limits *limits, const struct tft_run_length *length);
 /* Steps of a run that nothing else limits: eight times all windows, but 500 to 10,000 steps. */
 uint64_t tft_run_length_suited(size_t windows, size_t batch);
-/* Models that share so many seconds: three of data so few that a seed decides, two where a single one would learn
- * nothing any more before its time is up. */
+/* How many models share a training of this many seconds: three where an epoch has few steps, since there the seed
+ * matters most; two from ten minutes on; one otherwise. */
 size_t tft_run_length_members(double seconds, size_t windows, size_t batch);
 /* Returns nonzero if a model of this width learns less in so many steps than one of half of it in the same time. */
 int tft_run_length_is_short(uint64_t steps, size_t width);

@@ -79,7 +79,7 @@ static enum halay_status train_member(struct halay_log *log, struct halay_contex
 }
 
 /* How many, where the configuration leaves it open: more than one only where time alone ends them. */
-static enum halay_status choose_count(struct halay_log *log, const struct tft_data *data,
+static enum halay_status choose_count(struct halay_log *log, struct halay_context *ctx, const struct tft_data *data,
                                       const struct tft_train_options *o, struct tft_run_config *c)
 {
     const int is_timed = c->max_time > 0 && !c->max_steps && !c->epochs;
@@ -95,14 +95,14 @@ static enum halay_status choose_count(struct halay_log *log, const struct tft_da
     if (!status)
         c->members = (int64_t)tft_run_length_members(c->max_time, windows.count, (size_t)c->batch_size);
     tft_windows_fini(&windows);
-    return status;
+    return tft_agree(ctx, "members chosen", status);
 }
 
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             struct tft_data *data, const struct tft_train_options *options)
 {
     struct tft_run_config c = *config;
-    enum halay_status status = choose_count(log, data, options, &c);
+    enum halay_status status = choose_count(log, ctx, data, options, &c);
     int reason = 0;
 
     if (status || c.members < 2 || options->finds_rate)
