@@ -16,7 +16,7 @@
 #define HALAY_SAGEMAKER_CONTAINER_H
 
 #include "halay.h"
-#include "tft/cli/cmd_train.h"
+#include "tft/tools/cli/cmd_train.h"
 #include <jansson.h>
 #include <limits.h>
 

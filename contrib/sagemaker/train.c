@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Train: the steps of tft/cli/cmd_train.h, with the container's part between them.
+ * Train: the steps of tft/tools/cli/cmd_train.h, with the container's part between them.
  */
 #include "contrib/sagemaker/train.h"
 #include "contrib/sagemaker/container.h"
-#include "tft/cli/commands.h"
+#include "tft/tools/cli/commands.h"
 
 struct request {
     struct sagemaker_container *container;

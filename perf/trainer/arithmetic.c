@@ -5,7 +5,7 @@
  * static variable, 0.05, which is not computed, it would be 145.3.
  */
 #include "perf/trainer/arithmetic.h"
-#include "tft/model/network.h"
+#include "tft/core/model/network.h"
 #include <string.h>
 
 static double dense(const struct linear *layer)

@@ -5,7 +5,7 @@
 #ifndef TFT_ARITHMETIC_H
 #define TFT_ARITHMETIC_H
 
-#include "tft/model/model.h"
+#include "tft/core/model/model.h"
 
 /* Multiply-adds of one sample's forward pass in each part (TFT_PART_COUNT of them), as this graph computes it: products
  * of matrices only. Training costs three times as many. */

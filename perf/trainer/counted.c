@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The counts follow tft/kernels/cuda member by member; tests/cuda/test_model.c compares the launches with those
+ * The counts follow tft/core/kernels/cuda member by member; tests/cuda/test_model.c compares the launches with those
  * that the kernels make in emulation.
  */
 #include "perf/trainer/counted.h"

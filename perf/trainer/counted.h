@@ -3,14 +3,14 @@
  * A device that computes nothing and writes down what a CUDA device would launch: which kernel, how often, how many
  * bytes of device memory and floating-point operations each time. Its memory is addresses without pages.
  *
- * Bytes are what tft/kernels/cuda/ reads and writes, each array once a launch; what a kernel reads again is supposed to
- * come from a cache. Operations are those of products only.
+ * Bytes are what tft/core/kernels/cuda/ reads and writes, each array once a launch; what a kernel reads again is
+ * supposed to come from a cache. Operations are those of products only.
  */
 #ifndef TFT_COUNTED_H
 #define TFT_COUNTED_H
 
-#include "tft/kernels/kernels.h"
-#include "tft/model/tft.h"
+#include "tft/core/kernels/kernels.h"
+#include "tft/core/model/tft.h"
 
 struct counted_launch {
     const char *kernel;   /* the member of the table */

@@ -15,8 +15,8 @@
 #include "base/options.h"
 #include "perf/trainer/counted.h"
 #include "perf/trainer/synthetic.h"
-#include "tft/model/network.h"
-#include "tft/train/adam.h"
+#include "tft/core/model/network.h"
+#include "tft/core/train/adam.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "perf/trainer/synthetic.h"
-#include "tft/kernels/philox.h"
+#include "tft/core/kernels/philox.h"
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef TFT_SYNTHETIC_H
 #define TFT_SYNTHETIC_H
 
-#include "tft/model/model.h"
+#include "tft/core/model/model.h"
 
 /* 369 ids, hour, day of week, hours from start, power usage; 168 steps and 24. */
 void tft_synthetic_electricity(struct tft_model_config *config);

@@ -7,7 +7,7 @@
 #
 # with five more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
 # which is the library itself in another world, and perf/trainer, which measures the trainer), so do the trainer's
-# commands, tft/cli, whose library is the rest of tft, contrib/ stands on the programs and only their main functions
+# tools, tft/tools, above its core, tft/core, contrib/ stands on the programs and only their main functions
 # know it, a library of others is included in the one place that wraps it, and nothing includes in a circle: no folders,
 # and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is
 # enough: what is not declared cannot be called. The environment is read in one file.
@@ -29,15 +29,19 @@ fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h halay
 fusion                  base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 launcher/halayrun.c     halay_types.h base/ launcher/ contrib/
-contrib                 halay_types.h halay.h halay_tft.h base/ launcher/ tft/cli/ contrib/
+contrib                 halay_types.h halay.h halay_tft.h base/ launcher/ tft/tools/ contrib/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
-perf/trainer            halay_types.h halay.h base/ tft/ perf/trainer/
-tft                     halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/
-tft/serve               halay_types.h halay_tft.h base/ tft/serve/
-tft/tune                halay_types.h halay_tft.h base/ tft/tune/
-tft/cli                 halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/serve/ tft/tune/ tft/cli/
-tft/halay_tft.c         halay_types.h base/ tft/cli/ contrib/
+perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
+tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/
+tft/core/api            halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/ tft/core/api/
+tft/core/api            tft/tools/drift/ tft/tools/explain/ tft/tools/export/ tft/tools/report/
+tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
+tft/tools/drift         halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/drift/
+tft/tools/explain       halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/explain/
+tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/export/
+tft/tools/report        halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/report/
+tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ contrib/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
 '
 
@@ -53,12 +57,12 @@ microhttpd* base/http/http.c
 jansson.h   base/document* base/http/* tft/* perf/* launcher/* contrib/sagemaker/*
 yaml.h      base/document*
 zlib.h      tft/*
-dnnl*       tft/kernels/gemm*
-oneapi/*    tft/kernels/gemm*
-cblas.h     tft/kernels/gemm*
-openblas*   tft/kernels/gemm*
-cuda*       tft/kernels/cuda/* collectives/transport/cuda/* perf/src/versus/perf_nccl*
-cublas*     tft/kernels/cuda/*
+dnnl*       tft/core/kernels/gemm*
+oneapi/*    tft/core/kernels/gemm*
+cblas.h     tft/core/kernels/gemm*
+openblas*   tft/core/kernels/gemm*
+cuda*       tft/core/kernels/cuda/* collectives/transport/cuda/* perf/src/versus/perf_nccl*
+cublas*     tft/core/kernels/cuda/*
 '
 
 # Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
@@ -72,7 +76,8 @@ collectives           reduce schedule choose group shared messages api
 collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
 launcher              common cli where local watch remote job mpi .
-tft                   kernels layers model data run score drift track train interop explain report api serve tune cli .
+tft/core              kernels layers model data run score train api
+tft/tools             drift export explain report serve tune cli .
 '
 
 # Print the breaches in the tree of the current folder.
@@ -86,7 +91,7 @@ check_tree() {
 # What one file may not do. Leaves in $edges which file includes which of ours: file, header, line.
 check_includes() {
     folders=
-    for folder in $(printf '%s\n' "$layers" | sed 's/ .*//;/\//d'); do
+    for folder in $(printf '%s\n' "$layers" | sed 's/[ /].*//' | sort -u); do
         [ ! -d "$folder" ] || folders="$folders $folder"
     done
     # shellcheck disable=SC2086 # a list of words
@@ -103,7 +108,7 @@ check_includes() {
         function layer_of(file) {
             if (file in known)
                 return file
-            if (match(file, /^(collectives\/transport|perf\/(simulated|trainer)|tft\/(cli|serve|tune))\//))
+            if (match(file, parts))
                 return substr(file, 1, RLENGTH - 1)
             return substr(file, 1, index(file, "/") - 1)
         }
@@ -114,6 +119,8 @@ check_includes() {
             return path
         }
         BEGIN {
+            parts = "^(collectives/transport|perf/(simulated|trainer)|" \
+                "tft/(core/api|core|tools/(drift|explain|export|report)|tools))/"
             while ((getline file < files) > 0)
                 exists[file] = 1
             count = split(layers, lines, "\n")
@@ -307,7 +314,8 @@ self_test() {
     mkdir "$scratch/tree"
     (
         cd "$scratch/tree"
-        mkdir -p include base collectives/api collectives/transport fusion/api tft/cli tft/data perf
+        mkdir -p include base collectives/api collectives/transport fusion/api perf
+        mkdir -p tft/core/data tft/core/api tft/tools/cli
         echo '#include <stddef.h>' >include/halay_types.h
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
@@ -315,8 +323,8 @@ self_test() {
         printf '#include "collectives/transport/transport.h"\n#include "../transport/transport.h"\n' \
             >collectives/api/group.h
         printf '#include "collectives/api/group.h"\n#include "halay.h"\n' >fusion/api/engine.c
-        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/cli/main.c
-        echo '#include "base/log.h"' >tft/data/schema.h
+        printf '#include <jansson.h>\n#include "halay.h"\n' >tft/tools/cli/main.c
+        echo '#include "base/log.h"' >tft/core/data/schema.h
         breaches=$(check_tree)
         [ -z "$breaches" ] || {
             echo "check_layers.sh: breaches in a tree without any: $breaches"
@@ -327,12 +335,12 @@ self_test() {
     expect_breach base/new.c '  #  include "halay.h"'
     expect_breach collectives/transport/new.c '#include "../api/group.h"'
     expect_breach collectives/api/new.c '#include "fusion/api/engine.c"'
-    expect_breach tft/data/new.c '#include "collectives/api/group.h"'
-    expect_breach tft/cli/new.c '#include "tft/data/schema.h"'
-    expect_breach tft/api/new.c '#include "tft/cli/main.c"'
+    expect_breach tft/core/data/new.c '#include "collectives/api/group.h"'
+    expect_breach tft/tools/cli/new.c '#include "tft/core/data/schema.h"'
+    expect_breach tft/core/data/new.c '#include "tft/tools/cli/main.c"'
     expect_breach perf/src/new.h '#include <mpi.h>'
-    expect_breach tft/kernels/new.c '#include <cuda_runtime_api.h>'
-    expect_breach tft/data/new.c 'int f(void) { return !getenv("HOME"); }'
+    expect_breach tft/core/kernels/new.c '#include <cuda_runtime_api.h>'
+    expect_breach tft/core/data/new.c 'int f(void) { return !getenv("HOME"); }'
     expect 'base/lock.h:1: a circle of files: base/lock -> base/log (base/lock.h:1) -> base/lock (base/log.c:1)' \
         base/log.c '#include "base/lock.h"' base/lock.h '#include "log.h"'
     expect 'base/a_impl.h:1: a circle of files: base/a -> base/log (base/a_impl.h:1) -> base/a (base/log.c:1)' \
@@ -342,10 +350,10 @@ self_test() {
         perf/a.h '#include "b.h"' perf/b.h '#include "perf/c.h"' perf/c.h '' perf/c.c '#include "a.h"'
     expect 'perf/x/a.h:1: a circle of folders: perf/x -> perf/y (perf/x/a.h:1) -> perf/x (perf/y/d.c:1)' \
         perf/x/a.h '#include "perf/y/b.h"' perf/y/b.h '' perf/y/d.c '#include "perf/x/c.h"' perf/x/c.h ''
-    expect 'tft/data/a.h:1: tft/data may not include "tft/train/b.h": train is above it' \
-        tft/data/a.h '#include "tft/train/b.h"' tft/train/b.h '' tft/train/c.c '#include "tft/model/d.h"' \
-        tft/model/d.h ''
-    expect 'tft/new/a.h:1: lies on no floor of tft' tft/new/a.h ''
+    expect 'tft/core/data/a.h:1: tft/core/data may not include "tft/core/train/b.h": train is above it' \
+        tft/core/data/a.h '#include "tft/core/train/b.h"' tft/core/train/b.h '' \
+        tft/core/train/c.c '#include "tft/core/model/d.h"' tft/core/model/d.h ''
+    expect 'tft/core/new/a.h:1: lies on no floor of tft/core' tft/core/new/a.h ''
     expect '' perf/a.h '' perf/a_impl.h '#include "a.h"' perf/a.c '#include "a_impl.h"' perf/d.h '#include "a.h"' \
         perf/e.c '#include "d.h"' perf/e.h '#include "perf/a.h"'
 }

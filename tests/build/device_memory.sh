@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The layers and the passes of the model look at no number in a device's memory: only kernels do. They are compiled with
-# a number that can be neither read nor written (tft/kernels/real.h: TFT_OPAQUE), while addresses of numbers are
+# a number that can be neither read nor written (tft/core/kernels/real.h: TFT_OPAQUE), while addresses of numbers are
 # computed as ever, and they call no function that copies, fills or compares memory of the host.
 . "${top_srcdir:?}/tests/build/build.sh"
 cc=$(make_variable CC)
@@ -18,7 +18,7 @@ blind() {
 made() {
     checks=$((checks + 1))
     {
-        echo '#include "tft/layers/pass.h"'
+        echo '#include "tft/core/layers/pass.h"'
         echo 'real *f(real *to, const real *from);'
         echo "real *f(real *to, const real *from) { (void)from; $1; return to + 2; }"
     } >"$scratch/made.c"
@@ -33,16 +33,16 @@ made 'to += 1' # an address may be computed
 blind "$scratch/made.c" || wrong "an address cannot be computed: $(cat "$scratch/said")"
 
 cd "$top_srcdir"
-for path in tft/layers/*.c tft/model/backward.c tft/model/forward.c tft/model/gradients.c; do
+for path in tft/core/layers/*.c tft/core/model/backward.c tft/core/model/forward.c tft/core/model/gradients.c; do
     checks=$((checks + 1))
     blind "$path" || {
         wrong "$path looks into memory that may be a device's"
         head -n 10 "$scratch/said"
     }
 done
-for path in tft/layers/*.[ch] tft/model/backward.c tft/model/forward.c tft/model/weights.c; do
+for path in tft/core/layers/*.[ch] tft/core/model/backward.c tft/core/model/forward.c tft/core/model/weights.c; do
     checks=$((checks + 1))
-    ! grep -nE '\b(mem(cpy|move|set|cmp)|qsort|bzero) *\(|tft/kernels/(vector|cpu)\.h' "$path" ||
+    ! grep -nE '\b(mem(cpy|move|set|cmp)|qsort|bzero) *\(|tft/core/kernels/(vector|cpu)\.h' "$path" ||
         wrong "$path treats memory as the host's"
 done
 build_end

@@ -38,7 +38,7 @@ architectures=${architectures:-80 90 100}
 codes='' count=0
 for a in $architectures; do codes="$codes -gencode arch=compute_$a,code=sm_$a" count=$((count + 1)); done
 # All in one, which takes less than half of the time.
-for source in "$top"/tft/kernels/cuda/*.cu "$top"/collectives/transport/cuda/*.cu; do
+for source in "$top"/tft/core/kernels/cuda/*.cu "$top"/collectives/transport/cuda/*.cu; do
     echo "#include \"$source\""
 done >"$scratch/all.cu"
 # shellcheck disable=SC2086 # a list of words

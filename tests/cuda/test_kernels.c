@@ -5,7 +5,7 @@
  * say how much that may change. Codes, masks and copies are the same bits.
  */
 #include "tests/test.h"
-#include "tft/kernels/kernels.h"
+#include "tft/core/kernels/kernels.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

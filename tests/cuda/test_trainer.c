@@ -6,8 +6,8 @@
 #include "perf/trainer/synthetic.h"
 #include "tests/cuda/emu.h"
 #include "tests/test.h"
-#include "tft/kernels/kernels.h"
-#include "tft/model/gradients.h"
+#include "tft/core/kernels/kernels.h"
+#include "tft/core/model/gradients.h"
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>

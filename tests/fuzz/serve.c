@@ -4,7 +4,7 @@
  * taken is whole tables, what is refused says why.
  */
 #include "tests/fuzz/drive.h"
-#include "tft/serve/request.h"
+#include "tft/tools/serve/request.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

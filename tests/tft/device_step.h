@@ -8,8 +8,8 @@
 
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/model/network.h"
-#include "tft/train/adam.h"
+#include "tft/core/model/network.h"
+#include "tft/core/train/adam.h"
 
 /* What a run leaves, all of it in the host's memory. */
 struct results {

@@ -5,10 +5,10 @@
 set -eu
 : "${top_srcdir:?}"
 sources="tests/tft/fuzz_data.c"
-for file in "$top_srcdir"/tft/data/*.c; do
-    sources="$sources tft/data/${file##*/}"
+for file in "$top_srcdir"/tft/core/data/*.c; do
+    sources="$sources tft/core/data/${file##*/}"
 done
-sources="$sources tft/kernels/thread.c base/config.c base/document.c base/error_text.c base/log.c base/memory.c"
+sources="$sources tft/core/kernels/thread.c base/config.c base/document.c base/error_text.c base/log.c base/memory.c"
 sources="$sources base/number_text.c"
 sources="$sources base/parse.c base/types.c base/machine/cgroup.c"
 # shellcheck disable=SC2086 # words are meant

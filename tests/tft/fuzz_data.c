@@ -6,10 +6,10 @@
  */
 #include "tests/tft/fuzz_data.h"
 #include "base/document.h"
-#include "tft/data/csv.h"
-#include "tft/data/htd.h"
-#include "tft/data/number.h"
-#include "tft/data/windows.h"
+#include "tft/core/data/csv.h"
+#include "tft/core/data/htd.h"
+#include "tft/core/data/number.h"
+#include "tft/core/data/windows.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +153,8 @@ static void read_table(struct halay_log *log, const char *path)
     tft_schema_fini(&schema);
 }
 
-/* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of tft/data/htd.h. */
+/* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of
+ * tft/core/data/htd.h. */
 static void mend_checksums(uint8_t *bytes, size_t length)
 {
     enum { SECTIONS_MAX = 64, TABLE = 32, ENTRY = 24, PART = 65536 };

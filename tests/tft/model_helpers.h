@@ -6,8 +6,8 @@
 #define TFT_MODEL_HELPERS_H
 
 #include "tests/test.h"
-#include "tft/kernels/philox.h"
-#include "tft/model/gradients.h"
+#include "tft/core/kernels/philox.h"
+#include "tft/core/model/gradients.h"
 #include <math.h>
 #include <string.h>
 

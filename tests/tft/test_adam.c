@@ -5,7 +5,7 @@
  * initial values.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/train/adam.h"
+#include "tft/core/train/adam.h"
 
 static const size_t sizes[] = { 1000, 7, 33, 1, 640 };
 enum { TENSORS = 5, DEAD = 2, STEPS = 4 };

@@ -4,12 +4,12 @@
  * over the whole of it, and over all places in the season.
  */
 #include "tests/tft/files.h"
-#include "tft/data/htd.h"
-#include "tft/run/blend.h"
-#include "tft/run/damped_trend.h"
-#include "tft/run/seasonal.h"
-#include "tft/run/theta.h"
-#include "tft/score/blend_choice.h"
+#include "tft/core/data/htd.h"
+#include "tft/core/run/blend.h"
+#include "tft/core/run/damped_trend.h"
+#include "tft/core/run/seasonal.h"
+#include "tft/core/run/theta.h"
+#include "tft/core/score/blend_choice.h"
 #include <math.h>
 
 /* Eight times as many windows as are taken, each fourth of which is at the same place in the season. */

@@ -3,7 +3,7 @@
  * Calendar: known dates, a round trip over four centuries, ISO weeks at the turns of years, strict parsing, steps.
  */
 #include "tests/test.h"
-#include "tft/data/calendar.h"
+#include "tft/core/data/calendar.h"
 #include <string.h>
 
 static void known_dates(void)

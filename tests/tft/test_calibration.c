@@ -4,8 +4,8 @@
  * value to value, so that the quantile q is q * scale; and models that are right, over-confident, or lopsided.
  */
 #include "tests/tft/files.h"
-#include "tft/data/windows.h"
-#include "tft/score/calibrator.h"
+#include "tft/core/data/windows.h"
+#include "tft/core/score/calibrator.h"
 #include <math.h>
 #include <string.h>
 

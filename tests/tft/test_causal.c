@@ -11,10 +11,10 @@
  * usage: test_causal [CASES [FIRST]]: random numbers begin anew with each case's number, which a failure prints.
  */
 #include "tests/tft/files.h"
-#include "tft/data/future.h"
-#include "tft/data/htd.h"
-#include "tft/run/batches.h"
-#include "tft/run/resident.h"
+#include "tft/core/data/future.h"
+#include "tft/core/data/htd.h"
+#include "tft/core/run/batches.h"
+#include "tft/core/run/resident.h"
 #include <math.h>
 #include <stdarg.h>
 

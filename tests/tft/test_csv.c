@@ -4,8 +4,8 @@
  * file is cut at every byte: none of the cuts may pass for a whole table.
  */
 #include "tests/tft/files.h"
-#include "tft/data/csv.h"
-#include "tft/data/inflate.h"
+#include "tft/core/data/csv.h"
+#include "tft/core/data/inflate.h"
 
 /* Read it all: rows, or -1 for an error. */
 static int count_rows(const char *path)

@@ -6,9 +6,9 @@
  * step; and a table most of whose rows would be made up is refused.
  */
 #include "tests/tft/files.h"
-#include "tft/data/preset.h"
-#include "tft/data/row_gaps.h"
-#include "tft/data/time_forms.h"
+#include "tft/core/data/preset.h"
+#include "tft/core/data/row_gaps.h"
+#include "tft/core/data/time_forms.h"
 #include <math.h>
 
 enum { ROWS = 400 };

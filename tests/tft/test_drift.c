@@ -5,9 +5,9 @@
  * are and however alike.
  */
 #include "tests/test.h"
-#include "tft/drift/distance.h"
-#include "tft/drift/findings.h"
-#include "tft/drift/spans.h"
+#include "tft/tools/drift/distance.h"
+#include "tft/tools/drift/findings.h"
+#include "tft/tools/drift/spans.h"
 #include <math.h>
 #include <string.h>
 

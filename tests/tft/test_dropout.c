@@ -4,7 +4,7 @@
  * and independence, and that no cut into granules, rows or savings changes them.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/kernels/dropout.h"
+#include "tft/core/kernels/dropout.h"
 #include <string.h>
 
 struct known {

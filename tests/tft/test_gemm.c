@@ -5,8 +5,8 @@
  * or behind it is.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/kernels/gemm_bf16.h"
-#include "tft/kernels/kernels.h"
+#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/kernels.h"
 
 static real a[1 << 20], b[1 << 20], c[1 << 20], before[1 << 20];
 static uint16_t room[TFT_BF16_ROOM] __attribute__((aligned(64))), packed[1 << 20] __attribute__((aligned(64)));

@@ -3,7 +3,7 @@
  * Health: each rule speaks once on a training made sick in its way, and no other does; a healthy one is left in peace.
  */
 #include "tests/test.h"
-#include "tft/train/health.h"
+#include "tft/core/train/health.h"
 #include <math.h>
 #include <string.h>
 

@@ -4,12 +4,12 @@
  * holiday inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
  */
 #include "tests/tft/files.h"
-#include "tft/data/future.h"
-#include "tft/data/htd.h"
-#include "tft/data/lost_changes.h"
-#include "tft/data/windows.h"
-#include "tft/run/batches.h"
-#include "tft/run/targets.h"
+#include "tft/core/data/future.h"
+#include "tft/core/data/htd.h"
+#include "tft/core/data/lost_changes.h"
+#include "tft/core/data/windows.h"
+#include "tft/core/run/batches.h"
+#include "tft/core/run/targets.h"
 #include <math.h>
 
 #define WINDOW "window: {encoder: 2, horizon: 1}\n"

@@ -8,7 +8,7 @@
  *     P(y <= u) = 1 / (1 + exp(-u))      CRPS = 2 * integral of L, which is 1 where forecasts are right
  */
 #include "tests/test.h"
-#include "tft/score/scores.h"
+#include "tft/core/score/scores.h"
 #include <math.h>
 
 enum { VALUES = 600000, HORIZON = 3, QUANTILES = 7, MIDDLE = 3 };

@@ -4,10 +4,10 @@
  * differences, forecasts of what the last layer computes, and numbers at the ends of what a float holds.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/kernels/call.h"
-#include "tft/kernels/likelihood.h"
-#include "tft/model/distribution.h"
-#include "tft/model/outputs.h"
+#include "tft/core/kernels/call.h"
+#include "tft/core/kernels/likelihood.h"
+#include "tft/core/model/distribution.h"
+#include "tft/core/model/outputs.h"
 #include <float.h>
 
 static const char *const words[] = { "quantiles",         "mae",     "mse",      "huber",    "poisson",

@@ -4,9 +4,9 @@
  * by nothing and rows that take several blocks; results against the formula where it is short.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/layers/attention.h"
-#include "tft/layers/embedding.h"
-#include "tft/model/network.h"
+#include "tft/core/layers/attention.h"
+#include "tft/core/layers/embedding.h"
+#include "tft/core/model/network.h"
 
 enum { MOST = 100000, BLOCKS = 23 };
 

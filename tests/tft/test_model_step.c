@@ -9,8 +9,8 @@
 #include "perf/trainer/synthetic.h"
 #include "tests/counting.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/kernels/gemm_bf16.h"
-#include "tft/train/adam.h"
+#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/train/adam.h"
 #include <pthread.h>
 
 struct trainer {

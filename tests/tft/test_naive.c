@@ -5,10 +5,10 @@
  * out again from the numbers of the table.
  */
 #include "tests/tft/files.h"
-#include "tft/data/htd.h"
-#include "tft/data/windows.h"
-#include "tft/score/naive.h"
-#include "tft/score/seasonal_error.h"
+#include "tft/core/data/htd.h"
+#include "tft/core/data/windows.h"
+#include "tft/core/score/naive.h"
+#include "tft/core/score/seasonal_error.h"
 #include <math.h>
 
 enum { ROWS = 90, TRAIN = 60, SEASON = 4, HORIZON = 10 };

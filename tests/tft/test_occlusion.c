@@ -4,7 +4,7 @@
  * its forecast is relative to; what is not taken away is not.
  */
 #include "tests/tft/files.h"
-#include "tft/run/blend.h"
+#include "tft/core/run/blend.h"
 #include <math.h>
 
 enum { ROWS = 400, SEASON = 4, HORIZON = 2, ENCODER = 8, QUANTILES = 3, TARGET = 0, OTHER = 1 };

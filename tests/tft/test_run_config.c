@@ -4,9 +4,9 @@
  */
 #include "base/document.h"
 #include "tests/tft/files.h"
-#include "tft/kernels/loss.h"
-#include "tft/run/checkpoints.h"
-#include "tft/run/run_config.h"
+#include "tft/core/kernels/loss.h"
+#include "tft/core/run/checkpoints.h"
+#include "tft/core/run/run_config.h"
 
 static enum halay_status take(const char *yaml, struct tft_run_config *c)
 {

@@ -4,7 +4,7 @@
  * refused.
  */
 #include "tests/tft/files.h"
-#include "tft/run/safetensors.h"
+#include "tft/core/run/safetensors.h"
 #include <stdint.h>
 
 static struct tft_param params[3] = {

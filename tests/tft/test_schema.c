@@ -4,7 +4,7 @@
  * or not offered is refused with the place and what would be right.
  */
 #include "tests/tft/files.h"
-#include "tft/data/schema.h"
+#include "tft/core/data/schema.h"
 
 #define HEAD "id: {from: filename, pattern: \"^(.*)_x\"}\ntime: {column: t}\nevery: 1h\n"
 #define INPUTS "inputs:\n  load: {column: v, role: target}\n  hour: {calendar: hour, role: known}\n"

@@ -6,8 +6,8 @@
  */
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/kernels/call.h"
-#include "tft/train/adam.h"
+#include "tft/core/kernels/call.h"
+#include "tft/core/train/adam.h"
 
 enum { ROWS = 900, MOST = 60 };
 

@@ -5,9 +5,9 @@
  * bits; a file that does not fit is refused with every difference; so is a model that a graph cannot express.
  */
 #include "tests/tft/files.h"
-#include "tft/interop/torch_file.h"
-#include "tft/model/model.h"
-#include "tft/run/safetensors.h"
+#include "tft/core/model/model.h"
+#include "tft/core/run/safetensors.h"
+#include "tft/tools/export/torch_file.h"
 #include <math.h>
 
 /* ---- models ---- */

@@ -6,10 +6,10 @@
  * of metrics.
  */
 #include "tests/test.h"
-#include "tft/tune/journal.h"
-#include "tft/tune/parzen.h"
-#include "tft/tune/progress.h"
-#include "tft/tune/search.h"
+#include "tft/tools/tune/journal.h"
+#include "tft/tools/tune/parzen.h"
+#include "tft/tools/tune/progress.h"
+#include "tft/tools/tune/search.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

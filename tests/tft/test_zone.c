@@ -5,8 +5,8 @@
  * these.
  */
 #include "tests/tft/files.h"
-#include "tft/data/calendar.h"
-#include "tft/data/zone.h"
+#include "tft/core/data/calendar.h"
+#include "tft/core/data/zone.h"
 
 static enum halay_status make(const char *text, struct tft_zone **zone)
 {

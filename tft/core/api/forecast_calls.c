@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forecasts, as a call. Without a split each entity gets one forecast, from its last row. Ranks share the windows, and
+ * each gets all forecasts, in order of entity and origin.
+ */
+#include "base/struct_size.h"
+#include "tft/core/api/model_calls.h"
+#include "tft/core/data/output_file.h"
+#include "tft/core/score/forecast_file.h"
+#include "tft/tools/explain/explain_file.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_END = TFT_SPLIT_COUNT }; /* in place of a split: after the last rows */
+
+/* A call while it runs. */
+struct work {
+    struct halay_tft_model *model;
+    const struct halay_tft_forecast_options *options;
+    int split, calibrate;
+    struct tft_windows windows;
+    struct tft_weight_reader reader;  /* of forecasts that are explained */
+    struct tft_output out, explained; /* rank 0, if files are asked for */
+    struct tft_forecast_file file;
+    struct tft_explain_file look;
+    /* What the program gets of each window; its arrays are owned. */
+    struct halay_tft_forecast forecast;
+    int64_t *times;
+    const char **targets;
+    double *quantiles, *values, *actuals, *weights, *lags;
+    char (*names)[TFT_NAME_MAX + 16];
+    const char **inputs;
+};
+
+/* ---- the windows ---- */
+
+static void warn_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_entity *e)
+{
+    if (e->rows <= d->schema.horizon)
+        halay_warning(log, "'%s' is not forecast: none of its rows has a value of every input and lag", e->id);
+    else
+        halay_warning(log, "'%s' is not forecast: a value with 'fill: drop' is missing near its end", e->id);
+}
+
+/* Forecasts from nothing but filled values are no news of the series. */
+static enum halay_status warn_filled(struct work *w)
+{
+    struct tft_inference *s = &w->model->inference;
+    const struct tft_data *d = &s->data;
+    size_t filled = 0, entity = 0;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < w->windows.count && !status; i++) {
+        struct tft_window window = tft_windows_get(&w->windows, i);
+        status = tft_data_check(d, window.origin - window.length, window.length);
+        if (!status && tft_window_is_filled(d, &window) && !filled++)
+            entity = window.entity;
+    }
+    if (!status && filled && s->rank == 0)
+        halay_warning(s->log,
+                      "%zu of %zu forecasts rest on filled values only: the rows that they look back over have no "
+                      "measured value of a target ('%s' first)",
+                      filled, w->windows.count, d->entities[entity].id);
+    return status;
+}
+
+/* Forecasts from fewer rows than any that training has seen. */
+static void warn_short(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
+{
+    size_t count = 0;
+    struct tft_window first = { 0 };
+
+    for (size_t i = 0; i < windows->count; i++) {
+        struct tft_window window = tft_windows_get(windows, i);
+        if (window.length < d->schema.min_encoder && !count++)
+            first = window;
+    }
+    if (count)
+        halay_warning(log,
+                      "%zu of %zu forecasts look back over fewer rows than any in training, which are at least %zu "
+                      "('%s' first, %zu): their intervals are likely too narrow",
+                      count, windows->count, d->schema.min_encoder, d->entities[first.entity].id, first.length);
+}
+
+/* Entities that have no window. Each of the first is named with its reason. */
+static void warn_all_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
+{
+    enum { NAMED = 3 };
+    size_t left_out = 0;
+
+    for (size_t e = 0; e < d->entity_count; e++)
+        if (tft_windows_before(windows, e) == tft_windows_before(windows, e + 1) && left_out++ < NAMED)
+            warn_left_out(log, d, &d->entities[e]);
+    if (left_out > NAMED)
+        halay_warning(log, "%zu entities in all are not forecast for such reasons, %zu are", left_out,
+                      d->entity_count - left_out);
+}
+
+static enum halay_status choose_windows(struct work *w)
+{
+    struct tft_inference *s = &w->model->inference;
+    const struct tft_data *d = &s->data;
+    const size_t stride = w->options->stride ? w->options->stride : d->schema.stride;
+    enum halay_status status = w->split == AT_END
+                                   ? tft_windows_init_last(s->log, d, &w->windows)
+                                   : tft_windows_init(s->log, d, (enum tft_split)w->split, stride, &w->windows);
+
+    if (!status && w->split == AT_END && s->rank == 0) {
+        warn_all_left_out(s->log, d, &w->windows);
+        warn_short(s->log, d, &w->windows);
+    }
+    if (!status && !w->windows.count) {
+        halay_error(s->log, "there is nothing to forecast: no entity has a window");
+        status = HALAY_ERR_FORMAT;
+    }
+    return status ? status : warn_filled(w);
+}
+
+/* ---- what the program gets ---- */
+
+static void name_inputs(struct work *w)
+{
+    size_t i = 0;
+
+    for (int choice = 0; choice < TFT_CHOICES; choice++)
+        for (size_t j = 0; j < w->reader.V[choice]; j++, i++) {
+            snprintf(w->names[i], sizeof w->names[i], "%s %s", tft_part_names[choice],
+                     tft_weight_name(&w->reader, choice, j));
+            w->inputs[i] = w->names[i];
+        }
+}
+
+static enum halay_status make_room(struct work *w)
+{
+    const struct tft_schema *s = &w->model->inference.data.schema;
+    const struct tft_list *q = &w->model->inference.run.config.quantiles;
+    size_t D = s->horizon, O = s->target_count, all = w->reader.all, T = w->reader.T;
+
+    w->times = calloc(D, sizeof *w->times);
+    w->targets = calloc(O, sizeof *w->targets);
+    w->quantiles = calloc(q->count, sizeof *w->quantiles);
+    w->values = calloc(D * O * q->count, sizeof *w->values);
+    w->actuals = calloc(D * O, sizeof *w->actuals);
+    w->weights = calloc(all + 1, sizeof *w->weights);
+    w->lags = calloc(T + 1, sizeof *w->lags);
+    w->names = calloc(all + 1, sizeof *w->names);
+    w->inputs = calloc(all + 1, sizeof *w->inputs);
+    if (!w->times || !w->targets || !w->quantiles || !w->values || !w->actuals || !w->weights || !w->lags ||
+        !w->names || !w->inputs) {
+        halay_error(&w->model->tft->log, "no memory for forecasts");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t o = 0; o < O; o++)
+        w->targets[o] = s->inputs[s->targets[o]].name;
+    memcpy(w->quantiles, q->values, q->count * sizeof *w->quantiles);
+    name_inputs(w);
+    w->forecast = (struct halay_tft_forecast){ .horizon = D,
+                                               .target_count = O,
+                                               .quantile_count = q->count,
+                                               .times = w->times,
+                                               .targets = w->targets,
+                                               .quantiles = w->quantiles,
+                                               .values = w->values,
+                                               .actuals = w->actuals,
+                                               .input_count = all,
+                                               .inputs = w->inputs,
+                                               .weights = w->weights,
+                                               .lag_count = T,
+                                               .lags = w->lags };
+    return HALAY_OK;
+}
+
+static void free_room(struct work *w)
+{
+    free(w->times);
+    free(w->targets);
+    free(w->quantiles);
+    free(w->values);
+    free(w->actuals);
+    free(w->weights);
+    free(w->lags);
+    free(w->names);
+    free(w->inputs);
+}
+
+static enum halay_status give_window(struct work *w, const struct tft_window *window, const float *p, const float *more)
+{
+    const struct tft_data *d = &w->model->inference.data;
+    size_t D = w->forecast.horizon, O = w->forecast.target_count, Q = w->forecast.quantile_count;
+    enum halay_status status = tft_data_check(d, window->origin, D);
+
+    if (status)
+        return status;
+    w->forecast.entity = d->entities[window->entity].id;
+    w->forecast.origin = tft_data_time(d, window->entity, window->origin - 1);
+    for (size_t h = 0; h < D; h++)
+        w->times[h] = tft_data_time(d, window->entity, window->origin + h);
+    for (size_t i = 0; i < D * O; i++) {
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity, i % O);
+        const size_t at = window->origin * O + i;
+        for (size_t q = 0; q < Q; q++)
+            w->values[i * Q + q] = tft_scaler_undo(scaler, (double)p[i * Q + q]);
+        w->actuals[i] = d->present[at] ? d->target[at] : NAN;
+    }
+    for (size_t i = 0; i < w->reader.all; i++)
+        w->weights[i] = (double)more[i];
+    for (size_t i = 0; i < w->reader.T; i++)
+        w->lags[i] = (double)more[w->reader.all + i];
+    return w->options->take(w->options->arg, &w->forecast);
+}
+
+static enum halay_status take_window(void *arg, size_t position, const struct tft_window *window, const float *p)
+{
+    struct work *w = arg;
+    const float *more = p + w->forecast.horizon * w->forecast.target_count * w->forecast.quantile_count;
+    enum halay_status status = tft_forecast_file_window(&w->file, position, window, p);
+
+    if (!status)
+        status = tft_explain_file_window(&w->look, window, more);
+    return status || !w->options->take ? status : give_window(w, window, p, more);
+}
+
+/* ---- the files ---- */
+
+static enum halay_status open_files(struct work *w)
+{
+    const struct halay_tft_forecast_options *o = w->options;
+    struct tft_inference *s = &w->model->inference;
+    int is_jsonl = 0, explanation_is_jsonl = 0;
+    enum halay_status status = tft_session_format(w->model->tft, o->format, o->file, &is_jsonl);
+
+    if (!status)
+        status = tft_session_format(w->model->tft, NULL, o->explanation, &explanation_is_jsonl);
+    if (!status && o->file && s->rank == 0)
+        status = tft_output_open(s->log, o->file, &w->out);
+    if (!status && o->explanation && s->rank == 0)
+        status = tft_output_open(s->log, o->explanation, &w->explained);
+    w->file = (struct tft_forecast_file){
+        .file = w->out.file, .data = &s->data, .quantiles = &s->run.config.quantiles, .json = is_jsonl
+    };
+    w->look = (struct tft_explain_file){
+        .log = s->log, .file = w->explained.file, .json = explanation_is_jsonl, .data = &s->data, .reader = &w->reader
+    };
+    tft_forecast_file_header(&w->file);
+    tft_explain_file_header(&w->look);
+    return status;
+}
+
+static enum halay_status complete_files(struct work *w)
+{
+    enum halay_status status = w->explained.file ? tft_output_commit(&w->explained) : HALAY_OK;
+
+    return status || !w->out.file ? status : tft_output_commit(&w->out);
+}
+
+/* ---- the call ---- */
+
+static enum halay_status summarize(struct work *w, char **summary)
+{
+    const struct tft_calibrator *calibrator = &w->model->inference.calibrator;
+    json_t *shares = calibrator->data ? tft_calibrator_json(calibrator) : NULL;
+    char calibrated[200];
+
+    tft_calibrator_describe(shares, calibrated, sizeof calibrated);
+    json_decref(shares);
+    return tft_session_text(w->model->tft,
+                            json_pack("{sI sI ss?}", "windows", (json_int_t)w->windows.count, "short_windows",
+                                      (json_int_t)tft_windows_short(&w->windows), "calibrated",
+                                      *calibrated ? calibrated : NULL),
+                            summary);
+}
+
+/* status: what this rank comes with. */
+static enum halay_status forecast_windows(struct work *w, enum halay_status status)
+{
+    struct tft_inference *s = &w->model->inference;
+    struct tft_forecaster forecaster = { 0 };
+    const int explains = w->options->explains || w->options->explanation;
+
+    if (!status && explains)
+        status = tft_weight_reader_init(s->log, s->run.model, (size_t)tft_pool_threads(s->pool), &w->reader);
+    if (!status)
+        status = make_room(w);
+    if (!status)
+        status = tft_inference_forecaster(s, &w->windows, w->reader.all + w->reader.T, &forecaster);
+    if (w->split == AT_END)
+        forecaster.params = tft_run_future_params(&s->run);
+    if (!status)
+        status = open_files(w);
+    status = tft_session_agree(w->model->tft, status);
+    if (explains) {
+        forecaster.look = tft_explain_file_look;
+        forecaster.look_arg = &w->look;
+    }
+    if (!status)
+        status = tft_forecast(&forecaster, w->windows.count, take_window, w);
+    tft_forecaster_fini(&forecaster);
+    return status ? status : complete_files(w);
+}
+
+static enum halay_status check_options(struct work *w)
+{
+    struct halay_tft *t = w->model->tft;
+    const struct halay_tft_forecast_options *o = w->options;
+
+    if (!o->take && !o->file)
+        halay_error(&t->log, "halay_tft_forecast: take and file are NULL");
+    else if (!o->table == !o->data)
+        halay_error(&t->log, "what is forecast is either a table or data");
+    else if (o->data && !o->split)
+        halay_error(&t->log, "data are forecast inside a split; forecasts behind the last rows need a table");
+    else if ((o->stride && !o->split) || (o->future && o->split))
+        halay_error(&t->log, o->stride ? "a stride goes with a split" : "a future goes without a split");
+    else
+        return HALAY_OK;
+    return HALAY_ERR_ARGUMENT;
+}
+
+enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct halay_tft_forecast_options *options)
+{
+    struct halay_tft_forecast_options given = { 0 };
+    struct work w = { .model = model, .options = &given };
+
+    if (!model || !options)
+        return tft_session_refuse_null("halay_tft_forecast", "an argument");
+    struct halay_tft *t = model->tft;
+    enum halay_status status = tft_model_enter(model);
+    if (!status)
+        status = halay_struct_read(&t->log, "halay_tft_forecast_options", options, sizeof given, sizeof given, &given);
+    if (!status)
+        status = check_options(&w);
+    if (!status)
+        status = tft_session_word(t, "split", given.split, tft_split_names, AT_END, &w.split);
+    if (!status)
+        status = tft_session_word(t, "calibrate", given.calibrate, tft_calibrate_words, -1, &w.calibrate);
+    const struct tft_model_rows rows = { .table = given.table, .is_at_end = w.split == AT_END, .future = given.future };
+    if (!status)
+        status = given.table ? tft_model_read_rows(model, &rows, w.calibrate)
+                             : tft_model_lend_data(model, given.data, w.calibrate);
+    if (!status)
+        status = choose_windows(&w);
+    status = forecast_windows(&w, status);
+    tft_profile_clear(model->profile);
+    if (!status)
+        status = tft_profile_add(model->profile, &w.windows);
+    if (!status && given.summary)
+        status = summarize(&w, given.summary);
+    tft_output_abort(&w.out);
+    tft_output_abort(&w.explained);
+    tft_weight_reader_fini(&w.reader);
+    tft_windows_fini(&w.windows);
+    free_room(&w);
+    tft_model_return_data(model);
+    return tft_session_leave_stopped(t, status);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that a call writes its result into, besides giving it: JSON, CSV, a page. Rank 0 has them open, from before the
+ * work begins, which would be in vain if they cannot be written.
+ */
+#ifndef HALAY_TFT_RESULT_FILES_H
+#define HALAY_TFT_RESULT_FILES_H
+
+#include "tft/core/api/session.h"
+#include "tft/core/data/output_file.h"
+#include "tft/tools/report/report.h"
+
+/* Zero-initialise. */
+struct tft_result_files {
+    struct tft_output json, csv, page;
+};
+
+/* Paths: NULL: none; "-": standard output. abort in any case. */
+enum halay_status tft_result_files_open(struct halay_tft *tft, const char *json, const char *csv, const char *page,
+                                        struct tft_result_files *files);
+/* Write a result into those that are open, and complete them. report: for the page. */
+enum halay_status tft_result_files_write(struct tft_result_files *files, const json_t *result,
+                                         const struct tft_report *report);
+/* Give up what is not complete. */
+void tft_result_files_abort(struct tft_result_files *files);
+
+#endif

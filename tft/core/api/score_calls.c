@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores, calibrations and explanations of data's windows, as calls, and what they give in other forms.
+ */
+#include "base/error_text.h"
+#include "base/struct_size.h"
+#include "tft/core/api/model_calls.h"
+#include "tft/core/api/result_files.h"
+#include "tft/core/score/score_output.h"
+#include "tft/tools/explain/explain.h"
+#include "tft/tools/report/drift_forms.h"
+#include "tft/tools/report/tuning.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum halay_status tft_windows_read(struct halay_tft *t, const struct halay_tft_windows *windows, size_t stride,
+                                   struct tft_chosen_windows *c)
+{
+    int split = TFT_TEST;
+    enum halay_status status =
+        windows ? halay_struct_read(&t->log, "halay_tft_windows", windows, sizeof c->given, sizeof c->given, &c->given)
+                : HALAY_OK;
+
+    if (!status)
+        status = tft_session_word(t, "split", c->given.split, tft_split_names, TFT_TEST, &split);
+    if (!status)
+        status = tft_session_word(t, "calibrate", c->given.calibrate, tft_calibrate_words, -1, &c->calibrate);
+    c->windows = (struct tft_window_choice){ (enum tft_split)split, c->given.stride ? c->given.stride : stride };
+    return status;
+}
+
+void tft_windows_settle(struct halay_tft_model *model, struct tft_window_choice *choice)
+{
+    const struct tft_schema *s = &model->inference.data.schema;
+
+    if (choice->split != TFT_TEST || s->has_split[TFT_TEST] || !s->has_split[TFT_VALID])
+        return;
+    choice->split = TFT_VALID;
+    if (model->tft->rank == 0)
+        halay_warning(&model->tft->log,
+                      "the data hold no test back: these are the validation windows, by which training chose its "
+                      "parameters ('prepare --test' holds one back)");
+}
+
+static double distance_of(double regime)
+{
+    if (regime > 0)
+        return regime;
+    return regime < 0 ? 0 : TFT_REGIME_DISTANCE;
+}
+
+struct tft_explain_request tft_windows_request(const struct tft_chosen_windows *c)
+{
+    return (struct tft_explain_request){ .windows = c->windows,
+                                         .distance = distance_of(c->given.regime),
+                                         .has_occlusion = c->given.has_occlusion,
+                                         .tables = c->given.tables,
+                                         .single = c->given.window };
+}
+
+/* What is scored: data, or a table. */
+static enum halay_status lend(struct halay_tft_model *model, struct halay_tft_data *data,
+                              const struct tft_model_rows *rows, int calibrate)
+{
+    if (!data == !rows->table) {
+        halay_error(&model->tft->log, "what is scored is either data or a table");
+        return HALAY_ERR_ARGUMENT;
+    }
+    return data ? tft_model_lend_data(model, data, calibrate) : tft_model_read_rows(model, rows, calibrate);
+}
+
+enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay_tft_data *data,
+                                     const struct halay_tft_windows *windows, char **json)
+{
+    struct tft_chosen_windows c = { 0 };
+    struct tft_result_files files = { 0 };
+    json_t *result = NULL;
+
+    if (!model || !json)
+        return tft_session_refuse_null("halay_tft_evaluate", "an argument");
+    struct halay_tft *t = model->tft;
+    enum halay_status status = tft_model_enter(model);
+    if (!status)
+        status = tft_windows_read(t, windows, model->inference.run.schema.stride, &c);
+    if (!status)
+        status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files);
+    if (!status)
+        status = lend(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
+    status = tft_session_agree(t, status);
+    if (!status)
+        tft_windows_settle(model, &c.windows);
+    if (!status)
+        status = tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
+    if (!status)
+        status = tft_result_files_write(&files, result, NULL);
+    if (!status)
+        status = tft_session_give(t, json_incref(result), json);
+    json_decref(result);
+    tft_result_files_abort(&files);
+    tft_model_return_data(model);
+    return tft_session_leave_stopped(t, status);
+}
+
+/* The explanation's document, in the files and as a text. */
+static enum halay_status give_explanation(const struct halay_tft_model *model,
+                                          const struct tft_explanation *explanation, struct tft_result_files *files,
+                                          char **json)
+{
+    struct halay_tft *t = model->tft;
+    struct tft_report page = { .run = model->inference.run.document, .explanation = explanation };
+    enum halay_status status = HALAY_OK;
+
+    *json = NULL;
+    if (t->rank != 0)
+        return HALAY_OK;
+    page.explained = tft_explanation_json(explanation);
+    if (!page.explained) {
+        halay_error(&t->log, "no memory for the explanation");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    status = tft_result_files_write(files, page.explained, &page);
+    if (!status)
+        return tft_session_text(t, page.explained, json);
+    json_decref(page.explained);
+    return status;
+}
+
+enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_tft_data *data,
+                                    const struct halay_tft_windows *windows, char **json)
+{
+    struct tft_chosen_windows c = { 0 };
+    struct tft_result_files files = { 0 };
+    struct tft_explanation explanation = { 0 };
+
+    if (!model || !json)
+        return tft_session_refuse_null("halay_tft_explain", "an argument");
+    struct halay_tft *t = model->tft;
+    enum halay_status status = tft_model_enter(model);
+    if (!status)
+        status = tft_windows_read(t, windows, model->inference.run.schema.horizon, &c);
+    struct tft_explain_request request = tft_windows_request(&c);
+    c.calibrate = TFT_CALIBRATE_NONE;
+    if (!status)
+        status = lend(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
+    if (!status)
+        status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files);
+    status = tft_session_agree(t, status);
+    if (!status)
+        tft_windows_settle(model, &request.windows);
+    if (!status)
+        status = tft_explanation_init(&model->inference, &request, &explanation);
+    if (!status)
+        status = give_explanation(model, &explanation, &files, json);
+    tft_result_files_abort(&files);
+    tft_explanation_fini(&explanation);
+    tft_model_return_data(model);
+    return tft_session_leave_stopped(t, status);
+}
+
+enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
+                                      const struct halay_tft_table *table, const char *folder, char **text)
+{
+    const struct tft_model_rows rows = { .table = table, .validates = 1 };
+    const char *windows = table ? "windows after the training span" : "validation windows";
+    json_t *document = NULL;
+    char found[200];
+
+    if (!model || !text)
+        return tft_session_refuse_null("halay_tft_calibrate", "an argument");
+    struct tft_inference *s = &model->inference;
+    enum halay_status status = tft_model_enter(model);
+    if (!status)
+        status = lend(model, data, &rows, TFT_CALIBRATE_NONE);
+    status = tft_session_agree(model->tft, status);
+    if (!status) {
+        const struct tft_forecaster forecaster = { .log = s->log,
+                                                   .ctx = s->ctx,
+                                                   .stop = s->stop,
+                                                   .model = s->run.model,
+                                                   .workers = s->workers,
+                                                   .params = s->run.params,
+                                                   .members = &s->run.members,
+                                                   .blend = &s->run.blend };
+        status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
+    }
+    if (!status && table && !tft_calibrate_found(document)) {
+        tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
+        halay_error(s->log, "%s", found);
+        status = HALAY_ERR_FORMAT;
+    }
+    if (!status)
+        status = tft_model_take_calibration(model, document, folder);
+    *text = NULL;
+    if (!status && s->rank == 0) {
+        tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
+        status = tft_session_copy(model->tft, found, text);
+    }
+    json_decref(document);
+    tft_model_return_data(model);
+    return tft_session_leave_stopped(model->tft, status);
+}
+
+/* ---- other forms ---- */
+
+/* What makes a form of a result; NULL: it has no such form. */
+static void (*form_of(const json_t *result, const char *form))(FILE *to, const json_t *result)
+{
+    const int is_csv = !strcmp(form, "csv"), is_table = !strcmp(form, "table");
+
+    if (tft_is_drift(result))
+        return is_table                   ? tft_drift_print
+               : is_csv                   ? tft_drift_write_csv
+               : !strcmp(form, "page")    ? tft_drift_write_page
+               : !strcmp(form, "metrics") ? tft_drift_write_metrics
+                                          : NULL;
+    if (tft_is_tuning(result))
+        return is_table                ? tft_tuning_print
+               : is_csv                ? tft_tuning_write_csv
+               : !strcmp(form, "page") ? tft_tuning_write_page
+                                       : NULL;
+    if (json_is_object(json_object_get(result, "importance")))
+        return is_table ? tft_explanation_print : NULL;
+    if (json_is_object(json_object_get(result, "q_risk")))
+        return is_table ? tft_scores_print : is_csv ? tft_scores_write_csv : NULL;
+    return NULL;
+}
+
+enum halay_status halay_tft_format(const char *json, const char *form, char **text)
+{
+    if (!json || !form || !text)
+        return tft_session_refuse_null("halay_tft_format", "an argument");
+    json_t *result = json_loads(json, 0, NULL);
+    void (*make)(FILE * to, const json_t *result) = form_of(result, form);
+    char *made = NULL;
+    size_t size;
+
+    if (!make) {
+        json_decref(result);
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
+                                                 "'table', a tuning or drift as 'table', 'csv' or 'page', "
+                                                 "drift as 'metrics', too");
+    }
+    FILE *to = open_memstream(&made, &size);
+    if (to)
+        make(to, result);
+    json_decref(result);
+    const int failed = !to || ferror(to);
+    if ((to && fclose(to)) || failed) {
+        free(made);
+        return halay_refuses(HALAY_ERR_NO_MEMORY, "no memory for a table");
+    }
+    *text = made;
+    return HALAY_OK;
+}

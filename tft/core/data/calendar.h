@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Time: moments, steps from one to the next, texts that mean moments, and what the calendar says of them.
+ *
+ * A moment is seconds since 1970-01-01 00:00:00 of some clock, that of UTC or whichever the data were written by (no
+ * leap seconds; tft/core/data/zone.h goes from one to the other); where a table counts in whole numbers instead, a
+ * moment is that number. A step is a fixed number of seconds, calendar months, business days (Monday to Friday, the
+ * time of day kept), seconds within the same hours of each day, or a whole number. All functions are pure.
+ */
+#ifndef HALAY_TFT_CALENDAR_H
+#define HALAY_TFT_CALENDAR_H
+
+#include "halay_types.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct tft_date {
+    int year, month, day; /* month and day from 1 */
+    int hour, minute, second;
+    int day_of_week; /* Monday 0 */
+    int day_of_year; /* from 1 */
+    int week;        /* of ISO 8601, from 1 */
+};
+
+/* Calendar inputs. */
+enum tft_calendar {
+    TFT_CALENDAR_NONE,
+    TFT_CALENDAR_MINUTE, /* of the hour */
+    TFT_CALENDAR_HOUR,
+    TFT_CALENDAR_DAY_OF_WEEK,
+    TFT_CALENDAR_DAY_OF_MONTH,
+    TFT_CALENDAR_DAY_OF_YEAR,
+    TFT_CALENDAR_WEEK,
+    TFT_CALENDAR_MONTH,
+    TFT_CALENDAR_QUARTER,
+    TFT_CALENDAR_IS_WEEKEND, /* 1 on Saturday and Sunday */
+    TFT_CALENDAR_STEPS,      /* since the data set's first moment */
+};
+
+/* Names by number ("none" first), ended by NULL. */
+extern const char *const tft_calendar_names[];
+
+int64_t tft_time_from_date(int year, int month, int day, int hour, int minute, int second);
+void tft_time_to_date(int64_t time, struct tft_date *date);
+/* Days since 1970-01-01 (a Thursday) of a moment. */
+int64_t tft_time_day(int64_t time);
+
+/* The range of a calendar input that is part of a date: [first, first + count), after which it starts again. count is 0
+ * for steps. */
+void tft_calendar_range(enum tft_calendar calendar, int *first, int *count);
+int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date);
+
+/* ---- steps ---- */
+
+enum tft_period_kind {
+    TFT_PERIOD_SECONDS,
+    TFT_PERIOD_MONTHS,
+    TFT_PERIOD_BUSINESS_DAYS,
+    TFT_PERIOD_HOURS, /* the next step after a day's last one is the next day's first */
+    TFT_PERIOD_INTEGER
+};
+
+struct tft_period {
+    enum tft_period_kind kind;
+    int64_t count; /* seconds, months, business days, units: at least 1 */
+    struct {
+        int begin; /* the first step of a day, in seconds from midnight */
+        int steps; /* of a day: at least 2 */
+        int days;  /* of a week: 7, or 5: Monday to Friday */
+    } hours;       /* of TFT_PERIOD_HOURS */
+};
+
+/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers); "1h 08:00-16:00",
+ * the hours of each day from and to these, and "1h 08:00-16:00 B", of each business day. HALAY_ERR_FORMAT for anything
+ * else. Never logs. */
+enum halay_status tft_period_parse(const char *text, struct tft_period *step);
+
+/*
+ * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; a
+ * month's last day leads to last days. Business days count from one; from a weekend, from the Friday before. Hours of
+ * days count from the last of them that is not after start.
+ */
+int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n);
+/* The largest n for which that is not after `time`. */
+int64_t tft_period_between(const struct tft_period *step, int64_t start, int64_t time);
+/* The beginning of the period that holds a moment: days at midnight, weeks on Monday, months on the first. */
+int64_t tft_period_floor(const struct tft_period *step, int64_t time);
+
+enum { TFT_PERIOD_SEASONS = 2 };
+/*
+ * The usual seasons of such series, in steps: for steps below a day and hours of days a day and a week, for days a
+ * week, for weeks 52, for months a year, as far as these are whole numbers of steps; otherwise, and for whole
+ * numbers, 1. Ascending; returns how many there are.
+ */
+size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS]);
+
+/* ---- texts ---- */
+
+/*
+ * Can we read the format? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters, with
+ * a year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name or
+ * offset) are read and ignored; %z (an offset) is subtracted; %s is seconds since 1970.
+ */
+int tft_time_format_is_valid(const char *format);
+/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. A
+ * NULL format is ISO 8601: a date, or a date and a time after a blank or T, to minutes, seconds or parts of seconds,
+ * with or without Z or an offset at the end; or a year and a month, which is the month's first day. Slashes may stand
+ * in place of a date's hyphens. Never logs. */
+enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
+/* The same; *is_utc: the text has an offset, Z, or seconds since 1970, so that the moment is of UTC. */
+enum halay_status tft_time_parse_clock(const char *text, const char *format, int64_t *time, int *is_utc);
+/* A moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
+enum halay_status tft_time_parse_moment(const char *text, int64_t *time);
+/* A whole number, blanks around it allowed. Never logs. */
+enum halay_status tft_time_parse_integer(const char *text, int64_t *value);
+/* Year, month, day, hour, minute, second, as far as they go (1 to 6 of them). Never logs. */
+enum halay_status tft_time_from_parts(const int *parts, size_t count, int64_t *time);
+/* "2017-08-01 01:00:00"; size at least 32. */
+void tft_time_print(int64_t time, char *text, size_t size);
+/* "2017-08-01 01:00:00+02:00" of a moment of UTC and an offset in seconds; size at least 40. */
+void tft_time_print_offset(int64_t utc, int offset, char *text, size_t size);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CSV: one pass over the bytes that tft/core/data/inflate.h brings, through one buffer that always holds a whole row.
+ *
+ * First the row's end is found, then the row is cut into fields where it lies: separators become zero bytes, quoted
+ * fields are moved together. A row without a quote, the common case, is found and cut by memchr. Cleanup: the object is
+ * zeroed first and close accepts it half-built.
+ */
+#include "tft/core/data/csv.h"
+#include "tft/core/data/inflate.h"
+#include <fnmatch.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS_MAX = 4096 };
+#define ROW_MAX ((size_t)1 << 20)
+
+struct tft_csv {
+    struct halay_log *log;    /* borrowed */
+    const char *path;         /* borrowed until close */
+    struct tft_inflate *file; /* owned */
+    char separator;
+    char *data;              /* owned: size + 1 bytes; those from `at` to `length` are not yet taken */
+    size_t at, length, size; /* of them */
+    int drained;             /* nothing more to come from the file */
+    size_t row, lines;       /* row last read; line ends seen */
+    size_t field_count;
+    char **fields; /* owned: (COLUMNS_MAX) */
+    char **names;  /* owned, with what they point to */
+    size_t column_count;
+};
+
+static enum halay_status bad_row(struct tft_csv *csv, const char *what)
+{
+    halay_error(csv->log, "file '%s', row %zu: %s", csv->path, csv->row, what);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Move what is unread to the front, and read more after it. */
+static enum halay_status refill(struct tft_csv *csv)
+{
+    size_t kept = csv->length - csv->at;
+
+    memmove(csv->data, csv->data + csv->at, kept);
+    csv->at = 0;
+    csv->length = kept;
+    if (kept >= ROW_MAX)
+        return bad_row(csv, "longer than 1 MiB (is a quote not closed?)");
+    if (csv->size - kept < TFT_INFLATE_BLOCK) {
+        char *more = realloc(csv->data, csv->size * 2 + 1);
+        if (!more) {
+            halay_error(csv->log, "no memory for a row of '%s'", csv->path);
+            return HALAY_ERR_NO_MEMORY;
+        }
+        csv->data = more;
+        csv->size *= 2;
+    }
+    size_t got;
+    enum halay_status status = tft_inflate_read(csv->file, csv->data + kept, &got);
+    csv->drained = !got;
+    csv->length += got;
+    return status;
+}
+
+/* How a row with quotes ends: the length of its text, SIZE_MAX if the end has not been read yet. */
+static size_t quoted_length(const struct tft_csv *csv, const char *row, size_t length, size_t *lines)
+{
+    enum { FIELD_BEGIN, PLAIN, QUOTED, QUOTE_SEEN } state = FIELD_BEGIN;
+
+    *lines = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = row[i];
+        *lines += c == '\n';
+        if (state == QUOTED)
+            state = c == '"' ? QUOTE_SEEN : QUOTED;
+        else if (c == '\n')
+            return i;
+        else if (c == '"' && state != PLAIN)
+            state = QUOTED;
+        else
+            state = c == csv->separator ? FIELD_BEGIN : PLAIN;
+    }
+    return SIZE_MAX;
+}
+
+/* Length of the row that begins at `at`, without its line end; *taken is with it. *any: 0 if the file had ended. */
+static enum halay_status find_row_end(struct tft_csv *csv, size_t *length, size_t *taken, int *any)
+{
+    for (;;) {
+        const char *row = csv->data + csv->at;
+        size_t there = csv->length - csv->at, lines = 1;
+        const char *end = memchr(row, '\n', there);
+        size_t n = end ? (size_t)(end - row) : SIZE_MAX;
+
+        if (memchr(row, '"', end ? n : there))
+            n = quoted_length(csv, row, there, &lines);
+        *any = there > 0;
+        if (n != SIZE_MAX || (csv->drained && !there)) {
+            *length = n == SIZE_MAX ? 0 : n;
+            *taken = n == SIZE_MAX ? 0 : n + 1;
+            csv->lines += *any ? lines : 0;
+            return HALAY_OK;
+        }
+        if (csv->drained) { /* the last row has no line end */
+            *length = *taken = there;
+            csv->lines += 1;
+            return HALAY_OK;
+        }
+        enum halay_status status = refill(csv);
+        if (status)
+            return status;
+    }
+}
+
+/* A quoted field, from after its opening quote: quotes are removed in place. *next is after its separator, or at the
+ * row's end. */
+static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end, char **next, int *more)
+{
+    char *to = field, *from = field;
+
+    for (; from < end && !(*from == '"' && (from + 1 == end || from[1] != '"')); from++) {
+        *to++ = *from;
+        from += *from == '"';
+    }
+    if (from == end)
+        return bad_row(csv, "a quote is not closed");
+    from++;
+    *to = 0;
+    if (from < end && *from == '\r' && from + 1 == end)
+        from++;
+    if (from < end && *from != csv->separator)
+        return bad_row(csv, "text after a closing quote");
+    *more = from < end;
+    *next = from < end ? from + 1 : end;
+    return HALAY_OK;
+}
+
+/* Cut a row into fields. */
+static enum halay_status cut_row(struct tft_csv *csv, char *row, size_t length)
+{
+    char *end = row + length, *next = row;
+    int more = 1;
+
+    *end = 0; /* the line end, or the byte after the last */
+    csv->field_count = 0;
+    if (memchr(row, 0, length))
+        return bad_row(csv, "a zero byte: not a text file");
+    while (more) {
+        char *field = next;
+        if (csv->field_count == COLUMNS_MAX)
+            return bad_row(csv, "more than 4096 fields");
+        csv->fields[csv->field_count++] = field;
+        if (*field == '"') {
+            csv->fields[csv->field_count - 1]++;
+            enum halay_status status = take_quoted(csv, field + 1, end, &next, &more);
+            if (status)
+                return status;
+            continue;
+        }
+        char *separator = memchr(field, csv->separator, (size_t)(end - field));
+        more = separator != NULL;
+        if (separator) {
+            *separator = 0;
+            next = separator + 1;
+        } else if (end > field && end[-1] == '\r') {
+            end[-1] = 0;
+        }
+    }
+    return HALAY_OK;
+}
+
+/* Read rows until one that is not empty. */
+static enum halay_status read_filled_row(struct tft_csv *csv, int *any)
+{
+    size_t length, taken;
+
+    for (;;) {
+        csv->row = csv->lines + 1;
+        enum halay_status status = find_row_end(csv, &length, &taken, any);
+        if (status || !*any)
+            return status;
+        char *text = csv->data + csv->at;
+        csv->at += taken;
+        if (!length || (length == 1 && *text == '\r'))
+            continue;
+        return cut_row(csv, text, length);
+    }
+}
+
+static enum halay_status read_column_names(struct tft_csv *csv)
+{
+    int any = 0;
+    enum halay_status status = refill(csv);
+
+    if (!status) {
+        csv->at = csv->length >= 3 && !memcmp(csv->data, "\xef\xbb\xbf", 3) ? 3 : 0;
+        status = read_filled_row(csv, &any);
+    }
+    if (status)
+        return status;
+    if (!any) {
+        halay_error(csv->log, "file '%s' is empty: a header with the columns' names is missing", csv->path);
+        return HALAY_ERR_FORMAT;
+    }
+    csv->names = calloc(csv->field_count, sizeof *csv->names);
+    if (!csv->names)
+        return HALAY_ERR_NO_MEMORY;
+    csv->column_count = csv->field_count;
+    for (size_t i = 0; i < csv->field_count; i++) {
+        if (strchr(csv->fields[i], '\r'))
+            return bad_row(csv, "a column's name with a carriage return: lines end in LF or CRLF");
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(csv->names[j], csv->fields[i])) {
+                halay_error(csv->log, "file '%s': two columns have the name '%s'", csv->path, csv->names[j]);
+                return HALAY_ERR_FORMAT;
+            }
+        csv->names[i] = strdup(csv->fields[i]);
+        if (!csv->names[i])
+            return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status open_source(struct halay_log *log, const char *path, const char *text, size_t bytes,
+                                     char separator, struct tft_csv **out)
+{
+    struct tft_csv *csv = calloc(1, sizeof *csv);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (!csv)
+        goto err_say;
+    *csv = (struct tft_csv){ .log = log, .path = path, .separator = separator, .size = 2 * TFT_INFLATE_BLOCK };
+    csv->data = malloc(csv->size + 1);
+    csv->fields = malloc(COLUMNS_MAX * sizeof *csv->fields);
+    if (!csv->data || !csv->fields)
+        goto err_say;
+    status = text ? tft_inflate_open_text(log, path, text, bytes, &csv->file) : tft_inflate_open(log, path, &csv->file);
+    if (status)
+        goto err_close;
+    status = read_column_names(csv);
+    if (status == HALAY_ERR_NO_MEMORY)
+        goto err_say;
+    if (status)
+        goto err_close;
+    *out = csv;
+    return HALAY_OK;
+
+err_say:
+    halay_error(log, "no memory to read '%s'", path);
+err_close:
+    tft_csv_close(csv);
+    return status;
+}
+
+enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **csv)
+{
+    return open_source(log, path, NULL, 0, separator, csv);
+}
+
+enum halay_status tft_csv_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
+                                    char separator, struct tft_csv **csv)
+{
+    return open_source(log, name, text, bytes, separator, csv);
+}
+
+void tft_csv_close(struct tft_csv *csv)
+{
+    if (!csv)
+        return;
+    tft_inflate_close(csv->file);
+    for (size_t i = 0; csv->names && i < csv->column_count; i++)
+        free(csv->names[i]);
+    free(csv->names);
+    free(csv->fields);
+    free(csv->data);
+    free(csv);
+}
+
+size_t tft_csv_columns(const struct tft_csv *csv)
+{
+    return csv->column_count;
+}
+
+const char *tft_csv_column_name(const struct tft_csv *csv, size_t column)
+{
+    return csv->names[column];
+}
+
+size_t tft_csv_row(const struct tft_csv *csv)
+{
+    return csv->row;
+}
+
+enum halay_status tft_csv_find_column(struct tft_csv *csv, const char *pattern, size_t *column)
+{
+    size_t matches = 0, found = 0;
+    char list[512] = "";
+
+    for (size_t i = 0; i < csv->column_count; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s'%s'", i ? ", " : "", csv->names[i]);
+        if (!strcmp(pattern, csv->names[i])) {
+            *column = i;
+            return HALAY_OK;
+        }
+        if (!fnmatch(pattern, csv->names[i], 0)) {
+            matches++;
+            found = i;
+        }
+    }
+    if (matches == 1) {
+        *column = found;
+        return HALAY_OK;
+    }
+    halay_error(csv->log, "file '%s' has %s column '%s' (its columns: %s)", csv->path, matches ? "more than one" : "no",
+                pattern, list);
+    return HALAY_ERR_FORMAT;
+}
+
+enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end)
+{
+    int any;
+    enum halay_status status = read_filled_row(csv, &any);
+
+    if (status)
+        return status;
+    if (any && csv->field_count != csv->column_count) {
+        halay_error(csv->log, "file '%s', row %zu: %zu fields, the header has %zu", csv->path, csv->row,
+                    csv->field_count, csv->column_count);
+        return HALAY_ERR_FORMAT;
+    }
+    *fields = csv->fields;
+    *end = !any;
+    return HALAY_OK;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Data: series ready for the model: scaled, in the model's order of variables, one row after the other in one block.
+ *
+ * It is made from a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal
+ * reals are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the
+ * rest; beside them each row has its temporal categories: observed, known. Further there are the targets in their own
+ * units (for scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that
+ * any thread may read it. Call tft_data_check before reading any row: parts of a file are checked when they are first
+ * read.
+ */
+#ifndef HALAY_TFT_DATA_H
+#define HALAY_TFT_DATA_H
+
+#include "tft/core/data/encoding.h"
+#include "tft/core/data/htd_sections.h"
+#include "tft/core/data/schema.h"
+#include "tft/core/data/table.h"
+#include "tft/core/kernels/loss.h"
+#include <stdint.h>
+
+struct tft_entity {
+    const char *id; /* in the data's names */
+    int64_t start;  /* moment of the first row */
+    size_t first;   /* its first row's number in the block */
+    size_t rows;
+};
+
+/* Rows of the block that no window may hold. */
+struct tft_gap {
+    uint64_t first, rows;
+};
+
+struct tft_data {
+    enum tft_loss loss; /* of the run that forecasts, which sets it: says whether its forecasts are scaled */
+    struct tft_schema schema;
+    struct tft_encoding encoding;
+    struct tft_table_summary summary;
+    size_t entity_count, rows;
+    struct tft_entity *entities; /* owned: those that have rows, in order of id */
+    char **names;                /* owned, with what they point to: (entities) their ids */
+    struct tft_scaler *own;      /* owned: (entities, inputs) of those not seen there, by which they are scaled
+                               (tft/core/data/own_scalers.h); NULL: as the encoding has it */
+    size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
+    size_t real_count; /* temporal reals */
+    size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */
+    size_t known_count;           /* how many of them, before the targets, are known ahead */
+    size_t cat_count;             /* temporal categories */
+    size_t cats[TFT_INPUTS_MAX];
+    size_t static_count; /* static real inputs */
+    size_t statics[TFT_INPUTS_MAX];
+    size_t static_cat_count; /* static categories */
+    size_t static_cats[TFT_INPUTS_MAX];
+    size_t gap_count, bridge_count;
+    const double *target;             /* (rows, targets), as in the files; filled where they were missing */
+    const float *values;              /* (rows, reals), scaled */
+    const int32_t *categories;        /* (rows, cats) codes */
+    const float *static_values;       /* (entities, statics), scaled */
+    const int32_t *static_codes;      /* (entities, static categories) */
+    const float *weights;             /* (rows) mean 1 in the training span; NULL: all 1 */
+    const struct tft_gap *gaps;       /* (gaps) in order, apart from each other */
+    const struct tft_bridge *bridges; /* (bridges) in order of entity, column and row */
+    const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
+    void *block;                      /* owned: the arrays' memory, if it was made here */
+    struct tft_spill *spill;          /* borrowed: or where they lie; NULL: nowhere */
+    struct tft_htd *file;             /* owned: or the file that they are mapped from; NULL: none */
+};
+
+/*
+ * Make data from a table. On success the data own the schema and the encoding, and the caller's are empty; the table
+ * stays the caller's. An entity or category that the encoding does not know is an error that names it, unless the
+ * schema says `unknown: true`.
+ */
+enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
+                                const struct tft_table *table, struct tft_data *data);
+void tft_data_fini(struct tft_data *data);
+
+/* Order the schema's inputs as the model wants them; fills the counts and lists of inputs. */
+void tft_data_order_inputs(struct tft_data *data);
+/* Bytes of each array, by the data's counts; HALAY_ERR_NO_MEMORY if one does not fit. */
+enum halay_status tft_data_array_bytes(const struct tft_data *data, size_t bytes[TFT_ARRAY_COUNT]);
+/* Bytes of one row of an array; 0 for an array without rows. */
+size_t tft_data_row_bytes(const struct tft_data *data, enum tft_array array);
+/* Set where each array lies (an empty one may be anywhere), and get it. */
+void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
+void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
+
+/* Rows [first, first + count) of the block are about to be read. HALAY_ERR_FORMAT (logged once): the file is damaged
+ * there. */
+enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
+
+/* How forecasts of a target (by its number among the targets) of an entity are scaled: as the data are, or not. */
+const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
+/* The value of a target in a row of the block, scaled as forecasts are. */
+static inline double tft_data_forecast_target(const struct tft_data *data, size_t row, size_t target)
+{
+    size_t O = data->schema.target_count;
+
+    return tft_loss_is_unscaled(data->loss) ? data->target[row * O + target]
+                                            : data->values[(row + 1) * data->real_count - O + target];
+}
+
+/* How an input (by its number in the schema) of an entity was scaled. */
+const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);
+
+/* The bridge of a plain input (by its number) over a row of an entity, counted from its first row and perhaps below 0;
+ * NULL: there is none. */
+const struct tft_bridge *tft_data_bridge(const struct tft_data *data, size_t entity, size_t input, int64_t row);
+
+/* The moment of a row of the block, as the entity counts; also for rows before and after its own. */
+int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);
+
+/* The weight of a row's targets in the loss. */
+static inline float tft_data_weight(const struct tft_data *data, size_t row)
+{
+    return data->weights ? data->weights[row] : 1;
+}
+
+/* Rows of an entity before a moment. */
+size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t time);
+/* Rows of an entity before the end of a split, which the schema has; of TFT_SPLIT_COUNT: 0. */
+size_t tft_data_split_rows(const struct tft_data *data, size_t entity, enum tft_split split);
+/* The moment at which a split ends; the latest, if splits are by entity. */
+int64_t tft_data_split_end(const struct tft_data *data, enum tft_split split);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Encoding: scalers and vocabularies as a JSON document, and the arrays that are used.
+ *
+ * The document is what is saved, and the arrays are always made from it, so that data that are read back are scaled by
+ * the same numbers. fit.c finds them. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/core/data/encoding.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double tft_scaler_exact(const struct tft_scaler *s, double value)
+{
+    return ((s->log1p ? log1p(value) : value) - s->shift) / s->scale;
+}
+
+float tft_scaler_apply(const struct tft_scaler *s, double value)
+{
+    double scaled = tft_scaler_exact(s, value);
+
+    return fabs(scaled) <= FLT_MAX ? (float)scaled : INFINITY;
+}
+
+double tft_scaler_undo(const struct tft_scaler *s, double scaled)
+{
+    double value = scaled * s->scale + s->shift;
+
+    return s->log1p ? expm1(value) : value;
+}
+
+static enum halay_status damaged(struct halay_log *log, const char *where, const char *what)
+{
+    halay_error(log, "%s: the scalers are damaged: %s", where, what);
+    return HALAY_ERR_FORMAT;
+}
+
+/* An array of texts in order. */
+static enum halay_status take_names(struct halay_log *log, const char *where, const json_t *list, size_t *count,
+                                    const char ***names)
+{
+    *count = json_array_size(list);
+    *names = calloc(*count + 1, sizeof **names);
+    if (!*names) {
+        halay_error(log, "no memory for the scalers");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        (*names)[i] = json_string_value(json_array_get(list, i));
+        if (!(*names)[i] || (i && strcmp((*names)[i - 1], (*names)[i]) >= 0))
+            return damaged(log, where, "names are not in order");
+    }
+    return HALAY_OK;
+}
+
+/* The scalers of one input; the arrays are sized already. */
+static enum halay_status take_scalers(struct halay_log *log, const char *where, const struct tft_input *input,
+                                      const json_t *list, size_t number, struct tft_encoding *e)
+{
+    size_t pairs = json_array_size(list) / 2, expected = input->per == TFT_PER_ALL ? 1 : e->entity_count;
+
+    /* Runs of older versions whose training chose 'per: entity' have that of all entities, too. */
+    if (json_array_size(list) % 2 || pairs < expected || pairs > expected + (input->per != TFT_PER_ALL) ||
+        (pairs == expected && input->per == TFT_PER_WINDOW))
+        return damaged(log, where, "an input has the wrong number of scalers");
+    for (size_t i = 0; i <= e->entity_count; i++) {
+        size_t at = input->per == TFT_PER_ALL ? 0 : i;
+        const json_t *shift = json_array_get(list, 2 * at), *scale = json_array_get(list, 2 * at + 1);
+        if (at == pairs)
+            continue; /* an entity that training has not seen */
+        if (!json_is_number(shift) || !json_is_number(scale) || !(json_number_value(scale) > 0))
+            return damaged(log, where, "an input has no numbers");
+        e->scalers[i * e->input_count + number] =
+            (struct tft_scaler){ json_number_value(shift), json_number_value(scale), input->scale == TFT_SCALE_LOG1P };
+    }
+    return HALAY_OK;
+}
+
+/* Are a category's names kept? */
+static int has_vocabulary(const struct tft_input *input)
+{
+    return input->is_category &&
+           (input->source == TFT_FROM_COLUMN || (input->source == TFT_FROM_ID && input->map != NULL));
+}
+
+static enum halay_status take_all(struct halay_log *log, const char *where, const struct tft_schema *schema,
+                                  const json_t *document, struct tft_encoding *e)
+{
+    const json_t *origin = json_object_get(document, "origin"), *weight = json_object_get(document, "weight");
+    enum halay_status status = take_names(log, where, json_object_get(document, "entities"), &e->entity_count, &e->ids);
+
+    if (status)
+        return status;
+    if (!json_is_integer(origin) || !e->entity_count || !json_is_number(weight) || !(json_number_value(weight) > 0))
+        return damaged(log, where, "no origin, weight or entities");
+    e->origin = json_integer_value(origin);
+    e->weight = json_number_value(weight);
+    e->clocks = (int)json_integer_value(json_object_get(document, "clocks"));
+    if (e->clocks < 0 || e->clocks > 2)
+        return damaged(log, where, "the clocks are out of range");
+    if (e->origin > (int64_t)1 << 42 || e->origin < -((int64_t)1 << 42))
+        return damaged(log, where, "the origin is out of range");
+    e->scalers = calloc((e->entity_count + 1) * schema->input_count, sizeof *e->scalers);
+    e->vocabularies = calloc(schema->input_count, sizeof *e->vocabularies);
+    if (!e->scalers || !e->vocabularies) {
+        halay_error(log, "no memory for the scalers");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < (e->entity_count + 1) * schema->input_count; i++)
+        e->scalers[i].scale = 1;
+    for (size_t i = 0; i < schema->input_count && !status; i++) {
+        const struct tft_input *input = &schema->inputs[i];
+        const json_t *scalers = json_object_get(json_object_get(document, "scalers"), input->name);
+        const json_t *names = json_object_get(json_object_get(document, "categories"), input->name);
+        if (input->scale != TFT_SCALE_NONE)
+            status = take_scalers(log, where, input, scalers, i, e);
+        if (!status && has_vocabulary(input))
+            status = take_names(log, where, names, &e->vocabularies[i].count, &e->vocabularies[i].names);
+    }
+    return status;
+}
+
+enum halay_status tft_encoding_init(struct halay_log *log, const char *where, const struct tft_schema *schema,
+                                    json_t *document, struct tft_encoding *encoding)
+{
+    struct tft_encoding e = { .input_count = schema->input_count };
+    enum halay_status status = take_all(log, where, schema, document, &e);
+
+    if (status) {
+        tft_encoding_fini(&e);
+        return status;
+    }
+    e.document = json_incref(document);
+    *encoding = e;
+    return HALAY_OK;
+}
+
+/* Has b the same of all that a has? */
+static int has_all(const json_t *a, const json_t *b)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)a, key, value) {
+        const json_t *other = json_object_get(b, key);
+        if (!json_equal(value, other) && (other || strcmp(key, "clocks")))
+            return 0;
+    }
+    return 1;
+}
+
+int tft_encoding_is_same(const json_t *a, const json_t *b)
+{
+    return has_all(a, b) && has_all(b, a);
+}
+
+void tft_encoding_fini(struct tft_encoding *encoding)
+{
+    for (size_t i = 0; encoding->vocabularies && i < encoding->input_count; i++)
+        free(encoding->vocabularies[i].names);
+    json_decref(encoding->document);
+    free(encoding->ids);
+    free(encoding->scalers);
+    free(encoding->vocabularies);
+    *encoding = (struct tft_encoding){ 0 };
+}
+
+int tft_encoding_needs_entity(const struct tft_schema *schema)
+{
+    for (size_t i = 0; i < schema->input_count; i++) {
+        const struct tft_input *input = &schema->inputs[i];
+        if ((input->scale != TFT_SCALE_NONE && input->per == TFT_PER_ENTITY) ||
+            (input->source == TFT_FROM_ID && !input->map && !input->unknown))
+            return 1;
+    }
+    return 0;
+}
+
+/* The number of a text among names; count if it is not there. */
+static size_t find_name(const char *const *names, size_t count, const char *text)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(text, names[middle]);
+        if (!order)
+            return middle;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return count;
+}
+
+size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id)
+{
+    return find_name(encoding->ids, encoding->entity_count, id);
+}
+
+enum halay_status tft_encoding_check_entity(struct halay_log *log, const char *where, const struct tft_schema *schema,
+                                            const struct tft_encoding *encoding, const char *id)
+{
+    if (!tft_encoding_needs_entity(schema) || tft_encoding_entity(encoding, id) < encoding->entity_count)
+        return HALAY_OK;
+    halay_error(
+        log,
+        "%s%sentity '%.64s' was not seen in training (%zu are known, the first is '%s'); to forecast new "
+        "entities, set 'per: all' or 'per: window' for each input that is scaled and 'unknown: true' for the id",
+        where ? where : "", where ? ": " : "", id, encoding->entity_count, encoding->ids[0]);
+    return HALAY_ERR_FORMAT;
+}
+
+size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number)
+{
+    const struct tft_input *input = &schema->inputs[number];
+    size_t more = (size_t)input->unknown;
+    int first, count;
+
+    if (!input->is_category)
+        return 0;
+    if (input->source == TFT_FROM_CALENDAR) {
+        tft_calendar_range(input->calendar, &first, &count);
+        return (size_t)count;
+    }
+    if (input->source == TFT_FROM_HOLIDAYS)
+        return (size_t)input->holidays.names + 1;
+    if (input->source == TFT_FROM_ID && !input->map)
+        return encoding->entity_count + more;
+    return encoding->vocabularies[number].count + more;
+}
+
+int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                         int32_t *code)
+{
+    const struct tft_input *input = &schema->inputs[number];
+
+    if (!input->unknown || (input->source != TFT_FROM_COLUMN && input->source != TFT_FROM_ID))
+        return 0;
+    *code = (int32_t)(tft_encoding_categories(schema, encoding, number) - 1);
+    return 1;
+}
+
+int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                      const char *text, size_t *code)
+{
+    const struct tft_input *input = &schema->inputs[number];
+    const struct tft_vocabulary *v = &encoding->vocabularies[number];
+
+    if (text && input->map)
+        text = json_string_value(json_object_get(input->map, text));
+    *code = text ? find_name(v->names, v->count, text) : v->count;
+    return *code < v->count || input->unknown;
+}
+
+/* The days of an input of holidays, as the schema's document has them. */
+static const json_t *days_of(const struct tft_schema *schema, size_t number)
+{
+    const json_t *input = json_object_get(json_object_get(schema->document, "inputs"), schema->inputs[number].name);
+    const json_t *days = json_object_get(input, "holiday");
+
+    return days ? days : json_object_get(json_object_get(input, "calendar"), "holiday");
+}
+
+static size_t code_of_day(const struct tft_schema *schema, size_t number, const char *day)
+{
+    int64_t time = 0;
+
+    (void)tft_time_parse(day, "%Y-%m-%d", &time); /* a day: the schema was checked */
+    return (size_t)tft_holidays_code(&schema->inputs[number].holidays, time);
+}
+
+/* A category's names in order; NULL for a calendar's. */
+static const char *const *names_of(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                                   size_t *count)
+{
+    const struct tft_input *input = &schema->inputs[number];
+
+    *count = 0;
+    if (has_vocabulary(input)) {
+        *count = encoding->vocabularies[number].count;
+        return encoding->vocabularies[number].names;
+    }
+    if (input->source != TFT_FROM_ID)
+        return NULL;
+    *count = encoding->entity_count;
+    return encoding->ids;
+}
+
+const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                              size_t code)
+{
+    size_t count;
+    const char *const *names = names_of(schema, encoding, number, &count);
+    const char *day;
+    json_t *name;
+
+    if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
+        json_object_foreach((json_t *)days_of(schema, number), day, name)
+            if (code && code_of_day(schema, number, day) == code)
+                return json_string_value(name);
+    return code < count ? names[code] : NULL;
+}
+
+int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
+                      const char *name, size_t *code)
+{
+    size_t count;
+    const char *const *names = names_of(schema, encoding, number, &count);
+    const char *day;
+    json_t *other;
+
+    if (schema->inputs[number].source == TFT_FROM_HOLIDAYS)
+        json_object_foreach((json_t *)days_of(schema, number), day, other)
+            if (!strcmp(name, json_string_value(other))) {
+                *code = code_of_day(schema, number, day);
+                return 1;
+            }
+    *code = find_name(names, count, name);
+    return *code < count;
+}

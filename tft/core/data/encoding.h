@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Encoding: what was learned from the training span and is needed to prepare other rows: scalers, entities, categories.
+ * It is part of a run's description, as a JSON document.
+ *
+ *     {"origin": moment, "weight": mean, "clocks": 1 or 2, "entities": [id, ...],
+ *      "scalers": {input: [shift, scale], or for each entity [shift, scale, shift, scale, ...]},
+ *                  under `per: window` and `auto` another pair, of all entities together, for those not seen
+ *      "categories": {input: [name, ...]}}
+ */
+#ifndef HALAY_TFT_ENCODING_H
+#define HALAY_TFT_ENCODING_H
+
+#include "tft/core/data/table.h"
+
+/* scaled = (value - shift) / scale, of log(1 + value) if log1p is set. */
+struct tft_scaler {
+    double shift, scale;
+    int log1p;
+};
+
+double tft_scaler_exact(const struct tft_scaler *scaler, double value);
+/* The same as a float; infinite, or not a number, where that cannot hold it. */
+float tft_scaler_apply(const struct tft_scaler *scaler, double value);
+double tft_scaler_undo(const struct tft_scaler *scaler, double scaled);
+
+struct tft_vocabulary {
+    size_t count;
+    const char **names; /* owned array, its texts in the document; in order of name */
+};
+
+struct tft_encoding {
+    json_t *document; /* owned */
+    int64_t origin;   /* steps are counted from here */
+    int clocks;       /* 1: times were without an offset from UTC, 2: with one; 0: not known, or it does not matter */
+    double weight;    /* mean of the weights in the training span; 1 without weights */
+    size_t entity_count;        /* seen in training */
+    const char **ids;           /* owned array, its texts in the document; in order of name */
+    size_t input_count;         /* of the schema */
+    struct tft_scaler *scalers; /* owned: (entities + 1, inputs); {0, 1} where nothing is scaled; the last row is of an
+                                   entity that training has not seen, and knows what is scaled by all entities only */
+    struct tft_vocabulary *vocabularies; /* owned: (inputs) of categories that a column or a map of the id names */
+};
+
+/* Remove from the table the entities that cannot be encoded, because the training span has no measured value for one of
+ * their targets. The summary counts them, and a warning says how many they are. */
+void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *table);
+/* Remove from the table the entities that training has not seen, where that matters and it has seen others. A warning
+ * says how many they are and names the first. */
+void tft_encoding_drop_unknown(struct halay_log *log, const struct tft_schema *schema,
+                               const struct tft_encoding *encoding, struct tft_table *table);
+/* Fit the encoding on the training span of a table. */
+enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schema *schema,
+                                   const struct tft_table *table, struct tft_encoding *encoding);
+/* Take it from its document, which is checked in full. Keeps a reference of its own. where: for messages. */
+enum halay_status tft_encoding_init(struct halay_log *log, const char *where, const struct tft_schema *schema,
+                                    json_t *document, struct tft_encoding *encoding);
+void tft_encoding_fini(struct tft_encoding *encoding);
+/* Are the documents of two encodings the same? "clocks", which earlier versions did not keep, may be in one alone. */
+int tft_encoding_is_same(const json_t *a, const json_t *b);
+
+/* Must an entity have been seen in training to be encoded? */
+int tft_encoding_needs_entity(const struct tft_schema *schema);
+/* The number of an entity; entity_count for one that training has not seen. */
+size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id);
+/* Fails (HALAY_ERR_FORMAT, logged) if an entity must have been seen in training and was not. where: "file 'x.csv', row
+ * 7" or NULL. */
+enum halay_status tft_encoding_check_entity(struct halay_log *log, const char *where, const struct tft_schema *schema,
+                                            const struct tft_encoding *encoding, const char *id);
+/* Rows of a category's embedding. */
+size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input);
+/* Does an input have a code for what training has not seen? If so, it is set. */
+int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                         int32_t *code);
+/* The name of a code, borrowed; NULL for the code of unknown values and for a calendar's numbers. */
+const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                              size_t code);
+/* The code with a name. Returns 0 if there is none. */
+int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                      const char *name, size_t *code);
+/* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the
+ * input has no category for that. */
+int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
+                      const char *text, size_t *code);
+
+#endif

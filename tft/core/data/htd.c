@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * HTD: write prepared data, map them again.
+ *
+ * A file's description of the data is checked before it is used: counts against each other and against the sections'
+ * lengths, the schema and the encoding by the code that reads them from their own files. htd_sections.c checks the
+ * sections themselves.
+ */
+#include "tft/core/data/htd.h"
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- write ---- */
+
+/* The numbers of a summary and their names. */
+#define SUMMARY_FIELD(name)                             \
+    {                                                   \
+#name, offsetof(struct tft_table_summary, name) \
+    }
+static const struct {
+    const char *name;
+    size_t at;
+} summary_fields[] = {
+    SUMMARY_FIELD(files),           SUMMARY_FIELD(rows_read),          SUMMARY_FIELD(rows_outside_span),
+    SUMMARY_FIELD(rows_duplicated), SUMMARY_FIELD(rows_resampled),     SUMMARY_FIELD(rows_trimmed),
+    SUMMARY_FIELD(rows_missing),    SUMMARY_FIELD(rows_dropped),       SUMMARY_FIELD(filled),
+    SUMMARY_FIELD(entities_empty),  SUMMARY_FIELD(entities_untrained), SUMMARY_FIELD(entities_short),
+    SUMMARY_FIELD(columns_ignored), SUMMARY_FIELD(rows_repeated),      SUMMARY_FIELD(rows_skipped),
+};
+enum { SUMMARY_FIELDS = sizeof summary_fields / sizeof *summary_fields };
+
+static json_t *make_summary(const struct tft_table_summary *s)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
+        size_t value;
+        memcpy(&value, (const char *)s + summary_fields[i].at, sizeof value);
+        json_object_set_new(object, summary_fields[i].name, json_integer((json_int_t)value));
+    }
+    return object;
+}
+
+/* The scalers of entities that training has not seen: [shift, scale, ...] of the inputs of each; NULL: there are none.
+ */
+static json_t *make_own(const struct tft_data *d)
+{
+    const size_t inputs = d->schema.input_count;
+    json_t *all = d->own ? json_array() : NULL;
+
+    for (size_t e = 0; all && e < d->entity_count; e++)
+        for (size_t i = 0; d->codes[e] == d->encoding.entity_count && i < inputs; i++) {
+            json_array_append_new(all, json_real(d->own[e * inputs + i].shift));
+            json_array_append_new(all, json_real(d->own[e * inputs + i].scale));
+        }
+    return all;
+}
+
+static json_t *make_meta(const struct tft_data *d)
+{
+    json_t *entities = json_array();
+
+    for (size_t e = 0; entities && e < d->entity_count; e++) {
+        const struct tft_entity *x = &d->entities[e];
+        if (json_array_append_new(entities, json_pack("[sIIII]", x->id, (json_int_t)d->codes[e], (json_int_t)x->start,
+                                                      (json_int_t)x->first, (json_int_t)x->rows))) {
+            json_decref(entities);
+            return NULL;
+        }
+    }
+    return json_pack("{sO sO so so sI sI so*}", "schema", d->schema.document, "encoding", d->encoding.document,
+                     "entities", entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count,
+                     "bridges", (json_int_t)d->bridge_count, "own", make_own(d));
+}
+
+enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *d)
+{
+    json_t *meta = make_meta(d);
+    char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
+    const void *data[HTD_SUMS] = { text };
+    size_t bytes[HTD_SUMS] = { text ? strlen(text) : 0 };
+    enum halay_status status = text ? tft_data_array_bytes(d, bytes + HTD_ARRAYS) : HALAY_ERR_NO_MEMORY;
+
+    json_decref(meta);
+    if (status) {
+        halay_error(log, "no memory to write '%s'", path);
+        status = HALAY_ERR_NO_MEMORY;
+    } else {
+        tft_data_get_arrays(d, data + HTD_ARRAYS);
+        status = tft_htd_write_sections(log, path, data, bytes, d->spill);
+    }
+    free(text);
+    return status;
+}
+
+/* ---- open ---- */
+
+/* One entity: [id, code, start, first row, rows]. */
+static enum halay_status take_entity(const json_t *list, struct tft_data *d)
+{
+    json_int_t code, start, first, rows;
+    const char *id;
+    size_t e = d->entity_count;
+
+    if (json_unpack((json_t *)list, "[sIIII!]", &id, &code, &start, &first, &rows) || code < 0 ||
+        (size_t)code > d->encoding.entity_count || (e && strcmp(d->names[e - 1], id) >= 0) ||
+        first != (json_int_t)d->rows || rows < 1 || rows > (json_int_t)1 << 40 || start > (json_int_t)1 << 40 ||
+        start < -((json_int_t)1 << 40))
+        return tft_htd_bad(d->file, "is damaged: an entity is malformed");
+    d->names[e] = strdup(id);
+    if (!d->names[e])
+        return HALAY_ERR_NO_MEMORY;
+    d->codes[e] = (size_t)code;
+    d->entities[e] =
+        (struct tft_entity){ .id = d->names[e], .start = start, .first = (size_t)first, .rows = (size_t)rows };
+    d->entity_count++;
+    d->rows += (size_t)rows;
+    return d->rows > (size_t)1 << 44 ? tft_htd_bad(d->file, "is damaged: too many rows") : HALAY_OK;
+}
+
+/* Entities, contiguous, in order. */
+static enum halay_status read_entities(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+{
+    size_t count = json_array_size(list);
+    enum halay_status status = HALAY_OK;
+
+    if (!count)
+        return tft_htd_bad(d->file, "is damaged: no entities");
+    d->entities = calloc(count, sizeof *d->entities);
+    d->names = calloc(count, sizeof *d->names);
+    d->codes = calloc(count, sizeof *d->codes);
+    if (!d->entities || !d->names || !d->codes)
+        status = HALAY_ERR_NO_MEMORY;
+    for (size_t e = 0; e < count && !status; e++)
+        status = take_entity(json_array_get(list, e), d);
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(log, "no memory to open '%s'", path);
+    return status;
+}
+
+/* Older files have none: there unseen entities are scaled as all are. */
+static enum halay_status take_own(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+{
+    const size_t inputs = d->schema.input_count;
+    size_t at = 0;
+
+    if (!list)
+        return HALAY_OK;
+    d->own = calloc(d->entity_count * inputs, sizeof *d->own);
+    if (!d->own) {
+        halay_error(log, "no memory to open '%s'", path);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t e = 0; e < d->entity_count; e++)
+        for (size_t i = 0; d->codes[e] == d->encoding.entity_count && i < inputs; i++, at += 2) {
+            const double shift = json_number_value(json_array_get(list, at)),
+                         scale = json_number_value(json_array_get(list, at + 1));
+            if (!(scale > 0))
+                return tft_htd_bad(d->file, "is damaged: an entity has no scaler");
+            d->own[e * inputs + i] = (struct tft_scaler){ shift, scale, d->schema.inputs[i].scale == TFT_SCALE_LOG1P };
+        }
+    return HALAY_OK;
+}
+
+static void take_summary(const json_t *object, struct tft_table_summary *s)
+{
+    for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
+        size_t value = (size_t)json_integer_value(json_object_get(object, summary_fields[i].name));
+        memcpy((char *)s + summary_fields[i].at, &value, sizeof value);
+    }
+}
+
+static enum halay_status take_meta(struct halay_log *log, const char *path, json_t *meta, struct tft_data *d)
+{
+    char where[256];
+    json_int_t gaps = json_integer_value(json_object_get(meta, "gaps")),
+               bridges = json_integer_value(json_object_get(meta, "bridges"));
+    enum halay_status status;
+
+    snprintf(where, sizeof where, "schema in '%.200s'", path);
+    status = tft_schema_init(log, where, json_object_get(meta, "schema"), &d->schema);
+    if (!status)
+        status = tft_encoding_init(log, path, &d->schema, json_object_get(meta, "encoding"), &d->encoding);
+    if (!status)
+        status = read_entities(log, path, json_object_get(meta, "entities"), d);
+    if (!status)
+        status = take_own(log, path, json_object_get(meta, "own"), d);
+    if (status)
+        return status;
+    if (gaps < 0 || (size_t)gaps > d->rows || bridges < 0)
+        return tft_htd_bad(d->file, "is damaged: too many gaps");
+    d->gap_count = (size_t)gaps;
+    d->bridge_count = (size_t)bridges;
+    take_summary(json_object_get(meta, "summary"), &d->summary);
+    tft_data_order_inputs(d);
+    return HALAY_OK;
+}
+
+/* Bridges belong to the data's entities, in their order, and their rows do not overflow. */
+static int bridges_are_sound(const struct tft_data *d)
+{
+    const int64_t most = (int64_t)1 << 44;
+
+    for (size_t i = 0; i < d->bridge_count; i++) {
+        const struct tft_bridge *b = &d->bridges[i];
+        if (b->entity >= d->entity_count || (i && b->entity < d->bridges[i - 1].entity) || b->first < -most ||
+            b->first > most || b->rows > (uint64_t)most)
+            return 0;
+    }
+    return 1;
+}
+
+/* Gaps lie inside the block, one after the other. */
+static int gaps_are_sound(const struct tft_data *d)
+{
+    uint64_t end = 0;
+
+    for (size_t i = 0; i < d->gap_count; i++) {
+        const struct tft_gap *g = &d->gaps[i];
+        if (g->first < end || g->first >= d->rows || !g->rows || g->rows > d->rows - g->first)
+            return 0;
+        end = g->first + g->rows;
+    }
+    return 1;
+}
+
+static enum halay_status take_arrays(struct tft_data *d)
+{
+    size_t bytes[TFT_ARRAY_COUNT], there;
+    const void *arrays[TFT_ARRAY_COUNT];
+    enum halay_status status = tft_data_array_bytes(d, bytes);
+
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
+        arrays[k] = tft_htd_section(d->file, HTD_ARRAYS + k, &there);
+        if (status || there != bytes[k])
+            return tft_htd_bad(d->file, "is damaged: its sections do not fit its description");
+    }
+    for (int k = 0; k < TFT_ARRAY_COUNT && !status; k++)
+        if (!tft_data_row_bytes(d, (enum tft_array)k))
+            status = tft_htd_check(d->file, HTD_ARRAYS + k, 0, bytes[k]);
+    if (status)
+        return status;
+    tft_data_set_arrays(arrays, d);
+    return gaps_are_sound(d) && bridges_are_sound(d) ? HALAY_OK
+                                                     : tft_htd_bad(d->file, "is damaged: its gaps are malformed");
+}
+
+static enum halay_status read_description(struct halay_log *log, const char *path, struct tft_data *d)
+{
+    size_t bytes;
+    const void *text = tft_htd_section(d->file, HTD_META, &bytes);
+    enum halay_status status = tft_htd_check(d->file, HTD_META, 0, bytes);
+    json_error_t error;
+
+    if (status)
+        return status;
+    json_t *meta = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!meta)
+        return tft_htd_bad(d->file, "is damaged: its description is not JSON");
+    status = json_is_object(meta) && json_is_object(json_object_get(meta, "schema"))
+                 ? take_meta(log, path, meta, d)
+                 : tft_htd_bad(d->file, "is damaged: its description has no schema");
+    json_decref(meta);
+    return status ? status : take_arrays(d);
+}
+
+enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data)
+{
+    struct tft_data d = { 0 };
+    enum halay_status status = tft_htd_map(log, path, &d.file);
+
+    if (!status)
+        status = read_description(log, path, &d);
+    if (status)
+        tft_data_fini(&d);
+    else
+        *data = d;
+    return status;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Output files. Until it is complete a file has no name, so that nothing of it is left if the process is killed. Then
+ * it gets its name with ".tmp" and the process's number, on the same file system, so that rename replaces the name in
+ * one step. The folder is synced afterwards, so that the name survives a crash too.
+ */
+#include "tft/core/data/output_file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum halay_status tft_output_open(struct halay_log *log, const char *path, struct tft_output *out)
+{
+    return tft_output_open_staged(log, "", path, out);
+}
+
+/* The name that an output has until it is complete; NULL if there is no memory. */
+static char *name_beside(const char *stage, const char *path)
+{
+    char *copy = *stage ? strdup(path) : NULL, *beside = NULL;
+
+    if (!*stage ? asprintf(&beside, "%s.tmp.%ld", path, (long)getpid()) < 0
+                : !copy || asprintf(&beside, "%s/%s.tmp.%ld", stage, basename(copy), (long)getpid()) < 0)
+        beside = NULL;
+    free(copy);
+    return beside;
+}
+
+/* A file without a name in the folder of one; NULL (errno says why): the file system, or /proc, cannot. */
+static FILE *open_nameless(const char *beside)
+{
+    char *copy = access("/proc/self/fd", X_OK) ? NULL : strdup(beside);
+    int fd = copy ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+
+    if (fd >= 0 && !file)
+        close(fd);
+    free(copy);
+    return file;
+}
+
+/* Name a file that is complete. */
+static int give_name(const struct tft_output *out)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(out->file));
+    unlink(out->beside); /* of a process with the same number */
+    return linkat(AT_FDCWD, path, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW);
+}
+
+enum halay_status tft_output_open_staged(struct halay_log *log, const char *stage, const char *path,
+                                         struct tft_output *out)
+{
+    struct tft_output o = { .log = log };
+
+    if (!strcmp(path, "-")) {
+        o.file = stdout;
+        *out = o;
+        return HALAY_OK;
+    }
+    struct stat st;
+    int in_place = !stat(path, &st) && !S_ISREG(st.st_mode); /* a device or a pipe is written to, not replaced */
+    o.path = strdup(path);
+    o.beside = name_beside(stage, path);
+    if (!o.path || !o.beside) {
+        halay_error(log, "no memory to write '%s'", path);
+        free(o.path);
+        free(o.beside);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    o.file = in_place ? NULL : open_nameless(o.beside);
+    o.is_nameless = o.file != NULL;
+    if (!o.file)
+        o.file = fopen(in_place ? path : o.beside, "wbe");
+    if (in_place) {
+        free(o.beside);
+        o.beside = NULL;
+    }
+    if (!o.file) {
+        halay_error(log, "cannot write '%s': %s", path, strerror(errno));
+        free(o.path);
+        free(o.beside);
+        return HALAY_ERR_SYSTEM;
+    }
+    *out = o;
+    return HALAY_OK;
+}
+
+static int sync_folder(const char *path)
+{
+    char *copy = strdup(path);
+    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int failed = fd < 0 || (fsync(fd) && errno != EINVAL); /* some file systems cannot sync a folder */
+
+    if (fd >= 0)
+        close(fd);
+    free(copy);
+    return failed;
+}
+
+enum halay_status tft_output_commit(struct tft_output *out)
+{
+    int failed = fflush(out->file) || ferror(out->file);
+
+    if (!out->path) {
+        out->file = NULL;
+        if (failed)
+            halay_error(out->log, "cannot write to standard output: %s", strerror(errno));
+        return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+    }
+    failed = failed || (out->beside && (fsync(fileno(out->file)) || (out->is_nameless && give_name(out))));
+    int error = errno;
+    if (fclose(out->file) && !failed) {
+        failed = 1;
+        error = errno;
+    }
+    out->file = NULL;
+    if (!failed && out->beside && (rename(out->beside, out->path) || sync_folder(out->path))) {
+        failed = 1;
+        error = errno;
+    }
+    if (failed)
+        halay_error(out->log, "cannot write '%s': %s", out->path, strerror(error));
+    tft_output_abort(out);
+    return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+}
+
+enum halay_status tft_output_json(struct halay_log *log, const char *stage, const char *path, const json_t *document)
+{
+    struct tft_output out;
+    enum halay_status status = tft_output_open_staged(log, stage, path, &out);
+
+    return status ? status : tft_output_commit_json(&out, document);
+}
+
+enum halay_status tft_output_commit_json(struct tft_output *out, const json_t *document)
+{
+    if (json_dumpf(document, out->file, JSON_INDENT(1)) && !ferror(out->file)) { /* commit reports a failed write */
+        halay_error(out->log, "no memory to write '%s'", out->path ? out->path : "standard output");
+        tft_output_abort(out);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    fputc('\n', out->file);
+    return tft_output_commit(out);
+}
+
+void tft_output_abort(struct tft_output *out)
+{
+    if (out->file && out->path)
+        fclose(out->file);
+    if (out->beside)
+        unlink(out->beside); /* gone already if it was renamed */
+    free(out->path);
+    free(out->beside);
+    *out = (struct tft_output){ 0 };
+}

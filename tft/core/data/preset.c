@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Preset: reads the ids and times of all rows. preset_step.c finds the step, preset_schema.c makes the schema.
+ */
+#include "tft/core/data/csv.h"
+#include "tft/core/data/number.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/data/preset_impl.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tft_where tft_preset_where(const struct tft_preset_scan *s)
+{
+    struct tft_where w = { .log = s->log };
+
+    snprintf(w.text, sizeof w.text, "%.200s", s->where);
+    return w;
+}
+
+/* ---- read ---- */
+
+enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s)
+{
+    halay_error(s->log, "no memory for the times of the table");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, int64_t time, double value)
+{
+    size_t entity;
+
+    if (s->count == s->size) {
+        size_t size = s->size ? 2 * s->size : 1024;
+        struct tft_moment *moments = realloc(s->moments, size * sizeof *moments);
+        if (!moments)
+            return tft_preset_no_memory(s);
+        s->moments = moments;
+        s->size = size;
+    }
+    if (tft_dictionary_add(&s->ids, id, &entity))
+        return tft_preset_no_memory(s);
+    if (s->counts && s->season_is_unknown && !tft_kept_add(&s->kept, entity, time, value))
+        return tft_preset_no_memory(s);
+    s->first = !s->count || time < s->first ? time : s->first;
+    s->last = !s->count || time > s->last ? time : s->last;
+    s->moments[s->count++] = (struct tft_moment){ entity, time };
+    return HALAY_OK;
+}
+
+static enum halay_status not_a_time(const struct tft_preset_scan *s, const char *where, size_t row, const char *text)
+{
+    const char *expected = "a time like 2017-08-01 01:00:00";
+    char advice[200] = "";
+
+    if (s->counts && !tft_time_is_reversed(text))
+        expected = "a whole number, as the first row's is";
+    else if (s->format)
+        expected = "a time of the schema's format";
+    else
+        tft_time_advise(text, advice, sizeof advice);
+    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s%s", where, row, s->ds, text, expected, advice,
+                strstr(advice, "format'") ? ", or by --time-format" : "");
+    return HALAY_ERR_FORMAT;
+}
+
+static void look_at(struct tft_preset_scan *s, size_t row, int64_t value)
+{
+    tft_time_look_add(&s->look, value);
+    for (int i = 0; i < TFT_TIME_FORMS; i++)
+        if (s->look.first_other[i] == s->look.rows) {
+            s->others[i].file = s->file;
+            s->others[i].row = row;
+        }
+}
+
+static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, size_t row, const char *id,
+                                  const char *text, double value)
+{
+    int64_t time;
+    int is_utc = 0;
+
+    if (!s->count && !s->format) /* the first row decides */
+        s->counts = s->integer_is_given || tft_time_read_digits(text, &time);
+    if (s->counts ? !tft_time_read_digits(text, &time) || (!s->integer_is_given && tft_time_is_reversed(text))
+                  : tft_time_parse_clock(text, s->format, &time, &is_utc) != 0)
+        return not_a_time(s, where, row, text);
+    if (s->counts)
+        look_at(s, row, time);
+    s->clocks |= is_utc ? 2 : 1;
+    if (s->clocks == 3 && !s->zone) {
+        halay_error(s->log, "%s, row %zu, column '%s': '%.64s' %s", where, row, s->ds, text,
+                    is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+        return HALAY_ERR_FORMAT;
+    }
+    return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time, value);
+}
+
+static int csv_has(const struct tft_csv *csv, const char *name)
+{
+    for (size_t i = 0; i < tft_csv_columns(csv); i++)
+        if (!strcmp(tft_csv_column_name(csv, i), name))
+            return 1;
+    return 0;
+}
+
+/* The error of a column that is missing says how to name another one. */
+static enum halay_status find_column(const struct tft_preset_scan *s, struct tft_csv *csv, const char *name,
+                                     size_t *column)
+{
+    char list[300] = "";
+
+    if (csv_has(csv, name) || strpbrk(name, "*?["))
+        return tft_csv_find_column(csv, name, column);
+    for (size_t i = 0; i < tft_csv_columns(csv); i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", i ? ", " : "", tft_csv_column_name(csv, i));
+    halay_error(s->log, "file '%s' has no column '%s' (its columns: %s); name them by --columns [ID,]TIME,VALUE",
+                s->file, name, list);
+    return HALAY_ERR_FORMAT;
+}
+
+/* The name of a target's column; NULL: none has one. */
+static const char *value_name(const struct tft_preset_scan *s)
+{
+    const char *value = s->y, *name;
+    json_t *input;
+
+    json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
+        const char *role = json_string_value(json_object_get(input, "role"));
+        if (!value && role && !strcmp(role, "target"))
+            value = json_string_value(json_object_get(input, "column"));
+    }
+    return value;
+}
+
+/* Its number, which shows how numbers are written; the number of columns if it is none. */
+static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv *csv)
+{
+    const char *value = value_name(s);
+    size_t i = 0;
+
+    while (i < tft_csv_columns(csv) && (!value || strcmp(tft_csv_column_name(csv, i), value)))
+        i++;
+    return i;
+}
+
+/* Open a file. The first one's header says by what columns are separated, unless the schema does. */
+static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, const struct tft_text *text,
+                                  struct tft_csv **csv)
+{
+    const json_t *given = json_object_get(s->given, "csv");
+    const char *separated = json_string_value(json_object_get(given, "separator"));
+
+    if (given)
+        s->separator = separated && *separated && !separated[1] ? *separated : ',';
+    for (char separator = s->separator ? s->separator : ',';;) {
+        enum halay_status status = text->bytes
+                                       ? tft_csv_open_text(s->log, path, text->bytes, text->count, separator, csv)
+                                       : tft_csv_open(s->log, path, separator, csv);
+        if (status)
+            return status;
+        const char *name = tft_csv_columns(*csv) == 1 ? tft_csv_column_name(*csv, 0) : "";
+        const char *other = s->separator ? NULL : strpbrk(name, ";\t");
+        s->separator = separator;
+        if (!other)
+            return HALAY_OK;
+        s->separator = separator = *other;
+        tft_csv_close(*csv);
+    }
+}
+
+/* Could the commas of a number separate thousands, as in 12,500 and 1,234,567? Then it is not known what they are. */
+static int may_be_thousands(const char *text)
+{
+    static const char digits[] = "0123456789";
+
+    text += strspn(text, " ");
+    text += *text == '-' || *text == '+';
+    size_t count = strspn(text, digits);
+    int is_one = *text != '0' && count >= 1 && count <= 3;
+    for (text += count; is_one && *text == ','; text += count + 1) {
+        count = strspn(text + 1, digits);
+        is_one = count == 3;
+    }
+    return is_one && !text[strspn(text, " ")];
+}
+
+/* Where commas do not separate columns numbers may have them in place of points. */
+static void look_at_number(struct tft_preset_scan *s, const char *text)
+{
+    const int has_comma = strchr(text, ',') != NULL;
+
+    s->marks |= (has_comma ? TFT_MARK_COMMA : 0) | (strchr(text, '.') ? TFT_MARK_POINT : 0);
+    if (has_comma && !may_be_thousands(text))
+        s->marks |= TFT_MARK_DECIMAL;
+    else if (has_comma && !*s->doubtful)
+        snprintf(s->doubtful, sizeof s->doubtful, "%s", text);
+}
+
+static double read_value(const char *text)
+{
+    double value;
+
+    return tft_number_parse(text, '.', &value) || tft_number_parse(text, ',', &value) ? value : (double)NAN;
+}
+
+/* Where each comma could be either, the table is not read a thousand times too small. */
+static enum halay_status judge_commas(const struct tft_preset_scan *s)
+{
+    if (s->marks != TFT_MARK_COMMA || json_object_get(s->given, "csv"))
+        return HALAY_OK;
+    halay_error(s->log,
+                "%s: is the comma of '%s' a decimal one, or does it separate thousands? All values with a comma are "
+                "such; if it is decimal, say so in a schema, csv: {separator: \"%s\", decimal: \",\"}, otherwise write "
+                "the values without it",
+                s->where, s->doubtful, s->separator == '\t' ? "\\t" : ";");
+    return HALAY_ERR_FORMAT;
+}
+
+/* The column of ids. Files that have all the others, but not that one, are of one series. */
+static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv, size_t *id)
+{
+    const int has_id = csv_has(csv, s->id);
+
+    *id = 0;
+    if (!s->id_is_given && !s->count && !has_id && csv_has(csv, s->ds) && (!s->y || csv_has(csv, s->y)))
+        s->id_constant = s->y ? s->y : "y";
+    if (!s->id_constant)
+        return find_column(s, csv, s->id, id);
+    if (s->id_is_given || !has_id)
+        return HALAY_OK;
+    halay_error(s->log,
+                "file '%s' has a column '%s', and a file before it does not: give that one the column, or prepare "
+                "them apart",
+                s->file, s->id);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
+{
+    size_t id, ds, y;
+    struct tft_csv *csv;
+    char **fields, where[600];
+    int end = 0;
+    enum halay_status status = open_csv(s, path, text, &csv);
+
+    if (status)
+        return status;
+    s->file = path;
+    status = find_id(s, csv, &id);
+    if (!status)
+        status = find_column(s, csv, s->ds, &ds);
+    if (!status && s->y)
+        status = find_column(s, csv, s->y, &y);
+    const size_t value = value_column(s, csv);
+    snprintf(where, sizeof where, "file '%.500s'", path);
+    while (!status && !end) {
+        status = tft_csv_next(csv, &fields, &end);
+        if (status || end)
+            break;
+        if (s->separator != ',' && value < tft_csv_columns(csv))
+            look_at_number(s, fields[value]);
+        status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds],
+                          value < tft_csv_columns(csv) ? read_value(fields[value]) : (double)NAN);
+    }
+    tft_csv_close(csv);
+    return status;
+}
+
+static enum halay_status scan_time(struct tft_preset_scan *s, const struct tft_frame *f, size_t row, const char *id,
+                                   int64_t time)
+{
+    if (time == INT64_MIN)
+        return scan_row(s, f->name, row + 1, id, "", (double)NAN);
+    s->counts = 0;
+    return add_moment(s, id, s->zone && f->times_are_utc ? time + tft_zone_offset(s->zone, time) : time, (double)NAN);
+}
+
+/* The column of a frame's target, if it is one of numbers; the number of columns if it is not. */
+static size_t value_in(const struct tft_preset_scan *s, const struct tft_frame *f)
+{
+    const char *name = value_name(s);
+    size_t i = 0;
+
+    while (i < f->column_count && (!name || strcmp(f->columns[i].name, name) || !tft_frame_is_number(f, i)))
+        i++;
+    return i;
+}
+
+static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_frame *f)
+{
+    char id_room[TFT_FRAME_TEXT], room[TFT_FRAME_TEXT];
+    size_t id = 0, ds, y;
+    enum halay_status status = tft_frame_check(s->log, f);
+
+    if (!status && !s->id_constant)
+        status = tft_frame_find_column(s->log, f, s->id, &id);
+    if (!status)
+        status = tft_frame_find_column(s->log, f, s->ds, &ds);
+    if (!status && s->y)
+        status = tft_frame_find_column(s->log, f, s->y, &y);
+    const size_t value = value_in(s, f);
+    for (size_t row = 0; !status && row < f->rows; row++) {
+        const char *text = s->id_constant ? s->id_constant : tft_frame_text(f, id, row, id_room);
+        status = f->columns[ds].kind == HALAY_TFT_TIMES
+                     ? scan_time(s, f, row, text, tft_frame_integer(f, ds, row))
+                     : scan_row(s, f->name, row + 1, text, tft_frame_text(f, ds, row, room),
+                                value < f->column_count ? tft_frame_number(f, value, row) : (double)NAN);
+    }
+    return status;
+}
+
+/* ---- whole numbers ---- */
+
+/* Whole numbers that look like dates are read as such. */
+static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
+{
+    char text[24];
+    int64_t time;
+    int is_utc;
+
+    s->counts = 0;
+    s->season_is_unknown = 0;
+    s->format = format;
+    for (size_t i = 0; i < s->count; i++) {
+        snprintf(text, sizeof text, "%0*lld", strstr(format, "%y") ? 6 : 1, (long long)s->moments[i].time);
+        if (tft_time_parse_clock(text, format, &time, &is_utc))
+            return HALAY_ERR_FORMAT; /* all of them fit */
+        time += s->zone && is_utc ? tft_zone_offset(s->zone, time) : 0;
+        s->moments[i].time = time;
+        s->first = !i || time < s->first ? time : s->first;
+        s->last = !i || time > s->last ? time : s->last;
+    }
+    return HALAY_OK;
+}
+
+/* Rows and splits are read in at most 12 digits (tft_time_parse_integer). */
+static enum halay_status check_counts(const struct tft_preset_scan *s)
+{
+    const int64_t end = 1000000000000, wrong = s->last >= end ? s->last : s->first;
+
+    if (s->last < end && s->first > -end)
+        return HALAY_OK;
+    halay_error(s->log, "column '%s': %lld is not a whole number of at most 12 digits; count from a later beginning",
+                s->ds, (long long)wrong);
+    return HALAY_ERR_FORMAT;
+}
+
+/* What may be counts or times, and is read as counts. */
+static void warn_of_counts(const struct tft_preset_scan *s)
+{
+    enum { SHEET_2000 = 36526, SHEET_2050 = 54789 }; /* days of spreadsheets, from 1899-12-30 on */
+
+    if (tft_time_look_is_either(&s->look))
+        halay_warning(s->log,
+                      "column '%s' has whole numbers that go up by 1, and is read as counts; if they are seconds "
+                      "since 1970, set 'format: \"%%s\"' in the schema's 'time'",
+                      s->ds);
+    else if (s->first >= SHEET_2000 && s->last < SHEET_2050)
+        halay_warning(s->log,
+                      "column '%s' has whole numbers that are read as counts; if they are days of a spreadsheet, of "
+                      "which 45322 is 2024-01-31, write dates",
+                      s->ds);
+}
+
+static enum halay_status judge_numbers(struct tft_preset_scan *s)
+{
+    int fits_all, form = s->counts && !s->integer_is_given ? tft_time_look_form(&s->look, &fits_all) : -1;
+
+    if (form < 0) {
+        if (s->counts && !s->integer_is_given)
+            warn_of_counts(s);
+        return s->counts && s->count ? check_counts(s) : HALAY_OK;
+    }
+    const struct tft_time_form *f = &tft_time_forms[form];
+    if (fits_all && f->format) {
+        halay_warning(s->log,
+                      "column '%s' has whole numbers that look like %s, and is read as such (%s); if they are "
+                      "counts, set 'integer: true' in the schema's 'time'",
+                      s->ds, f->name, f->format);
+        return read_as(s, f->format);
+    }
+    if (fits_all && f->in_second)
+        halay_error(s->log,
+                    "column '%s' has whole numbers that look like %s, which no format reads; write seconds since 1970, "
+                    "or times like 2017-08-01 01:00:00",
+                    s->ds, f->name);
+    else if (fits_all)
+        halay_error(s->log,
+                    "column '%s' has whole numbers that look like %s, which no format reads; write times like "
+                    "2017-08-01, or set 'integer: true' in the schema's 'time' if they are counts",
+                    s->ds, f->name);
+    else
+        halay_error(s->log,
+                    "%s%s%srow %zu: column '%s' has whole numbers that look like %s, but this one, %lld, does not; "
+                    "correct it, or say that they are counts (in the schema, time: {column: %s, integer: true})",
+                    s->others[form].file ? "file '" : "", s->others[form].file ? s->others[form].file : "",
+                    s->others[form].file ? "', " : "", s->others[form].row, s->ds, f->name,
+                    (long long)s->moments[s->look.first_other[form] - 1].time, s->ds);
+    return HALAY_ERR_FORMAT;
+}
+
+/* ---- the given schema ---- */
+
+static enum halay_status read_id(struct tft_preset_scan *s)
+{
+    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, "id", NULL);
+    const json_t *id = json_object_get(s->given, "id");
+
+    s->id_is_given = id != NULL;
+    if (json_object_size(id) > 1)
+        return tft_where_wrong(&w, "id", "{column: NAME} or {constant: NAME}, not both");
+    return id ? tft_read_text(&inside, id, "constant", 0, &s->id_constant) : HALAY_OK;
+}
+
+static enum halay_status take_zone(struct tft_preset_scan *s, const char *name)
+{
+    json_t *given = json_object_get(s->given, "zone");
+    enum halay_status status = HALAY_OK;
+
+    if (json_is_string(given))
+        name = json_string_value(given);
+    else if (given)
+        s->zone_document = json_incref(given);
+    if (name)
+        status = tft_zone_load(s->log, s->where, TFT_ZONES_FOLDER, name, &s->zone_document);
+    return status || !s->zone_document ? status : tft_zone_create(s->log, s->where, s->zone_document, &s->zone);
+}
+
+/* A column's name. */
+static enum halay_status read_column(const struct tft_preset_scan *s, const char *key, const char *const *words,
+                                     const char **column)
+{
+    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, key, NULL);
+    const json_t *object;
+
+    if (!json_object_get(s->given, key))
+        return HALAY_OK;
+    enum halay_status status = tft_read_object(&w, s->given, key, &object);
+    if (!status)
+        status = tft_where_check_keys(&inside, object, words);
+    return status ? status : tft_read_text(&inside, object, "column", 0, column);
+}
+
+static enum halay_status read_time(struct tft_preset_scan *s)
+{
+    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, "time", NULL);
+    const json_t *time = json_object_get(s->given, "time");
+    enum halay_status status = read_column(s, "time", TFT_WORDS("column", "integer", "format"), &s->ds);
+
+    if (!status)
+        status = tft_read_truth(&inside, time, "integer", &s->integer_is_given);
+    if (!status)
+        status = tft_read_text(&inside, time, "format", 0, &s->format);
+    if (!status && s->format && (s->integer_is_given || !tft_time_format_is_valid(s->format)))
+        status = tft_where_wrong(&inside, "format", "made as docs/reference/schema.md says, without 'integer'");
+    return status;
+}
+
+static enum halay_status read_given(struct tft_preset_scan *s)
+{
+    const struct tft_where w = tft_preset_where(s);
+    const json_t *object, *input;
+    const char *name;
+    int preset = 0;
+    enum halay_status status =
+        tft_where_check_keys(&w, s->given,
+                             TFT_WORDS("preset", "name", "id", "time", "zone", "csv", "every", "resample", "season",
+                                       "duplicates", "active", "gaps", "inputs", "window", "split"));
+
+    if (!status)
+        status = tft_read_word(&w, s->given, "preset", TFT_WORDS("long"), &preset);
+    if (!status)
+        status = read_column(s, "id", TFT_WORDS("column", "constant"), &s->id);
+    if (!status)
+        status = read_id(s);
+    if (!status)
+        status = read_time(s);
+    if (!status && json_object_get(s->given, "window"))
+        status = tft_read_object(&w, s->given, "window", &object);
+    if (!status && json_object_get(s->given, "inputs"))
+        status = tft_read_object(&w, s->given, "inputs", &object);
+    json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
+        const char *role = json_string_value(json_object_get(input, "role"));
+        s->y = role && !strcmp(role, "target") ? NULL : s->y;
+    }
+    s->season_is_unknown = !json_object_get(s->given, "season") && !json_object_get(s->given, "resample");
+    return status;
+}
+
+static enum halay_status complete(struct tft_preset_scan *s, const struct tft_table_source *tables,
+                                  const struct tft_preset *preset, struct tft_schema *schema)
+{
+    struct tft_paths files = { 0 };
+    enum halay_status status = take_zone(s, preset->zone);
+
+    if (!status && tables->paths)
+        status = tft_paths_expand(s->log, tables->paths, tables->path_count, NULL, &files);
+    for (size_t i = 0; i < files.count && !status; i++)
+        status = scan_file(s, files.list[i], &tables->text);
+    if (!status && tables->text.bytes)
+        status = scan_file(s, tables->text.name, &tables->text);
+    if (!status && tables->frame)
+        status = scan_frame(s, tables->frame);
+    if (!status)
+        status = judge_commas(s);
+    if (!status && !s->count) {
+        halay_error(s->log, "%s: the table has no rows", s->where);
+        status = HALAY_ERR_FORMAT;
+    }
+    if (!status)
+        status = judge_numbers(s);
+    if (!status)
+        status = tft_preset_find_step(s);
+    if (!status)
+        status = tft_preset_make_schema(s, preset, schema);
+    free(s->moments);
+    free(s->kept.values);
+    tft_zone_destroy(s->zone);
+    json_decref(s->zone_document);
+    tft_dictionary_fini(&s->ids);
+    tft_paths_fini(&files);
+    return status;
+}
+
+enum halay_status tft_preset_read(struct halay_log *log, const struct tft_schema_source *given,
+                                  const struct tft_table_source *tables, const struct tft_preset *preset,
+                                  struct tft_schema *schema, int *found)
+{
+    struct tft_preset_scan s = { .log = log, .id = "unique_id", .ds = "ds", .y = "y", .season_is_unknown = 1 };
+    json_t *document = NULL;
+    enum halay_status status = HALAY_OK;
+
+    snprintf(s.where, sizeof s.where, "preset 'long'");
+    if (given->path || given->text)
+        status = tft_schema_document(log, given->path, given->text, s.where, &document);
+    const int is_preset = !document || json_object_get(document, "preset");
+    s.given = document;
+    if (!status && document && is_preset)
+        status = read_given(&s);
+    if (!status)
+        status = is_preset ? complete(&s, tables, preset, schema) : tft_schema_init(log, s.where, document, schema);
+    json_decref(document);
+    *found = is_preset;
+    return status;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a preset finds in the tables, for the two files that make it.
+ */
+#ifndef HALAY_TFT_PRESET_IMPL_H
+#define HALAY_TFT_PRESET_IMPL_H
+
+#include "tft/core/data/dictionary.h"
+#include "tft/core/data/document_reader.h"
+#include "tft/core/data/preset.h"
+#include "tft/core/data/time_forms.h"
+
+enum { TFT_MINUTE = 60, TFT_HOUR = 3600, TFT_DAY = 86400, TFT_WEEK = 7 * TFT_DAY };
+
+/* Marks in numbers: a comma, a point, a comma that cannot separate thousands. */
+enum { TFT_MARK_COMMA = 1, TFT_MARK_POINT = 2, TFT_MARK_DECIMAL = 4 };
+
+struct tft_moment {
+    size_t entity;
+    int64_t time;
+};
+
+/* Values of some of the series: of numbers that the stride divides. Zero-initialised. */
+struct tft_kept {
+    struct tft_kept_value {
+        size_t entity;
+        int64_t time;
+        double value; /* NAN: none */
+    } * values;       /* owned */
+    size_t count, size, stride;
+};
+
+struct tft_preset_scan {
+    struct halay_log *log;
+    const json_t *given;          /* borrowed: the schema that says what differs; NULL: none */
+    char where[TFT_SCHEMA_WHERE]; /* what it is, for messages */
+    const char *id, *ds, *y;      /* columns; borrowed from it. y: NULL: it has targets */
+    const char *id_constant;      /* borrowed: all rows are of this series; NULL: a column says */
+    int id_is_given;              /* by the schema */
+    struct tft_dictionary ids;
+    struct tft_moment *moments; /* owned */
+    size_t count, size;
+    struct tft_kept kept;      /* of whole numbers as times without a season */
+    char separator;            /* of the files' columns; 0: not known yet */
+    int marks;                 /* where that is no comma: what the values have, of TFT_MARK_* */
+    char doubtful[32];         /* the first value whose comma may be decimal or not */
+    int counts;                /* ds is a whole number */
+    const char *format;        /* of ds; borrowed; NULL: ISO 8601 */
+    int integer_is_given;      /* by the schema */
+    int season_is_unknown;     /* where ds is a whole number */
+    int clocks;                /* 1: times without an offset from UTC were read, 2: with one, 3: both */
+    struct tft_time_look look; /* of whole numbers */
+    const char *file;          /* borrowed: the one that is read; NULL: a frame */
+    struct {
+        const char *file; /* borrowed */
+        size_t row;
+    } others[TFT_TIME_FORMS]; /* where the first number is that does not have a form */
+    struct tft_zone *zone;    /* owned; NULL: none */
+    json_t *zone_document;    /* owned: its rules */
+    int64_t first, last;
+    struct tft_period every;
+    char every_text[32];
+    int resamples; /* rows have a day of their own in each month, which the first of it stands for */
+};
+
+/* Where its schema is wrong. */
+struct tft_where tft_preset_where(const struct tft_preset_scan *s);
+
+enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s);
+/* Find the step from row to row, unless the schema says it. */
+enum halay_status tft_preset_find_step(struct tft_preset_scan *s);
+/* Keep a value. Returns 0 if there is no memory for it. */
+int tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value);
+/* The seasons that the kept values have in training, ascending, the shortest first; *count 0: none. */
+enum halay_status tft_preset_find_seasons(struct tft_preset_scan *s, const struct tft_schema *probe,
+                                          size_t seasons[TFT_PERIOD_SEASONS], size_t *count);
+/* The moment at which training ends for a series whose last row is of the moment `last`. */
+int64_t tft_preset_training_end(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t last);
+/* Make the schema of what was found. */
+enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct tft_preset *preset,
+                                         struct tft_schema *schema);
+
+#endif

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows: stream each file, or a frame (frame.h), and append each row to its entity, or, of a wide one, each cell to its
+ * column's entity.
+ */
+#include "tft/core/data/csv.h"
+#include "tft/core/data/encoding.h"
+#include "tft/core/data/number.h"
+#include "tft/core/data/table_impl.h"
+#include "tft/core/data/time_forms.h"
+#include <float.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_ROWS = 1 << 14 }; /* some milliseconds' work */
+
+/* One file or frame being read: where its columns are. */
+struct source {
+    struct tft_csv *csv;           /* of a file */
+    const struct tft_frame *frame; /* NULL: a file */
+    size_t frame_row;              /* the next */
+    char (*rooms)[TFT_FRAME_TEXT]; /* owned: (columns) */
+    const char *path;
+    uint32_t number;
+    size_t times[TFT_TIME_COLUMNS_MAX], id, columns[TFT_INPUTS_MAX];
+    char file_id[256];              /* the entity, if it is the file's */
+    size_t entity;                  /* its number */
+    char day_text[12];              /* "2017-08-01 ", the day of the row before, if its time is written like that; "" */
+    int64_t day;                    /* and that day's first moment */
+    size_t *wide;                   /* owned: numbers of the columns that are entities */
+    size_t *entities;               /* owned: and of the entities */
+    size_t wide_count, wide_column; /* how many; the table's column they all go to */
+};
+
+static enum halay_status no_memory(struct tft_collector *c)
+{
+    halay_error(c->log, "no memory for the table");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* ---- what a file and a frame have in common ---- */
+
+static size_t column_count(const struct source *s)
+{
+    return s->frame ? s->frame->column_count : tft_csv_columns(s->csv);
+}
+
+static const char *column_name(const struct source *s, size_t column)
+{
+    return s->frame ? s->frame->columns[column].name : tft_csv_column_name(s->csv, column);
+}
+
+/* For messages: of a frame's first row 1. */
+static size_t row_number(const struct source *s)
+{
+    return s->frame ? s->frame_row : tft_csv_row(s->csv);
+}
+
+static struct tft_place place_of(const struct tft_collector *c, const struct source *s)
+{
+    return tft_rows_place(c, s->number, row_number(s));
+}
+
+static enum halay_status find_column(struct tft_collector *c, const struct source *s, const char *pattern,
+                                     size_t *column)
+{
+    return s->frame ? tft_frame_find_column(c->log, s->frame, pattern, column)
+                    : tft_csv_find_column(s->csv, pattern, column);
+}
+
+/* Is a cell read as a number, without its text? */
+static int is_number(const struct source *s, size_t column)
+{
+    return s->frame && tft_frame_is_number(s->frame, column);
+}
+
+static enum halay_status next_row(struct source *s, char ***fields, int *end)
+{
+    if (!s->frame)
+        return tft_csv_next(s->csv, fields, end);
+    *end = s->frame_row == s->frame->rows;
+    s->frame_row += !*end;
+    *fields = NULL;
+    return HALAY_OK;
+}
+
+/* A cell of the row that was read last; fields: a file's. */
+static const char *text_of(const struct source *s, char **fields, size_t column)
+{
+    return s->frame ? tft_frame_text(s->frame, column, s->frame_row - 1, s->rooms[column]) : fields[column];
+}
+
+/* ---- entities ---- */
+
+/* Everything that is written of a table, names of categories and entities included, is UTF-8. */
+static int is_utf8(const char *text)
+{
+    json_t *string = json_string(text);
+    int is = string != NULL;
+
+    json_decref(string);
+    return is;
+}
+
+static enum halay_status find_entity(struct tft_collector *c, const struct source *source, const char *id,
+                                     size_t *entity)
+{
+    size_t known = c->ids.count;
+
+    if (tft_dictionary_add(&c->ids, id, entity))
+        return no_memory(c);
+    if (c->ids.count > known && !is_utf8(id)) {
+        halay_error(c->log, "%s: the id '%.64s' is not text in UTF-8", place_of(c, source).text, id);
+        return HALAY_ERR_FORMAT;
+    }
+    if (c->ids.count > known && c->encoding) {
+        enum halay_status status =
+            tft_encoding_check_entity(c->log, place_of(c, source).text, c->schema, c->encoding, id);
+        if (status)
+            return status;
+    }
+    if (*entity == c->size) {
+        size_t size = c->size ? c->size * 2 : 16;
+        struct tft_rows *entities = realloc(c->entities, size * sizeof *entities);
+        if (!entities)
+            return no_memory(c);
+        for (size_t i = c->size; i < size; i++)
+            entities[i] = (struct tft_rows){ .first = INT64_MAX, .last = INT64_MIN };
+        c->entities = entities;
+        c->size = size;
+    }
+    return HALAY_OK;
+}
+
+/* Put the rows that an entity has in memory aside. */
+static enum halay_status put_aside(struct tft_collector *c, struct tft_rows *e)
+{
+    size_t values = e->count * c->table->column_count * sizeof *e->values, rows = e->count * sizeof *e->rows;
+    void *memory;
+
+    if (e->part_count == e->part_size) {
+        size_t size = e->part_size ? 2 * e->part_size : 2;
+        struct tft_rows_part *parts = realloc(e->parts, size * sizeof *parts);
+        if (!parts)
+            return no_memory(c);
+        e->parts = parts;
+        e->part_size = size;
+    }
+    enum halay_status status = tft_spill_get(c->table->spill, rows + values, &memory);
+    if (status)
+        return status;
+    memcpy(memory, e->rows, rows);
+    if (values)
+        memcpy((char *)memory + rows, e->values, values);
+    tft_spill_touched(c->table->spill, rows + values);
+    e->parts[e->part_count++] = (struct tft_rows_part){ e->count, memory };
+    e->rows_in_parts += e->count;
+    free(e->rows);
+    free(e->values);
+    e->rows = NULL;
+    e->values = NULL;
+    e->count = e->size = 0;
+    return HALAY_OK;
+}
+
+static enum halay_status put_all_aside(struct tft_collector *c)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < c->ids.count && !status; i++)
+        if (c->entities[i].count)
+            status = put_aside(c, &c->entities[i]);
+    c->held = 0;
+    return status;
+}
+
+enum halay_status tft_rows_gather(struct tft_collector *c, struct tft_rows *e)
+{
+    size_t columns = c->table->column_count, all = e->rows_in_parts + e->count, at = 0;
+
+    if (!e->part_count)
+        return HALAY_OK;
+    struct tft_row *rows = malloc(all * sizeof *rows);
+    double *values = malloc(all * columns * sizeof *values + 1);
+    if (!rows || !values) {
+        free(rows);
+        free(values);
+        return no_memory(c);
+    }
+    for (size_t i = 0; i < e->part_count; i++) {
+        size_t n = e->parts[i].count;
+        memcpy(rows + at, e->parts[i].memory, n * sizeof *rows);
+        memcpy(values + at * columns, (const char *)e->parts[i].memory + n * sizeof *rows,
+               n * columns * sizeof *values);
+        at += n;
+        tft_spill_touched(c->table->spill, n * (sizeof *rows + columns * sizeof *values));
+    }
+    if (e->count) {
+        memcpy(rows + at, e->rows, e->count * sizeof *rows);
+        memcpy(values + at * columns, e->values, e->count * columns * sizeof *values);
+    }
+    free(e->rows);
+    free(e->values);
+    free(e->parts);
+    e->rows = rows;
+    e->values = values;
+    e->parts = NULL;
+    e->part_count = e->part_size = e->rows_in_parts = 0;
+    e->count = e->size = all;
+    return HALAY_OK;
+}
+
+static enum halay_status append_row(struct tft_collector *c, struct tft_rows *e, const struct tft_row *row,
+                                    const double *values)
+{
+    size_t columns = c->table->column_count, bytes = sizeof *row + columns * sizeof *values;
+
+    if (c->held > tft_spill_share(c->table->spill)) {
+        enum halay_status status = put_all_aside(c);
+        if (status)
+            return status;
+    }
+
+    if (e->count == e->size) {
+        size_t size = e->size ? e->size * 2 : 8;
+        struct tft_row *rows = realloc(e->rows, size * sizeof *rows);
+        if (!rows)
+            return no_memory(c);
+        e->rows = rows;
+        double *more = realloc(e->values, size * columns * sizeof *more);
+        if (!more)
+            return no_memory(c);
+        e->values = more;
+        c->held += (size - e->size) * bytes;
+        e->size = size;
+    }
+    e->rows[e->count] = *row;
+    memcpy(e->values + e->count * columns, values, columns * sizeof *values);
+    e->count++;
+    return HALAY_OK;
+}
+
+/* ---- columns ---- */
+
+static enum halay_status id_from_name(struct tft_collector *c, struct source *source)
+{
+    const char *slash = strrchr(source->path, '/'), *name = slash ? slash + 1 : source->path;
+    regex_t regex;
+    regmatch_t match[2];
+
+    if (regcomp(&regex, c->schema->id_pattern, REG_EXTENDED))
+        return HALAY_ERR_CONFIG; /* checked with the schema */
+    int found = !regexec(&regex, name, 2, match, 0) && match[1].rm_so >= 0;
+    regfree(&regex);
+    size_t length = found ? (size_t)(match[1].rm_eo - match[1].rm_so) : 0;
+    if (!length || length >= sizeof source->file_id) {
+        halay_error(c->log, "file '%s': its name does not match the id's pattern '%s'", source->path,
+                    c->schema->id_pattern);
+        return HALAY_ERR_FORMAT;
+    }
+    memcpy(source->file_id, name + match[1].rm_so, length);
+    source->file_id[length] = 0;
+    return HALAY_OK;
+}
+
+/* Is the column the time's, or another input's? */
+static int is_taken(const struct tft_collector *c, const struct source *source, size_t column)
+{
+    for (size_t i = 0; i < c->schema->time_column_count; i++)
+        if (source->times[i] == column)
+            return 1;
+    if (c->schema->id_kind == TFT_ID_COLUMN && source->id == column)
+        return 1;
+    for (size_t i = 0; i < c->table->column_count; i++)
+        if ((!source->wide || i != source->wide_column) && source->columns[i] == column)
+            return 1;
+    return 0;
+}
+
+/* A wide file: all columns of the target's pattern that nothing else takes. */
+static enum halay_status find_entity_columns(struct tft_collector *c, struct source *source)
+{
+    const char *pattern = c->schema->inputs[c->schema->targets[0]].column;
+    size_t count = column_count(source);
+    enum halay_status status = HALAY_OK;
+
+    source->wide = malloc(count * sizeof *source->wide);
+    source->entities = malloc(count * sizeof *source->entities);
+    if (!source->wide || !source->entities)
+        return no_memory(c);
+    source->wide_column = c->table->column_of[c->schema->targets[0]];
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = column_name(source, i);
+        if (is_taken(c, source, i) || !*name || (strcmp(pattern, name) && fnmatch(pattern, name, 0)))
+            continue;
+        status = find_entity(c, source, name, &source->entities[source->wide_count]);
+        source->wide[source->wide_count++] = i;
+    }
+    if (!status && !source->wide_count) {
+        halay_error(c->log, "file '%s' has no column '%s' that could be an entity", source->path, pattern);
+        status = HALAY_ERR_FORMAT;
+    }
+    return status;
+}
+
+/* Names of the first file's columns that no input comes from, for the summary. */
+static void note_ignored(struct tft_collector *c, const struct source *source)
+{
+    struct tft_table *t = c->table;
+
+    for (size_t i = 0; i < column_count(source); i++) {
+        int taken = is_taken(c, source, i);
+        for (size_t k = 0; k < source->wide_count && !taken; k++)
+            taken = source->wide[k] == i;
+        if (taken)
+            continue;
+        size_t used = strlen(t->ignored);
+        snprintf(t->ignored + used, sizeof t->ignored - used, "%s%s", used ? ", " : "", column_name(source, i));
+        t->summary.columns_ignored++;
+    }
+}
+
+static enum halay_status find_columns(struct tft_collector *c, struct source *source)
+{
+    const struct tft_schema *s = c->schema;
+    const struct tft_table *t = c->table;
+    enum halay_status status = HALAY_OK;
+
+    if (s->id_kind == TFT_ID_COLUMN)
+        status = find_column(c, source, s->id_column, &source->id);
+    else if (s->id_kind == TFT_ID_FILENAME)
+        status = id_from_name(c, source);
+    else if (s->id_kind == TFT_ID_CONSTANT)
+        snprintf(source->file_id, sizeof source->file_id, "%s", s->id_constant);
+    for (size_t i = 0; i < s->time_column_count && !status; i++)
+        status = find_column(c, source, s->time_columns[i], &source->times[i]);
+    for (size_t i = 0; i < t->column_count && !status; i++)
+        if ((s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0]) || !tft_rows_has_column(c, i))
+            source->columns[i] = SIZE_MAX;
+        else
+            status = find_column(c, source, s->inputs[t->columns[i]].column, &source->columns[i]);
+    if (!status && s->id_kind == TFT_ID_HEADER && !c->future)
+        status = find_entity_columns(c, source);
+    if (!status && source->number == 0 && !c->future)
+        note_ignored(c, source);
+    return status;
+}
+
+/* ---- cells ---- */
+
+static enum halay_status bad_cell(struct tft_collector *c, const struct source *source, size_t column, const char *text,
+                                  const char *should)
+{
+    halay_error(c->log, "%s, column '%s': '%.64s' is not %s", place_of(c, source).text, column_name(source, column),
+                text, should);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status not_a_time(struct tft_collector *c, const struct source *source, const char *text)
+{
+    char advice[200], should[260];
+
+    tft_time_advise(text, advice, sizeof advice);
+    snprintf(should, sizeof should, "a time like 2017-08-01 01:00:00%s", advice);
+    return bad_cell(c, source, source->times[0], text,
+                    c->schema->time_format ? "a time of the schema's format" : should);
+}
+
+static int is_missing(const struct tft_schema *s, const char *text)
+{
+    for (size_t i = 0; s->missing[i]; i++)
+        if (!strcmp(text, s->missing[i]))
+            return 1;
+    return 0;
+}
+
+/* Year, month, day, hour ... from columns of their own. */
+static enum halay_status read_parts(struct tft_collector *c, const struct source *source, char **fields, int64_t *time)
+{
+    int parts[TFT_TIME_COLUMNS_MAX];
+    size_t n = c->schema->time_column_count;
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t value;
+        const char *text = text_of(source, fields, source->times[i]);
+        if (tft_time_parse_integer(text, &value) || value < 0 || value > 9999)
+            return bad_cell(c, source, source->times[i], text, "a part of a date or time");
+        parts[i] = (int)value;
+    }
+    if (!tft_time_from_parts(parts, n, time))
+        return HALAY_OK;
+    return bad_cell(c, source, source->times[n - 1], text_of(source, fields, source->times[n - 1]),
+                    "the end of a date and time that exists");
+}
+
+/* Two digits below a limit; -1 if they are none. */
+static int two_digits(const char *text, int limit)
+{
+    int tens = text[0] - '0', ones = text[1] - '0', value = tens * 10 + ones;
+
+    return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 && value < limit ? value : -1;
+}
+
+/* The commonest text, 2017-08-01 02:03:04, on the previous row's day: only the time of day is read. */
+static int same_day(const struct source *source, const char *text, int64_t *time)
+{
+    if (!*source->day_text || strncmp(source->day_text, text, 11) || strlen(text) != 19 || text[13] != ':' ||
+        text[16] != ':')
+        return 0;
+    int hour = two_digits(text + 11, 24), minute = two_digits(text + 14, 60), second = two_digits(text + 17, 60);
+    if (hour < 0 || minute < 0 || second < 0)
+        return 0;
+    *time = source->day + hour * 3600 + minute * 60 + second;
+    return 1;
+}
+
+/* Keep the day of such a text, which was read in full. A text of the same length may have an offset (01:00+02), which
+ * would move it. */
+static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
+{
+    const char *format = s->time_format;
+
+    *source->day_text = 0;
+    if ((format && strcmp(format, "%Y-%m-%d %H:%M:%S")) || strlen(text) != 19 || text[10] != ' ' || text[13] != ':' ||
+        text[16] != ':' || two_digits(text + 11, 24) < 0)
+        return;
+    memcpy(source->day_text, text, 11);
+    source->day = tft_time_day(time) * 86400;
+}
+
+/* A frame's time as a number. */
+static enum halay_status take_time(struct tft_collector *c, const struct source *source, int64_t *time, int *is_utc)
+{
+    const int64_t most = 1000000000000; /* as in a file: 12 digits */
+
+    *time = tft_frame_integer(source->frame, source->times[0], source->frame_row - 1);
+    *is_utc = c->schema->time_kind != TFT_TIME_INTEGER && source->frame->times_are_utc;
+    if (*time > -most && *time < most)
+        return HALAY_OK;
+    return bad_cell(c, source, source->times[0], text_of(source, NULL, source->times[0]),
+                    "a time in seconds since 1970, of at most 12 digits");
+}
+
+/* The time that a row gives, of the clock that it was written by or (*is_utc) of UTC. */
+static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time,
+                                       int *is_utc)
+{
+    const struct tft_schema *s = c->schema;
+    const char *text = text_of(source, fields, source->times[0]);
+    char joined[256];
+    size_t used = 0;
+
+    if (s->time_kind == TFT_TIME_PARTS)
+        return read_parts(c, source, fields, time);
+    if (source->frame && source->frame->columns[source->times[0]].kind == HALAY_TFT_TIMES)
+        return take_time(c, source, time, is_utc);
+    if (s->time_kind == TFT_TIME_INTEGER)
+        return tft_time_parse_integer(text, time)
+                   ? bad_cell(c, source, source->times[0], text, "a whole number of at most 12 digits")
+                   : HALAY_OK;
+    if (s->time_column_count > 1) {
+        for (size_t i = 0; i < s->time_column_count && used < sizeof joined; i++)
+            used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? " " : "",
+                                     text_of(source, fields, source->times[i]));
+        text = joined;
+    }
+    if (same_day(source, text, time))
+        return HALAY_OK;
+    if (!tft_time_parse_clock(text, s->time_format, time, is_utc)) {
+        keep_day(s, source, text, *time);
+        return HALAY_OK;
+    }
+    return not_a_time(c, source, text);
+}
+
+/* One cell of the table's column k. */
+static enum halay_status read_cell(struct tft_collector *c, const struct source *source, size_t k, size_t column,
+                                   char **fields, double *value)
+{
+    const struct tft_input *input = &c->schema->inputs[c->table->columns[k]];
+    const int is_direct = is_number(source, column) && !input->is_category;
+    const char *text = is_direct ? "" : text_of(source, fields, column);
+    size_t number;
+
+    *value = is_direct ? tft_frame_number(source->frame, column, source->frame_row - 1) : NAN;
+    if (is_direct ? isnan(*value) : (source->frame && !*text) || is_missing(c->schema, text))
+        return HALAY_OK;
+    if (input->is_category) {
+        struct tft_dictionary *names = &c->table->dictionaries[k];
+        size_t known = names->count;
+        if (tft_dictionary_add(names, text, &number))
+            return no_memory(c);
+        if (names->count > known && !is_utf8(text))
+            return bad_cell(c, source, column, text, "text in UTF-8");
+        *value = (double)number;
+        return HALAY_OK;
+    }
+    if (!is_direct && !tft_number_parse(text, c->schema->decimal, value)) {
+        if (tft_number_is_missing(text)) {
+            *value = NAN;
+            return HALAY_OK;
+        }
+        return bad_cell(c, source, column, text,
+                        strspn(text, "+-0123456789.,' ") == strlen(text) && strpbrk(text, "0123456789")
+                            ? "a number (separators of thousands are not read; 'csv: decimal' says what precedes the "
+                              "decimals)"
+                            : "a number (what means \"no value\" is listed in 'csv: missing')");
+    }
+    if (!(fabs(*value) <= FLT_MAX))
+        return bad_cell(c, source, column, text_of(source, fields, column),
+                        "within what a model can hold, at most 3.4e38 in magnitude");
+    if (*value < 0 && input->role == TFT_INPUT_WEIGHT)
+        return bad_cell(c, source, column, text_of(source, fields, column), "a weight: 0 or more");
+    return HALAY_OK;
+}
+
+/* ---- rows ---- */
+
+/* Does one of the targets have a value? */
+static int is_measured(const struct tft_collector *c, const double *values)
+{
+    const struct tft_schema *s = c->schema;
+
+    for (size_t o = 0; o < s->target_count; o++) {
+        const struct tft_input *target = &s->inputs[s->targets[o]];
+        double y = values[c->table->column_of[s->targets[o]]];
+        if (!isnan(y) && !(target->has_missing_number && y == target->missing_number))
+            return 1;
+    }
+    return 0;
+}
+
+/* Append a row to its entity, if it lies in the span. */
+static enum halay_status give_row(struct tft_collector *c, size_t entity, struct tft_row *row, const double *values,
+                                  int outside)
+{
+    const struct tft_schema *s = c->schema;
+    struct tft_rows *e = &c->entities[entity];
+
+    if (s->time_kind == TFT_TIME_NONE) {
+        row->time = e->number++;
+        outside = s->has_span && (row->time < s->span[0] || row->time > s->span[1]);
+        c->table->summary.rows_outside_span += (size_t)outside;
+    }
+    if (is_measured(c, values)) {
+        e->first = row->time < e->first ? row->time : e->first;
+        e->last = row->time > e->last ? row->time : e->last;
+    }
+    return outside ? HALAY_OK : append_row(c, e, row, values);
+}
+
+static enum halay_status take_cells(struct tft_collector *c, const struct source *source, char **fields,
+                                    struct tft_row *row, double *values, int outside)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t k = 0; k < source->wide_count && !status; k++) {
+        size_t column = source->wide[k];
+        status = read_cell(c, source, source->wide_column, column, fields, &values[source->wide_column]);
+        if (!status)
+            status = give_row(c, source->entities[k], row, values, outside);
+    }
+    return status;
+}
+
+static enum halay_status mixed_clocks(struct tft_collector *c, const struct source *source, const char *text,
+                                      int is_utc)
+{
+    if (c->schema->clocks)
+        halay_error(c->log,
+                    "%s, column '%s': '%.64s' has %s offset from UTC, and the times that the model was trained on have "
+                    "%s; write these as those, or give the training a zone (--zone, 'zone'), which reads both",
+                    place_of(c, source).text, column_name(source, source->times[0]), text, is_utc ? "an" : "no",
+                    is_utc ? "none" : "one");
+    else
+        halay_error(c->log, "%s, column '%s': '%.64s' %s", place_of(c, source).text,
+                    column_name(source, source->times[0]), text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+    return HALAY_ERR_FORMAT;
+}
+
+/* Warns of the first time with an offset. */
+static void look_for_moved(struct tft_collector *c, const struct source *source, char **fields)
+{
+    for (size_t i = 0; i < c->schema->time_column_count && !c->has_moved; i++) {
+        if (!tft_time_is_moved(text_of(source, fields, source->times[i])))
+            continue;
+        c->has_moved = 1;
+        halay_warning(c->log,
+                      "%s, column '%s': times have an offset from UTC; without a zone (--zone, 'zone') their calendar "
+                      "and the times of forecasts are UTC's",
+                      place_of(c, source).text, column_name(source, source->times[i]));
+    }
+}
+
+/* A row's moment; *skipped: there was none. */
+static enum halay_status take_moment(struct tft_collector *c, struct source *source, char **fields, struct tft_row *row,
+                                     int *skipped)
+{
+    int64_t time = 0;
+    int is_utc = 0;
+    enum halay_status status =
+        c->schema->time_kind == TFT_TIME_NONE ? HALAY_OK : read_row_time(c, source, fields, &time, &is_utc);
+
+    if (status)
+        return status;
+    if (is_utc && !c->has_moved && !c->schema->clocks && !c->schema->zone)
+        look_for_moved(c, source, fields);
+    c->clocks |= is_utc ? 2 : 1;
+    if (c->clocks == 3 && !c->schema->zone)
+        return mixed_clocks(c, source, text_of(source, fields, source->times[0]), is_utc);
+    enum tft_passes passes = tft_schema_row_moment(c->schema, time, is_utc, &row->time);
+    row->is_repeated = passes == TFT_PASSED_TWICE;
+    *skipped = passes == TFT_SKIPPED;
+    c->table->summary.rows_repeated += row->is_repeated;
+    c->table->summary.rows_skipped += passes == TFT_SKIPPED;
+    c->table->summary.rows_read++;
+    return HALAY_OK;
+}
+
+static enum halay_status take_row(struct tft_collector *c, struct source *source, char **fields)
+{
+    const struct tft_schema *s = c->schema;
+    struct tft_row row = { .file = source->number & INT32_MAX, .line = (uint32_t)row_number(source) };
+    double values[TFT_INPUTS_MAX];
+    int skipped = 0;
+    enum halay_status status = take_moment(c, source, fields, &row, &skipped);
+    int outside = s->time_kind != TFT_TIME_NONE && s->has_span && (row.time < s->span[0] || row.time > s->span[1]);
+
+    if (status || skipped)
+        return status;
+    c->table->summary.rows_outside_span += (size_t)outside;
+    if (outside && !s->trim)
+        return HALAY_OK;
+    for (size_t k = 0; k < c->table->column_count && !status; k++)
+        if (source->columns[k] != SIZE_MAX)
+            status = read_cell(c, source, k, source->columns[k], fields, &values[k]);
+        else
+            values[k] = NAN;
+    if (status)
+        return status;
+    if (s->id_kind == TFT_ID_HEADER && !c->future)
+        return take_cells(c, source, fields, &row, values, outside);
+    if (s->id_kind == TFT_ID_COLUMN && !*text_of(source, fields, source->id))
+        return bad_cell(c, source, source->id, "", "an id");
+    /* A wide table's future: one series, "", for all entities. */
+    if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX)
+        status =
+            find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? text_of(source, fields, source->id) : source->file_id,
+                        &source->entity);
+    return status ? status : give_row(c, source->entity, &row, values, outside);
+}
+
+struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line)
+{
+    struct tft_place place;
+
+    snprintf(place.text, sizeof place.text, c->frame ? "%.500s, row %zu" : "file '%.500s', row %zu",
+             c->paths->list[file], line);
+    return place;
+}
+
+static enum halay_status open_frame(struct tft_collector *c, struct source *source)
+{
+    enum halay_status status = tft_frame_check(c->log, source->frame);
+
+    source->rooms = calloc(source->frame->column_count + 1, sizeof *source->rooms);
+    return !status && !source->rooms ? no_memory(c) : status;
+}
+
+static enum halay_status open_csv(struct tft_collector *c, struct source *source)
+{
+    return c->text.bytes ? tft_csv_open_text(c->log, source->path, c->text.bytes, c->text.count, c->schema->separator,
+                                             &source->csv)
+                         : tft_csv_open(c->log, source->path, c->schema->separator, &source->csv);
+}
+
+void tft_rows_worked(struct tft_collector *c, size_t rows)
+{
+    c->part += rows;
+    if (c->part < PART_ROWS || !c->between)
+        return;
+    c->part = 0;
+    c->between(c->between_arg);
+}
+
+enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
+{
+    struct source source = {
+        .frame = c->frame, .path = c->paths->list[file], .number = (uint32_t)file, .entity = SIZE_MAX
+    };
+    char **fields;
+    int end = 0;
+    enum halay_status status = c->frame ? open_frame(c, &source) : open_csv(c, &source);
+
+    if (!status)
+        status = find_columns(c, &source);
+    while (!status && !end) {
+        status = next_row(&source, &fields, &end);
+        if (!status && !end)
+            status = take_row(c, &source, fields);
+        if (!status) /* it may forget an error */
+            tft_rows_worked(c, 1);
+    }
+    tft_csv_close(source.csv);
+    free(source.rooms);
+    free(source.wide);
+    free(source.entities);
+    c->table->summary.files++;
+    return status;
+}

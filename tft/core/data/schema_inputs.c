@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inputs of a schema: each is read, checked as a whole, and then expanded to what the model sees.
+ */
+#include "tft/core/data/number.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/data/schema_impl.h"
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct tft_role_traits tft_roles[] = {
+    { "target", .is_variable = 1, .model = TFT_TARGET },
+    { "known", .is_variable = 1, .is_known_ahead = 1, .model = TFT_KNOWN },
+    { "observed", .is_variable = 1, .model = TFT_OBSERVED },
+    { "static", .is_variable = 1, .is_constant = 1, .model = TFT_STATIC },
+    { .name = "weight" },
+};
+_Static_assert(sizeof tft_roles / sizeof *tft_roles == TFT_INPUT_ROLES, "each role has a row");
+
+/* What a document says of an input that struct tft_input does not keep. */
+struct extras {
+    int cyclic, missing_indicator;
+    const json_t *lags;
+    size_t terms; /* of a Fourier series */
+};
+
+/* {holiday: {DAY: NAME}}, as an input's key or as its calendar. */
+static const json_t *holidays_of(const json_t *object)
+{
+    const json_t *calendar = json_object_get(object, "calendar");
+
+    return json_object_get(json_is_object(calendar) ? calendar : object, "holiday");
+}
+
+static enum halay_status read_holidays(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    const json_t *holidays = holidays_of(object);
+
+    if (!json_is_object(holidays))
+        return tft_where_wrong(w, "holiday", "the name of a CSV file, or days and their names");
+    input->source = TFT_FROM_HOLIDAYS;
+    return tft_holidays_init(w->log, w->text, holidays, &input->holidays);
+}
+
+/* How far the day is from a holiday. */
+static enum halay_status read_days(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    size_t most = 30;
+    int days = TFT_DAYS_NONE;
+    enum halay_status status = tft_read_word(w, object, "days", TFT_WORDS("none", "until", "since"), &days);
+
+    if (!status)
+        status = tft_read_steps(w, object, "most", TFT_HOLIDAY_DAYS_MAX, &most);
+    if (!status && days && input->source != TFT_FROM_HOLIDAYS)
+        return tft_where_wrong(w, "days", "left out: it is for holidays");
+    if (!status && !days && json_object_get(object, "most"))
+        return tft_where_wrong(w, "most", "left out: it limits 'days'");
+    input->days = (enum tft_holiday_days)days;
+    input->days_most = (int64_t)most;
+    return status;
+}
+
+/* "365.25 days", "24h"; a number is one of steps. */
+static int read_period(const json_t *value, struct tft_input *input)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = { { "s", 1 },     { "min", 60 },     { "h", 3600 },   { "hours", 3600 },
+                  { "d", 86400 }, { "days", 86400 }, { "w", 604800 }, { "weeks", 604800 } };
+    const char *text = json_string_value(value), *unit;
+    char number[32];
+
+    input->period_in_steps = json_is_number(value);
+    input->period = json_number_value(value);
+    if (!text)
+        return input->period >= 2 || input->period == 1;
+    size_t n = strspn(text, "0123456789.");
+    if (!n || n >= sizeof number)
+        return 0;
+    memcpy(number, text, n);
+    number[n] = 0;
+    unit = text + n + strspn(text + n, " ");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(unit, units[i].name) && tft_number_parse(number, '.', &input->period)) {
+            input->period *= units[i].seconds;
+            return input->period >= 2 && input->period < 1e12;
+        }
+    return 0;
+}
+
+static enum halay_status read_fourier(const struct tft_where *outer, const struct tft_schema *s, const json_t *object,
+                                      struct tft_input *input, size_t *terms)
+{
+    const struct tft_where w = tft_where_inside(outer, "fourier", NULL);
+    const json_t *fourier;
+    enum halay_status status = tft_read_object(outer, object, "fourier", &fourier);
+
+    if (!status)
+        status = tft_where_check_keys(&w, fourier, TFT_WORDS("period", "terms"));
+    if (status)
+        return status;
+    if (!read_period(json_object_get(fourier, "period"), input) || (tft_schema_counts(s) && !input->period_in_steps))
+        return tft_where_wrong(
+            &w, "period",
+            tft_schema_counts(s) ? "a number of steps, at least 2"
+                                 : "a time like \"365.25 days\", \"24h\", \"15min\", or a number of steps, at least 2");
+    input->source = TFT_FROM_WAVE;
+    *terms = 1;
+    return tft_read_steps(&w, fourier, "terms", TFT_WAVE_TERMS_MAX, terms);
+}
+
+/* Where an input's values come from: exactly one of column, calendar, holiday, fourier, from. */
+static enum halay_status read_source(const struct tft_where *w, const struct tft_schema *s, const json_t *object,
+                                     struct tft_input *input, struct extras *x)
+{
+    const char *from = NULL;
+    int calendar = 0, has_holidays = holidays_of(object) != NULL, is_wave = json_object_get(object, "fourier") != NULL;
+    enum halay_status status = tft_read_text(w, object, "column", 1, &input->column);
+
+    if (!status && !json_is_object(json_object_get(object, "calendar")))
+        status = tft_read_word(w, object, "calendar", tft_calendar_names, &calendar);
+    if (!status)
+        status = tft_read_text(w, object, "from", 0, &from);
+    if (status)
+        return status;
+    if (!!input->column + !!calendar + has_holidays + is_wave + !!from != 1 || (from && strcmp(from, "id"))) {
+        halay_error(w->log,
+                    "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', "
+                    "'fourier: {period: 365.25 days, terms: 3}', 'from: id'",
+                    w->text);
+        return HALAY_ERR_CONFIG;
+    }
+    input->calendar = (enum tft_calendar)calendar;
+    if (has_holidays)
+        return read_holidays(w, object, input);
+    if (is_wave)
+        return read_fourier(w, s, object, input, &x->terms);
+    if (from)
+        input->source = TFT_FROM_ID;
+    else
+        input->source = calendar ? TFT_FROM_CALENDAR : TFT_FROM_COLUMN;
+    return HALAY_OK;
+}
+
+static enum halay_status read_fill(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    const json_t *fill = json_object_get(object, "fill");
+    int word = TFT_FILL_NONE;
+
+    if (json_is_object(fill)) {
+        const json_t *constant = json_object_get(fill, "constant");
+        if (json_object_size(fill) != 1 || (input->is_category ? !json_is_string(constant) : !json_is_number(constant)))
+            return tft_where_wrong(w, "fill",
+                                   input->is_category ? "none, drop, forward or {constant: TEXT}"
+                                                      : "none, drop, forward, interpolate or {constant: NUMBER}");
+        input->fill = TFT_FILL_CONSTANT;
+        input->constant = json_number_value(constant);
+        input->constant_text = json_string_value(constant);
+        return HALAY_OK;
+    }
+    enum halay_status status =
+        tft_read_word(w, object, "fill", TFT_WORDS("none", "drop", "forward", "interpolate"), &word);
+    input->fill = (enum tft_filling)word;
+    if (!status && input->is_category && input->fill == TFT_FILL_INTERPOLATE)
+        return tft_where_wrong(w, "fill", "none, drop, forward or {constant: TEXT} for a category");
+    return status;
+}
+
+/* Keys of older versions. Runs whose training chose 'relative_to: none' have that. */
+static enum halay_status check_removed(const struct tft_where *w, const json_t *object)
+{
+    const char *per = json_string_value(json_object_get(object, "per"));
+    const json_t *relative = json_object_get(object, "relative_to");
+    const char *none = json_string_value(relative), *scale = json_string_value(json_object_get(object, "scale"));
+
+    if (per && !strcmp(per, "auto"))
+        halay_error(w->log, "%s: 'per: auto' was removed: write 'per: window', as '--preset long' does", w->text);
+    else if (scale && !strcmp(scale, "minmax"))
+        halay_error(w->log, "%s: 'scale: minmax' was removed: leave 'scale: standard', or write 'scale: robust'",
+                    w->text);
+    else if (relative && !(none && !strcmp(none, "none")))
+        halay_error(w->log, "%s: 'relative_to' was removed: 'per: window' and 'blend: season' replace it", w->text);
+    else
+        return HALAY_OK;
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
+    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, blend = TFT_BLEND_NONE;
+    enum halay_status status = check_removed(w, object);
+
+    if (!status)
+        status = tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "robust", "log1p-standard"), &scale);
+    if (!status)
+        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window"), &per);
+    if (!status)
+        status = tft_read_word(w, object, "blend", TFT_WORDS("none", "season"), &blend);
+    if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
+        return tft_where_wrong(w, "scale", "none for a category");
+    if (!status && input->role == TFT_INPUT_WEIGHT && scale != TFT_SCALE_NONE)
+        return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
+    input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
+    input->per = (enum tft_scale_by)per;
+    input->blend = (enum tft_blending)blend;
+    return status;
+}
+
+static enum halay_status read_values(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    const json_t *map = json_object_get(object, "map"), *number = json_object_get(object, "missing_number"), *to;
+    int transform = TFT_TRANSFORM_NONE;
+    const char *key;
+    enum halay_status status = tft_read_truth(w, object, "unknown", &input->unknown);
+
+    if (!status)
+        status = tft_read_word(w, object, "transform", TFT_WORDS("none", "log", "log1p"), &transform);
+    if (status)
+        return status;
+    if (number && !json_is_number(number))
+        return tft_where_wrong(w, "missing_number", "a number");
+    if (map && !json_is_object(map))
+        return tft_where_wrong(w, "map", "a list of texts and what they become");
+    json_object_foreach((json_t *)map, key, to)
+        if (!json_is_string(to))
+            return tft_where_wrong(w, "map", "a list of texts and what they become (put numbers into quotes)");
+    input->map = map;
+    input->transform = (enum tft_transform)transform;
+    input->has_missing_number = number != NULL;
+    input->missing_number = json_number_value(number);
+    return HALAY_OK;
+}
+
+static enum halay_status check_lags(const struct tft_where *w, const json_t *lags)
+{
+    const json_t *lag;
+    size_t i;
+
+    if (!json_is_array(lags) || !json_array_size(lags))
+        return tft_where_wrong(w, "lags", "a list of steps like [24, 168]");
+    json_array_foreach((json_t *)lags, i, lag)
+        if (!json_is_integer(lag) || json_integer_value(lag) < 1 || json_integer_value(lag) > TFT_STEPS_MAX)
+            return tft_where_wrong(w, "lags", "a list of steps like [24, 168], each from 1 to 100000");
+    return HALAY_OK;
+}
+
+/* Do source and role go together? */
+static enum halay_status check_source(const struct tft_where *w, const struct tft_schema *s,
+                                      const struct tft_input *input)
+{
+    int of_dates =
+        input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS || input->source == TFT_FROM_WAVE;
+
+    if (input->source == TFT_FROM_ID && !input->is_category)
+        return tft_where_wrong(w, "type", "category for the id");
+    if (input->source == TFT_FROM_ID && input->role != TFT_INPUT_STATIC)
+        return tft_where_wrong(w, "role", "static for the id");
+    if (of_dates && input->role != TFT_INPUT_KNOWN)
+        return tft_where_wrong(w, "role", "known for a calendar input");
+    if (of_dates && input->calendar != TFT_CALENDAR_STEPS && input->source != TFT_FROM_WAVE && tft_schema_counts(s)) {
+        halay_error(w->log, "%s: time is a whole number here, so the calendar has only 'steps' and 'fourier'", w->text);
+        return HALAY_ERR_CONFIG;
+    }
+    if (input->calendar == TFT_CALENDAR_STEPS && input->is_category)
+        return tft_where_wrong(w, "type", "real for steps");
+    if ((input->days || input->source == TFT_FROM_WAVE) && input->is_category)
+        return tft_where_wrong(w, "type", "real for 'days' and 'fourier'");
+    if (input->source != TFT_FROM_COLUMN && input->fill != TFT_FILL_NONE)
+        return tft_where_wrong(w, "fill", "left out: the values of this input are never missing");
+    if (s->id_kind == TFT_ID_HEADER && input->source == TFT_FROM_COLUMN && input->role == TFT_INPUT_STATIC)
+        return tft_where_wrong(w, "role", "any role but static where each column is an entity");
+    return HALAY_OK;
+}
+
+/* Do the other keys fit? */
+static enum halay_status check_input(const struct tft_where *w, const struct tft_schema *s,
+                                     const struct tft_input *input, const struct extras *x)
+{
+    int real_column = input->source == TFT_FROM_COLUMN && !input->is_category;
+    enum halay_status status = check_source(w, s, input);
+
+    if (status)
+        return status;
+    if ((input->role == TFT_INPUT_TARGET || input->role == TFT_INPUT_WEIGHT) && !real_column)
+        return tft_where_wrong(w, "type", "real for a target or a weight");
+    if (input->role == TFT_INPUT_STATIC && input->scale != TFT_SCALE_NONE && input->per != TFT_PER_ALL)
+        return tft_where_wrong(w, "per", "all for a static input (an entity has one value only)");
+    if (input->per == TFT_PER_WINDOW && (!real_column || input->scale == TFT_SCALE_NONE))
+        return tft_where_wrong(w, "per", "entity or all: a window scales real columns that have a 'scale' already");
+    if (input->blend && input->role != TFT_INPUT_TARGET)
+        return tft_where_wrong(w, "blend", "left out: it is for targets");
+    /* It would see beyond the training span. */
+    if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
+        return tft_where_wrong(w, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
+    if (input->unknown && !input->is_category)
+        return tft_where_wrong(w, "unknown", "left out: it is for categories");
+    if (input->map && !input->is_category)
+        return tft_where_wrong(w, "map", "left out: it is for categories");
+    if (input->map && input->source != TFT_FROM_COLUMN && input->source != TFT_FROM_ID)
+        return tft_where_wrong(w, "map", "left out: it is for columns and the id");
+    if ((input->transform || input->has_missing_number) && !real_column)
+        return tft_where_wrong(w, input->transform ? "transform" : "missing_number",
+                               "left out: it is for real columns");
+    if (x->cyclic &&
+        (input->source != TFT_FROM_CALENDAR || input->calendar == TFT_CALENDAR_STEPS || input->is_category))
+        return tft_where_wrong(w, "cyclic", "left out: it is for real calendar inputs that come round again");
+    if (x->lags && (!real_column || input->role == TFT_INPUT_STATIC || input->role == TFT_INPUT_WEIGHT))
+        return tft_where_wrong(w, "lags", "left out: they are of real columns that change with time");
+    if (x->missing_indicator && (input->source != TFT_FROM_COLUMN || input->role == TFT_INPUT_WEIGHT))
+        return tft_where_wrong(w, "missing_indicator", "left out: it is for columns");
+    return HALAY_OK;
+}
+
+static enum halay_status read_role(const struct tft_where *w, const json_t *object, struct tft_input *input)
+{
+    const char *words[TFT_INPUT_ROLES + 1] = { NULL };
+    int role = -1;
+
+    for (int i = 0; i < TFT_INPUT_ROLES; i++)
+        words[i] = tft_roles[i].name;
+    enum halay_status status = tft_read_word(w, object, "role", words, &role);
+    if (!status && role < 0)
+        status = tft_where_wrong(w, "role", "given: target, known, observed, static or weight");
+    if (!status)
+        input->role = (enum tft_input_role)role;
+    return status;
+}
+
+static enum halay_status read_input(const struct tft_where *w, const struct tft_schema *s, const char *name,
+                                    const json_t *object, struct tft_input *input, struct extras *x)
+{
+    enum halay_status status;
+
+    if (!*name || strlen(name) > TFT_INPUT_NAME_MAX || !json_is_object(object)) {
+        halay_error(w->log, "%s: an input is NAME: {role: ..., ...}, its name at most %d bytes", w->text,
+                    TFT_INPUT_NAME_MAX);
+        return HALAY_ERR_CONFIG;
+    }
+    snprintf(input->name, sizeof input->name, "%s", name);
+    status = tft_where_check_keys(w, object,
+                                  TFT_WORDS("column", "calendar", "holiday", "days", "most", "fourier", "from", "role",
+                                            "type", "fill", "scale", "per", "relative_to", "blend", "missing_indicator",
+                                            "lags", "cyclic", "unknown", "map", "transform", "missing_number"));
+    if (!status)
+        status = read_source(w, s, object, input, x);
+    if (!status)
+        status = read_days(w, object, input);
+    if (!status)
+        status = read_role(w, object, input);
+    if (!status)
+        status = tft_read_word(w, object, "type", TFT_WORDS("real", "category"), &input->is_category);
+    if (!status)
+        status = read_fill(w, object, input);
+    if (!status)
+        status = read_scale(w, object, input);
+    if (!status)
+        status = read_values(w, object, input);
+    if (!status)
+        status = tft_read_truth(w, object, "cyclic", &x->cyclic);
+    if (!status)
+        status = tft_read_truth(w, object, "missing_indicator", &x->missing_indicator);
+    x->lags = json_object_get(object, "lags");
+    if (!status && x->lags)
+        status = check_lags(w, x->lags);
+    return status ? status : check_input(w, s, input, x);
+}
+
+/* One more input, made from another one, whose name it extends. */
+static enum halay_status derive(const struct tft_where *w, struct tft_schema *s, size_t base,
+                                enum tft_derivation derivation, size_t lag, const char *behind)
+{
+    struct tft_input input = s->inputs[base];
+    char name[TFT_INPUT_NAME_MAX + 33];
+
+    if (s->input_count == TFT_INPUTS_MAX)
+        return tft_where_wrong(w, "inputs", "at most 128, including those made from them");
+    snprintf(name, sizeof name, "%s%s", input.name, behind);
+    if (strlen(name) > TFT_INPUT_NAME_MAX) {
+        halay_error(w->log, "%s: '%s' is too long a name for the inputs made from it", w->text, input.name);
+        return HALAY_ERR_CONFIG;
+    }
+    memcpy(input.name, name, strlen(name) + 1);
+    input.derivation = derivation;
+    input.base = base;
+    input.lag = lag;
+    if (derivation == TFT_WAS_MISSING) {
+        input.is_category = input.unknown = 0;
+        input.map = NULL;
+        if (input.role == TFT_INPUT_TARGET)
+            input.role = TFT_INPUT_OBSERVED;
+    }
+    if (derivation != TFT_LAG)
+        input.scale = TFT_SCALE_NONE;
+    else if (input.role != TFT_INPUT_KNOWN) /* values from before the horizon are known all through it */
+        input.role = lag >= s->horizon ? TFT_INPUT_KNOWN : TFT_INPUT_OBSERVED;
+    s->inputs[s->input_count++] = input;
+    return HALAY_OK;
+}
+
+/* A sine and a cosine for each term, the first of them in place of the input itself. Where a period is one step sines
+ * are 0 and cosines 1: one of these is the input. */
+static enum halay_status expand_wave(const struct tft_where *w, struct tft_schema *s, size_t base, size_t terms)
+{
+    const int is_constant = s->inputs[base].period_in_steps && s->inputs[base].period == 1;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 1; i < 2 * terms && !status && !is_constant; i++) {
+        char behind[16];
+        snprintf(behind, sizeof behind, "_%s%zu", i % 2 ? "cos" : "sin", i / 2 + 1);
+        status = derive(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, behind);
+        if (status)
+            return status;
+        s->inputs[base + i].base = base + i;
+        s->inputs[base + i].harmonic = i / 2 + 1;
+    }
+    snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 6, is_constant ? "_cos1" : "_sin1");
+    s->inputs[base].derivation = is_constant ? TFT_COSINE : TFT_SINE;
+    s->inputs[base].scale = TFT_SCALE_NONE;
+    s->inputs[base].harmonic = 1;
+    return HALAY_OK;
+}
+
+/* The inputs made from the one just added. */
+static enum halay_status expand(const struct tft_where *w, struct tft_schema *s, const struct extras *x)
+{
+    size_t base = s->input_count - 1, i;
+    const json_t *lag;
+    enum halay_status status = HALAY_OK;
+
+    if (x->cyclic) { /* two in place of the one */
+        status = derive(w, s, base, TFT_COSINE, 0, "_cos");
+        if (status)
+            return status;
+        snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 5, "_sin");
+        s->inputs[base].derivation = TFT_SINE;
+        s->inputs[base].scale = TFT_SCALE_NONE;
+        s->inputs[base + 1].base = base + 1;
+    }
+    if (x->terms)
+        status = expand_wave(w, s, base, x->terms);
+    if (!status && x->missing_indicator)
+        status = derive(w, s, base, TFT_WAS_MISSING, 0, "_missing");
+    json_array_foreach((json_t *)x->lags, i, lag) {
+        char behind[32];
+        size_t steps = (size_t)json_integer_value(lag);
+        if (status)
+            break;
+        snprintf(behind, sizeof behind, "_lag%zu", steps);
+        status = derive(w, s, base, TFT_LAG, steps, behind);
+        s->longest_lag = steps > s->longest_lag ? steps : s->longest_lag;
+    }
+    return status;
+}
+
+/* All names must differ, those of derived inputs too. */
+static enum halay_status check_names(const struct tft_where *w, const struct tft_schema *s)
+{
+    for (size_t i = 0; i < s->input_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(s->inputs[i].name, s->inputs[j].name)) {
+                halay_error(w->log, "%s: two inputs have the name '%s'", w->text, s->inputs[i].name);
+                return HALAY_ERR_CONFIG;
+            }
+    return HALAY_OK;
+}
+
+static enum halay_status check_all(const struct tft_where *w, struct tft_schema *s)
+{
+    size_t known = 0, weights = 0;
+
+    for (size_t i = 0; i < s->input_count; i++) {
+        const struct tft_input *input = &s->inputs[i];
+        if (input->role == TFT_INPUT_TARGET)
+            s->targets[s->target_count++] = i;
+        if (input->role == TFT_INPUT_WEIGHT && weights++ == 0)
+            s->weight = i;
+        known += input->role == TFT_INPUT_KNOWN;
+    }
+    s->has_weight = weights > 0;
+    if (!s->target_count)
+        return tft_where_wrong(w, "inputs", "a list with at least one 'role: target'");
+    if (s->target_count > 1 && s->id_kind == TFT_ID_HEADER)
+        return tft_where_wrong(w, "inputs", "a list with one 'role: target' where each column is an entity");
+    if (weights > 1)
+        return tft_where_wrong(w, "inputs", "a list with one 'role: weight' at most");
+    if (!known)
+        return tft_where_wrong(w, "inputs",
+                               "a list with at least one 'role: known' (the model's decoder reads nothing else)");
+    return check_names(w, s);
+}
+
+enum halay_status tft_schema_read_inputs(const struct tft_where *w, const json_t *document, struct tft_schema *s)
+{
+    const json_t *inputs;
+    const char *name;
+    json_t *value;
+    enum halay_status status = tft_read_object(w, document, "inputs", &inputs);
+
+    if (status)
+        return status;
+    json_object_foreach((json_t *)inputs, name, value) {
+        const struct tft_where of_input = tft_where_inside(w, "input", name);
+        struct extras x = { 0 };
+        if (s->input_count == TFT_INPUTS_MAX)
+            return tft_where_wrong(w, "inputs", "at most 128");
+        s->inputs[s->input_count] = (struct tft_input){ .base = s->input_count };
+        status = read_input(&of_input, s, name, value, &s->inputs[s->input_count], &x);
+        s->input_count++; /* fini frees it */
+        if (!status)
+            status = expand(&of_input, s, &x);
+        if (status)
+            return status;
+    }
+    return check_all(w, s);
+}
+
+/* The value of `holiday` if it is a file's name. */
+static enum halay_status insert_holidays(struct halay_log *log, const char *folder, json_t *object)
+{
+    json_t *calendar = json_object_get(object, "calendar");
+    json_t *holder = json_is_object(calendar) ? calendar : object, *days;
+    const char *name = json_string_value(json_object_get(holder, "holiday"));
+
+    if (!name)
+        return HALAY_OK;
+    char *path = *name == '/' ? strdup(name) : tft_path_join(log, folder, name);
+    enum halay_status status = path ? tft_holidays_load(log, path, &days) : HALAY_ERR_NO_MEMORY;
+    if (!status && json_object_set_new(holder, "holiday", days))
+        status = HALAY_ERR_NO_MEMORY;
+    free(path);
+    return status;
+}
+
+enum halay_status tft_schema_take_files(struct halay_log *log, const char *path, json_t *document)
+{
+    char *copy = strdup(path);
+    enum halay_status status = copy ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    const char *name;
+    json_t *input;
+
+    if (status)
+        return status;
+    const char *folder = dirname(copy);
+    json_object_foreach(json_object_get(document, "inputs"), name, input) {
+        if (!status && json_is_object(input))
+            status = insert_holidays(log, folder, input);
+    }
+    free(copy);
+    return status;
+}

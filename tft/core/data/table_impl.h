@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows: what is collected from files, entity by entity, before it is a table, in two steps, each in a file of its own:
+ * collect (rows.c) and complete (series_grid.c). For table.c only.
+ */
+#ifndef HALAY_TFT_TABLE_IMPL_H
+#define HALAY_TFT_TABLE_IMPL_H
+
+#include "tft/core/data/frame.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/data/table.h"
+
+/* The origin of a row, kept because errors name it. */
+struct tft_row {
+    int64_t time;
+    uint32_t file : 31, is_repeated : 1; /* its time is one of two moments, and nothing says of which */
+    uint32_t line;
+};
+
+/* Rows of one entity that were put aside: `rows` and, behind them, `values` as below. */
+struct tft_rows_part {
+    size_t count;
+    const void *memory; /* in the table's spill */
+};
+
+/* The rows of one entity, in the order in which they were read: the parts', then those in memory. */
+struct tft_rows {
+    size_t part_count, part_size, rows_in_parts;
+    struct tft_rows_part *parts; /* owned */
+    size_t count, size;
+    struct tft_row *rows; /* owned: (size) */
+    double *values;       /* owned: (size, columns) */
+    int64_t first, last;  /* moments of the first and last measured target, also outside the span; first > last: none */
+    int64_t number;       /* rows seen */
+};
+
+struct tft_collector {
+    struct halay_log *log;
+    const struct tft_schema *schema;
+    const struct tft_paths *paths; /* of a frame or a text its name alone */
+    const struct tft_frame *frame; /* NULL: files */
+    struct tft_text text;
+    const struct tft_encoding *encoding; /* as in tft_table_source, and the next two */
+    void (*between)(void *arg);
+    void *between_arg;
+    size_t part; /* rows since it was called, read or completed */
+    struct tft_table *table;
+    struct tft_dictionary ids;
+    struct tft_rows *entities; /* owned: (size), by number of the id */
+    size_t size;
+    size_t held;             /* bytes of rows in memory */
+    size_t cells, own_cells; /* of series that are complete; of their rows */
+    int clocks;              /* 1: times without an offset from UTC were read, 2: with one, 3: both */
+    int has_moved;           /* an offset was not 0 */
+    int future;              /* only known inputs are read; other columns may be absent */
+};
+
+/* "file 'x.csv', row 7", for messages. */
+struct tft_place {
+    char text[600];
+};
+struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line);
+
+/* So many rows have been worked on. */
+void tft_rows_worked(struct tft_collector *c, size_t rows);
+
+/* Read one file of the list, or the frame, into the collector. */
+enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
+
+/* An entity's rows, all of them, in memory. */
+enum halay_status tft_rows_gather(struct tft_collector *c, struct tft_rows *e);
+
+/* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
+enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);
+
+/* Adds the gaps of a series whose rows came from `line` (NULL: from nowhere) to the table's. */
+void tft_row_gaps_add(const struct tft_series *series, const struct tft_row *const *line, struct tft_row_gaps *gaps);
+
+/* Is the column k of the collector's table read at all? */
+static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
+{
+    return !c->future || tft_roles[c->schema->inputs[c->table->columns[k]].role].is_known_ahead;
+}
+
+#endif

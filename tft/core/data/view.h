@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * View: every input's value at every row of a table's series, whether it comes from a column, the calendar or an
+ * earlier value. Used to make data from a table (encoding.c, data.c).
+ */
+#ifndef HALAY_TFT_VIEW_H
+#define HALAY_TFT_VIEW_H
+
+#include "tft/core/data/table.h"
+
+struct tft_view {
+    const struct tft_schema *schema; /* borrowed */
+    const struct tft_table *table;   /* borrowed */
+    int64_t origin;                  /* steps are counted from here */
+    size_t rows;                     /* of the longest series */
+    struct tft_date *dates;          /* owned: (rows) of the series chosen; NULL if no input asks for them */
+    int64_t *times;                  /* owned: (rows) likewise: what the clock shows */
+    const struct tft_series *series; /* the one chosen */
+    double steps;                    /* from the origin to its first row */
+};
+
+/* HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_view_init(struct halay_log *log, const struct tft_schema *schema, const struct tft_table *table,
+                                int64_t origin, struct tft_view *view);
+void tft_view_fini(struct tft_view *view);
+
+/* Choose the series that the functions below read. */
+void tft_view_choose(struct tft_view *view, const struct tft_series *series);
+
+/* The value of a real input that no column holds. */
+double tft_view_made(const struct tft_view *view, size_t input, size_t row);
+/* The value of a real input, not scaled. row is at least the schema's longest lag. */
+static inline double tft_view_real(const struct tft_view *view, size_t input, size_t row)
+{
+    const struct tft_input *x = &view->schema->inputs[input];
+
+    if (x->source != TFT_FROM_COLUMN || x->derivation == TFT_WAS_MISSING)
+        return tft_view_made(view, input, row);
+    return view->series->values[(row - x->lag) * view->table->column_count + view->table->column_of[input]];
+}
+
+/* The code of a category that the calendar or a list of holidays gives. */
+size_t tft_view_code(const struct tft_view *view, size_t input, size_t row);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The processor's table, its memory, and its queues.
+ */
+#include "tft/core/kernels/cpu.h"
+#include "base/memory.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BLOCK_ROWS = 96, GRANULE_MOST = 64 };
+
+/* A large block asks for huge pages: its arrays are read in turn from end to end, and thousands of small pages would
+ * not fit the TLB. */
+static void *cpu_alloc(size_t bytes)
+{
+    void *memory;
+
+    if (bytes < 4 * HALAY_HUGE_PAGE)
+        return halay_aligned_alloc(HALAY_PAGE, bytes);
+    memory = halay_aligned_alloc(HALAY_HUGE_PAGE, bytes);
+#ifdef MADV_HUGEPAGE
+    if (memory && madvise(memory, bytes / HALAY_HUGE_PAGE * HALAY_HUGE_PAGE, MADV_HUGEPAGE) != 0)
+        return memory; /* a kernel without them uses small pages */
+#endif
+    return memory;
+}
+
+static int cpu_has_bf16(void)
+{
+    return tft_bf16_here() != TFT_BF16_NONE;
+}
+
+static void cpu_use(int number)
+{
+    (void)number;
+}
+
+static void cpu_room(size_t *free, size_t *all)
+{
+    *free = *all = 0;
+}
+
+static const char *cpu_failure(const struct queue *queue)
+{
+    (void)queue;
+    return NULL;
+}
+
+static void *cpu_stream(struct queue *queue)
+{
+    (void)queue;
+    return NULL;
+}
+
+/* The arrays of a queue that rounds, one after the other. */
+static enum halay_status alloc_rounded(struct queue *queue)
+{
+    size_t kept = CPU_KEPT * sizeof *queue->kept, room = halay_round_up(TFT_BF16_ROOM, HALAY_CACHE_LINE), bytes;
+
+    if (halay_mul_overflows(queue->needs.factors, sizeof *queue->cache, &bytes) ||
+        halay_add_overflows(bytes, kept + room * sizeof *queue->room, &bytes))
+        return HALAY_ERR_NO_MEMORY;
+    queue->memory = cpu_alloc(bytes);
+    if (!queue->memory)
+        return HALAY_ERR_NO_MEMORY;
+    queue->means = tft_bf16_here();
+    queue->kept = queue->memory;
+    queue->room = (uint16_t *)(void *)((char *)queue->memory + kept);
+    queue->cache = queue->room + room;
+    return HALAY_OK;
+}
+
+static void cpu_close(struct queue *queue)
+{
+    if (!queue)
+        return;
+    free(queue->memory);
+    free(queue);
+}
+
+static enum halay_status cpu_open(const struct queue_needs *needs, struct queue **out)
+{
+    struct queue *queue = calloc(1, sizeof *queue);
+    enum halay_status status = HALAY_OK;
+
+    if (!queue)
+        return HALAY_ERR_NO_MEMORY;
+    queue->head.kernels = tft_kernels_cpu();
+    queue->needs = *needs;
+    if (needs->bf16)
+        status = alloc_rounded(queue);
+    if (status) {
+        cpu_close(queue);
+        return status;
+    }
+    *out = queue;
+    return HALAY_OK;
+}
+
+static void cpu_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
+{
+    memcpy(memory, host, bytes);
+}
+
+static void cpu_to_host(struct queue *queue, const void *memory, size_t bytes, void *host)
+{
+    if (bytes)
+        memcpy(host, memory, bytes);
+}
+
+static void cpu_copy(struct queue *queue, const void *from, size_t bytes, void *to)
+{
+    memcpy(to, from, bytes);
+}
+
+static void cpu_fill(struct queue *queue, double value, size_t n, real *y)
+{
+    const double zero = 0;
+
+    if (memcmp(&value, &zero, sizeof zero) == 0) /* not -0 */
+        memset(y, 0, n * sizeof *y);
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = (real)value;
+}
+
+static const struct kernels table = {
+    .name = "cpu",
+    .block_rows = BLOCK_ROWS,
+    .granule_most = GRANULE_MOST,
+    .host_memory = 1,
+    .has_bf16 = cpu_has_bf16,
+    .use = cpu_use,
+    .room = cpu_room,
+    .alloc = cpu_alloc,
+    .release = free,
+    .open = cpu_open,
+    .close = cpu_close,
+    .failure = cpu_failure,
+    .stream = cpu_stream,
+    .begin = cpu_begin,
+    .to_device = cpu_to_device,
+    .to_host = cpu_to_host,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .product = cpu_product,
+    .add = cpu_add,
+    .rows_add = cpu_rows_add,
+    .rows_fill = cpu_rows_fill,
+    .rows_sum = cpu_rows_sum,
+    .samples_sum = cpu_samples_sum,
+    .swap = cpu_swap,
+    .windows_take = cpu_windows_take,
+    .take_reals = cpu_take_reals,
+    .take_codes = cpu_take_codes,
+    .shared_rows_gather = cpu_shared_rows_gather,
+    .rows_take = cpu_rows_take,
+    .rows_put = cpu_rows_put,
+    .sparse_put = cpu_sparse_put,
+    .sparse_add = cpu_sparse_add,
+    .outer = cpu_outer,
+    .outer_add = cpu_outer_add,
+    .outer_sum = cpu_outer_sum,
+    .norm = cpu_norm,
+    .norm_output = cpu_norm_output,
+    .norm_backward = cpu_norm_backward,
+    .elu = cpu_elu,
+    .elu_backward = cpu_elu_backward,
+    .dropout = cpu_dropout,
+    .dropout_backward = cpu_dropout_backward,
+    .gate = cpu_gate,
+    .gate_backward = cpu_gate_backward,
+    .softmax = cpu_softmax,
+    .softmax_backward = cpu_softmax_backward,
+    .weigh = cpu_weigh,
+    .weigh_backward = cpu_weigh_backward,
+    .resample = cpu_resample,
+    .resample_backward = cpu_resample_backward,
+    .lstm = cpu_lstm,
+    .lstm_backward = cpu_lstm_backward,
+    .lstm_scratch = cpu_lstm_scratch,
+    .attention = cpu_attention,
+    .attention_backward = cpu_attention_backward,
+    .attention_scratch = cpu_attention_scratch,
+    .ascending = cpu_ascending,
+    .ascending_backward = cpu_ascending_backward,
+    .loss = cpu_loss,
+    .samples_first = cpu_samples_first,
+    .average = cpu_average,
+    .squares = cpu_squares,
+    .adam = cpu_adam,
+    .squares_all = NULL,
+    .adam_all = NULL,
+    .sparse_squares = cpu_sparse_squares,
+    .sparse_adam = cpu_sparse_adam,
+};
+
+const struct kernels *tft_kernels_cpu(void)
+{
+    return &table;
+}

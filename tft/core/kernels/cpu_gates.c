@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands between the products of a layer: layer norm, ELU, dropout, the gate.
+ *
+ * Layer norm takes its statistics in two passes over a row that is in the first-level cache: the mean, then the squares
+ * around it, so that a large mean costs no precision. Backward, with s = gamma d_z:
+ *     d_y = inverse (s - mean(s) - xhat mean(s xhat)),   d_gamma = sum over rows of d_z xhat,   d_beta = of d_z.
+ */
+#include "tft/core/kernels/cpu.h"
+#include "tft/core/kernels/vector.h"
+
+static void zero(real *x, size_t n)
+{
+    memset(x, 0, n * sizeof *x);
+}
+
+TFT_VECTOR static void normalise(real *restrict y, size_t R, size_t W, real epsilon, real *restrict inverse)
+{
+    for (size_t r = 0; r < R; r++) {
+        real *row = y + r * W;
+        real sum = 0, squares = 0, mean, scale;
+
+#pragma omp simd reduction(+ : sum)
+        for (size_t i = 0; i < W; i++)
+            sum += row[i];
+        mean = sum / (real)W;
+#pragma omp simd reduction(+ : squares)
+        for (size_t i = 0; i < W; i++)
+            squares += (row[i] - mean) * (row[i] - mean);
+        scale = (real)1 / (real)sqrt(squares / (real)W + epsilon);
+        for (size_t i = 0; i < W; i++)
+            row[i] = (row[i] - mean) * scale;
+        inverse[r] = scale;
+    }
+}
+
+TFT_VECTOR static void output(const real *restrict xhat, const real *restrict gamma, const real *restrict beta,
+                              size_t R, size_t W, real *restrict z)
+{
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++)
+            z[r * W + i] = gamma[i] * xhat[r * W + i] + beta[i];
+}
+
+TFT_VECTOR static void backward(const real *restrict xhat, const real *restrict inverse, const real *restrict gamma,
+                                size_t R, size_t W, real *restrict d_gamma, real *restrict d_beta, real *restrict d_z)
+{
+    for (size_t r = 0; r < R; r++) {
+        const real *x = xhat + r * W;
+        real *d = d_z + r * W;
+        real sum = 0, along = 0;
+
+#pragma omp simd reduction(+ : sum, along)
+        for (size_t i = 0; i < W; i++) {
+            real s = gamma[i] * d[i];
+
+            sum += s;
+            along += s * x[i];
+        }
+        sum /= (real)W;
+        along /= (real)W;
+        for (size_t i = 0; i < W; i++) {
+            d_gamma[i] += d[i] * x[i];
+            d_beta[i] += d[i];
+            d[i] = inverse[r] * (gamma[i] * d[i] - sum - x[i] * along);
+        }
+    }
+}
+
+void cpu_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z)
+{
+    normalise(y, norm->R, norm->W, norm->epsilon, inverse);
+    if (z)
+        output(y, norm->gamma, norm->beta, norm->R, norm->W, z);
+}
+
+void cpu_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
+{
+    output(xhat, norm->gamma, norm->beta, norm->R, norm->W, z);
+}
+
+void cpu_norm_backward(struct queue *queue, const struct norm_backward *b)
+{
+    if (!b->add) {
+        zero(b->d_gamma, b->W);
+        zero(b->d_beta, b->W);
+    }
+    backward(b->xhat, b->inverse, b->gamma, b->R, b->W, b->d_gamma, b->d_beta, b->d_z);
+}
+
+TFT_VECTOR static void elu(real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = real_elu(x[i]);
+}
+
+void cpu_elu(struct queue *queue, size_t n, real *x)
+{
+    elu(x, n);
+}
+
+TFT_VECTOR static void elu_backward(const real *restrict e, real *restrict d_e, size_t R, size_t W, real *restrict sum)
+{
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++) {
+            real y = e[r * W + i];
+            real d = d_e[r * W + i] * (y > 0 ? 1 : y + 1);
+
+            d_e[r * W + i] = d;
+            sum[i] += d;
+        }
+}
+
+void cpu_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum)
+{
+    if (!add)
+        zero(sum, W);
+    elu_backward(e, d_e, R, W, sum);
+}
+
+/* y = keep ? (x + bias) * scale : 0; bias may be NULL. */
+TFT_VECTOR static void drop(const real *x, const real *restrict bias, const uint8_t *restrict keep, real scale,
+                            size_t R, size_t W, real *u)
+{
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++) {
+            real shift = bias ? bias[i] : 0;
+
+            u[r * W + i] = keep[r * W + i] ? (x[r * W + i] + shift) * scale : 0;
+        }
+}
+
+TFT_VECTOR static void add_bias(const real *x, const real *restrict bias, size_t R, size_t W, real *u)
+{
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++)
+            u[r * W + i] = x[r * W + i] + bias[i];
+}
+
+void cpu_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
+                 real *u)
+{
+    size_t R = rows->R, W = rows->W;
+
+    if (rows->dropout.threshold) {
+        dropout_rows(&rows->dropout, &rows->site, rows->row, R, rows->B, W, keep);
+        drop(x, bias, keep, rows->dropout.scale, R, W, u);
+    } else if (bias) {
+        add_bias(x, bias, R, W, u);
+    } else if (u != x) {
+        memcpy(u, x, R * W * sizeof *u);
+    }
+}
+
+void cpu_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d)
+{
+    if (dropout->threshold)
+        dropout_apply(dropout, keep, d, n, d);
+}
+
+TFT_VECTOR static void gate(real *restrict v, real *restrict s, const real *restrict bias_v,
+                            const real *restrict bias_g, const real *restrict skip, size_t R, size_t W,
+                            real *restrict y)
+{
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++) {
+            real value = v[r * W + i] + bias_v[i], open = real_sigmoid(s[r * W + i] + bias_g[i]);
+
+            v[r * W + i] = value;
+            s[r * W + i] = open;
+            y[r * W + i] = skip[r * W + i] + value * open;
+        }
+}
+
+void cpu_gate(struct queue *queue, const struct gate *g)
+{
+    gate(g->v, g->s, g->bias_v, g->bias_g, g->skip, g->R, g->W, g->y);
+}
+
+TFT_VECTOR static void gate_backward(const struct gate_backward *in, real *restrict d_v, real *restrict d_g,
+                                     real *restrict sum_v, real *restrict sum_g)
+{
+    const real *d_y = in->d_y, *v = in->v, *s = in->s;
+    size_t R = in->R, W = in->W;
+
+    for (size_t r = 0; r < R; r++)
+        for (size_t i = 0; i < W; i++) {
+            size_t k = r * W + i;
+            real dv = d_y[k] * s[k], dg = dv * v[k] * (1 - s[k]);
+
+            d_v[k] = dv;
+            d_g[k] = dg;
+            sum_v[i] += dv;
+            sum_g[i] += dg;
+        }
+}
+
+void cpu_gate_backward(struct queue *queue, const struct gate_backward *b)
+{
+    if (!b->add) {
+        zero(b->sum_v, b->W);
+        zero(b->sum_g, b->W);
+    }
+    gate_backward(b, b->d_v, b->d_g, b->sum_v, b->sum_g);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands between the products of a layer: layer norm, ELU, dropout, the gate. Norms have a warp a row, with the
+ * two passes of the processor's; backward has one pass for the sums over rows and one for the rows.
+ */
+#include "tft/core/kernels/cuda/device.cuh"
+#include "tft/core/kernels/philox.h"
+
+namespace gates_kernels
+{
+
+/* ---- layer norm ---- */
+
+struct normalise {
+    size_t W;
+    float epsilon;
+    const float *gamma, *beta;
+    float *y, *inverse, *z; /* z may be NULL */
+
+    __device__ void operator()(size_t r, unsigned lane) const
+    {
+        float *row = y + r * W, sum = 0, squares = 0;
+
+        for (size_t i = lane; i < W; i += WARP)
+            sum += row[i];
+        const float mean = warp_sum(sum) / static_cast<float>(W);
+        for (size_t i = lane; i < W; i += WARP)
+            squares += (row[i] - mean) * (row[i] - mean);
+        const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(W) + epsilon);
+        for (size_t i = lane; i < W; i += WARP) {
+            const float xhat = (row[i] - mean) * scale;
+
+            row[i] = xhat;
+            if (z)
+                z[r * W + i] = gamma[i] * xhat + beta[i];
+        }
+        if (lane == 0)
+            inverse[r] = scale;
+    }
+};
+
+struct norm_z {
+    size_t W;
+    const float *gamma, *beta, *xhat;
+    float *z;
+
+    __device__ void operator()(size_t i) const
+    {
+        z[i] = gamma[i % W] * xhat[i] + beta[i % W];
+    }
+};
+
+struct norm_sums {
+    static constexpr int SUMS = 2;
+    const float *d_z, *xhat;
+    size_t W;
+
+    __device__ void operator()(size_t r, size_t i, float *sums) const
+    {
+        const float d = d_z[r * W + i];
+
+        sums[0] += d * xhat[r * W + i];
+        sums[1] += d;
+    }
+};
+
+struct norm_rows {
+    size_t W;
+    const float *xhat, *inverse, *gamma;
+    float *d_z;
+
+    __device__ void operator()(size_t r, unsigned lane) const
+    {
+        const float *x = xhat + r * W;
+        float *d = d_z + r * W, sum = 0, along = 0;
+
+        for (size_t i = lane; i < W; i += WARP) {
+            const float s = gamma[i] * d[i];
+
+            sum += s;
+            along += s * x[i];
+        }
+        sum = warp_sum(sum) / static_cast<float>(W);
+        along = warp_sum(along) / static_cast<float>(W);
+        for (size_t i = lane; i < W; i += WARP)
+            d[i] = inverse[r] * (gamma[i] * d[i] - sum - x[i] * along);
+    }
+};
+
+/* ---- ELU ---- */
+
+template <int V> struct elu_of {
+    float *x;
+
+    __device__ void operator()(size_t i) const
+    {
+        pack<V> p = load<V>(x + V * i);
+
+        for (int k = 0; k < V; k++)
+            p.v[k] = p.v[k] > 0 ? p.v[k] : expm1f(p.v[k]);
+        store<V>(p, x + V * i);
+    }
+};
+
+struct elu_slope {
+    static constexpr int SUMS = 1;
+    const float *e;
+    size_t W;
+    float *d_e;
+
+    __device__ void operator()(size_t r, size_t i, float *sums) const
+    {
+        const float y = e[r * W + i], d = d_e[r * W + i] * (y > 0 ? 1 : y + 1);
+
+        d_e[r * W + i] = d;
+        sums[0] += d;
+    }
+};
+
+/* ---- dropout ---- */
+
+/* tft/core/kernels/philox.c, on the device: one of the four draws. */
+static __device__ uint32_t draw(uint32_t k0, uint32_t k1, uint64_t block, uint32_t step, uint32_t sample, unsigned lane)
+{
+    uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32), c2 = step, c3 = sample;
+
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        const uint64_t p0 = static_cast<uint64_t>(PHILOX_M0) * c0, p1 = static_cast<uint64_t>(PHILOX_M1) * c2;
+
+        c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+        c1 = static_cast<uint32_t>(p1);
+        c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+        c3 = static_cast<uint32_t>(p0);
+        k0 += PHILOX_W0;
+        k1 += PHILOX_W1;
+    }
+    const uint32_t low = lane % 2 ? c1 : c0, high = lane % 2 ? c3 : c2;
+    return lane / 2 ? high : low;
+}
+
+/* pass: whose values are the device's, NULL: those of the call. */
+static __device__ bool is_kept(const struct dropout &dropout, const struct pass_values *pass, uint32_t site,
+                               uint64_t element, size_t sample)
+{
+    const uint32_t seed = pass ? pass->seed : dropout.seed, step = pass ? pass->step : dropout.step;
+    const uint64_t position = pass ? pass->position : dropout.position;
+
+    return draw(seed, site, element / 4, step, static_cast<uint32_t>(position + sample),
+                static_cast<unsigned>(element % 4)) >= dropout.threshold;
+}
+
+/* An element draws its own lane: four times the generator's work, and no thread writes another one's bytes. */
+struct drop {
+    struct masked_rows rows;
+    const struct pass_values *pass;
+    const float *x, *bias; /* bias may be NULL */
+    uint8_t *keep;
+    float *u;
+
+    __device__ void operator()(size_t i) const
+    {
+        const size_t r = i / rows.W, column = i % rows.W, row = rows.row + r;
+        const uint64_t element = row / rows.B * rows.site.stride + rows.site.first + column;
+        const bool is_in = is_kept(rows.dropout, pass, rows.site.name, element, row % rows.B);
+
+        keep[i] = is_in;
+        u[i] = is_in ? (x[i] + (bias ? bias[column] : 0)) * rows.dropout.scale : 0;
+    }
+};
+
+/* The mask of attention, (B, heads, N, d). */
+struct draw_heads {
+    struct attention_run run;
+    const struct pass_values *pass;
+
+    __device__ void operator()(size_t i) const
+    {
+        const size_t column = i % run.d, n = i / run.d % run.N, h = i / run.d / run.N % run.heads,
+                     b = i / run.d / run.N / run.heads;
+        const uint64_t element = (run.T - run.N + n) * run.site.stride + h * run.d + column;
+
+        run.keep[i] = is_kept(run.dropout, pass, run.site.name, element, b);
+    }
+};
+
+struct add_bias {
+    const float *x, *bias;
+    size_t W;
+    float *u;
+
+    __device__ void operator()(size_t i) const
+    {
+        u[i] = x[i] + bias[i % W];
+    }
+};
+
+struct drop_backward {
+    const uint8_t *keep;
+    float scale, *d;
+
+    __device__ void operator()(size_t i) const
+    {
+        d[i] = keep[i] ? d[i] * scale : 0;
+    }
+};
+
+/* ---- the gate ---- */
+
+template <int V> struct open_gate {
+    struct gate g;
+
+    __device__ void operator()(size_t i) const
+    {
+        const size_t at = V * i, column = at % g.W;
+        pack<V> v = load<V>(g.v + at), s = load<V>(g.s + at), y = load<V>(g.skip + at);
+        const pack<V> bias_v = load<V>(g.bias_v + column), bias_g = load<V>(g.bias_g + column);
+
+        for (int k = 0; k < V; k++) {
+            v.v[k] += bias_v.v[k];
+            s.v[k] = sigmoid(s.v[k] + bias_g.v[k]);
+            y.v[k] += v.v[k] * s.v[k];
+        }
+        store<V>(v, g.v + at);
+        store<V>(s, g.s + at);
+        store<V>(y, g.y + at);
+    }
+};
+
+struct gate_slopes {
+    static constexpr int SUMS = 2;
+    struct gate_backward g;
+
+    __device__ void operator()(size_t r, size_t i, float *sums) const
+    {
+        const size_t at = r * g.W + i;
+        const float dv = g.d_y[at] * g.s[at], dg = dv * g.v[at] * (1 - g.s[at]);
+
+        g.d_v[at] = dv;
+        g.d_g[at] = dg;
+        sums[0] += dv;
+        sums[1] += dg;
+    }
+};
+
+} // namespace gates_kernels
+
+using namespace gates_kernels;
+
+void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z)
+{
+    run_rows(queue, normalise{ norm->W, norm->epsilon, norm->gamma, norm->beta, y, inverse, z }, norm->R);
+}
+
+void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
+{
+    run_each(queue, norm_z{ norm->W, norm->gamma, norm->beta, xhat, z }, norm->R * norm->W);
+}
+
+void cuda_norm_backward(struct queue *queue, const struct norm_backward *b)
+{
+    run_columns(queue, norm_sums{ b->d_z, b->xhat, b->W }, b->R, b->W, b->add, b->d_gamma, b->d_beta);
+    run_rows(queue, norm_rows{ b->W, b->xhat, b->inverse, b->gamma, b->d_z }, b->R);
+}
+
+void cuda_elu(struct queue *queue, size_t n, real *x)
+{
+    if (takes_four(n, x))
+        run_each(queue, elu_of<4>{ x }, n / 4);
+    else
+        run_each(queue, elu_of<1>{ x }, n);
+}
+
+void cuda_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum)
+{
+    run_columns(queue, elu_slope{ e, W, d_e }, R, W, add, sum);
+}
+
+void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
+                  real *u)
+{
+    const size_t n = rows->R * rows->W;
+
+    if (rows->dropout.threshold)
+        run_each(queue, drop{ *rows, queue->current, x, bias, keep, u }, n);
+    else if (bias)
+        run_each(queue, add_bias{ x, bias, rows->W, u }, n);
+    else if (u != x)
+        cuda_note(queue, cudaMemcpyAsync(u, x, n * sizeof *u, cudaMemcpyDeviceToDevice, queue->stream));
+}
+
+void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d)
+{
+    if (dropout->threshold)
+        run_each(queue, drop_backward{ keep, dropout->scale, d }, n);
+}
+
+void cuda_draw_heads(struct queue *queue, const struct attention_run *run)
+{
+    run_each(queue, draw_heads{ *run, queue->current }, run->B * run->heads * run->N * run->d);
+}
+
+void cuda_gate(struct queue *queue, const struct gate *g)
+{
+    if (takes_four(g->W, g->v, g->s, g->skip, g->y, g->bias_v, g->bias_g))
+        run_each(queue, open_gate<4>{ *g }, g->R * g->W / 4);
+    else
+        run_each(queue, open_gate<1>{ *g }, g->R * g->W);
+}
+
+void cuda_gate_backward(struct queue *queue, const struct gate_backward *b)
+{
+    run_columns(queue, gate_slopes{ *b }, b->R, b->W, b->add, b->sum_v, b->sum_g);
+}

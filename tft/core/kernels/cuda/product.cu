@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products, by cuBLASLt. It counts columns first, and so computes C^T = op(B)^T op(A)^T: a row-major matrix is its own
+ * transpose there, and nothing is moved. A bias is its epilogue: it goes along what it calls rows.
+ *
+ * With bf16 and tf32 the library rounds the factors on their way into the tensor cores (FAST_16BF, FAST_TF32), so that
+ * parameters, activations and sums stay f32. The layouts of a shape and the algorithm that the library suggests for it
+ * are looked up once and kept.
+ */
+#include "tft/core/kernels/cuda/device.cuh"
+#include <cstdlib>
+#include <cstring>
+
+enum { PLANS = 512, PLAN_PROBES = 8 };
+
+static const size_t workspace_bytes = 4 << 20; /* the products are small */
+
+/* What a plan depends on; compared as bytes, so it is zeroed first. */
+struct plan_key {
+    size_t M, N, K, lda, ldb, ldc, batch, step_a, step_b, step_to;
+    int a_transposed, b_transposed, has_bias;
+    cublasComputeType_t computes;
+    uint32_t a_alignment, b_alignment, c_alignment; /* bytes */
+};
+
+struct plan {
+    struct plan_key key; /* batch 0: a free place */
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace; /* bytes that it wants */
+};
+
+struct cuda_plans {
+    cublasLtHandle_t handle;
+    void *workspace;
+    struct plan plans[PLANS];
+};
+
+static bool note(struct queue *queue, cublasStatus_t status)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return true;
+    const cudaError_t before = cudaStreamQuery(queue->stream); /* a kernel that failed says more */
+    if (before != cudaErrorNotReady)
+        cuda_note(queue, before);
+    if (!queue->failure)
+        queue->failure = cublasLtGetStatusString(status);
+    return false;
+}
+
+/* ---- plans ---- */
+
+static void plan_clear(struct plan *plan)
+{
+    const cublasLtMatrixLayout_t layouts[] = { plan->a, plan->b, plan->c };
+
+    for (cublasLtMatrixLayout_t layout : layouts)
+        if (layout)
+            cublasLtMatrixLayoutDestroy(layout); /* cannot fail: it exists */
+    if (plan->product)
+        cublasLtMatmulDescDestroy(plan->product); /* likewise */
+    memset(plan, 0, sizeof *plan);
+}
+
+/* A row-major matrix (rows, columns) as the library sees it. */
+static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, size_t rows, size_t columns, size_t ld, size_t batch,
+                                  size_t step)
+{
+    const int32_t count = static_cast<int32_t>(batch);
+    const int64_t stride = static_cast<int64_t>(step);
+    cublasStatus_t status = cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, columns, rows, static_cast<int64_t>(ld));
+
+    if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
+        status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
+        status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                                  sizeof stride);
+    return status;
+}
+
+static cublasStatus_t make_layouts(struct plan *plan)
+{
+    const struct plan_key *k = &plan->key;
+    const size_t a_rows = k->a_transposed ? k->K : k->M, a_columns = k->a_transposed ? k->M : k->K;
+    const size_t b_rows = k->b_transposed ? k->N : k->K, b_columns = k->b_transposed ? k->K : k->N;
+    cublasStatus_t status = make_layout(&plan->a, a_rows, a_columns, k->lda, k->batch, k->step_a);
+
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_layout(&plan->b, b_rows, b_columns, k->ldb, k->batch, k->step_b);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = make_layout(&plan->c, k->M, k->N, k->ldc, k->batch, k->step_to);
+    return status;
+}
+
+static cublasStatus_t set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, const void *value,
+                          size_t size)
+{
+    return cublasLtMatmulDescSetAttribute(product, what, value, size);
+}
+
+static cublasStatus_t describe(struct plan *plan, const real *bias)
+{
+    const struct plan_key *k = &plan->key;
+    const cublasOperation_t op_a = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t op_b = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    cublasStatus_t status = cublasLtMatmulDescCreate(&plan->product, k->computes, CUDA_R_32F);
+
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = set(plan->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
+    if (status == CUBLAS_STATUS_SUCCESS && k->has_bias)
+        status = set(plan->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (status == CUBLAS_STATUS_SUCCESS && k->has_bias)
+        status = set(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    return status;
+}
+
+/* What the library may take for granted; by itself it supposes 256 bytes. */
+static cublasStatus_t promise(cublasLtMatmulPreference_t preference, const struct plan_key *k)
+{
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t what;
+        const uint32_t *alignment;
+    } alignments[] = { { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->b_alignment },
+                       { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->a_alignment },
+                       { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->c_alignment },
+                       { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->c_alignment } };
+    cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                                 &workspace_bytes, sizeof workspace_bytes);
+
+    for (const auto &a : alignments)
+        if (status == CUBLAS_STATUS_SUCCESS)
+            status = cublasLtMatmulPreferenceSetAttribute(preference, a.what, a.alignment, sizeof *a.alignment);
+    return status;
+}
+
+/* The first of its suggestions. */
+static cublasStatus_t choose(struct cuda_plans *plans, struct plan *plan)
+{
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t found;
+    int count = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = promise(preference, &plan->key);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulAlgoGetHeuristic(plans->handle, plan->product, plan->b, plan->a, plan->c, plan->c,
+                                                preference, 1, &found, &count);
+    if (status == CUBLAS_STATUS_SUCCESS && !count)
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        plan->algorithm = found.algo;
+        plan->workspace = found.workspaceSize;
+    }
+    if (preference)
+        cublasLtMatmulPreferenceDestroy(preference); /* cannot fail */
+    return status;
+}
+
+static size_t hash(const struct plan_key *key)
+{
+    const unsigned char *bytes = reinterpret_cast<const unsigned char *>(key);
+    uint64_t h = 0;
+
+    for (size_t i = 0; i < sizeof *key; i++)
+        h = (h ^ bytes[i]) * 0x100000001b3u;
+    return static_cast<size_t>(h ^ h >> 32);
+}
+
+/* The plan of a shape; NULL: the failure is noted. Where all places are taken, the first gives way. */
+static const struct plan *plan_of(struct queue *queue, const struct plan_key *key, const real *bias)
+{
+    const size_t place = hash(key);
+    struct plan *plan = &queue->plans->plans[place % PLANS];
+
+    for (size_t i = 0; i < PLAN_PROBES; i++) {
+        struct plan *at = &queue->plans->plans[(place + i) % PLANS];
+
+        if (!memcmp(&at->key, key, sizeof *key))
+            return at;
+        if (!at->key.batch) {
+            plan = at;
+            break;
+        }
+    }
+    plan_clear(plan);
+    plan->key = *key;
+    if (note(queue, make_layouts(plan)) && note(queue, describe(plan, bias)) && note(queue, choose(queue->plans, plan)))
+        return plan;
+    plan_clear(plan);
+    return NULL;
+}
+
+enum halay_status cuda_plans_create(struct queue *queue)
+{
+    queue->plans = static_cast<struct cuda_plans *>(calloc(1, sizeof *queue->plans));
+    if (!queue->plans)
+        return HALAY_ERR_NO_MEMORY;
+    cuda_note(queue, cudaMalloc(&queue->plans->workspace, workspace_bytes));
+    note(queue, cublasLtCreate(&queue->plans->handle));
+    return queue->failure ? HALAY_ERR_SYSTEM : HALAY_OK;
+}
+
+void cuda_plans_destroy(struct queue *queue)
+{
+    if (!queue->plans)
+        return;
+    for (size_t i = 0; i < PLANS; i++)
+        plan_clear(&queue->plans->plans[i]);
+    if (queue->plans->handle)
+        cublasLtDestroy(queue->plans->handle); /* cannot fail */
+    cudaFree(queue->plans->workspace);         /* likewise */
+    free(queue->plans);
+}
+
+/* ---- products ---- */
+
+namespace product_kernels
+{
+
+/* What a product of no terms leaves. */
+struct empty_product {
+    float *to;
+    const float *bias;
+    size_t N, ld;
+    int add;
+
+    __device__ void operator()(size_t i) const
+    {
+        float *at = to + i / N * ld + i % N;
+
+        *at = (add ? *at : 0) + (bias ? bias[i % N] : 0);
+    }
+};
+
+} // namespace product_kernels
+
+using namespace product_kernels;
+
+/* Of a matrix's first element, and of all that its batch's steps lead to. */
+static uint32_t alignment_of(const real *data, size_t step)
+{
+    const uintptr_t bits = reinterpret_cast<uintptr_t>(data) | step * sizeof *data;
+    uint32_t alignment = sizeof *data;
+
+    while (alignment < 256 && bits % (2 * alignment) == 0)
+        alignment *= 2;
+    return alignment;
+}
+
+static struct plan_key key_of(const struct queue *queue, const struct product *p)
+{
+    const size_t batch = p->batch ? p->batch : 1;
+    struct plan_key key;
+
+    memset(&key, 0, sizeof key);
+    key.M = p->M;
+    key.N = p->N;
+    key.K = p->K;
+    key.lda = p->a.ld;
+    key.ldb = p->b.ld;
+    key.ldc = p->to.ld;
+    key.batch = batch;
+    key.step_a = batch > 1 ? p->step_a : 0;
+    key.step_b = batch > 1 ? p->step_b : 0;
+    key.step_to = batch > 1 ? p->step_to : 0;
+    key.a_transposed = p->a.transposed;
+    key.b_transposed = p->b.transposed;
+    key.has_bias = p->bias != NULL;
+    key.a_alignment = alignment_of(p->a.data, key.step_a);
+    key.b_alignment = alignment_of(p->b.data, key.step_b);
+    key.c_alignment = alignment_of(p->to.data, key.step_to);
+    key.computes = CUBLAS_COMPUTE_32F;
+    if (!p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS)
+        key.computes = queue->needs.bf16   ? CUBLAS_COMPUTE_32F_FAST_16BF
+                       : queue->needs.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                           : CUBLAS_COMPUTE_32F;
+    return key;
+}
+
+void cuda_product(struct queue *queue, const struct product *p)
+{
+    const float one = 1, kept = p->to.add ? 1 : 0;
+
+    if (!p->K) {
+        for (size_t i = 0; i < (p->batch ? p->batch : 1); i++)
+            run_each(queue, empty_product{ p->to.data + i * p->step_to, p->bias, p->N, p->to.ld, p->to.add },
+                     p->M * p->N);
+        return;
+    }
+    const struct plan_key key = key_of(queue, p);
+    const struct plan *plan = plan_of(queue, &key, p->bias);
+    if (!plan ||
+        (p->bias && !note(queue, set(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias))))
+        return;
+    note(queue, cublasLtMatmul(queue->plans->handle, plan->product, &one, p->b.data, plan->b, p->a.data, plan->a, &kept,
+                               p->to.data, plan->c, p->to.data, plan->c, &plan->algorithm, queue->plans->workspace,
+                               plan->workspace, queue->stream));
+}
+
+void cuda_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
+                   struct target to)
+{
+    struct product p = {};
+
+    p.a = a;
+    p.b = b;
+    p.M = M;
+    p.N = N;
+    p.K = K;
+    p.to = to;
+    cuda_product(queue, &p);
+}

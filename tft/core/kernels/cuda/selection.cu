@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variable selection: softmax over the variables, the weighted sum, and skip connections that are resampled (the
+ * formulas: tft/core/kernels/cpu_selection.c).
+ */
+#include "tft/core/kernels/cuda/device.cuh"
+
+namespace selection_kernels
+{
+
+struct soften {
+    size_t V;
+    float *z;
+
+    __device__ void operator()(size_t r, unsigned lane) const
+    {
+        float *row = z + r * V, largest = -INFINITY, sum = 0;
+
+        for (size_t j = lane; j < V; j += WARP)
+            largest = row[j] > largest ? row[j] : largest;
+        largest = warp_max(largest);
+        for (size_t j = lane; j < V; j += WARP)
+            sum += row[j] = expf(row[j] - largest);
+        sum = warp_sum(sum);
+        for (size_t j = lane; j < V; j += WARP)
+            row[j] /= sum;
+    }
+};
+
+struct soften_backward {
+    size_t V;
+    const float *w;
+    float *d_w;
+
+    __device__ void operator()(size_t r, unsigned lane) const
+    {
+        float along = 0;
+
+        for (size_t j = lane; j < V; j += WARP)
+            along += w[r * V + j] * d_w[r * V + j];
+        along = warp_sum(along);
+        for (size_t j = lane; j < V; j += WARP)
+            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - along);
+    }
+};
+
+struct add_weighed {
+    struct weigh z;
+    int add;
+    float *out;
+
+    __device__ void operator()(size_t i) const
+    {
+        const size_t r = i / z.W, k = i % z.W;
+        const float part = z.weights[r * z.V] * (z.gamma[k] * z.xhat[i] + z.beta[k]);
+
+        out[i] = add ? out[i] + part : part;
+    }
+};
+
+struct weighed_backward {
+    struct weigh z;
+    const float *d_out;
+    float *d_z, *d_weights;
+
+    __device__ void operator()(size_t r, unsigned lane) const
+    {
+        const float w = z.weights[r * z.V];
+        float sum = 0;
+
+        for (size_t k = lane; k < z.W; k += WARP) {
+            const float d = d_out[r * z.W + k];
+
+            sum += d * (z.gamma[k] * z.xhat[r * z.W + k] + z.beta[k]);
+            d_z[r * z.W + k] = w * d;
+        }
+        sum = warp_sum(sum);
+        if (lane == 0)
+            d_weights[r * z.V] = sum;
+    }
+};
+
+/* The two inputs of output o, and the second one's share. */
+struct between {
+    size_t left, right;
+    float share;
+};
+
+static __device__ between between_of(size_t o, size_t in, size_t out)
+{
+    const float position =
+        out > 1 ? static_cast<float>(o) * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0;
+    size_t left = static_cast<size_t>(position);
+
+    left = left < in - 1 ? left : in - 1;
+    return between{ left, left + 1 < in ? left + 1 : left, position - static_cast<float>(left) };
+}
+
+/* A thread an output: its column of S. */
+struct resample_column {
+    const float *mask;
+    size_t in, out;
+    float *s;
+
+    __device__ void operator()(size_t o) const
+    {
+        const between at = between_of(o, in, out);
+        const float scale = mask ? 2 * sigmoid(mask[o]) : 1;
+
+        for (size_t i = 0; i < in; i++)
+            s[i * out + o] = 0;
+        s[at.left * out + o] += scale * (1 - at.share);
+        s[at.right * out + o] += scale * at.share;
+    }
+};
+
+struct resample_slope {
+    const float *mask, *d_s;
+    size_t in, out;
+    float *d_mask;
+
+    __device__ void operator()(size_t o) const
+    {
+        const between at = between_of(o, in, out);
+        const float open = sigmoid(mask[o]);
+        const float along = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
+
+        d_mask[o] = 2 * open * (1 - open) * along;
+    }
+};
+
+} // namespace selection_kernels
+
+using namespace selection_kernels;
+
+void cuda_softmax(struct queue *queue, size_t R, size_t V, real *z)
+{
+    run_rows(queue, soften{ V, z }, R);
+}
+
+void cuda_softmax_backward(struct queue *queue, const real *w, size_t R, size_t V, real *d_w)
+{
+    run_rows(queue, soften_backward{ V, w, d_w }, R);
+}
+
+void cuda_weigh(struct queue *queue, const struct weigh *weigh, int add, real *out)
+{
+    run_each(queue, add_weighed{ *weigh, add, out }, weigh->R * weigh->W);
+}
+
+void cuda_weigh_backward(struct queue *queue, const struct weigh *weigh, const real *d_out, real *d_z, real *d_weights)
+{
+    run_rows(queue, weighed_backward{ *weigh, d_out, d_z, d_weights }, weigh->R);
+}
+
+void cuda_resample(struct queue *queue, const real *mask, size_t in, size_t out, real *s)
+{
+    run_each(queue, resample_column{ mask, in, out, s }, out);
+}
+
+void cuda_resample_backward(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out, real *d_mask)
+{
+    run_each(queue, resample_slope{ mask, d_s, in, out, d_mask }, out);
+}

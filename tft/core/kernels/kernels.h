@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One table of all that touches the model's memory. The layers compose its members and never look at a number; another
+ * device is another table. This header is all that an implementer needs;
+ * callers go through tft/core/kernels/call.h, which asserts what is said here.
+ *
+ * Memory. `alloc` gives memory of the device. Every pointer that a member takes points into such memory, unless it is
+ * said to be the host's; the host computes addresses in it and dereferences none. Structs of arguments are the host's
+ * and read before the member returns.
+ *
+ * Queues. Members run on a queue, in the order of the calls. A call may return before its work is done; `to_host` waits
+ * for all before it. A queue belongs to one thread at a time; different queues run beside each other. Nothing is
+ * allocated and nothing fails after a queue is open: members return void, and a device's own error stays with the queue
+ * (`failure`); what `to_host` brings then are no numbers. Members write no log: tft/core/kernels/queue.h does.
+ *
+ * Shapes. Arrays are row-major and dense, with the letters of tft/core/model/tft.h; (R, W) is R rows of W numbers. Rows
+ * of a window are time-major, of B samples: row r belongs to sample r mod B. No count is 0, except where said.
+ *
+ * Aliasing. An argument that is written overlaps no other one, except where a member says "in place".
+ *
+ * Sums. The same call gives the same bits each time, on any queue. The order inside is the device's; where a test
+ * compares devices, it allows for that. A sum over rows that says `add` is added to what is there, or else written; a
+ * sum of several calls is that of their rows in turn.
+ *
+ * Numbers are `real` (tft/core/kernels/real.h); double only where said.
+ */
+#ifndef HALAY_TFT_KERNELS_H
+#define HALAY_TFT_KERNELS_H
+
+#include "tft/core/kernels/dropout.h"
+#include "tft/core/kernels/gemm.h"
+#include "tft/core/kernels/loss.h"
+#include "tft/core/kernels/real.h"
+#include "tft/core/kernels/sparse.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* A device's own; begins with struct queue_head. */
+struct queue;
+
+struct queue_head {
+    const struct kernels *kernels;
+};
+
+static inline const struct kernels *kernels_of(const struct queue *queue)
+{
+    return ((const struct queue_head *)(const void *)queue)->kernels;
+}
+
+/* What a queue will have to do. All zero: products of reals, nothing kept. */
+struct queue_needs {
+    int bf16;       /* products round their factors to bf16 (to nearest, ties to even) and add in f32 */
+    int tf32;       /* they may round them to tf32, 10 bits of fraction: tensor cores do, a processor does not */
+    size_t params;  /* reals of the block of parameters */
+    size_t folded;  /* reals of what forecasts make of them, see `begin` */
+    size_t factors; /* reals of all second factors among these, each counted once for every form that is used: as it
+                       lies, transposed */
+};
+
+/* (M, N) = or += op(A) op(B) [+ bias], tft/core/kernels/gemm.h. */
+struct product {
+    struct matrix a, b;
+    size_t M, N, K;                 /* K may be 0 */
+    struct target to;               /* overlaps neither factor */
+    const real *bias;               /* (N), added to each row at the end; to's rows are then neighbours. NULL: none */
+    int exact;                      /* factors are not rounded */
+    size_t batch;                   /* products of one shape; 0 counts as 1. Steps of 0 share a factor */
+    size_t step_a, step_b, step_to; /* reals from one product's first element to the next one's */
+};
+
+/* Rows of a site, for which a mask is drawn: tft/core/kernels/dropout.h. */
+struct masked_rows {
+    struct dropout dropout; /* threshold 0: there is none, and keep is not used */
+    struct site site;
+    size_t row, R, B, W; /* the window's row of the first, how many, samples, width */
+};
+
+/* y = layer norm of each row: xhat = (y - mean) / sqrt(variance + epsilon), z = gamma xhat + beta. */
+struct norm {
+    size_t R, W;
+    real epsilon;
+    const real *gamma, *beta; /* (W) */
+};
+
+struct norm_backward {
+    size_t R, W;
+    int add;
+    const real *xhat, *inverse; /* (R, W), (R) */
+    const real *gamma;          /* (W) */
+    real *d_gamma, *d_beta;     /* (W), sums over rows */
+    real *d_z;                  /* (R, W): in place, becomes d_y */
+};
+
+/* The gate of a GLU, from the products without bias: v += bias_v; s = sigmoid(s + bias_g); y = skip + v s. */
+struct gate {
+    size_t R, W;
+    const real *bias_v, *bias_g; /* (W) */
+    const real *skip;            /* (R, W) */
+    real *v, *s;                 /* (R, W), in place */
+    real *y;                     /* (R, W) */
+};
+
+/* d_v = d_y s;  d_g = d_y v s (1 - s);  and the rows' sums of both. */
+struct gate_backward {
+    size_t R, W;
+    int add;
+    const real *d_y, *v, *s; /* (R, W); v and s as gate left them */
+    real *d_v, *d_g;         /* (R, W) */
+    real *sum_v, *sum_g;     /* (W) */
+};
+
+/* A variable's part of a selection: rows z = gamma xhat + beta, weighed by a column of the weights. */
+struct weigh {
+    size_t R, W, V;
+    const real *weights;             /* (R, V), from the variable's column on: row r's is weights[r V] */
+    const real *xhat, *gamma, *beta; /* (R, W), (W), (W) */
+};
+
+/* Steps of an LSTM, all of them or some. h and c have B rows more than steps: the first B are the initial state, so
+ * that row t B + b is the state before step t. Gates stand in the order i, f, g, o. */
+struct lstm_run {
+    size_t S, B, H;
+    size_t first;          /* steps before these, for padding */
+    const size_t *padding; /* (B): how many of a sample's first steps do not exist; NULL: all exist. They leave the
+                              state as it is, whatever is in their rows */
+    const real *u;         /* (H, 4 H): the recurrent weights */
+    real *gates;           /* (S B, 4 H) */
+    real *h, *c;           /* ((S + 1) B, H) */
+};
+
+struct lstm_gradient {
+    const real *d_out; /* (S B, H): of h after each step, from above; 0 for steps that do not exist */
+    real *d_h, *d_c;   /* (B, H): in, of the last state from what follows; out, of the initial state */
+    int goes_on;       /* the last call was that of the steps after these, and left scratch as it is */
+    real *scratch;     /* lstm_scratch(S, B, H) reals */
+};
+
+/*
+ * Causal attention of heads that share their values. Query n of N, which are the last of T steps, sees the steps
+ * padding .. T - N + n - strict; zeros if that is none.
+ *
+ *   a = softmax(q k^T / sqrt(d)), heads apart;   mean = mean over heads of dropout(a v)
+ */
+struct attention_run {
+    size_t B, T, N, heads, d;
+    int strict;            /* 1: a step does not see itself (N < T), else 0 */
+    int mean_first;        /* without dropout the mean may be taken of a, before the one product with v */
+    const size_t *padding; /* (B), or NULL: none */
+    struct dropout dropout;
+    struct site site;  /* rows (t) of heads d elements */
+    const real *q, *k; /* (N B, heads d), (T B, heads d) */
+    const real *v;     /* (T B, d) */
+    real *a;           /* (B, heads, N, T) */
+    uint8_t *keep;     /* (B, heads, N, d): the mask; not used without dropout */
+    real *scratch;     /* attention_scratch(B, T, N, heads, d) reals */
+};
+
+struct attention_gradient {
+    const real *d_mean;    /* (N B, d) */
+    real *d_q, *d_k, *d_v; /* shaped like q, k, v */
+};
+
+/* What the last layer computed, P numbers for each target, and its loss (tft/core/kernels/loss.h), times the target's
+ * weight. That of quantiles (TFT equations 24 and 25) is q max(y - p, 0) + (1 - q) max(p - y, 0); at p = y the slope is
+ * 0, between -q and 1 - q, and so is mae's. Where the weight is 0, y may be anything, also no number. */
+struct outputs_run {
+    size_t D, B, P, O;
+    enum tft_loss loss;
+    const double *quantiles; /* (P), the host's; quantiles only */
+    double power;            /* tweedie only */
+    double scale;
+    const real *p;               /* (D B, P O): column k O + o */
+    const real *y, *w;           /* (B, D, O): samples first */
+    const real *offsets, *units; /* (B, D, O) and (B, O); distributions only */
+};
+
+/* Rows of data that lie on the device (tft/core/run/resident.h): all windows are cut from them. */
+struct windows_data {
+    size_t E, D, O;                           /* steps of a window, targets: the last O reals */
+    size_t reals, cats, statics, static_cats; /* columns */
+    const real *values;                       /* (rows, reals) */
+    const int32_t *codes;                     /* (rows, cats) */
+    const real *static_values;                /* (entities, statics) */
+    const int32_t *static_codes;              /* (entities, static_cats) */
+    const real *weights;                      /* (rows, O): 0 where the target was not measured */
+};
+struct window_place {
+    uint64_t row; /* the window's first */
+    uint32_t length, entity;
+    uint32_t patch, patches; /* its first patch, and how many */
+};
+/* What a window has in place of the data's, in its rows [from, to) of E + D. */
+enum window_array { WINDOW_REALS, WINDOW_CODES, WINDOW_STATIC_CODES };
+struct window_patch {
+    uint32_t array, column, from, to;
+    real value;
+    int32_t code;
+};
+/*
+ * Windows to cut, and how they are scaled (tft/core/run/window_scale.h). The device's memory, as all that follows.
+ * scaled_by (reals): the column by whose mean and spread in the window a column is scaled; -1: it is not.
+ * The reals, codes, static ones, targets, weights, offsets and units are those of struct tft_batch
+ * (tft/core/model/model.h); steps before a shorter window stay as they are.
+ */
+struct windows_run {
+    const struct windows_data *data; /* the host's struct */
+    size_t B;
+    const struct window_place *places;  /* (B) */
+    const struct window_patch *patches; /* as many as the places say */
+    int scales;                         /* 0: nothing is scaled, and the next two are not read */
+    real spread_least;
+    const int32_t *scaled_by;
+    real *reals, *static_reals, *targets, *weights, *offsets, *units;
+    int32_t *cats, *static_cats;
+};
+
+/* A column of a batch, samples first, to a variable's rows, time-major. */
+struct column {
+    size_t B, steps, columns, column;
+    const size_t *padding; /* (B): so many first steps become 0; NULL: none */
+};
+
+/* A variable's rows: reals or codes (the other is NULL). */
+struct shared_input {
+    real *x;        /* (R) */
+    int32_t *codes; /* (R) */
+};
+
+/* Rows to find equal ones among. */
+struct shared_rows {
+    size_t R, V;
+    const struct shared_input *inputs; /* (V), the host's */
+    int32_t *places;                   /* (R): codes for rows_take */
+    size_t *slots;                     /* (shared_rows_slots(R)) */
+};
+
+/* An update by Adam (tft/core/train/adam.h). The gradient is multiplied by clip / norm where the norm, of the squares
+ * added up in turn, is above clip; one that is no number clips nothing. squares NULL: no clipping. */
+struct adam_run {
+    double beta1, beta2, epsilon;
+    double rate, decay; /* of this step; learning rate times weight decay */
+    double clip;
+    const double *squares; /* (count) */
+    size_t count;
+};
+
+/* A part of a tensor that lies so in the blocks of parameters, gradients and moments. */
+struct chunk {
+    size_t tensor, at, n;
+    size_t chunks; /* of the tensor, which follow in turn, if this is its first one; else 0 */
+    int decays;    /* whether adam_run.decay is for it */
+};
+
+/* All tensors of a block that this rank updates. */
+struct chunks {
+    const struct chunk *all; /* (count), the device's, as the next */
+    double *partial;         /* (count) */
+    size_t count, reals;     /* reals: of all of them */
+};
+
+/* What differs between training passes that otherwise make the same calls: those whose key is the same. */
+struct pass_values {
+    uint32_t seed, step; /* of dropout, as in struct dropout, with the next */
+    uint64_t position;
+    double scale; /* of the loss */
+};
+struct pass_key {
+    const real *params, *gradients;
+    size_t B;
+    int padded; /* some samples have less history than others */
+};
+
+struct kernels {
+    const char *name;    /* "cpu" */
+    size_t block_rows;   /* rows that one layer after the other works on, so that what one wrote is near for the next;
+                           SIZE_MAX: all at once */
+    size_t granule_most; /* samples of a granule */
+    int host_memory;     /* the host may read and write the device's memory: a batch is then not copied */
+
+    int (*has_bf16)(void);   /* whether products can round their factors */
+    void (*use)(int number); /* the calling thread works with this device from now on; each thread's first call */
+    /* Bytes of its memory that are free, and all; of the processor's nothing is known: both 0. */
+    void (*room)(size_t *free, size_t *all);
+
+    /* ---- memory and queues; alloc and open may be called from any thread ------------------------------------- */
+
+    void *(*alloc)(size_t bytes);  /* for `release`; aligned to a page; NULL: none left */
+    void (*release)(void *memory); /* nothing under way uses it; NULL is allowed */
+    enum halay_status (*open)(const struct queue_needs *needs, struct queue **queue); /* HALAY_ERR_NO_MEMORY */
+    void (*close)(struct queue *queue);                /* waits for what is under way; NULL is allowed */
+    const char *(*failure)(const struct queue *queue); /* the first error, in words; NULL: none so far */
+    void *(*stream)(struct queue *queue); /* the device's own, for the engine (halay.h); NULL: there is none */
+    /* Parameters have changed, or are elsewhere: what the queue made of the old ones is stale. folded: where what
+     * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
+    void (*begin)(struct queue *queue, const real *params, const real *folded);
+    /* Around a training pass, on a device that can repeat one by itself; else NULL. begin, nonzero: what the calls of
+     * this key did has been started again, with these values: leave them out, and end. end, nonzero: make the calls
+     * again, from begin on; never twice in turn. */
+    int (*pass_begin)(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
+    int (*pass_end)(struct queue *queue);
+    void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
+    void (*to_host)(struct queue *queue, const void *memory, size_t bytes,
+                    void *host); /* waits; bytes may be 0, host then NULL */
+    void (*copy)(struct queue *queue, const void *from, size_t bytes, void *to);
+    void (*fill)(struct queue *queue, double value, size_t n, real *y); /* n may be 0; -0 stays -0 */
+
+    /* ---- products and rows ------------------------------------------------------------------------------------ */
+
+    void (*product)(struct queue *queue, const struct product *product);
+    void (*add)(struct queue *queue, const real *x, size_t n, real *y);                   /* y += x */
+    void (*rows_add)(struct queue *queue, const real *b, size_t R, size_t W, real *y);    /* y (R, W) += b (W) */
+    void (*rows_fill)(struct queue *queue, const real *row, size_t R, size_t W, real *y); /* y (R, W) = row (W) */
+    void (*rows_sum)(struct queue *queue, const real *x, size_t R, size_t W, int add, real *sum); /* (W) */
+    /* sum (B, W) += the rows of x (R, W), by r mod B; B divides R. */
+    void (*samples_sum)(struct queue *queue, const real *x, size_t R, size_t B, size_t W, real *sum);
+    /* y (B, A, C) = x (A, B, C). */
+    void (*swap)(struct queue *queue, const real *x, size_t A, size_t B, size_t C, real *y);
+
+    /* ---- inputs ----------------------------------------------------------------------------------------------- */
+
+    /* Windows of data on the device to a batch there. */
+    void (*windows_take)(struct queue *queue, const struct windows_run *run);
+    /* y (steps, B) = the column of x (B, steps, columns). */
+    void (*take_reals)(struct queue *queue, const struct column *column, const real *x, real *y);
+    void (*take_codes)(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
+    /* Bring the distinct rows to the front, in their order of first appearance; return how many (waits). places[r] says
+     * where row r went, never behind itself. NULL where a device computes each row. */
+    size_t (*shared_rows_gather)(struct queue *queue, const struct shared_rows *rows);
+    /* y (R, W) = rows of a table (any, W); and table += rows of x, also where codes repeat, in their order. */
+    void (*rows_take)(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
+    void (*rows_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);
+    /* to = rows_put onto zeros, sparse; not more than `most` codes differ; R may be 0. And to += x, where the rows of
+     * both together are not more than `most`: the bits of sums of whole tables. */
+    void (*sparse_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape,
+                       real *to);
+    void (*sparse_add)(struct queue *queue, const real *x, struct sparse shape, real *to);
+    /* y (R, W) = x (R) w (W) + b (W);  y += x w;  d_w (W) += the sum over rows of x d_y. */
+    void (*outer)(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y); /* wb (2, W) */
+    void (*outer_add)(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y);
+    void (*outer_sum)(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w);
+    /* ---- between the products of a layer ---------------------------------------------------------------------- */
+
+    void (*norm)(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z);  /* y (R, W), in place,
+        becomes xhat; inverse (R): 1 / sqrt(variance + epsilon); z (R, W) may be NULL: not wanted */
+    void (*norm_output)(struct queue *queue, const struct norm *norm, const real *xhat, real *z); /* z again */
+    void (*norm_backward)(struct queue *queue, const struct norm_backward *backward);
+    void (*elu)(struct queue *queue, size_t n, real *x); /* in place: x > 0 ? x : e^x - 1 */
+    /* d_e (R, W), in place, times the slope, which follows from the value e; and the rows' sum. */
+    void (*elu_backward)(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum);
+    /* u (R, W) = dropout(x + bias); x may be u (in place); bias (W) may be NULL. keep: (R, W), the mask. */
+    void (*dropout)(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
+                    real *u);
+    void (*dropout_backward)(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n,
+                             real *d); /* in place; nothing to do where the threshold is 0 */
+    void (*gate)(struct queue *queue, const struct gate *gate);
+    void (*gate_backward)(struct queue *queue, const struct gate_backward *backward);
+
+    /* ---- variable selection ----------------------------------------------------------------------------------- */
+
+    void (*softmax)(struct queue *queue, size_t R, size_t V, real *z);                           /* in place */
+    void (*softmax_backward)(struct queue *queue, const real *w, size_t R, size_t V, real *d_w); /* in place */
+    /* out (R, W) = or += w z. */
+    void (*weigh)(struct queue *queue, const struct weigh *weigh, int add, real *out);
+    /* d_z (R, W) = w d_out, the gradient of z; d_weights[r V] = sum of d_out z. */
+    void (*weigh_backward)(struct queue *queue, const struct weigh *weigh, const real *d_out, real *d_z,
+                           real *d_weights);
+    /* tft/core/layers/skip_resample.h: S (in, out) from mask (out), or, with NULL, as if the sigmoid were 1/2; and the
+     * mask's gradient from that of S. */
+    void (*resample)(struct queue *queue, const real *mask, size_t in, size_t out, real *s);
+    void (*resample_backward)(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out,
+                              real *d_mask);
+
+    /* ---- sequences -------------------------------------------------------------------------------------------- */
+
+    /* gates hold x W + b; each step adds h U, and they become the activations. h and c are written. */
+    void (*lstm)(struct queue *queue, const struct lstm_run *run);
+    /* gates become their gradients, 0 for steps that do not exist. The gradients of W, U, b and x are products of
+     * those, which the caller makes. */
+    void (*lstm_backward)(struct queue *queue, const struct lstm_run *run, const struct lstm_gradient *gradient);
+    size_t (*lstm_scratch)(size_t S, size_t B, size_t H);
+    void (*attention)(struct queue *queue, const struct attention_run *run, real *mean); /* (N B, d) */
+    void (*attention_backward)(struct queue *queue, const struct attention_run *run,
+                               const struct attention_gradient *gradient);
+    size_t (*attention_scratch)(size_t B, size_t T, size_t N, size_t heads, size_t d);
+    /* ---- outputs and optimizer -------------------------------------------------------------------------------- */
+
+    /* Quantiles that cannot cross: p_0 = o_0, p_q = p_(q-1) + log(1 + e^(o_q)). o (R, Q O), in place, becomes p;
+     * and d_p becomes d_o. */
+    void (*ascending)(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
+    void (*ascending_backward)(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
+    /* *loss: the sum times scale, added up in double. d_p (D B, P O; NULL: not wanted) is written. */
+    void (*loss)(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p);
+    void (*samples_first)(struct queue *queue, const struct outputs_run *run, real *y);   /* y (B, D, O, P) = p */
+    void (*average)(struct queue *queue, double share, const real *x, size_t n, real *y); /* y += share (x - y) */
+    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);           /* *sum: in double */
+    /* m, v and p (n each), in place. Moments below the smallest normal number become 0. */
+    void (*adam)(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
+                 real *p);
+    /* Both of all tensors at once: a device has either these two or the last two, and NULL. sums[tensor] and
+     * run->squares[tensor] are a tensor's; run->count 1: it is clipped by its own, else all by all. */
+    void (*squares_all)(struct queue *queue, const struct chunks *chunks, const real *x, double *sums);
+    void (*adam_all)(struct queue *queue, const struct adam_run *run, const struct chunks *chunks, const real *gradient,
+                     real *m, real *v, real *p);
+    /* Both of a sparse gradient. Rows of m, v and p that it lacks stay as they are. */
+    void (*sparse_squares)(struct queue *queue, const real *x, struct sparse shape, double *sum);
+    void (*sparse_adam)(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,
+                        real *m, real *v, real *p);
+};
+
+/* Slots for so many rows. */
+static inline size_t shared_rows_slots(size_t rows)
+{
+    size_t slots = 1;
+
+    while (slots < 2 * rows)
+        slots *= 2;
+    return slots;
+}
+
+/* The processor's. */
+const struct kernels *tft_kernels_cpu(void);
+/* A CUDA device's, in its module (tft/core/kernels/device.h). */
+const struct kernels *tft_kernels_cuda(void);
+
+#endif

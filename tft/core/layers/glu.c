@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * With y = skip + v s:  d_v = d_y s,  d_g = d_y v s (1 - s),  d_u = d_v Wv^T + d_g Wg^T,  and dropout's backward is its
+ * mask again.
+ */
+#include "tft/core/layers/glu.h"
+
+void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct glu_state *state)
+{
+    size_t in = layer->value.in, out = layer->value.out;
+
+    state->u = arena_reals(arena, R, in);
+    state->keep = layer->dropped ? arena_flags(arena, R, in) : NULL;
+    state->v = arena_reals(arena, R, out);
+    state->s = arena_reals(arena, R, out);
+    state->xhat = arena_reals(arena, R, out);
+    state->inverse = arena_reals(arena, R, 1);
+}
+
+/* Both products with rows u (R, in): they share what a device makes of u. The gate's weights, gradients and results lie
+ * behind the value's, each pair at one distance. */
+static void multiply_both(const struct pass *pass, const struct glu *layer, const real *u, size_t R,
+                          const struct glu_state *state, size_t at)
+{
+    size_t in = layer->value.in, out = layer->value.out;
+    const struct product product = { .a = matrix_of(u, in),
+                                     .b = matrix_of(pass->p + layer->value.w, out),
+                                     .M = R,
+                                     .N = out,
+                                     .K = in,
+                                     .to = written(state->v + at * out, out),
+                                     .batch = 2,
+                                     .step_b = layer->gate.w - layer->value.w,
+                                     .step_to = (size_t)(state->s - state->v) };
+
+    kernel_product_all(pass->queue, &product);
+}
+
+/* The gradients of both kernels, from d_v and d_g (R, out), neighbours. */
+static void both_kernels_backward(const struct pass *pass, const struct glu *layer, const real *u, const real *d_v,
+                                  size_t R, int add)
+{
+    size_t in = layer->value.in, out = layer->value.out;
+    const struct product product = { .a = matrix_t(u, in),
+                                     .b = matrix_of(d_v, out),
+                                     .M = in,
+                                     .N = out,
+                                     .K = R,
+                                     .to = sum_to(pass->g + layer->value.w, out, add),
+                                     .batch = 2,
+                                     .step_b = R * out,
+                                     .step_to = layer->gate.w - layer->value.w };
+
+    kernel_product_all(pass->queue, &product);
+}
+
+/* Threshold 0 where nothing is dropped. */
+static struct dropout dropout_at(const struct pass *pass, const struct glu *layer)
+{
+    return layer->dropped ? pass->dropout : (struct dropout){ 0 };
+}
+
+void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
+                 const real *x, const real *bias, const real *skip, real *z)
+{
+    size_t in = layer->value.in, at = rows.kept, R = rows.R;
+    real *u = state->u + at * in;
+    uint8_t *keep = layer->dropped ? state->keep + at * in : NULL;
+    const struct masked_rows masked = {
+        .dropout = dropout_at(pass, layer), .site = layer->site, .row = rows.row, .R = R, .B = pass->B, .W = in
+    };
+
+    kernel_dropout(pass->queue, &masked, x, bias, keep, u);
+    multiply_both(pass, layer, u, R, state, at);
+    glu_close(pass, layer, state, rows, pass->p + layer->value.b, pass->p + layer->gate.b, skip, z);
+}
+
+void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
+               const real *bias_v, const real *bias_g, const real *skip, real *z)
+{
+    size_t out = layer->value.out, at = rows.kept, R = rows.R;
+    real *y = state->xhat + at * out;
+    const struct gate gate = { .R = R,
+                               .W = out,
+                               .bias_v = bias_v,
+                               .bias_g = bias_g,
+                               .skip = skip,
+                               .v = state->v + at * out,
+                               .s = state->s + at * out,
+                               .y = y };
+
+    kernel_gate(pass->queue, &gate);
+    layernorm_forward(pass, &layer->norm, y, R, state->inverse + at, z);
+}
+
+void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, struct rows rows,
+                  real *d_z, real *d_x, real *scratch)
+{
+    size_t in = layer->value.in, out = layer->value.out, at = rows.kept, R = rows.R;
+    int add = rows.at > 0;
+    const real *u = state->u + at * in;
+    real *d_v = scratch, *d_g = scratch + R * out;
+    const struct dropout dropout = dropout_at(pass, layer);
+    const struct gate_backward gate = { .R = R,
+                                        .W = out,
+                                        .add = add,
+                                        .d_y = d_z,
+                                        .v = state->v + at * out,
+                                        .s = state->s + at * out,
+                                        .d_v = d_v,
+                                        .d_g = d_g,
+                                        .sum_v = pass->g + layer->value.b,
+                                        .sum_g = pass->g + layer->gate.b };
+
+    layernorm_backward(pass, &layer->norm, state->xhat + at * out, state->inverse + at, R, add, d_z);
+    kernel_gate_backward(pass->queue, &gate);
+    both_kernels_backward(pass, layer, u, d_v, R, add);
+    linear_backward_input(pass, &layer->value, d_v, R, d_x, 0);
+    linear_backward_input(pass, &layer->gate, d_g, R, d_x, 1);
+    kernel_dropout_backward(pass->queue, &dropout, layer->dropped ? state->keep + at * in : NULL, R * in, d_x);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Baselines: forecasts that need no training, of a target's measured values before the origin.
+ *
+ *     last value
+ *     season S        the value a whole number of seasons before, for each season of the schema
+ *     mean of S       the mean of the last five such values
+ *     drift           the line through the first and the last value
+ *     theta           tft/core/run/theta.h   \  of the values without their season, the schema's first one
+ *     damped trend    tft/core/run/damped_trend.h /  (tft/core/run/seasonal.h), which is added again
+ *
+ * Of a past of fewer than six rows the last three are the last value: two or three rows show no trend. They see at most
+ * tft_baselines_rows rows before the origin, also of a longer series, so that forecasts do not depend on how much of it
+ * is given beyond that. For theta and the damped trend, missing values are interpolated between those before the
+ * origin, and the latest 512 rows count: some 30 microseconds for 100 rows.
+ */
+#ifndef HALAY_TFT_BASELINES_H
+#define HALAY_TFT_BASELINES_H
+
+#include "tft/core/data/windows.h"
+
+enum tft_baseline_kind {
+    TFT_BASE_LAST,
+    TFT_BASE_SEASON,
+    TFT_BASE_MEAN,
+    TFT_BASE_DRIFT,
+    TFT_BASE_THETA,
+    TFT_BASE_DAMPED
+};
+
+struct tft_baseline {
+    enum tft_baseline_kind kind;
+    size_t season; /* steps, of SEASON and MEAN */
+};
+
+enum { TFT_BASELINES_MAX = 2 * TFT_SEASONS_MAX + 4 };
+
+/* A schema's baselines; how many. */
+size_t tft_baselines_of(const struct tft_schema *schema, struct tft_baseline all[TFT_BASELINES_MAX]);
+/* The most rows before an origin that they see. */
+size_t tft_baselines_rows(const struct tft_schema *schema);
+/* What to call one. */
+void tft_baseline_title(const struct tft_baseline *baseline, char *text, size_t size);
+
+/* What a target was before an origin. */
+struct tft_history {
+    size_t season; /* the schema's first */
+    size_t most;   /* rows that there is room for */
+    size_t rows;   /* before the origin, of those that count */
+    double unit;   /* mean distance of values a season apart, or a step where the past is shorter; 0: unknown */
+    double *x;     /* owned: (tft_baselines_rows) the last `rows`; NAN: not measured */
+    double *z;     /* owned: the last z_rows without missing values and season; made when needed */
+    double *index; /* owned: (season) what was taken away */
+    size_t z_rows;
+    int has_z;
+};
+
+/* Nothing is held on error (HALAY_ERR_NO_MEMORY, not logged). */
+enum halay_status tft_history_init(const struct tft_schema *schema, struct tft_history *history);
+void tft_history_fini(struct tft_history *history);
+/* Read a window's. HALAY_ERR_FORMAT (logged): damaged data. */
+enum halay_status tft_history_read(struct tft_history *history, const struct tft_data *data,
+                                   const struct tft_window *window, size_t target);
+
+/* Forecast steps 1 to `horizon`, scaled as forecasts are; NAN where there is nothing to forecast from. */
+void tft_baseline_forecast(const struct tft_baseline *baseline, struct tft_history *history, size_t horizon,
+                           double *to);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blend: where a target has `blend: season`, its forecast is a weighted mean of the model's and of baselines
+ * (tft/core/run/baselines.h):
+ *
+ *     weight of the model * its quantile + sum over baselines of weight * (forecast + unit * error)
+ *
+ * The weights, whose sum is 1, are those of the step's third of the horizon. unit is the mean distance of values a
+ * season apart in the window's past, and error a quantile of what the baseline was off by in training windows, in that
+ * unit, for each step: baselines need no training, so that every origin of that span can judge them. They and the model
+ * err in different ways, so that their mean is often better than each. Validation chooses the weights
+ * (tft/core/score/blend_choice.h); before, they are a half of the model and a half of the baseline with the lowest
+ * quantile loss in training. Only measured values before the origin are read; where a baseline has none, the model
+ * stands in.
+ */
+#ifndef HALAY_TFT_BLEND_H
+#define HALAY_TFT_BLEND_H
+
+#include "tft/core/run/baselines.h"
+#include "tft/core/run/occlusion.h"
+#include "tft/core/run/run_config.h"
+
+enum { TFT_BLEND_THIRDS = 3 };
+
+struct tft_blend {
+    size_t horizon, targets, quantile_count;
+    size_t count; /* of baselines */
+    struct tft_baseline baselines[TFT_BASELINES_MAX];
+    double *errors;              /* owned: (targets, baselines, horizon, quantiles); NULL: nothing is blended */
+    double *weights;             /* owned: (targets, thirds, 1 + baselines), of the model first */
+    struct tft_history *history; /* owned: used by each call of apply, so that these come one at a time */
+    double *points;              /* owned: likewise, (baselines, horizon) */
+};
+
+/* The errors, and the weights before a choice, by training windows. Nothing is held on error, or if no target is
+ * blended. */
+enum halay_status tft_blend_fit(struct halay_log *log, const struct tft_windows *windows,
+                                const struct tft_list *quantiles, struct tft_blend *blend);
+/* As a run's description holds them: a new reference; NULL if there is no memory. */
+json_t *tft_blend_json(const struct tft_blend *blend);
+/* Read that. HALAY_ERR_FORMAT (not logged) if it does not fit. Nothing is held on error, or if no target is blended. */
+enum halay_status tft_blend_read(const json_t *json, const struct tft_schema *schema, size_t quantile_count,
+                                 struct tft_blend *blend);
+void tft_blend_fini(struct tft_blend *blend);
+
+/* Weights as the file of the best parameters has them: to be freed; NULL if there is no memory. */
+char *tft_blend_weights_text(const struct tft_blend *blend);
+/* Read that; NULL: leave them as they are. HALAY_ERR_FORMAT (not logged) if it does not fit. */
+enum halay_status tft_blend_weights_read(const char *text, struct tft_blend *blend);
+size_t tft_blend_weights_count(const struct tft_blend *blend);
+/* The weights of a target's step h. */
+double *tft_blend_weights_at(const struct tft_blend *blend, size_t target, size_t h);
+
+/* Returns nonzero if no forecast has a part of a baseline. */
+int tft_blend_is_model(const struct tft_blend *blend);
+/* Returns nonzero if the target is blended. */
+int tft_blend_has(const struct tft_blend *blend, const struct tft_schema *schema, size_t target);
+/* What a target's forecast is made of, in a sentence. */
+void tft_blend_describe(const struct tft_blend *blend, const struct tft_schema *schema, size_t target, char *text,
+                        size_t size);
+
+/* Forecasts of all baselines for a window, (baselines, horizon), and the unit of their errors. HALAY_ERR_FORMAT
+ * (logged): damaged data. */
+enum halay_status tft_blend_points(const struct tft_blend *blend, const struct tft_data *data,
+                                   const struct tft_window *window, size_t target, double *points, double *unit);
+/* Blend a window's forecast, p (horizon, targets, quantiles). occlusion: of a target that was taken away, what stands
+ * in for its values is what baselines forecast; NULL: nothing was. HALAY_ERR_FORMAT (logged): damaged data. */
+enum halay_status tft_blend_apply(const struct tft_blend *blend, const struct tft_data *data,
+                                  const struct tft_window *window, const struct tft_occlusion *occlusion, float *p);
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints: blocks are written first, the manifest last.
+ *
+ * They are deleted in the opposite order: first manifests that are too old, then the files that none of the remaining
+ * manifests names. Cleanup: NULL-initialised, one exit.
+ */
+#include "tft/core/run/checkpoints.h"
+#include "tft/core/data/output_file.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/run/safetensors.h"
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { FORMAT_VERSION = 1 };
+
+static const char *const block_names[TFT_CHECKPOINT_BLOCKS] = { "params", "moment1", "moment2", "average" };
+
+enum halay_status tft_checkpoints_init(struct halay_log *log, const char *folder, size_t keep,
+                                       struct tft_checkpoints *c)
+{
+    *c = (struct tft_checkpoints){ .log = log, .folder = strdup(folder), .stage = strdup(""), .keep = keep };
+    if (c->folder && c->stage)
+        return HALAY_OK;
+    halay_error(log, "no memory for the checkpoints' folder");
+    tft_checkpoints_fini(c);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* ---- list ---- */
+
+/* Is it a manifest's name, and of which step? */
+static int is_manifest(const char *name, uint64_t *step)
+{
+    int end = 0;
+
+    return sscanf(name, "manifest-%10" SCNu64 ".json%n", step, &end) == 1 && end && !name[end];
+}
+
+static int is_block(const char *name)
+{
+    uint64_t step;
+    int end = 0;
+
+    return sscanf(name, "step-%10" SCNu64 ".%n", &step, &end) == 1 && end && strstr(name + end, ".safetensors");
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return (left < right) - (left > right);
+}
+
+/* Steps of all manifests, newest first; owned by the caller. A folder that does not exist has none. */
+static enum halay_status list_steps(const struct tft_checkpoints *c, uint64_t **steps, size_t *count)
+{
+    DIR *folder = opendir(c->folder);
+    size_t n = 0;
+
+    *steps = NULL;
+    *count = 0;
+    if (!folder && errno == ENOENT)
+        return HALAY_OK;
+    if (!folder) {
+        halay_error(c->log, "cannot read folder '%s': %s", c->folder, strerror(errno));
+        return HALAY_ERR_SYSTEM;
+    }
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        uint64_t step;
+        if (!is_manifest(entry->d_name, &step))
+            continue;
+        uint64_t *more = realloc(*steps, (n + 1) * sizeof *more);
+        if (!more) {
+            halay_error(c->log, "no memory for the list of checkpoints");
+            closedir(folder);
+            free(*steps);
+            *steps = NULL;
+            return HALAY_ERR_NO_MEMORY;
+        }
+        *steps = more;
+        more[n++] = step;
+    }
+    closedir(folder);
+    if (n)
+        qsort(*steps, n, sizeof **steps, newest_first);
+    *count = n;
+    return HALAY_OK;
+}
+
+int tft_checkpoints_has_any(const struct tft_checkpoints *c)
+{
+    uint64_t *steps;
+    size_t count;
+
+    if (list_steps(c, &steps, &count))
+        return 0;
+    free(steps);
+    return count > 0;
+}
+
+static char *manifest_path(const struct tft_checkpoints *c, uint64_t step)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "manifest-%010" PRIu64 ".json", step);
+    return tft_path_join(c->log, c->folder, name);
+}
+
+/* ---- checksums ---- */
+
+static int crc_of_file(const char *path, uint64_t *bytes, uint32_t *crc)
+{
+    unsigned char *buffer = malloc(1 << 20);
+    FILE *file = buffer ? fopen(path, "rbe") : NULL;
+    uLong sum = crc32(0, NULL, 0);
+    size_t n;
+
+    *bytes = 0;
+    while (file && (n = fread(buffer, 1, 1 << 20, file)) > 0) {
+        sum = crc32(sum, buffer, (uInt)n);
+        *bytes += n;
+    }
+    int failed = !file || ferror(file);
+    if (file)
+        fclose(file);
+    free(buffer);
+    *crc = (uint32_t)sum;
+    return failed;
+}
+
+/* Of a manifest without its own entry. Reading a number and writing it again gives the same text. */
+static uint32_t crc_of_manifest(const json_t *manifest)
+{
+    json_t *rest = json_copy((json_t *)manifest);
+    uLong sum = crc32(0, NULL, 0);
+
+    json_object_del(rest, "crc32");
+    char *text = rest ? json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (text)
+        sum = crc32(sum, (const unsigned char *)text, (uInt)strlen(text));
+    free(text);
+    json_decref(rest);
+    return (uint32_t)sum;
+}
+
+/* ---- find ---- */
+
+/* NULL, or what is wrong with a file that a manifest names; *bad is then its name, borrowed from the manifest. */
+static const char *check_file(const struct tft_checkpoints *c, const json_t *entry, const char **bad)
+{
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+
+    *bad = NULL;
+    if (!name || strchr(name, '/'))
+        return "it names no file";
+    *bad = name;
+    char *path = tft_path_join(c->log, c->folder, name);
+    const char *wrong = NULL;
+    if (!path || crc_of_file(path, &bytes, &crc))
+        wrong = "cannot be read";
+    else if ((json_int_t)bytes != json_integer_value(json_object_get(entry, "bytes")))
+        wrong = "has another length than was written";
+    else if ((json_int_t)crc != json_integer_value(json_object_get(entry, "crc32")))
+        wrong = "is damaged (CRC-32)";
+    free(path);
+    return wrong;
+}
+
+/* NULL, or what is wrong with the manifest itself or with the file *bad that it names. */
+static const char *check_manifest(const struct tft_checkpoints *c, const json_t *manifest, const char **bad)
+{
+    const json_t *files = json_object_get(manifest, "files"), *best = json_object_get(manifest, "best");
+    const char *wrong = NULL;
+
+    if (json_integer_value(json_object_get(manifest, "format")) != FORMAT_VERSION)
+        return "it is of another version";
+    if (json_integer_value(json_object_get(manifest, "crc32")) != (json_int_t)crc_of_manifest(manifest))
+        return "it is damaged (CRC-32)";
+    if (!json_is_array(files) || !json_is_object(json_object_get(manifest, "run")))
+        return "it is incomplete";
+    for (size_t i = 0; i < json_array_size(files) && !wrong; i++)
+        wrong = check_file(c, json_array_get(files, i), bad);
+    if (!wrong && best)
+        wrong = check_file(c, best, bad);
+    *bad = wrong ? *bad : NULL;
+    return wrong;
+}
+
+/* One checkpoint. If it is damaged, that is logged and *manifest stays NULL. */
+static enum halay_status try_step(const struct tft_checkpoints *c, uint64_t step, json_t **manifest)
+{
+    char *path = manifest_path(c, step);
+    json_error_t error;
+
+    if (!path)
+        return HALAY_ERR_NO_MEMORY;
+    json_t *m = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    const char *bad = NULL, *wrong = m ? check_manifest(c, m, &bad) : "it cannot be read";
+    if (wrong) {
+        halay_warning(c->log, "checkpoint '%s' is not used: %s%s%s%s", path, bad ? "its file '" : "", bad ? bad : "",
+                      bad ? "' " : "", wrong);
+        json_decref(m);
+    } else {
+        *manifest = m;
+    }
+    free(path);
+    return HALAY_OK;
+}
+
+enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t **manifest)
+{
+    uint64_t *steps;
+    size_t count;
+    enum halay_status status = list_steps(c, &steps, &count);
+
+    *manifest = NULL;
+    for (size_t i = 0; i < count && !*manifest && !status; i++)
+        status = try_step(c, steps[i], manifest);
+    free(steps);
+    if (!status && count && !*manifest) {
+        halay_error(c->log, "none of the %zu checkpoints in '%s' can be used", count, c->folder);
+        status = HALAY_ERR_FORMAT;
+    }
+    return status;
+}
+
+/* Older versions could deal out the optimizer's state. */
+static int has_rank_files(const json_t *manifest)
+{
+    const json_t *files = json_object_get(manifest, "files");
+    int has = 0;
+
+    for (size_t i = 0; i < json_array_size(files); i++)
+        has |= json_object_get(json_array_get(files, i), "rank") != NULL;
+    return has;
+}
+
+enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const json_t *manifest, const json_t **run,
+                                        struct tft_training_state *state)
+{
+    json_int_t step, samples, epoch, position, windows = 0, loss_steps, planned = 0, began = 0;
+    int judged, in_vain, pending;
+    struct tft_training_state s = { 0 };
+
+    *run = json_object_get(manifest, "run");
+    if (has_rank_files(manifest)) {
+        halay_error(
+            c->log,
+            "the checkpoint in '%s' has its optimizer's state in a file of each rank, as the former key "
+            "'strategy' dealt it out, and cannot be resumed; a new run can begin with its weights ('init_from')",
+            c->folder);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (json_unpack((json_t *)json_object_get(manifest, "state"),
+                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si sb s?F}", "step", &step, "samples", &samples,
+                    "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps, "loss_sum",
+                    &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds, "planned_steps", &planned,
+                    "planned_seconds", &s.length.seconds, "measured_from", &began, "measured_from_seconds",
+                    &s.length.began.seconds, "judged", &judged, "in_vain", &in_vain, "pending", &pending,
+                    "window_seconds", &s.window_seconds) ||
+        step < 0 || samples < 0 || epoch < 0 || position < 0 || loss_steps < 0 || planned < 0 || began < 0 ||
+        began > step) {
+        halay_error(c->log, "the checkpoint in '%s' does not say where training stood", c->folder);
+        return HALAY_ERR_FORMAT;
+    }
+    s.step = (uint64_t)step;
+    s.samples = (uint64_t)samples;
+    s.epoch = (uint64_t)epoch;
+    s.position = (uint64_t)position;
+    s.windows = (uint64_t)windows; /* 0: an older version did not write it */
+    s.loss_steps = (uint64_t)loss_steps;
+    s.length.steps = (uint64_t)planned;
+    s.length.began.step = (uint64_t)began;
+    s.judged = judged;
+    s.in_vain = in_vain;
+    s.pending = pending;
+    *state = s;
+    return HALAY_OK;
+}
+
+static enum halay_status read_entry(const struct tft_checkpoints *c, const json_t *entry,
+                                    const struct tft_param_table *table, float *values)
+{
+    char *path = tft_path_join(c->log, c->folder, json_string_value(json_object_get(entry, "name")));
+    enum halay_status status = path ? tft_safetensors_read(c->log, path, table, values, NULL) : HALAY_ERR_NO_MEMORY;
+
+    free(path);
+    return status;
+}
+
+static int is_of(const json_t *entry, enum tft_checkpoint_block block)
+{
+    const char *what = json_string_value(json_object_get(entry, "block"));
+
+    return what && !strcmp(what, block_names[block]);
+}
+
+/* The first file of a block in a list; NULL if there is none. */
+static json_t *find_block(const json_t *files, enum tft_checkpoint_block block)
+{
+    for (size_t i = 0; i < json_array_size(files); i++)
+        if (is_of(json_array_get(files, i), block))
+            return json_array_get(files, i);
+    return NULL;
+}
+
+enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const json_t *manifest,
+                                       enum tft_checkpoint_block block, const struct tft_param_table *table,
+                                       float *values)
+{
+    const json_t *files = json_object_get(manifest, "files"), *entry = find_block(files, block);
+
+    if (entry)
+        return read_entry(c, entry, table, values);
+    halay_error(c->log, "the checkpoint in '%s' has no block '%s'", c->folder, block_names[block]);
+    return HALAY_ERR_FORMAT;
+}
+
+static void replace(json_t **held, json_t *value)
+{
+    json_incref(value);
+    json_decref(*held);
+    *held = value;
+}
+
+enum halay_status tft_checkpoints_resume(struct tft_checkpoints *c, const json_t *manifest,
+                                         const struct tft_param_table *table, float *best, long long *step)
+{
+    json_t *entry = json_object_get(manifest, "best");
+    enum halay_status status = entry ? read_entry(c, entry, table, best) : HALAY_OK;
+
+    if (status)
+        return status;
+    *step = entry ? (long long)json_integer_value(json_object_get(entry, "step")) : -1;
+    replace(&c->best, entry);
+    replace(&c->files, json_object_get(manifest, "files"));
+    return HALAY_OK;
+}
+
+/* ---- save ---- */
+
+/* ".NAME.stage" beside the folder if that is on the same file system; else "": files are then staged in the folder. */
+static char *find_stage(struct halay_log *log, const char *folder)
+{
+    char *parent_of = strdup(folder), *name_of = strdup(folder), *stage = NULL;
+    struct stat here, beside;
+
+    if (!parent_of || !name_of || asprintf(&stage, "%s/.%s.stage", dirname(parent_of), basename(name_of)) < 0)
+        stage = NULL;
+    free(parent_of);
+    free(name_of);
+    if (!stage) {
+        halay_error(log, "no memory for the name of the checkpoints' stage");
+        return NULL;
+    }
+    int made = !mkdir(stage, 0777) || errno == EEXIST;
+    if (!made || stat(stage, &beside) || stat(folder, &here) || here.st_dev != beside.st_dev ||
+        access(stage, W_OK | X_OK)) {
+        if (made)
+            rmdir(stage);
+        *stage = '\0';
+    }
+    return stage;
+}
+
+/* Remove what a killed process left there. */
+static void clean_stage(const char *stage)
+{
+    DIR *folder = *stage ? opendir(stage) : NULL;
+
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+}
+
+/* Make the folders to write into, once, and remove what a killed process left half-written. */
+static enum halay_status make_folders(struct tft_checkpoints *c)
+{
+    enum halay_status status;
+
+    if (*c->stage)
+        return HALAY_OK;
+    status = tft_make_folder(c->log, c->folder);
+    if (status)
+        return status;
+    char *stage = find_stage(c->log, c->folder);
+    if (!stage)
+        return HALAY_ERR_NO_MEMORY;
+    free(c->stage);
+    c->stage = stage;
+    clean_stage(stage);
+    return HALAY_OK;
+}
+
+/* Write a block's file, and append its entry of the manifest to files. */
+static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t step, enum tft_checkpoint_block block,
+                                    const struct tft_param_table *table, const float *values, json_t *files)
+{
+    char name[96];
+    uint64_t bytes;
+    uint32_t crc;
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    snprintf(name, sizeof name, "step-%010" PRIu64 ".%s.safetensors", step, block_names[block]);
+    char *path = tft_path_join(c->log, c->folder, name);
+    json_t *metadata = json_pack("{ss ss}", "format", "halay-tft", "block", block_names[block]);
+    if (path && metadata)
+        status = tft_safetensors_write_staged(c->log, c->stage, path, table, values, metadata);
+    json_decref(metadata);
+    if (!status && crc_of_file(path, &bytes, &crc)) {
+        halay_error(c->log, "cannot read '%s' again: %s", path, strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+    }
+    free(path);
+    if (status)
+        return status;
+    json_t *entry = json_pack("{ss ss sI sI sI}", "name", name, "block", block_names[block], "step", (json_int_t)step,
+                              "bytes", (json_int_t)bytes, "crc32", (json_int_t)crc);
+    return json_array_append_new(files, entry) ? HALAY_ERR_NO_MEMORY : HALAY_OK;
+}
+
+static json_t *make_state(const struct tft_training_state *s)
+{
+    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si sb sf}", "step", (json_int_t)s->step, "samples",
+                     (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position", (json_int_t)s->position,
+                     "windows", (json_int_t)s->windows, "loss_steps", (json_int_t)s->loss_steps, "loss_sum",
+                     s->loss_sum, "lowest", s->lowest, "mark", s->mark, "seconds", s->seconds, "planned_steps",
+                     (json_int_t)s->length.steps, "planned_seconds", s->length.seconds, "measured_from",
+                     (json_int_t)s->length.began.step, "measured_from_seconds", s->length.began.seconds, "judged",
+                     s->judged, "in_vain", s->in_vain, "pending", s->pending, "window_seconds", s->window_seconds);
+}
+
+static enum halay_status save_manifest(const struct tft_checkpoints *c, const json_t *run,
+                                       const struct tft_training_state *state, json_t *files)
+{
+    char *path = manifest_path(c, state->step);
+    json_t *manifest = json_pack("{si ss sO so sO}", "format", FORMAT_VERSION, "halay", halay_version(), "run", run,
+                                 "state", make_state(state), "files", files);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (manifest && c->best && json_object_set(manifest, "best", c->best)) {
+        json_decref(manifest);
+        manifest = NULL;
+    }
+    if (path && manifest &&
+        !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
+        status = tft_output_json(c->log, c->stage, path, manifest);
+    json_decref(manifest);
+    free(path);
+    return status;
+}
+
+/* Does one of these manifests name the file? One that cannot be read may. */
+static int is_in_manifests(const struct tft_checkpoints *c, const uint64_t *steps, size_t count, const char *name)
+{
+    int named = 0;
+
+    for (size_t i = 0; i < count && !named; i++) {
+        char *path = manifest_path(c, steps[i]);
+        json_t *m = path ? json_load_file(path, 0, NULL) : NULL, *files = json_object_get(m, "files");
+        const char *best = json_string_value(json_object_get(json_object_get(m, "best"), "name"));
+        named = !m || (best && !strcmp(best, name));
+        for (size_t k = 0; k < json_array_size(files) && !named; k++) {
+            const char *other = json_string_value(json_object_get(json_array_get(files, k), "name"));
+            named = other && !strcmp(other, name);
+        }
+        json_decref(m);
+        free(path);
+    }
+    return named;
+}
+
+/* Delete old checkpoints. What cannot be deleted does no harm. */
+static void prune(const struct tft_checkpoints *c)
+{
+    uint64_t *steps;
+    size_t count;
+
+    if (list_steps(c, &steps, &count))
+        return;
+    for (size_t i = c->keep; i < count; i++) {
+        char *path = manifest_path(c, steps[i]);
+        if (path)
+            unlink(path);
+        free(path);
+    }
+    count = count < c->keep ? count : c->keep;
+    DIR *folder = opendir(c->folder);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (is_block(entry->d_name) && !is_in_manifests(c, steps, count, entry->d_name))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
+    free(steps);
+}
+
+enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *run,
+                                       const struct tft_training_state *state, const struct tft_param_table *table,
+                                       const float *const blocks[TFT_CHECKPOINT_BLOCKS])
+{
+    json_t *files = json_array();
+    enum halay_status status = files ? make_folders(c) : HALAY_ERR_NO_MEMORY;
+
+    for (int block = 0; block < TFT_CHECKPOINT_BLOCKS && !status; block++)
+        if (blocks[block])
+            status = save_block(c, state->step, (enum tft_checkpoint_block)block, table, blocks[block], files);
+    if (!status)
+        status = save_manifest(c, run, state, files);
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(c->log, "no memory for the checkpoint of step %" PRIu64, state->step);
+    if (!status) {
+        replace(&c->files, files);
+        prune(c);
+    }
+    json_decref(files);
+    return status;
+}
+
+void tft_checkpoints_set_best(struct tft_checkpoints *c, enum tft_checkpoint_block block)
+{
+    replace(&c->best, find_block(c->files, block));
+}
+
+void tft_checkpoints_fini(struct tft_checkpoints *c)
+{
+    if (c->stage && *c->stage)
+        rmdir(c->stage);
+    free(c->stage);
+    free(c->folder);
+    json_decref(c->best);
+    json_decref(c->files);
+    *c = (struct tft_checkpoints){ 0 };
+}

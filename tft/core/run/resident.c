@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a call brings to the device lies in one area, here and there, so that it is one copy:
+ *
+ *     scaled_by (reals) | places (B) | patches
+ */
+#include "tft/core/run/resident.h"
+#include "tft/core/kernels/call.h"
+#include "tft/core/kernels/queue.h"
+#include "tft/core/run/window_scale.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A thread's. */
+struct area {
+    char *here, *there; /* owned: area_bytes of the host, and of the device */
+    size_t used;
+};
+
+struct tft_resident {
+    struct halay_log *log; /* borrowed, as the next two */
+    const struct tft_data *data;
+    const struct kernels *kernels;
+    char *memory; /* owned: the device's */
+    struct windows_data rows;
+    size_t granule, area_bytes;
+    int threads;
+    struct area *areas; /* owned: (threads) */
+};
+
+static size_t patches_most(const struct tft_data *d)
+{
+    return d->real_count + d->cat_count + d->static_cat_count;
+}
+
+static size_t area_bytes(const struct tft_data *d, size_t granule)
+{
+    size_t sample = sizeof(struct window_place) + patches_most(d) * sizeof(struct window_patch);
+
+    return granule * sample + d->real_count * sizeof(int32_t) + 64;
+}
+
+/* ---- the rows ---- */
+
+/* The arrays, one behind the other, each at a multiple of 64. */
+enum { VALUES, CODES, STATIC_VALUES, STATIC_CODES, WEIGHTS, ARRAYS };
+
+static size_t place_arrays(const struct tft_data *d, size_t places[ARRAYS])
+{
+    const size_t O = d->schema.target_count, bytes[ARRAYS] = {
+        [VALUES] = d->rows * d->real_count * sizeof(real),
+        [CODES] = d->rows * d->cat_count * sizeof(int32_t),
+        [STATIC_VALUES] = d->entity_count * d->static_count * sizeof(real),
+        [STATIC_CODES] = d->entity_count * d->static_cat_count * sizeof(int32_t),
+        [WEIGHTS] = d->rows * O * sizeof(real),
+    };
+    size_t all = 0;
+
+    for (int i = 0; i < ARRAYS; i++) {
+        places[i] = all;
+        all += (bytes[i] + 63) / 64 * 64;
+    }
+    return all;
+}
+
+/* Are all codes of a column those of the input's categories? */
+static int are_codes(const struct tft_data *d, size_t input, const int32_t *codes, size_t count, size_t columns)
+{
+    size_t categories = tft_encoding_categories(&d->schema, &d->encoding, input);
+
+    for (size_t i = 0; i < count; i++)
+        if (codes[i * columns] < 0 || (size_t)codes[i * columns] >= (categories ? categories : 1))
+            return 0;
+    return 1;
+}
+
+static enum halay_status check_codes(const struct tft_resident *r)
+{
+    const struct tft_data *d = r->data;
+    int is_good = 1;
+
+    for (size_t k = 0; k < d->cat_count && is_good; k++)
+        is_good = are_codes(d, d->cats[k], d->categories + k, d->rows, d->cat_count);
+    for (size_t k = 0; k < d->static_cat_count && is_good; k++)
+        is_good = are_codes(d, d->static_cats[k], d->static_codes + k, d->entity_count, d->static_cat_count);
+    if (is_good)
+        return HALAY_OK;
+    halay_error(r->log, "the data hold a code that none of their categories has");
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status send_weights(struct tft_resident *r, struct queue *queue, char *to)
+{
+    const struct tft_data *d = r->data;
+    size_t O = d->schema.target_count, count = d->rows * O;
+    real *weights = malloc(count * sizeof *weights + 1);
+
+    if (!weights) {
+        halay_error(r->log, "no memory for the weights of %zu rows", d->rows);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++)
+        weights[i] = d->present[i] ? (real)tft_data_weight(d, i / O) : 0;
+    kernel_to_device(queue, weights, count * sizeof *weights, to);
+    free(weights);
+    return HALAY_OK;
+}
+
+static enum halay_status send_rows(struct tft_resident *r, struct queue *queue)
+{
+    const struct tft_data *d = r->data;
+    size_t at[ARRAYS];
+
+    place_arrays(d, at);
+    kernel_to_device(queue, d->values, d->rows * d->real_count * sizeof *d->values, r->memory + at[VALUES]);
+    kernel_to_device(queue, d->categories, d->rows * d->cat_count * sizeof *d->categories, r->memory + at[CODES]);
+    kernel_to_device(queue, d->static_values, d->entity_count * d->static_count * sizeof *d->static_values,
+                     r->memory + at[STATIC_VALUES]);
+    kernel_to_device(queue, d->static_codes, d->entity_count * d->static_cat_count * sizeof *d->static_codes,
+                     r->memory + at[STATIC_CODES]);
+    r->rows = (struct windows_data){ .E = d->schema.encoder,
+                                     .D = d->schema.horizon,
+                                     .O = d->schema.target_count,
+                                     .reals = d->real_count,
+                                     .cats = d->cat_count,
+                                     .statics = d->static_count,
+                                     .static_cats = d->static_cat_count,
+                                     .values = (const real *)(r->memory + at[VALUES]),
+                                     .codes = (const int32_t *)(r->memory + at[CODES]),
+                                     .static_values = (const real *)(r->memory + at[STATIC_VALUES]),
+                                     .static_codes = (const int32_t *)(r->memory + at[STATIC_CODES]),
+                                     .weights = (const real *)(r->memory + at[WEIGHTS]) };
+    return send_weights(r, queue, r->memory + at[WEIGHTS]);
+}
+
+/* ---- */
+
+/* Three quarters of what is free at most, and all but 16 MiB: later allocations want some. */
+enum { ROOM_LEFT = 16 << 20 };
+
+static int has_room(const struct tft_resident *r, size_t bytes, size_t *free_bytes)
+{
+    size_t all;
+
+    r->kernels->room(free_bytes, &all);
+    return !all || (bytes <= *free_bytes / 4 * 3 && *free_bytes - bytes >= ROOM_LEFT);
+}
+
+/* Nonzero: there is memory. */
+static int alloc_there(struct tft_resident *r)
+{
+    size_t at[ARRAYS], bytes = place_arrays(r->data, at), free_bytes = 0;
+
+    if (has_room(r, bytes + (size_t)r->threads * r->area_bytes, &free_bytes))
+        r->memory = r->kernels->alloc(bytes);
+    for (int i = 0; r->memory && i < r->threads; i++)
+        r->areas[i].there = r->kernels->alloc(r->area_bytes);
+    if (r->memory && r->areas[r->threads - 1].there)
+        return 1;
+    halay_warning(
+        r->log,
+        "the data's rows take %zu MB, too much of the memory of '%s', of which %zu MB are free and 16 MB must "
+        "stay free: the host fills each batch",
+        bytes >> 20, r->kernels->name, free_bytes >> 20);
+    return 0;
+}
+
+static int alloc_here(struct tft_resident *r)
+{
+    for (int i = 0; i < r->threads; i++) {
+        r->areas[i].here = malloc(r->area_bytes);
+        if (!r->areas[i].here)
+            return 0;
+    }
+    return 1;
+}
+
+enum halay_status tft_resident_create(struct halay_log *log, const struct tft_data *data, struct queue *queue,
+                                      size_t granule, int threads, struct tft_resident **out)
+{
+    struct tft_resident *r;
+    enum halay_status status;
+
+    *out = NULL;
+    if (tft_loss_is_unscaled(data->loss)) {
+        halay_info(log, "targets are not scaled: the host fills each batch");
+        return HALAY_OK;
+    }
+    r = calloc(1, sizeof *r);
+    if (r)
+        r->areas = calloc((size_t)threads, sizeof *r->areas);
+    if (!r || !r->areas)
+        goto no_memory;
+    r->log = log;
+    r->data = data;
+    r->kernels = kernels_of(queue);
+    r->granule = granule;
+    r->threads = threads;
+    r->area_bytes = area_bytes(data, granule);
+    if (!alloc_here(r))
+        goto no_memory;
+    status = tft_data_check(data, 0, data->rows);
+    if (!status)
+        status = check_codes(r);
+    if (status || !alloc_there(r)) {
+        tft_resident_destroy(r);
+        return status;
+    }
+    status = send_rows(r, queue);
+    if (!status) {
+        kernel_to_host(queue, r->memory, 0, NULL); /* waits: batches are cut on other queues */
+        status = tft_queue_check(log, queue);
+    }
+    if (status)
+        tft_resident_destroy(r);
+    else
+        *out = r;
+    return status;
+
+no_memory:
+    halay_error(log, "no memory for the windows of %d threads", threads);
+    tft_resident_destroy(r);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+void tft_resident_destroy(struct tft_resident *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; r->areas && i < r->threads; i++) {
+        free(r->areas[i].here);
+        r->kernels->release(r->areas[i].there);
+    }
+    if (r->kernels)
+        r->kernels->release(r->memory);
+    free(r->areas);
+    free(r);
+}
+
+/* ---- a batch ---- */
+
+/* The same bytes here and there. */
+struct part {
+    void *here;
+    const void *there;
+};
+
+/* So many more at the end of what the area holds. */
+static struct part take(struct area *area, size_t bytes)
+{
+    size_t at = area->used;
+
+    area->used += (bytes + 7) / 8 * 8;
+    return (struct part){ area->here + at, area->there + at };
+}
+
+/* How each column is scaled. */
+static void put_scaling(const struct tft_data *d, struct area *area, struct windows_run *run)
+{
+    struct part columns = take(area, d->real_count * sizeof *run->scaled_by);
+
+    run->scaled_by = columns.there;
+    run->scales = tft_window_scaling(d, columns.here);
+}
+
+/* Where each window begins, and how it differs from the data. */
+static void put_windows(const struct tft_gather *gather, struct area *area, struct tft_batch *batch,
+                        struct windows_run *run)
+{
+    struct part place = take(area, batch->B * sizeof *run->places), patch = take(area, 0);
+    struct window_place *places = place.here;
+    struct window_patch *patches = patch.here;
+    size_t count = 0;
+
+    for (size_t b = 0; b < batch->B; b++) {
+        uint64_t position = batch->position + b;
+        struct tft_window w = tft_gather_window(gather, (size_t)position);
+        size_t found = tft_gather_patches(gather, &w, position, patches + count);
+
+        places[b] = (struct window_place){ .row = w.origin - w.length,
+                                           .length = (uint32_t)w.length,
+                                           .entity = (uint32_t)w.entity,
+                                           .patch = (uint32_t)count,
+                                           .patches = (uint32_t)found };
+        batch->lengths[b] = w.length;
+        count += found;
+    }
+    take(area, count * sizeof *patches);
+    run->places = place.there;
+    run->patches = patch.there;
+}
+
+enum halay_status tft_resident_fill(const struct tft_resident *r, const struct tft_gather *gather, int thread,
+                                    struct tft_batch *batch)
+{
+    const struct tft_batch *there = batch->there;
+    struct area *area = &r->areas[thread];
+    struct windows_run run = { .data = &r->rows,
+                               .B = batch->B,
+                               .spread_least = (real)tft_spread_least,
+                               .reals = there->reals,
+                               .static_reals = there->static_reals,
+                               .targets = there->targets,
+                               .weights = there->weights,
+                               .offsets = there->offsets,
+                               .units = there->units,
+                               .cats = there->cats,
+                               .static_cats = there->static_cats };
+
+    if (batch->B > r->granule || gather->occlusion) {
+        halay_error(r->log, "a batch of %zu samples is not to be cut on the device", batch->B);
+        return HALAY_ERR_ARGUMENT;
+    }
+    area->used = 0;
+    put_scaling(r->data, area, &run);
+    put_windows(gather, area, batch, &run);
+    kernel_to_device(batch->queue, area->here, area->used, area->there);
+    kernel_windows_take(batch->queue, &run);
+    batch->is_there = 1;
+    return HALAY_OK;
+}

@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Configuration of a run: the table, and the one function that sets a value by it, whatever its source.
+ */
+#include "tft/core/run/run_config.h"
+#include "base/config.h"
+#include "base/number_text.h"
+#include "tft/core/kernels/device.h"
+#include "tft/core/kernels/loss.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { WHOLE, REAL, WORD, SET, LIST, TEXT };
+
+#define AT(member) offsetof(struct tft_run_config, member)
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", "auto", NULL };
+const char *const tft_loss_words[] = { [TFT_LOSS_QUANTILES] = "quantiles",
+                                       [TFT_LOSS_MAE] = "mae",
+                                       [TFT_LOSS_MSE] = "mse",
+                                       [TFT_LOSS_HUBER] = "huber",
+                                       [TFT_LOSS_POISSON] = "poisson",
+                                       [TFT_LOSS_NEGATIVE_BINOMIAL] = "negative-binomial",
+                                       [TFT_LOSS_TWEEDIE] = "tweedie",
+                                       [TFT_LOSS_GAUSSIAN] = "gaussian",
+                                       [TFT_LOSS_STUDENT_T] = "student-t",
+                                       NULL };
+
+/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none. WORD: only the first `offered` of
+ * the words are accepted. SET: any of the words, bit 0 is the first's. */
+static const struct key {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    double preset, least, most;
+    int absent_zero;
+    const char *const *words;
+    size_t offered;
+    const char *help;
+} keys[] = {
+    { "hidden_size", WHOLE, AT(hidden_size), 32, 1, 4096, 0, NULL, 0, "width of the model's layers" },
+    { "heads", WHOLE, AT(heads), 4, 1, 64, 0, NULL, 0, "attention heads; divides hidden_size" },
+    { "dropout", REAL, AT(dropout), 0.1, 0, 0.99, 0, NULL, 0, "share of values dropped in training" },
+    { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
+    { "loss", WORD, AT(loss), 0, 0, 0, 0, tft_loss_words, 9,
+      "what is learned: quantiles, one number (mae, mse, huber), or a distribution, of which forecasts are quantiles" },
+    { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
+    { "learning_rate", REAL, AT(learning_rate), 3e-3, 0, 10, 0, NULL, 0, "the highest, if a schedule changes it" },
+    { "schedule", WORD, AT(schedule), TFT_LR_COSINE, 0, 0, 0, WORDS("constant", "warmup", "cosine"), 3,
+      "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0" },
+    { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays kernels" },
+    { "weight_decay", REAL, AT(weight_decay), 0, 0, 1, 0, NULL, 0, "of adamw" },
+    { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
+    { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global"), 2,
+      "of each tensor alone, or of all together" },
+    { "epochs", WHOLE, AT(epochs), 0, 1, 1000000, 1, NULL, 0,
+      "most epochs; 0: no limit, and without max_steps and max_time a length that suits the data" },
+    { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "most steps; 0: no limit" },
+    { "max_time", REAL, AT(max_time), 0, 0, 1e9, 1, NULL, 0, "most seconds; 0: no limit" },
+    { "train_samples", WHOLE, AT(train_samples), 0, 1, 1e12, 1, NULL, 0, "windows of an epoch; 0: all" },
+    { "valid_samples", WHOLE, AT(valid_samples), 1000, 1, 1e12, 1, NULL, 0, "windows of a validation; 0: all" },
+    { "eval_every", WHOLE, AT(eval_every), 0, 1, 1e9, 1, NULL, 0,
+      "steps between validations; 0: an epoch with 'epochs', else a twentieth of the run" },
+    { "patience", WHOLE, AT(patience), 10, 1, 1000000, 0, NULL, 0, "evaluations without improvement before it stops" },
+    { "seed", WHOLE, AT(seed), 1, 0, 4294967295.0, 0, NULL, 0, "of weights, order and dropout" },
+    { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16", "tf32"), 3, "of the matrix products' factors" },
+    { "deterministic", WORD, AT(deterministic), 1, 0, 0, 0, WORDS("off", "run", "ranks"), 3,
+      "run: the same bits in every run; ranks: also on 1, 2 and 4 ranks" },
+    { "granule", WHOLE, AT(granule), 8, 1, 64, 0, NULL, 0, "samples that one thread computes at a time" },
+    { "conformance", WORD, AT(conformance), 0, 0, 0, 0, WORDS("published", "nvidia", "pytorch-forecasting"), 3,
+      "whose model it is" },
+    { "hidden_continuous_size", WHOLE, AT(hidden_continuous_size), 8, 1, 4096, 0, NULL, 0,
+      "width of a real's embedding; of pytorch-forecasting's model" },
+    { "crossing", WORD, AT(crossing), 0, 0, 0, 0, WORDS("allow", "forbid"), 2,
+      "forbid: each quantile is the previous one plus a positive step" },
+    { "sparse_rows", WHOLE, AT(sparse_rows), 65536, 1, 1e9, 1, NULL, 0,
+      "categories from which on a step updates only those it saw; 0: always all" },
+    { "device", WORD, AT(device), 0, 0, 0, 0, tft_device_words, 2,
+      "what computes: the processor, or GPUs, one a rank" },
+    { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
+    { "ema", REAL, AT(ema), 0.99, 0, 0.99999, 0, NULL, 0,
+      "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
+    { "refit", WORD, AT(refit), 0, 0, 0, 0, WORDS("off", "on"), 2,
+      "on: train on with all rows at the end, for forecasts of the future" },
+    { "members", WHOLE, AT(members), 0, 1, TFT_RUN_MEMBERS_MAX, 1, NULL, 0,
+      "models that are trained, from one seed each, and whose quantiles are averaged; 0: as many as suit max_time and "
+      "the data" },
+    { "calibrate", WORD, AT(calibrate), TFT_CALIBRATE_AUTO, 0, 0, 0, tft_calibrate_words, 4,
+      "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
+      "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a model "
+      "that conforms to another program; none" },
+    { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
+      "steps between checkpoints, besides the one before each evaluation" },
+    { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
+    { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "mlflow", "csv"), 3,
+      "what else to write the numbers for: any of tensorboard, mlflow, csv (halay-tft(1)); none" },
+    { "health", WORD, AT(health), 0, 0, 0, 0, WORDS("warn", "off"), 2, "warn of a sick training (halay-tft(1))" },
+    { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
+};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* What a run may change when it resumes. */
+static const char *const free_keys[] = { "epochs", "max_steps", "max_time",  "patience",  "threads", "checkpoint_every",
+                                         "keep",   "log",       "init_from", "calibrate", "refit",   "members",
+                                         "health", "device" };
+
+/* Keys of older versions, and words of keys. */
+static const struct removed_key {
+    const char *name, *word; /* word NULL: the whole key */
+    const char *same;        /* the value of runs that are trained and forecast here as they began; NULL: any */
+    int is_model;            /* forecasts depend on it */
+    const char *instead;
+} removed_keys[] = {
+    { "accumulate", NULL, "1", 0, "multiply 'batch_size' by it; memory does not grow with that" },
+    { "category_dropout", NULL, "0.05", 0,
+      "training takes a category with 'unknown: true' for unknown in 5 % of windows" },
+    { "clip_mode", "none", NULL, 0, "'clip: 1000000' clips nothing" },
+    { "commit_every", NULL, NULL, 0, "every step is committed" },
+    { "health", "stop", NULL, 0, "'warn' says what is wrong, and 'patience' ends the training" },
+    { "log_every", NULL, NULL, 0, "rows are 10 steps apart" },
+    { "min_delta", NULL, "1e-4", 0, "an improvement is one by 0.0001" },
+    { "sampling", NULL, "uniform", 0, "'train_samples' takes any windows" },
+    { "scale_learning_rate", NULL, "none", 0, "'learning_rate' is that of any number of ranks" },
+    { "schedule", "plateau", NULL, 0, "'cosine' falls to 0 by itself" },
+    { "strategy", NULL, NULL, 0, "every rank holds the whole optimizer state and gradients are all-reduced" },
+    { "tweedie_power", NULL, "1.5", 1, "the variance is proportional to the mean to the power of 1.5" },
+};
+
+enum { REMOVED_KEYS = sizeof removed_keys / sizeof *removed_keys };
+
+static int is_free(const char *name)
+{
+    for (size_t i = 0; i < sizeof free_keys / sizeof *free_keys; i++)
+        if (!strcmp(name, free_keys[i]))
+            return 1;
+    return 0;
+}
+
+static int64_t *whole_at(const struct key *key, struct tft_run_config *config)
+{
+    return (int64_t *)((char *)config + key->at);
+}
+
+static double *real_at(const struct key *key, struct tft_run_config *config)
+{
+    return (double *)((char *)config + key->at);
+}
+
+void tft_run_config_defaults(struct tft_run_config *config)
+{
+    memset(config, 0, sizeof *config);
+    for (size_t i = 0; i < KEYS; i++)
+        if (keys[i].kind == REAL)
+            *real_at(&keys[i], config) = keys[i].preset;
+        else if (keys[i].kind == WHOLE || keys[i].kind == WORD)
+            *whole_at(&keys[i], config) = (int64_t)keys[i].preset;
+    config->quantiles = (struct tft_list){ 3, { 0.1, 0.5, 0.9 } };
+}
+
+/* '-' may stand for '_'. */
+static int is_name_of(const char *key, const char *name)
+{
+    while (*key && (*key == *name || (*key == '_' && *name == '-'))) {
+        key++;
+        name++;
+    }
+    return !*key && !*name;
+}
+
+static const struct key *find_key(const char *name)
+{
+    for (size_t i = 0; i < KEYS; i++)
+        if (is_name_of(keys[i].name, name))
+            return &keys[i];
+    return NULL;
+}
+
+/* Of a whole key (word NULL), or of one of its words; NULL: none. */
+static const struct removed_key *find_removed(const char *name, const char *word)
+{
+    for (size_t i = 0; i < REMOVED_KEYS; i++) {
+        const struct removed_key *r = &removed_keys[i];
+        if (is_name_of(r->name, name) && !r->word == !word && (!word || !strcmp(r->word, word)))
+            return r;
+    }
+    return NULL;
+}
+
+static enum halay_status unknown_key(struct halay_log *log, const char *where, const char *name)
+{
+    const char *names[KEYS + 1] = { NULL };
+    const struct removed_key *removed = find_removed(name, NULL);
+    char plain[64];
+
+    if (removed) {
+        halay_error(log, "%s: key '%s' was removed: %s", where, removed->name, removed->instead);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *c = plain; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    for (size_t i = 0; i < KEYS; i++)
+        names[i] = keys[i].name;
+    const char *near = halay_nearest_word(plain, names);
+    if (near)
+        halay_error(log, "%s: unknown key '%s'; did you mean '%s'?", where, name, near);
+    else
+        halay_error(log, "%s: unknown key '%s'", where, name);
+    return HALAY_ERR_CONFIG;
+}
+
+/* ---- values ---- */
+
+/* A number, from a number or from a text that is one. */
+static int get_number(const json_t *value, double *number)
+{
+    char *end;
+
+    if (json_is_number(value)) {
+        *number = json_number_value(value);
+        return 1;
+    }
+    const char *text = json_string_value(value);
+    if (!text || !*text || strspn(text, "+-.0123456789eE") != strlen(text))
+        return 0;
+    *number = halay_strtod(text, &end);
+    return !*end && isfinite(*number);
+}
+
+static enum halay_status take_number(struct halay_log *log, const char *where, const struct key *key,
+                                     const json_t *value, struct tft_run_config *config)
+{
+    double number, least = key->absent_zero ? 0 : key->least;
+
+    if (!get_number(value, &number) || (key->kind == WHOLE && number != floor(number)) || number < least ||
+        number > key->most) {
+        halay_error(log, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
+                    key->kind == WHOLE ? "whole " : "", least, key->most);
+        return HALAY_ERR_CONFIG;
+    }
+    if (key->kind == WHOLE)
+        *whole_at(key, config) = (int64_t)number;
+    else
+        *real_at(key, config) = number;
+    return HALAY_OK;
+}
+
+/* The words that are offered, with a text between them. */
+static void list_words(const struct key *key, const char *between, char list[128])
+{
+    list[0] = 0;
+    for (size_t i = 0; i < key->offered; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, 128 - used, "%s%s", i ? between : "", key->words[i]);
+    }
+}
+
+static enum halay_status take_word(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
+                                   struct tft_run_config *config)
+{
+    const char *text = json_string_value(value);
+    char list[128];
+
+    for (size_t i = 0; key->words[i]; i++) {
+        if (text && !strcmp(text, key->words[i]) && i >= key->offered) {
+            halay_error(log, "%s: '%s: %s' is not offered by this version", where, key->name, text);
+            return HALAY_ERR_UNSUPPORTED;
+        }
+        if (text && !strcmp(text, key->words[i])) {
+            *whole_at(key, config) = (int64_t)i;
+            return HALAY_OK;
+        }
+    }
+    const struct removed_key *removed = text ? find_removed(key->name, text) : NULL;
+    if (removed) {
+        halay_error(log, "%s: '%s: %s' was removed: %s", where, key->name, text, removed->instead);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    list_words(key, ", ", list);
+    halay_error(log, "%s: '%s' must be one of %s", where, key->name, list);
+    return HALAY_ERR_CONFIG;
+}
+
+/* A list of texts from one: "0.1,0.5,0.9" or "[0.1, 0.5, 0.9]"; a new reference, or NULL. */
+static json_t *list_of_text(const char *text)
+{
+    json_t *list = json_array();
+    char *copy = strdup(text), *rest = copy, *item;
+
+    while (copy && list && (item = strsep(&rest, ","))) {
+        item += strspn(item, " [");
+        item[strcspn(item, " ]")] = 0;
+        json_array_append_new(list, json_string(item));
+    }
+    free(copy);
+    return list;
+}
+
+/* Words with commas or spaces between them, or a list of them; "none" is the empty set. */
+static enum halay_status take_set(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
+                                  struct tft_run_config *config)
+{
+    json_t *of_text = json_is_string(value) ? list_of_text(json_string_value(value)) : NULL;
+    const json_t *items = of_text ? of_text : value;
+    int good = json_is_array(items);
+    int64_t set = 0;
+
+    for (size_t i = 0; good && i < json_array_size(items); i++) {
+        const char *word = json_string_value(json_array_get(items, i));
+        size_t w = 0;
+        while (word && w < key->offered && strcmp(word, key->words[w]))
+            w++;
+        good = word && (w < key->offered || (!strcmp(word, "none") && json_array_size(items) == 1));
+        set |= w < key->offered ? (int64_t)1 << w : 0;
+    }
+    json_decref(of_text);
+    if (!good) {
+        char list[128];
+        list_words(key, ",", list);
+        halay_error(log, "%s: '%s' must be none, or some of %s", where, key->name, list);
+        return HALAY_ERR_CONFIG;
+    }
+    *whole_at(key, config) = set;
+    return HALAY_OK;
+}
+
+/* A quantile has at most six decimals, so that no two have one name and none is taken for 1. Set to the nearest such
+ * number. */
+static int take_quantile(const json_t *value, double *quantile)
+{
+    double number, millionths;
+
+    if (!get_number(value, &number) || !(number > 0 && number < 1))
+        return 0;
+    millionths = nearbyint(number * 1e6);
+    if (fabs(number * 1e6 - millionths) > 1e-6 || millionths < 1 || millionths > 999999)
+        return 0;
+    *quantile = millionths / 1e6;
+    return 1;
+}
+
+static enum halay_status take_list(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
+                                   struct tft_run_config *config)
+{
+    struct tft_list list = { 0 };
+    json_t *of_text = json_is_string(value) ? list_of_text(json_string_value(value)) : NULL;
+    const json_t *items = of_text ? of_text : value;
+    int good = json_is_array(items) && json_array_size(items) >= 1 && json_array_size(items) <= TFT_RUN_QUANTILES_MAX;
+
+    for (size_t i = 0; good && i < json_array_size(items); i++) {
+        good = take_quantile(json_array_get(items, i), &list.values[i]) && (!i || list.values[i] > list.values[i - 1]);
+        list.count++;
+    }
+    json_decref(of_text);
+    if (!good) {
+        halay_error(
+            log,
+            "%s: '%s' must be 1 to %d ascending numbers between 0 and 1, of at most six decimals, like [0.1, 0.5, 0.9]",
+            where, key->name, TFT_RUN_QUANTILES_MAX);
+        return HALAY_ERR_CONFIG;
+    }
+    config->quantiles = list;
+    config->quantiles_given = 1;
+    return HALAY_OK;
+}
+
+static enum halay_status take_string(struct halay_log *log, const char *where, const struct key *key,
+                                     const json_t *value, struct tft_run_config *config)
+{
+    const char *text = json_string_value(value);
+
+    if (!text || strlen(text) > TFT_RUN_TEXT_MAX) {
+        halay_error(log, "%s: '%s' must be a text of at most %d bytes", where, key->name, TFT_RUN_TEXT_MAX);
+        return HALAY_ERR_CONFIG;
+    }
+    memset((char *)config + key->at, 0, TFT_RUN_TEXT_MAX + 1);
+    memcpy((char *)config + key->at, text, strlen(text));
+    return HALAY_OK;
+}
+
+static enum halay_status take_key(struct halay_log *log, const char *where, const char *name, const json_t *value,
+                                  struct tft_run_config *config)
+{
+    const struct key *key = find_key(name);
+
+    if (!key)
+        return unknown_key(log, where, name);
+    switch (key->kind) {
+    case TEXT:
+        return take_string(log, where, key, value, config);
+    case WORD:
+        return take_word(log, where, key, value, config);
+    case SET:
+        return take_set(log, where, key, value, config);
+    case LIST:
+        return take_list(log, where, key, value, config);
+    default:
+        return take_number(log, where, key, value, config);
+    }
+}
+
+/* ---- sources ---- */
+
+enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
+                                      struct tft_run_config *config)
+{
+    struct tft_run_config taken = *config;
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)document, name, value) {
+        enum halay_status status = take_key(log, where, name, value, &taken);
+        if (status)
+            return status;
+    }
+    *config = taken;
+    return HALAY_OK;
+}
+
+/* Does a run of an older version go on here as it began? */
+static int is_as_before(const struct removed_key *removed, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    char *end;
+
+    if (!value || (removed->word && (!text || strcmp(text, removed->word))))
+        return 1;
+    if (removed->word)
+        return is_free(removed->name);
+    if (!removed->same)
+        return 1;
+    return text ? !strcmp(text, removed->same) : json_number_value(value) == halay_strtod(removed->same, &end);
+}
+
+static enum halay_status refuse_removed(struct halay_log *log, const char *where, const struct removed_key *removed,
+                                        const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+    halay_error(log, "%s: the run began with '%s' %s, which was removed: %s", where, removed->name, text ? text : "",
+                removed->instead);
+    free(text);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
+                                          struct tft_run_config *config)
+{
+    json_t *copy = json_copy((json_t *)document);
+    enum halay_status status = copy ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    for (size_t i = 0; i < REMOVED_KEYS && !status; i++) {
+        const struct removed_key *removed = &removed_keys[i];
+        const json_t *value = json_object_get(copy, removed->name);
+        const char *text = json_string_value(value);
+        if (removed->is_model && !is_as_before(removed, value))
+            status = refuse_removed(log, where, removed, value);
+        else if (!removed->word || (text && !strcmp(text, removed->word)))
+            json_object_del(copy, removed->name);
+    }
+    if (!status)
+        status = tft_run_config_take(log, where, copy, config);
+    json_decref(copy);
+    return status;
+}
+
+/* A loss other than quantiles: what goes with it. */
+static enum halay_status check_loss(struct halay_log *log, struct tft_run_config *config)
+{
+    const char *word = tft_loss_words[config->loss];
+
+    if (config->loss == TFT_LOSS_QUANTILES)
+        return HALAY_OK;
+    if (config->conformance) {
+        halay_error(log, "'loss: %s' is of 'conformance: published'; the models of others forecast quantiles", word);
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->crossing) {
+        halay_error(log, "'crossing: forbid' is of 'loss: quantiles'; what '%s' forecasts cannot cross", word);
+        return HALAY_ERR_CONFIG;
+    }
+    if (!tft_loss_is_point((enum tft_loss)config->loss))
+        return HALAY_OK;
+    if (!config->quantiles_given)
+        config->quantiles = (struct tft_list){ 1, { 0.5 } };
+    if (config->quantiles.count > 1 || fabs(config->quantiles.values[0] - 0.5) > 1e-9) {
+        halay_error(log, "'loss: %s' forecasts one number: leave 'quantiles' out, or choose a distribution", word);
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->calibrate) {
+        halay_error(log, "'loss: %s' forecasts one number: there is no interval to calibrate", word);
+        return HALAY_ERR_CONFIG;
+    }
+    return HALAY_OK;
+}
+
+enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_config *config)
+{
+    if (config->hidden_size % config->heads) {
+        halay_error(log, "'hidden_size' %" PRId64 " must be a multiple of 'heads' %" PRId64, config->hidden_size,
+                    config->heads);
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->weight_decay > 0 && config->optimizer != TFT_OPTIMIZER_ADAMW) {
+        halay_error(log, "'weight_decay' is adamw's: set 'optimizer: adamw' too");
+        return HALAY_ERR_CONFIG;
+    }
+    if (!(config->learning_rate > 0)) {
+        halay_error(log, "'learning_rate' must be above 0");
+        return HALAY_ERR_CONFIG;
+    }
+    if (!(config->clip > 0)) {
+        halay_error(log, "'clip' must be above 0; 1000000 clips nothing");
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->members > 1 && config->refit) {
+        halay_error(log, "'refit: on' trains one model on, not %" PRId64 " members: give one of the two",
+                    config->members);
+        return HALAY_ERR_CONFIG;
+    }
+    if (config->calibrate == TFT_CALIBRATE_AUTO && (config->conformance || config->loss != TFT_LOSS_QUANTILES))
+        config->calibrate = TFT_CALIBRATE_NONE;
+    return check_loss(log, config);
+}
+
+json_t *tft_list_json(const struct tft_list *list)
+{
+    json_t *numbers = json_array();
+
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(numbers, json_real(list->values[i]));
+    return numbers;
+}
+
+json_t *tft_run_config_json(const struct tft_run_config *config)
+{
+    json_t *object = json_object();
+    struct tft_run_config copy = *config;
+
+    for (size_t i = 0; object && i < KEYS; i++) {
+        const struct key *key = &keys[i];
+        json_t *value = NULL;
+        if (key->kind == TEXT && ((const char *)&copy + key->at)[0])
+            value = json_string((const char *)&copy + key->at);
+        int omits_zero = key->absent_zero && key->preset == 0;
+        if (key->kind == REAL && !(omits_zero && *real_at(key, &copy) == 0))
+            value = json_real(*real_at(key, &copy));
+        else if (key->kind == WHOLE && !(omits_zero && *whole_at(key, &copy) == 0))
+            value = json_integer(*whole_at(key, &copy));
+        else if (key->kind == WORD)
+            value = json_string(key->words[*whole_at(key, &copy)]);
+        else if (key->kind == SET) {
+            value = json_array();
+            for (size_t w = 0; w < key->offered; w++)
+                if (*whole_at(key, &copy) >> w & 1)
+                    json_array_append_new(value, json_string(key->words[w]));
+        } else if (key->kind == LIST) {
+            value = tft_list_json(&config->quantiles);
+        }
+        if (value)
+            json_object_set_new(object, key->name, value);
+    }
+    return object;
+}
+
+json_t *tft_run_config_identity(const json_t *config)
+{
+    json_t *copy = json_deep_copy(config);
+
+    for (size_t i = 0; copy && i < sizeof free_keys / sizeof *free_keys; i++)
+        json_object_del(copy, free_keys[i]);
+    return copy;
+}
+
+enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
+                                              const struct tft_run_config *config)
+{
+    struct tft_run_config began;
+    enum halay_status status;
+
+    for (size_t i = 0; i < REMOVED_KEYS; i++) {
+        const json_t *value = json_object_get(before, removed_keys[i].name);
+        if (!is_as_before(&removed_keys[i], value))
+            return refuse_removed(log, where, &removed_keys[i], value);
+    }
+    tft_run_config_defaults(&began);
+    status = tft_run_config_take_run(log, where, before, &began);
+    if (status)
+        return status;
+    json_t *then = tft_run_config_json(&began), *now = tft_run_config_json(config);
+    for (size_t i = 0; i < KEYS && !status; i++) {
+        json_t *was = json_object_get(then, keys[i].name), *is = json_object_get(now, keys[i].name);
+        if (is_free(keys[i].name) || was == is || (was && is && json_equal(was, is)))
+            continue;
+        char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+        halay_error(log,
+                    "%s: '%s' was %s when the run began and is %s now; a run resumes with the keys that it began with",
+                    where, keys[i].name, old ? old : "absent", new ? new : "absent");
+        free(old);
+        free(new);
+        status = HALAY_ERR_CONFIG;
+    }
+    if (!then || !now)
+        status = HALAY_ERR_NO_MEMORY;
+    json_decref(then);
+    json_decref(now);
+    return status;
+}
+
+/* ---- what there is ---- */
+
+static json_t *describe_key(const struct key *key, json_t *preset)
+{
+    static const char *const kinds[] = {
+        [WHOLE] = "whole", [REAL] = "real", [WORD] = "word", [SET] = "set", [LIST] = "list", [TEXT] = "text"
+    };
+    const int has_bounds = key->kind == WHOLE || key->kind == REAL;
+    json_t *words = key->words ? json_array() : NULL;
+
+    for (size_t w = 0; words && w < key->offered; w++)
+        json_array_append_new(words, json_string(key->words[w]));
+    return json_pack("{ss ss sO? so* so* so* ss}", "name", key->name, "kind", kinds[key->kind], "default", preset,
+                     "least", has_bounds ? json_real(key->absent_zero ? 0 : key->least) : NULL, "most",
+                     has_bounds ? json_real(key->most) : NULL, "words", words, "help", key->help);
+}
+
+json_t *tft_run_config_keys(void)
+{
+    struct tft_run_config config;
+    json_t *list = json_array();
+
+    tft_run_config_defaults(&config);
+    json_t *presets = tft_run_config_json(&config);
+    for (size_t i = 0; i < KEYS; i++)
+        if (json_array_append_new(list, describe_key(&keys[i], json_object_get(presets, keys[i].name)))) {
+            json_decref(list);
+            list = NULL;
+        }
+    json_decref(presets);
+    return list;
+}

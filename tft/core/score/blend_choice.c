@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/core/score/blend_choice.h"
+#include "tft/core/run/share.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part whose loss is at most this much above the lowest is as good as the best. */
+static const double close_by = .03;
+/* Of the mean unit: what is added to a window's, so that no flat past counts for all others. */
+static const double unit_least = .1;
+
+/* Parts of a mean; windows that count as much as what was before. */
+enum { ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
+
+struct choice {
+    const struct tft_forecaster *forecaster;
+    const struct tft_data *data; /* borrowed */
+    struct tft_blend *blend;
+    size_t count, kept;          /* windows: forecast, kept (tft_spread) */
+    size_t next;                 /* to keep */
+    size_t of_window, of_points; /* numbers */
+    struct tft_window *windows;  /* owned: (kept) */
+    float *p;                    /* owned: (kept, of_window) the model's forecasts */
+    double *points;              /* owned: (kept, of_points) the baselines' of one target, (baselines, horizon) */
+    double *units;               /* owned: (kept) of that target */
+    double *window_weights;      /* owned: (kept) of a window in a loss of that target */
+    double *sums;                /* owned: (kept, horizon, quantiles) of that target, of the parts so far */
+    double independent;          /* windows that do not overlap */
+};
+
+/* ---- windows ---- */
+
+static enum halay_status take(void *arg, size_t position, const struct tft_window *w, const float *p)
+{
+    struct choice *c = arg;
+    size_t i = c->next;
+
+    if (i == c->kept || position != tft_spread(i, c->kept, c->count))
+        return HALAY_OK;
+    enum halay_status status = tft_data_check(c->data, w->origin, c->blend->horizon);
+    memcpy(c->p + i * c->of_window, p, c->of_window * sizeof *p);
+    c->windows[i] = *w;
+    c->next++;
+    return status;
+}
+
+size_t tft_blend_choice_windows(const struct tft_blend *b, size_t count)
+{
+    enum { NUMBERS_MOST = 4000000, WINDOWS_LEAST = 20 };
+    size_t most = NUMBERS_MOST / (b->targets * b->horizon * (b->count + b->quantile_count));
+
+    most = most < WINDOWS_LEAST ? WINDOWS_LEAST : most;
+    return count < most ? count : most;
+}
+
+static enum halay_status choice_init(struct choice *c)
+{
+    const struct tft_blend *b = c->blend;
+    const struct tft_windows *windows = c->forecaster->gather.windows;
+
+    c->of_points = b->count * b->horizon;
+    c->of_window = b->targets * b->horizon * b->quantile_count;
+    c->kept = tft_blend_choice_windows(b, c->count);
+    c->independent =
+        ((double)windows->count * (double)windows->stride + (double)(windows->run_count * (b->horizon - 1))) /
+        (double)b->horizon;
+    c->independent = fmin(c->independent, (double)c->kept);
+    c->windows = calloc(c->kept + 1, sizeof *c->windows);
+    c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
+    c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
+    c->units = calloc(c->kept + 1, sizeof *c->units);
+    c->window_weights = calloc(c->kept + 1, sizeof *c->window_weights);
+    c->sums = calloc(c->kept * b->horizon * b->quantile_count + 1, sizeof *c->sums);
+    if (c->windows && c->p && c->points && c->units && c->window_weights && c->sums)
+        return HALAY_OK;
+    halay_error(c->forecaster->log, "no memory for the forecasts of %zu validation windows", c->kept);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+static void choice_fini(struct choice *c)
+{
+    free(c->windows);
+    free(c->p);
+    free(c->points);
+    free(c->units);
+    free(c->window_weights);
+    free(c->sums);
+}
+
+/* ---- losses ---- */
+
+/* The baselines of a target. Losses are in units of the window's own changes, so that series count alike. */
+static enum halay_status take_target(struct choice *c, size_t target)
+{
+    enum halay_status status = HALAY_OK;
+    double mean = 0;
+
+    for (size_t i = 0; i < c->kept && !status; i++) {
+        status =
+            tft_blend_points(c->blend, c->data, &c->windows[i], target, c->points + i * c->of_points, &c->units[i]);
+        mean += c->units[i] / (double)c->kept;
+    }
+    for (size_t i = 0; i < c->kept; i++)
+        c->window_weights[i] = mean > 0 ? 1 / (c->units[i] + unit_least * mean) : 1;
+    return status;
+}
+
+/* A target's steps [begin, end). */
+struct third {
+    size_t target, begin, end;
+};
+
+/* The forecast of a part, the model (0) or a baseline, of a window's step. */
+static void part_at(const struct choice *c, size_t o, size_t part, size_t i, size_t h, double *to)
+{
+    const struct tft_blend *b = c->blend;
+    const float *p = c->p + i * c->of_window + (h * b->targets + o) * b->quantile_count;
+    size_t k = part ? part - 1 : 0;
+    double point = part ? c->points[i * c->of_points + k * b->horizon + h] : NAN;
+    const double *errors = b->errors + ((o * b->count + k) * b->horizon + h) * b->quantile_count;
+
+    for (size_t q = 0; q < b->quantile_count; q++)
+        to[q] = isnan(point) ? (double)p[q] : point + c->units[i] * errors[q];
+}
+
+/* The quantile loss of what is so far in sums, with this part, over `parts`; `adds`: keep it there. */
+static double loss_with(struct choice *c, const struct third *third, size_t part, double weight, double parts, int adds)
+{
+    const struct tft_blend *b = c->blend;
+    const double *quantiles = tft_model_config(c->forecaster->model)->quantiles;
+    double all = 0, of_part[TFT_SCORE_QUANTILES_MAX];
+
+    for (size_t i = 0; i < c->kept; i++)
+        for (size_t h = third->begin; h < third->end; h++) {
+            size_t row = c->windows[i].origin + h;
+            double *sums = c->sums + (i * b->horizon + h) * b->quantile_count, loss = 0;
+            if (!c->data->present[row * b->targets + third->target])
+                continue;
+            part_at(c, third->target, part, i, h, of_part);
+            double y = tft_data_forecast_target(c->data, row, third->target);
+            for (size_t q = 0; q < b->quantile_count; q++) {
+                double sum = sums[q] + weight * of_part[q], over = y - sum / parts;
+                loss += fmax(quantiles[q] * over, (quantiles[q] - 1) * over);
+                sums[q] = adds ? sum : sums[q];
+            }
+            all += loss * (double)tft_data_weight(c->data, row) * c->window_weights[i];
+        }
+    return all;
+}
+
+static void clear_sums(struct choice *c)
+{
+    memset(c->sums, 0, c->kept * c->blend->horizon * c->blend->quantile_count * sizeof *c->sums);
+}
+
+/* The loss of these weights. */
+static double loss_of(struct choice *c, const struct third *third, const double *weights)
+{
+    double loss = 0;
+
+    clear_sums(c);
+    for (size_t part = 0; part <= c->blend->count; part++)
+        if (weights[part] > 0 || part == c->blend->count)
+            loss = loss_with(c, third, part, weights[part], 1, 1);
+    return loss;
+}
+
+/* ---- the choice ---- */
+
+/* The best mean of at most ROUNDS parts. *alone: the loss of the best baseline. */
+static void select_greedily(struct choice *c, const struct third *third, double *weights, double *alone)
+{
+    size_t count[PARTS_MAX] = { 0 }, parts = c->blend->count + 1;
+    double lowest = INFINITY;
+
+    *alone = INFINITY;
+    clear_sums(c);
+    for (size_t round = 1; round <= ROUNDS; round++) {
+        size_t best = 0;
+        double loss = INFINITY;
+        for (size_t part = 0; part < parts; part++) {
+            double of_part = loss_with(c, third, part, 1, (double)round, 0);
+            if (of_part < loss) {
+                loss = of_part;
+                best = part;
+            }
+            if (round == 1 && part)
+                *alone = fmin(*alone, of_part);
+        }
+        (void)loss_with(c, third, best, 1, (double)round, 1);
+        count[best]++;
+        if (!(loss < lowest))
+            continue;
+        lowest = loss;
+        for (size_t part = 0; part < parts; part++)
+            weights[part] = (double)count[part] / (double)round;
+    }
+}
+
+/* Equal weights of the parts that are as good as the best, by the whole horizon. Returns zero if no loss tells them
+ * apart, since no value was measured. */
+static int find_close(struct choice *c, size_t target, double *weights)
+{
+    const struct third whole = { target, 0, c->blend->horizon };
+    size_t parts = c->blend->count + 1, n = 0;
+    double losses[PARTS_MAX], lowest = INFINITY, highest = 0;
+
+    clear_sums(c);
+    for (size_t part = 0; part < parts; part++) {
+        losses[part] = loss_with(c, &whole, part, 1, 1, 0);
+        lowest = fmin(lowest, losses[part]);
+        highest = fmax(highest, losses[part]);
+    }
+    for (size_t part = 0; part < parts; part++)
+        n += losses[part] <= (1 + close_by) * lowest;
+    for (size_t part = 0; part < parts; part++)
+        weights[part] = losses[part] <= (1 + close_by) * lowest ? 1 / (double)n : 0;
+    weights[0] = n ? weights[0] : 1;
+    return highest > 0;
+}
+
+static void choose_third(struct choice *c, const struct third *third, const double *close)
+{
+    double best[PARTS_MAX] = { 1 }, alone, drawn = c->independent / (c->independent + PRIOR);
+    double *weights = tft_blend_weights_at(c->blend, third->target, third->begin);
+    size_t parts = c->blend->count + 1;
+
+    select_greedily(c, third, best, &alone);
+    for (size_t part = 0; part < parts; part++) {
+        best[part] = (best[part] + close[part]) / 2;
+        weights[part] = drawn * best[part] + (1 - drawn) * weights[part];
+    }
+    if (c->independent >= PRIOR && loss_of(c, third, weights) > alone)
+        memcpy(weights, best, parts * sizeof *weights);
+}
+
+static enum halay_status choose_target(struct choice *c, size_t target)
+{
+    const size_t horizon = c->blend->horizon, parts = c->blend->count + 1;
+    double close[PARTS_MAX];
+    enum halay_status status = take_target(c, target);
+
+    if (status || !find_close(c, target, close))
+        return status;
+    for (size_t k = 0; k < TFT_BLEND_THIRDS; k++) {
+        const struct third third = { target, (k * horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS,
+                                     ((k + 1) * horizon + TFT_BLEND_THIRDS - 1) / TFT_BLEND_THIRDS };
+        double *weights = c->blend->weights + (target * TFT_BLEND_THIRDS + k) * parts;
+        if (third.begin < third.end)
+            choose_third(c, &third, close);
+        else /* of a horizon below three steps, after the first */
+            memcpy(weights, weights - parts, parts * sizeof *weights);
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status score(struct choice *c, struct tft_forecast_scores *r)
+{
+    size_t of_step = c->blend->targets * c->blend->quantile_count;
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < c->kept && !status; i++) {
+        const struct tft_window *w = &c->windows[i];
+        float *p = c->p + i * c->of_window;
+        status = tft_blend_apply(c->blend, c->data, w, NULL, p);
+        for (size_t h = 0; h < c->blend->horizon && !status; h++)
+            tft_forecast_scores_add_step(r, c->data, NULL, w, h, p + h * of_step);
+    }
+    tft_forecast_scores_finish(c->forecaster->model, r);
+    return status;
+}
+
+enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struct tft_blend *blend,
+                                   struct tft_forecast_scores *result)
+{
+    const struct tft_model_config *m = tft_model_config(f->model);
+    struct choice c = { .forecaster = f, .data = f->gather.windows->data, .blend = blend, .count = count };
+    struct tft_forecast_scores r = { 0 };
+    enum halay_status status = choice_init(&c);
+
+    if (!status)
+        status = tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, c.data, 1, &r);
+    if (f->ctx) /* none is left waiting for the forecasts of one that has no memory */
+        status = tft_agree(f->ctx, "blend.room", status);
+    if (!status)
+        status = tft_forecast(f, count, take, &c);
+    for (size_t o = 0; o < blend->targets && !status; o++)
+        if (tft_blend_has(blend, &c.data->schema, o))
+            status = choose_target(&c, o);
+    if (!status)
+        status = score(&c, &r);
+    if (status)
+        tft_forecast_scores_fini(&r);
+    else
+        *result = r;
+    choice_fini(&c);
+    return status;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calibration: from and to its document. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/core/score/calibration.h"
+#include "base/document.h"
+#include "base/memory.h"
+#include "tft/core/data/output_file.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/score/scores.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { FORMAT_VERSION = 1 };
+
+/* ---- save ---- */
+
+/* The CRC-32 that stands for what makes the forecasts. */
+static void print_crc(const struct tft_param_table *table, const float *params, const struct tft_members *members,
+                      const struct tft_blend *blend, char text[16])
+{
+    char of_member[16];
+
+    tft_run_print_crc(table, params, text);
+    for (size_t i = 0; i < members->count; i++) {
+        tft_run_print_crc(table, members->params[i], of_member);
+        uLong both = crc32(strtoul(text, NULL, 16), (const unsigned char *)of_member, (uInt)strlen(of_member));
+        snprintf(text, 16, "%08x", (unsigned)both);
+    }
+    if (!blend->errors)
+        return;
+    uLong crc = crc32_z(strtoul(text, NULL, 16), (const unsigned char *)blend->weights,
+                        tft_blend_weights_count(blend) * sizeof *blend->weights);
+    snprintf(text, 16, "%08x", (unsigned)crc);
+}
+
+json_t *tft_calibration_json(const struct tft_param_table *table, const float *params,
+                             const struct tft_members *members, const struct tft_blend *blend, long long step,
+                             json_t *document)
+{
+    char crc[16];
+
+    print_crc(table, params, members, blend, crc);
+    json_t *whole = json_pack("{si ss sI}", "format", FORMAT_VERSION, "parameters", crc, "step", (json_int_t)step);
+    if (!json_object_update(whole, document))
+        return whole;
+    json_decref(whole);
+    return NULL;
+}
+
+enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole)
+{
+    char *path = tft_path_join(log, folder, "calibration.json");
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (path && whole)
+        status = tft_output_json(log, "", path, whole);
+    else if (path)
+        halay_error(log, "no memory for '%s'", path);
+    free(path);
+    return status;
+}
+
+/* ---- load ---- */
+
+/* Factors of (horizon, bands); HALAY_ERR_FORMAT if the list has another shape. Older files have none of the flat bands,
+ * the second half. */
+static enum halay_status take_factors(const struct tft_calibration *c, const json_t *list, double *factors)
+{
+    int fits = json_array_size(list) == c->horizon;
+
+    for (size_t h = 0; fits && h < c->horizon; h++) {
+        const json_t *bands = json_array_get(list, h);
+        fits = json_array_size(bands) == c->band_count || 2 * json_array_size(bands) == c->band_count;
+        for (size_t b = 0; fits && b < c->band_count; b++) {
+            const json_t *factor = json_array_get(bands, b);
+            fits = !factor || json_is_number(factor) || json_is_null(factor);
+            factors[h * c->band_count + b] = json_is_number(factor) ? json_number_value(factor) : NAN;
+        }
+    }
+    return fits ? HALAY_OK : HALAY_ERR_FORMAT;
+}
+
+/* Give the entities of the data that the document knows an entry each. */
+static size_t number_entries(const struct tft_data *data, const json_t *targets, size_t *entry)
+{
+    size_t n = 0;
+    const char *name;
+    json_t *target;
+
+    for (size_t e = 0; e < data->entity_count; e++) {
+        int is_known = 0;
+        json_object_foreach((json_t *)targets, name, target)
+            is_known |= json_object_get(json_object_get(target, "by_entity"), data->entities[e].id) != NULL;
+        entry[e] = is_known ? n++ : SIZE_MAX;
+    }
+    return n;
+}
+
+static enum halay_status take_entities(struct halay_log *log, const struct tft_data *data, const json_t *targets,
+                                       struct tft_calibration *c)
+{
+    size_t entries = number_entries(data, targets, c->entry), of_target = c->horizon * c->band_count, count;
+    enum halay_status status = HALAY_OK;
+
+    if (!halay_mul_overflows(entries + 1, c->target_count * of_target, &count))
+        c->by_entity = calloc(count + 1, sizeof *c->by_entity);
+    if (!c->by_entity) {
+        halay_error(log, "no memory for a calibration");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++)
+        c->by_entity[i] = NAN;
+    for (size_t e = 0; e < data->entity_count; e++)
+        for (size_t o = 0; o < c->target_count && c->entry[e] != SIZE_MAX && !status; o++) {
+            const json_t *target = json_object_get(targets, data->schema.inputs[data->schema.targets[o]].name);
+            const json_t *factors = json_object_get(json_object_get(target, "by_entity"), data->entities[e].id);
+            if (factors)
+                status = take_factors(c, factors, c->by_entity + (c->entry[e] * c->target_count + o) * of_target);
+        }
+    return status;
+}
+
+static enum halay_status take_document(struct halay_log *log, const json_t *document, const struct tft_data *data,
+                                       struct tft_calibration *c)
+{
+    const json_t *targets = json_object_get(document, "targets");
+    enum halay_status status = HALAY_OK;
+
+    c->windows = (size_t)json_integer_value(json_object_get(document, "windows"));
+    for (size_t o = 0; o < c->target_count && !status; o++) {
+        const json_t *target = json_object_get(targets, data->schema.inputs[data->schema.targets[o]].name);
+        status = take_factors(c, json_object_get(target, "by_horizon"), c->by_horizon + o * c->horizon * c->band_count);
+    }
+    if (!status)
+        status = take_entities(log, data, targets, c);
+    return status;
+}
+
+static int is_of(const json_t *document, const struct tft_run *run)
+{
+    const char *parameters = json_string_value(json_object_get(document, "parameters"));
+    char crc[16];
+
+    print_crc(tft_model_params(run->model), run->params, &run->members, &run->blend, crc);
+    return parameters && !strcmp(parameters, crc);
+}
+
+int tft_calibration_suits(struct halay_log *log, const char *folder, const json_t *document, const struct tft_run *run)
+{
+    if (!document || is_of(document, run))
+        return document != NULL;
+    halay_warning(log,
+                  "intervals are not calibrated: '%s/calibration.json' was made with other parameters than the run has "
+                  "now; 'halay-tft train --resume' makes it anew",
+                  folder ? folder : "memory");
+    return 0;
+}
+
+/* Is the document a calibration of this run, of the parameters that it has now? */
+static enum halay_status check_document(struct halay_log *log, const char *folder, const json_t *document,
+                                        const struct tft_run *run)
+{
+    json_t *quantiles = tft_list_json(&run->config.quantiles);
+    enum halay_status status = HALAY_OK;
+
+    if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION) {
+        halay_error(
+            log,
+            "'%s/calibration.json' is no calibration that this version reads; 'halay-tft train --resume' makes one",
+            folder);
+        status = HALAY_ERR_FORMAT;
+    } else if (!is_of(document, run) || !json_equal(quantiles, json_object_get(document, "quantiles"))) {
+        halay_error(log,
+                    "'%s/calibration.json' was made with other parameters (those of step %lld) than the run has now "
+                    "(step %lld); "
+                    "'halay-tft train --resume' makes it anew",
+                    folder, (long long)json_integer_value(json_object_get(document, "step")), run->step);
+        status = HALAY_ERR_FORMAT;
+    }
+    json_decref(quantiles);
+    return status;
+}
+
+enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
+                                       const struct tft_run *run, const struct tft_data *data,
+                                       struct tft_calibration *calibration)
+{
+    struct tft_calibration c = { 0 };
+    const char *place = folder ? folder : "memory";
+    enum halay_status status = check_document(log, place, document, run);
+
+    if (!status)
+        status = tft_calibration_init(log, &run->config.quantiles, data, &c);
+    if (!status) {
+        status = take_document(log, document, data, &c);
+        if (status == HALAY_ERR_FORMAT)
+            halay_error(log,
+                        "'%s/calibration.json' is damaged: it does not have a factor for each horizon and interval",
+                        place);
+    }
+    if (status)
+        tft_calibration_fini(&c);
+    else
+        *calibration = c;
+    return status;
+}
+
+enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document)
+{
+    char *path = tft_path_join(log, folder, "calibration.json");
+    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    *document = NULL;
+    if (path && !access(path, F_OK))
+        status = halay_document_load(log, path, NULL, document);
+    free(path);
+    return status;
+}
+
+enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document)
+{
+    enum halay_status status = tft_calibration_find(log, folder, document);
+
+    if (status || *document)
+        return status;
+    halay_error(log,
+                "'%s' has no calibration: 'halay-tft train --out %s --data DATA --resume --calibrate conformal' makes "
+                "one from the validation windows, '--calibrate none' does without",
+                folder, folder);
+    return HALAY_ERR_ARGUMENT;
+}
+
+enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
+                                       const struct tft_data *data, struct tft_calibration *calibration)
+{
+    json_t *document = NULL;
+    enum halay_status status = tft_calibration_read(log, folder, &document);
+
+    if (!status)
+        status = tft_calibration_take(log, folder, document, run, data, calibration);
+    json_decref(document);
+    return status;
+}
+
+/* ---- use ---- */
+
+enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_list *quantiles,
+                                       const struct tft_data *data, struct tft_calibration *calibration)
+{
+    struct tft_calibration c = { .target_count = data->schema.target_count,
+                                 .horizon = data->schema.horizon,
+                                 .quantile_count = quantiles->count,
+                                 .median = tft_median_of(quantiles->values, quantiles->count) };
+
+    c.band_count = tft_bands_of(quantiles->values, quantiles->count, c.bands);
+    size_t count = c.target_count * c.horizon * c.band_count;
+    c.by_horizon = calloc(count + 1, sizeof *c.by_horizon);
+    c.entry = calloc(data->entity_count + 1, sizeof *c.entry);
+    if (!c.by_horizon || !c.entry) {
+        halay_error(log, "no memory for a calibration");
+        tft_calibration_fini(&c);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++)
+        c.by_horizon[i] = NAN;
+    for (size_t e = 0; e < data->entity_count; e++)
+        c.entry[e] = SIZE_MAX;
+    *calibration = c;
+    return HALAY_OK;
+}
+
+void tft_calibration_fini(struct tft_calibration *c)
+{
+    free(c->by_horizon);
+    free(c->by_entity);
+    free(c->entry);
+    *c = (struct tft_calibration){ 0 };
+}
+
+double tft_calibration_factor(const struct tft_calibration *c, size_t entity, size_t target, size_t horizon,
+                              size_t band, enum tft_calibrated_by *by)
+{
+    size_t at = (target * c->horizon + horizon) * c->band_count + band, entry = c->entry[entity];
+    double factor = entry == SIZE_MAX ? NAN : c->by_entity[entry * c->target_count * c->horizon * c->band_count + at];
+
+    *by = TFT_BY_ENTITY;
+    if (isnan(factor)) {
+        factor = c->by_horizon[at];
+        *by = isnan(factor) ? TFT_BY_NOTHING : TFT_BY_HORIZON;
+    }
+    return factor;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Evaluation: what `evaluate` and `backtest` report of a model's forecasts, or of several models' in turn: the scores
+ * of each target, beside those of the naive forecasts (tft_naive_seasons) of the same values, and how they compare with
+ * the best of them.
+ */
+#ifndef HALAY_TFT_EVALUATION_H
+#define HALAY_TFT_EVALUATION_H
+
+#include "tft/core/run/run_config.h"
+#include "tft/core/score/forecast_scores.h"
+#include "tft/core/score/naive.h"
+
+/* The naive forecast's, with its residuals' quantiles and without. */
+struct tft_naive_scores {
+    struct tft_scores with, plain;
+};
+
+struct tft_evaluation {
+    struct halay_log *log; /* borrowed, as the next two */
+    const struct tft_data *data;
+    const struct tft_list *quantiles;
+    size_t windows, short_windows;
+    struct tft_forecast_scores result;
+    size_t season_count, seasons[TFT_NAIVE_MOST]; /* of naive forecasts */
+    struct tft_naive_scores *naive;               /* owned: (season_count, targets) */
+    struct tft_seasonal_error seasonal;           /* owned: divides the scaled error */
+};
+
+/* Empty sums. On error fini still has to be called. */
+enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_data *data,
+                                      const struct tft_list *quantiles, struct tft_evaluation *evaluation);
+void tft_evaluation_fini(struct tft_evaluation *evaluation);
+
+/* Forecast the forecaster's windows; add their scores and those of the naive forecasts, whose residuals are those of
+ * the data's present training span. also may be NULL. */
+enum halay_status tft_evaluation_add(struct tft_evaluation *evaluation, struct tft_forecaster *forecaster,
+                                     tft_forecast_take also, void *arg);
+
+/* The naive forecasts that have the lowest q-risk of the median at positions [0, count) of a gather, averaged over the
+ * targets; infinite where nothing can be scored. Needs no model. */
+enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                      const struct tft_list *quantiles, struct tft_naive_best *best);
+
+/* All scores, of the only target or of each under "targets": a new reference; NULL if there is no memory. */
+json_t *tft_evaluation_json(const struct tft_evaluation *evaluation);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forecasts, chunk by chunk. A rank's share of a chunk is a range of whole granules, because the rounding of a matrix
+ * product may depend on its number of rows, and a window's forecast must not depend on the number of ranks.
+ */
+#include "tft/core/score/forecast.h"
+#include "base/memory.h"
+#include "tft/core/model/outputs.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A share of a chunk, while it is computed. */
+struct share {
+    const struct tft_forecaster *forecaster;
+    struct tft_gather gather;
+    float *out;                     /* borrowed: (windows of the share, all) */
+    tft_forecast_look look;         /* NULL: none */
+    size_t D, O, P, Q, values, all; /* values: D O Q; all: with the numbers behind them */
+};
+
+size_t tft_forecast_granules(const struct tft_model *model)
+{
+    return (TFT_FORECAST_CHUNK + tft_model_config(model)->granule - 1) / tft_model_config(model)->granule;
+}
+
+/* Does the loss not follow from forecasts? */
+static int has_loss(const struct tft_model *model)
+{
+    return tft_loss_is_distribution(tft_model_config(model)->loss);
+}
+
+static size_t window_values(const struct tft_model *model)
+{
+    return tft_model_config(model)->D * tft_model_columns(model)->targets * tft_model_config(model)->quantile_count;
+}
+
+/* Numbers of one window in a chunk. */
+static size_t all_values(const struct tft_forecaster *f)
+{
+    return window_values(f->model) + f->more + (size_t)has_loss(f->model);
+}
+
+static int has_members(const struct tft_forecaster *f)
+{
+    return f->members && f->members->count;
+}
+
+double tft_forecast_loss(const struct tft_forecaster *f, const float *p)
+{
+    return has_loss(f->model) ? (double)p[all_values(f) - 1] : 0;
+}
+
+enum halay_status tft_forecaster_init(struct tft_forecaster *f)
+{
+    size_t bytes;
+
+    f->chunk = NULL;
+    if (!f->chunk_windows)
+        f->chunk_windows = TFT_FORECAST_CHUNK;
+    const size_t chunks = has_members(f) ? 2 : 1;
+    if (!halay_mul_overflows(f->chunk_windows * chunks * sizeof(float), all_values(f), &bytes))
+        f->chunk = malloc(bytes + sizeof *f->chunk);
+    if (f->chunk)
+        return HALAY_OK;
+    halay_error(f->log, "no memory for forecasts");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+void tft_forecaster_fini(struct tft_forecaster *f)
+{
+    free(f->chunk);
+    f->chunk = NULL;
+}
+
+/* A sample's forecast (D, O, Q) of what the model computed for it, (D, O, P). */
+static void forecast_sample(const struct share *s, const struct tft_batch *batch, size_t b, const real *computed,
+                            float *forecast)
+{
+    const struct tft_model_config *config = tft_model_config(s->forecaster->model);
+
+    for (size_t i = 0; i < s->D * s->O; i++)
+        tft_outputs_forecast(config, computed + i * s->P, batch->offsets[b * s->D * s->O + i],
+                             batch->units[b * s->O + i % s->O], forecast + i * s->Q);
+}
+
+static enum halay_status keep_granule(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
+                                      double loss)
+{
+    const struct share *s = arg;
+    const struct tft_forecaster *f = s->forecaster;
+    float *out = s->out + batch->position * s->all;
+
+    for (size_t b = 0; b < batch->B; b++)
+        forecast_sample(s, batch, b, predictions + b * s->D * s->O * s->P, out + b * s->all);
+    if (has_loss(f->model))
+        out[s->all - 1] = (float)loss;
+    if (s->look)
+        s->look(f->look_arg, &(struct tft_forecast_granule){ .thread = thread,
+                                                             .workspace = tft_workers_workspace(f->workers, thread),
+                                                             .batch = batch,
+                                                             .gather = &s->gather,
+                                                             .more = out + s->values,
+                                                             .stride = s->all });
+    return HALAY_OK;
+}
+
+static enum halay_status fill_share(void *arg, int thread, struct tft_batch *batch)
+{
+    struct share *s = arg;
+    return tft_stop_asked(s->forecaster->stop) ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
+}
+
+/* Into s->out, by these parameters. */
+static enum halay_status compute_by(struct share *s, const float *params, size_t windows)
+{
+    const int with_loss = has_loss(s->forecaster->model);
+    const struct tft_forward forward = {
+        .params = params,
+        .samples = windows,
+        .fill = fill_share,
+        .fill_arg = s,
+        .take = keep_granule,
+        .take_arg = s,
+        .with_loss = with_loss,
+    };
+
+    return tft_forward_run(s->forecaster->workers, &forward);
+}
+
+/* Make the mean of what `out` has and of the members' forecasts, which are computed at `other`. */
+static enum halay_status average_members(const struct share *share, size_t windows, float *other)
+{
+    const struct tft_members *members = share->forecaster->members;
+    const float part = 1 / (float)(members->count + 1);
+    const int with_loss = has_loss(share->forecaster->model);
+    struct share s = *share;
+    enum halay_status status = HALAY_OK;
+
+    s.look = NULL;
+    s.out = other;
+    for (size_t m = 0; m < members->count && !status; m++) {
+        memset(other, 0, windows * s.all * sizeof *other);
+        status = compute_by(&s, members->params[m], windows);
+        for (size_t i = 0; i < windows * s.all && !status; i++)
+            share->out[i] += i % s.all < s.values || (with_loss && i % s.all == s.all - 1) ? other[i] : 0;
+    }
+    for (size_t i = 0; i < windows * s.all && !status; i++)
+        share->out[i] *= i % s.all < s.values || (with_loss && i % s.all == s.all - 1) ? part : 1;
+    return status;
+}
+
+static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
+{
+    struct share s = { .forecaster = f,
+                       .gather = f->gather,
+                       .D = tft_model_config(f->model)->D,
+                       .O = tft_model_columns(f->model)->targets,
+                       .P = tft_config_outputs(tft_model_config(f->model)),
+                       .Q = tft_model_config(f->model)->quantile_count,
+                       .values = window_values(f->model),
+                       .look = f->look,
+                       .all = all_values(f) };
+    s.gather.base += first + from;
+    s.out = f->chunk + from * s.all;
+    enum halay_status status = to > from ? compute_by(&s, f->params, to - from) : HALAY_OK;
+    if (!status && to > from && has_members(f)) /* after the chunk and the number that is summed with it */
+        status = average_members(&s, to - from, f->chunk + f->chunk_windows * s.all + 1);
+    return status;
+}
+
+/* What ranks add up beside their forecasts: how many are interrupted, and how many have given up. */
+enum { GAVE_UP = 65536 };
+
+/* All ranks: what became of a chunk that has the sum of these. */
+static enum halay_status judge_chunk(struct tft_forecaster *f, float sum)
+{
+    int reason;
+
+    if (sum >= GAVE_UP) {
+        halay_error(f->log, "another rank gave up forecasting: its error says why");
+        return HALAY_ERR_PEER;
+    }
+    enum halay_status status = sum > 0 ? tft_stop_share(f->ctx, f->stop, &reason) : HALAY_OK;
+    return status || !(sum > 0) ? status : HALAY_ERR_CANCELED;
+}
+
+/* failed: HALAY_OK, or why this rank gives up, of which the others hear. */
+static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n, enum halay_status failed)
+{
+    size_t rank = f->ctx ? (size_t)halay_rank(f->ctx) : 0, ranks = f->ctx ? (size_t)halay_size(f->ctx) : 1;
+    size_t values = all_values(f), granule = tft_model_config(f->model)->granule,
+           granules = (n + granule - 1) / granule;
+    size_t from = granules * rank / ranks * granule, to = granules * (rank + 1) / ranks * granule;
+    float *sum = f->chunk + n * values;
+
+    memset(f->chunk, 0, (n * values + 1) * sizeof *f->chunk);
+    enum halay_status status = failed ? failed : compute_share(f, first, from, to < n ? to : n);
+    if (ranks == 1)
+        return status;
+    const int gives_up = status && status != HALAY_ERR_CANCELED;
+    *sum = gives_up ? GAVE_UP : status == HALAY_ERR_CANCELED;
+    enum halay_status summed =
+        halay_allreduce(f->ctx, "forecast", NULL, f->chunk, n * values + 1, HALAY_F32, HALAY_SUM);
+    if (gives_up || summed)
+        return gives_up ? status : summed;
+    return judge_chunk(f, *sum);
+}
+
+/* What is never below 0 is not when it has been blended or calibrated, either. */
+static void keep_possible(const struct tft_forecaster *f, float *p)
+{
+    for (size_t i = 0; tft_loss_is_unscaled(tft_model_config(f->model)->loss) && i < window_values(f->model); i++)
+        p[i] = p[i] < 0 ? 0 : p[i];
+}
+
+/* Put each step's quantiles in ascending order, which is never farther from the truth (V. Chernozhukov, I.
+ * Fernandez-Val, A. Galichon, "Quantile and probability curves without crossing", Econometrica 78(3), 2010). A model
+ * that conforms to another program's forecasts what that one does. */
+static void sort_quantiles(const struct tft_forecaster *f, float *p)
+{
+    size_t Q = tft_model_config(f->model)->quantile_count;
+
+    if (tft_model_config(f->model)->conformance != TFT_PUBLISHED)
+        return;
+    for (float *end = p + window_values(f->model); p < end; p += Q)
+        for (size_t i = 1; i < Q; i++) /* they are few, and nearly always in order */
+            for (size_t j = i; j > 0 && p[j] < p[j - 1]; j--) {
+                float lower = p[j];
+                p[j] = p[j - 1];
+                p[j - 1] = lower;
+            }
+}
+
+/* A chunk's forecasts, finished and given away. */
+static enum halay_status take_chunk(struct tft_forecaster *f, size_t first, size_t n, tft_forecast_take take, void *arg)
+{
+    size_t values = all_values(f);
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < n && !status; i++) {
+        struct tft_window window = tft_gather_window(&f->gather, first + i);
+        float *p = f->chunk + i * values;
+
+        sort_quantiles(f, p);
+        if (f->blend && f->blend->errors)
+            status = tft_blend_apply(f->blend, f->gather.windows->data, &window, f->gather.occlusion, p);
+        if (!status && f->calibrator)
+            status = tft_calibrator_apply(f->calibrator, &window, p);
+        keep_possible(f, p);
+        if (!status)
+            status = take(arg, first + i, &window, p);
+    }
+    return status;
+}
+
+enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forecast_take take, void *arg)
+{
+    const size_t most = f->chunk_windows;
+    enum halay_status taken = HALAY_OK;
+
+    for (size_t first = 0; first < count; first += most) {
+        const size_t n = count - first < most ? count - first : most;
+        enum halay_status status = compute_chunk(f, first, n, taken);
+
+        if (status)
+            return status;
+        taken = take_chunk(f, first, n, take, arg);
+        if (f->between && !taken && first + n < count)
+            f->between(f->between_arg);
+    }
+    return taken;
+}

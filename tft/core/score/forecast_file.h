@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file of forecasts: CSV or JSON lines, a row for each entity, origin and step, values in the targets' own units. The
+ * columns are named as Python's frames name them, by the table's id, time and targets:
+ *
+ *     unique_id,origin,ds,horizon,y_0.1,y_0.5,y_0.9
+ *
+ * entity and time stand for what has no column of its own (an id from file names, a time of several columns). A name
+ * that the table has already gets underscores after it.
+ */
+#ifndef HALAY_TFT_FORECAST_FILE_H
+#define HALAY_TFT_FORECAST_FILE_H
+
+#include "tft/core/data/data.h"
+#include "tft/core/data/windows.h"
+#include "tft/core/run/run_config.h"
+#include <stdio.h>
+
+struct tft_forecast_file {
+    FILE *file;                       /* borrowed; NULL: nothing is written */
+    const struct tft_data *data;      /* borrowed */
+    const struct tft_list *quantiles; /* borrowed: the model's */
+    const size_t *chosen;             /* borrowed: the numbers of those that are written; NULL: all */
+    size_t chosen_count;
+    int json;     /* JSON lines */
+    int backtest; /* more columns: before each target's quantiles its value, empty where not measured; and fit */
+    size_t fit;
+};
+
+/* Write a field of a CSV row, quoted where it must be. */
+void tft_write_field(FILE *file, const char *text);
+
+/* Neither looks at the stream's errors: its owner does, at the end. */
+void tft_forecast_file_header(const struct tft_forecast_file *file);
+/* A tft_forecast_take that writes a window's forecast; arg is a struct tft_forecast_file. */
+enum halay_status tft_forecast_file_window(void *arg, size_t position, const struct tft_window *window, const float *p);
+
+#endif

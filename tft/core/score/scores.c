@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores: sums of errors, and ratios of them.
+ *
+ * Values are added in order of window and horizon, so that the sums' bits do not depend on the number of ranks.
+ * References: TFT paper equation 26; Hyndman and Koehler 2006 for the scaled error.
+ */
+#include "tft/core/score/scores.h"
+#include "base/number_text.h"
+#include "tft/core/score/intervals.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tft_quantile_name(double quantile, char *text, size_t size)
+{
+    halay_snprintf(text, size, "p%.6g", quantile * 100);
+}
+
+size_t tft_median_of(const double *quantiles, size_t count)
+{
+    size_t median = 0;
+
+    for (size_t q = 1; q < count; q++)
+        if (fabs(quantiles[q] - 0.5) < fabs(quantiles[median] - 0.5))
+            median = q;
+    return median;
+}
+
+double tft_quantile_loss(double y, double p, double quantile)
+{
+    return y >= p ? quantile * (y - p) : (1 - quantile) * (p - y);
+}
+
+enum halay_status tft_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count, size_t horizon,
+                                  size_t entity_count, struct tft_scores *scores)
+{
+    struct tft_scores s = { .quantile_count = quantile_count, .horizon = horizon, .entity_count = entity_count };
+
+    s.by_horizon = calloc(horizon, sizeof *s.by_horizon);
+    s.by_entity = calloc(entity_count, sizeof *s.by_entity);
+    if (!s.by_horizon || !s.by_entity || quantile_count > TFT_SCORE_QUANTILES_MAX) {
+        halay_error(log, "no memory for scores");
+        tft_scores_fini(&s);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    memcpy(s.quantiles, quantiles, quantile_count * sizeof *quantiles);
+    s.median = tft_median_of(s.quantiles, quantile_count);
+    *scores = s;
+    return HALAY_OK;
+}
+
+void tft_scores_fini(struct tft_scores *scores)
+{
+    free(scores->by_horizon);
+    free(scores->by_entity);
+    *scores = (struct tft_scores){ 0 };
+}
+
+static void add_to_sums(const struct tft_scores *s, struct tft_sums *sums, double y, const double *p,
+                        double naive_error)
+{
+    double error = fabs(y - p[s->median]), both = fabs(y) + fabs(p[s->median]);
+    size_t above = 0;
+    int crossed = 0;
+
+    for (size_t q = 0; q < s->quantile_count; q++) {
+        sums->quantile_loss[q] += tft_quantile_loss(y, p[q], s->quantiles[q]);
+        crossed |= q && p[q] < p[q - 1];
+        above += y > p[q];
+    }
+    sums->n++;
+    sums->above[above]++;
+    sums->width += p[s->quantile_count - 1] - p[0];
+    sums->absolute += error;
+    sums->squared += error * error;
+    sums->size += fabs(y);
+    sums->symmetric += both > 0 ? 2 * error / both : 0;
+    sums->scaled += naive_error > 0 ? error / naive_error : 0;
+    sums->scaled_n += naive_error > 0;
+    sums->covered += y >= p[0] && y <= p[s->quantile_count - 1];
+    sums->crossed += (size_t)crossed;
+}
+
+void tft_scores_add(struct tft_scores *s, size_t entity, size_t horizon, double y, const double *p, double naive_error)
+{
+    add_to_sums(s, &s->all, y, p, naive_error);
+    add_to_sums(s, &s->by_horizon[horizon], y, p, naive_error);
+    add_to_sums(s, &s->by_entity[entity], y, p, naive_error);
+}
+
+double tft_sums_q_risk(const struct tft_sums *sums, size_t quantile)
+{
+    return sums->size > 0 ? 2 * sums->quantile_loss[quantile] / sums->size : 0;
+}
+
+json_t *tft_scores_q_risk_json(const struct tft_scores *s, const struct tft_sums *sums)
+{
+    json_t *object = json_object();
+
+    for (size_t q = 0; q < s->quantile_count; q++) {
+        char name[32];
+        tft_quantile_name(s->quantiles[q], name, sizeof name);
+        json_object_set_new(object, name, sums->size > 0 ? json_real(tft_sums_q_risk(sums, q)) : json_null());
+    }
+    return object;
+}
+
+/* The mean over the horizons that have a q-risk: values, and not only zeros; NAN if none has. */
+static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t h = 0; h < s->horizon; h++) {
+        sum += tft_sums_q_risk(&s->by_horizon[h], quantile);
+        n += s->by_horizon[h].size > 0;
+    }
+    return n ? sum / (double)n : NAN;
+}
+
+/* The mean of a function over the targets for which it is a number; NAN if there are none. */
+static double mean_of_targets(const struct tft_scores *s, size_t targets, size_t quantile,
+                              double (*of)(const struct tft_scores *s, size_t quantile))
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t o = 0; o < targets; o++) {
+        double value = of(&s[o], quantile);
+        sum += isnan(value) ? 0 : value;
+        n += !isnan(value);
+    }
+    return n ? sum / (double)n : NAN;
+}
+
+/* {"p10": ...}, each the mean of a function over the targets. */
+static json_t *mean_json(const struct tft_scores *s, size_t targets,
+                         double (*of)(const struct tft_scores *s, size_t quantile))
+{
+    json_t *object = json_object();
+
+    for (size_t q = 0; q < s->quantile_count; q++) {
+        double mean = mean_of_targets(s, targets, q, of);
+        char name[32];
+        tft_quantile_name(s->quantiles[q], name, sizeof name);
+        json_object_set_new(object, name, isnan(mean) ? json_null() : json_real(mean));
+    }
+    return object;
+}
+
+static double q_risk_of_all(const struct tft_scores *s, size_t quantile)
+{
+    return s->all.size > 0 ? tft_sums_q_risk(&s->all, quantile) : NAN;
+}
+
+double tft_scores_mean_q_risk(const struct tft_scores *s, size_t targets, size_t quantile)
+{
+    double mean = mean_of_targets(s, targets, quantile, q_risk_of_all);
+
+    return isnan(mean) ? 0 : mean;
+}
+
+json_t *tft_scores_mean_q_risk_json(const struct tft_scores *s, size_t targets)
+{
+    return mean_json(s, targets, q_risk_of_all);
+}
+
+json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *s, size_t targets)
+{
+    return mean_json(s, targets, mean_by_horizon);
+}
+
+/* null if there is nothing: 0 would be the best score. */
+static json_t *per_value(double sum, size_t n)
+{
+    return n ? json_real(sum / (double)n) : json_null();
+}
+
+/* The share of values that are not above each quantile (put in order): {"p10": ...}. */
+static json_t *reliability_json(const struct tft_scores *s, const struct tft_sums *sums)
+{
+    json_t *object = json_object();
+    size_t n = 0;
+
+    for (size_t q = 0; q < s->quantile_count; q++) {
+        char name[32];
+        n += sums->above[q];
+        tft_quantile_name(s->quantiles[q], name, sizeof name);
+        json_object_set_new(object, name, per_value((double)n, sums->n));
+    }
+    return object;
+}
+
+/* The histogram of y's place in its forecast distribution: of each part between two quantiles, and of the two outside,
+ * the share of values there divided by the share that the quantiles promise. {"p0_p10": ..., "p10_p50": ...} */
+static json_t *pit_json(const struct tft_scores *s, const struct tft_sums *sums)
+{
+    json_t *object = json_object();
+
+    for (size_t q = 0; q <= s->quantile_count; q++) {
+        double low = q ? s->quantiles[q - 1] : 0, high = q < s->quantile_count ? s->quantiles[q] : 1;
+        char from[32], to[32], name[80];
+        tft_quantile_name(low, from, sizeof from);
+        tft_quantile_name(high, to, sizeof to);
+        snprintf(name, sizeof name, "%s_%s", from, to);
+        json_object_set_new(object, name, per_value((double)sums->above[q] / (high - low), sums->n));
+    }
+    return object;
+}
+
+/* A score per value of the sums of quantile losses; null where there is none. */
+static json_t *of_losses(const struct tft_scores *s, const struct tft_sums *sums,
+                         double (*score)(const double *quantiles, size_t count, const double *losses))
+{
+    double sum = score(s->quantiles, s->quantile_count, sums->quantile_loss);
+
+    return isnan(sum) ? json_null() : per_value(sum, sums->n);
+}
+
+static void put_intervals(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
+{
+    char low[32], high[32], name[80];
+    size_t n = s->quantile_count > 1 ? sums->n : 0; /* of intervals: one quantile makes none */
+
+    tft_quantile_name(s->quantiles[0], low, sizeof low);
+    tft_quantile_name(s->quantiles[s->quantile_count - 1], high, sizeof high);
+    snprintf(name, sizeof name, "coverage_%s_%s", low, high);
+    json_object_set_new(object, name, per_value((double)sums->covered, n));
+    json_object_set_new(object, "width", per_value(sums->width, n));
+    json_object_set_new(object, "interval_score", of_losses(s, sums, tft_interval_score));
+    json_object_set_new(object, "wis", of_losses(s, sums, tft_weighted_interval_score));
+    json_object_set_new(object, "crps", of_losses(s, sums, tft_crps));
+    json_object_set_new(object, "reliability", reliability_json(s, sums));
+    json_object_set_new(object, "pit", pit_json(s, sums));
+    json_object_set_new(object, "crossing", per_value((double)sums->crossed, n));
+}
+
+json_t *tft_scores_intervals_json(const struct tft_scores *s)
+{
+    json_t *object = json_pack("{so}", "q_risk", tft_scores_q_risk_json(s, &s->all));
+
+    if (object)
+        put_intervals(s, &s->all, object);
+    return object;
+}
+
+/* Add the scores of some sums to an object. */
+static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
+{
+    double wql = 0;
+
+    for (size_t q = 0; q < s->quantile_count; q++)
+        wql += tft_sums_q_risk(sums, q) / (double)s->quantile_count;
+    json_object_set_new(object, "values", json_integer((json_int_t)sums->n));
+    json_object_set_new(object, "q_risk", tft_scores_q_risk_json(s, sums));
+    json_object_set_new(object, "mae", per_value(sums->absolute, sums->n));
+    json_object_set_new(object, "rmse", sums->n ? json_real(sqrt(sums->squared / (double)sums->n)) : json_null());
+    json_object_set_new(object, "smape", per_value(sums->symmetric, sums->n));
+    json_object_set_new(object, "mase", per_value(sums->scaled, sums->scaled_n));
+    json_object_set_new(object, "wql", per_value(wql, sums->size > 0));
+    put_intervals(s, sums, object);
+}
+
+/* The mean over the entities that have a scaled error of each one's mean; null if none has. */
+static json_t *mean_of_entities(const struct tft_scores *s)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t e = 0; e < s->entity_count; e++) {
+        const struct tft_sums *of = &s->by_entity[e];
+        sum += of->scaled_n ? of->scaled / (double)of->scaled_n : 0;
+        n += of->scaled_n > 0;
+    }
+    return per_value(sum, n);
+}
+
+json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
+{
+    json_t *object = json_object(), *entities = json_object(), *horizons = json_array();
+
+    if (!object || !entities || !horizons) {
+        json_decref(object);
+        json_decref(entities);
+        json_decref(horizons);
+        return NULL;
+    }
+    put_scores(s, &s->all, object);
+    json_object_set_new(object, "mase", mean_of_entities(s));
+    json_object_set_new(object, "q_risk_by_horizon_mean", mean_json(s, 1, mean_by_horizon));
+    for (size_t e = 0; e < s->entity_count; e++) {
+        json_t *of_entity = json_object();
+        if (of_entity && s->by_entity[e].n)
+            put_scores(s, &s->by_entity[e], of_entity);
+        if (of_entity && s->by_entity[e].n)
+            json_object_set(entities, ids[e], of_entity);
+        json_decref(of_entity);
+    }
+    for (size_t h = 0; h < s->horizon; h++) {
+        json_t *of_horizon = json_pack("{sI}", "horizon", (json_int_t)h + 1);
+        if (of_horizon)
+            put_scores(s, &s->by_horizon[h], of_horizon);
+        json_array_append_new(horizons, of_horizon);
+    }
+    json_object_set_new(object, "by_entity", entities);
+    json_object_set_new(object, "by_horizon", horizons);
+    return object;
+}
+
+/* The mean of objects[key], or objects[key][inner] if inner is not NULL, over the objects in which it is a number. */
+static json_t *mean_of(json_t *const *objects, size_t n, const char *key, const char *inner)
+{
+    double sum = 0;
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(objects[i], key);
+        value = inner ? json_object_get(value, inner) : value;
+        sum += json_number_value(value);
+        found += (size_t)json_is_number(value);
+    }
+    return per_value(sum, found);
+}
+
+/* Into `to` the mean of a value over the objects; numbers, and objects of numbers. Counts are added up. */
+static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
+{
+    const json_t *first = json_object_get(of[0], key);
+    const char *inner;
+    json_t *value;
+
+    if (json_is_object(first)) {
+        json_t *object = json_object();
+        json_object_foreach((json_t *)first, inner, value)
+            json_object_set_new(object, inner, mean_of(of, n, key, inner));
+        json_object_set_new(to, key, object);
+    } else if (json_is_integer(first)) {
+        json_int_t sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += json_integer_value(json_object_get(of[i], key));
+        json_object_set_new(to, key, json_integer(sum));
+    } else {
+        json_object_set_new(to, key, mean_of(of, n, key, NULL));
+    }
+}
+
+json_t *tft_scores_mean_json(json_t *const *of, size_t n)
+{
+    static const char *const with_unit[] = {
+        "mae",        "rmse",  "width",   "interval_score",       "wis",          "crps", "by_entity",
+        "by_horizon", "naive", "no_mase", "no_better_than_naive", "uncalibrated", NULL
+    };
+    json_t *mean = json_object();
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(of[0], key, value) {
+        size_t i = 0;
+        while (with_unit[i] && strcmp(with_unit[i], key))
+            i++;
+        if (!with_unit[i])
+            put_mean(mean, key, of, n);
+    }
+    return mean;
+}

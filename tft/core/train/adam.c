@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors are dealt to the threads one by one, the last of the table first, since their gradients come first. Clipping
+ * per tensor waits for that tensor alone; clipping by the global norm is two rounds: all norms, then all updates.
+ */
+#include "tft/core/train/adam.h"
+#include "tft/core/kernels/call.h"
+#include "tft/core/kernels/queue.h"
+#include <assert.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+    struct tft_adam *adam;
+    const struct tft_param_table *table;
+    real *params;
+    const real *gradients;
+    const struct tft_adam_peers *peers;
+    int update;  /* this round updates */
+    int measure; /* this round waits and takes norms */
+    double rate; /* learning rate of this step */
+    atomic_size_t next;
+    atomic_int failure; /* first error's status */
+};
+
+void tft_adam_defaults(struct tft_adam *adam)
+{
+    *adam = (struct tft_adam){
+        .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .clip = 0.01, .clip_mode = TFT_CLIP_TENSOR
+    };
+}
+
+void tft_adam_fini(struct tft_adam *adam)
+{
+    for (int i = 0; i < adam->queue_count; i++)
+        adam->kernels->close(adam->queues[i]);
+    if (adam->kernels) {
+        adam->kernels->release(adam->squares_there);
+        adam->kernels->release((void *)(uintptr_t)adam->chunks.all);
+        adam->kernels->release(adam->chunks.partial);
+    }
+    adam->chunks = (struct chunks){ 0 };
+    free(adam->queues);
+    free(adam->squares);
+    adam->queues = NULL;
+    adam->squares = adam->squares_there = NULL;
+    adam->queue_count = 0;
+}
+
+/* Cut the living tensors into chunks: how many there are; all may be NULL. */
+static size_t cut(const struct tft_param_table *table, struct chunk *all)
+{
+    enum { CHUNK = 16384 };
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tft_param *p = &table->params[i];
+        size_t chunks = p->dead || p->sparse.most ? 0 : (p->count + CHUNK - 1) / CHUNK;
+
+        for (size_t k = 0; k < chunks; k++, count++)
+            if (all)
+                all[count] = (struct chunk){ .tensor = i,
+                                             .at = p->offset + k * CHUNK,
+                                             .n = k + 1 < chunks ? CHUNK : p->count - k * CHUNK,
+                                             .chunks = k ? 0 : chunks,
+                                             .decays = p->decays };
+    }
+    return count;
+}
+
+/* For a device that takes all tensors at once. */
+static enum halay_status make_chunks(struct tft_adam *adam, const struct tft_param_table *table)
+{
+    size_t count = cut(table, NULL);
+    struct chunk *all = calloc(count + 1, sizeof *all), *there;
+
+    if (!all)
+        return HALAY_ERR_NO_MEMORY;
+    cut(table, all);
+    adam->chunks.all = there = adam->kernels->alloc((count + 1) * sizeof *all);
+    adam->chunks.partial = adam->kernels->alloc((count + 1) * sizeof *adam->chunks.partial);
+    adam->chunks.count = count;
+    for (size_t i = 0; i < count; i++)
+        adam->chunks.reals += all[i].n;
+    if (there)
+        kernel_to_device(adam->queues[0], all, count * sizeof *all, there);
+    free(all);
+    return there && adam->chunks.partial ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+/* What the steps use, at the first one. */
+static enum halay_status prepare(struct tft_adam *adam, int threads, const struct tft_param_table *table)
+{
+    const struct queue_needs needs = { 0 };
+    const size_t count = table->count;
+    enum halay_status status = HALAY_OK;
+
+    if (adam->squares)
+        return HALAY_OK;
+    if (!adam->kernels)
+        adam->kernels = tft_kernels_cpu();
+    adam->squares = calloc(count, sizeof *adam->squares);
+    adam->squares_there = adam->kernels->alloc(count * sizeof *adam->squares);
+    adam->queues = calloc((size_t)threads, sizeof *adam->queues);
+    if (!adam->squares || !adam->squares_there || !adam->queues)
+        status = HALAY_ERR_NO_MEMORY;
+    if (status)
+        halay_error(adam->log, "no memory for the norms of %zu gradients", count);
+    for (; !status && adam->queue_count < threads; adam->queue_count++)
+        status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count]);
+    adam->queue_count -= status && adam->queue_count > 0;
+    if (!status && adam->kernels->adam_all) {
+        assert(threads == 1);
+        status = make_chunks(adam, table);
+    }
+    if (status)
+        tft_adam_fini(adam);
+    return status;
+}
+
+/* The sum of `count` slots, at the first: along the tree that adds granules (tft/core/model/gradients.h). */
+static void add_slots(struct queue *queue, struct sparse shape, real *slots, size_t count)
+{
+    size_t reals = sparse_reals(shape.most, shape.W), left = 1;
+
+    if (count < 2)
+        return;
+    while (2 * left < count)
+        left *= 2;
+    add_slots(queue, shape, slots, left);
+    add_slots(queue, shape, slots + left * reals, count - left);
+    kernel_sparse_add(queue, slots + left * reals, shape, slots);
+}
+
+/* Where the sum over the ranks of a sparse gradient is; it is made where it is measured. */
+static const real *sparse_gradient(const struct work *work, struct queue *queue, size_t i, int adds)
+{
+    const struct tft_param *param = &work->table->params[i];
+    real *slots;
+    size_t count = work->peers->slots ? work->peers->slots(work->peers->arg, i, &slots) : 1;
+
+    if (count < 2)
+        return work->gradients + param->offset;
+    if (adds)
+        add_slots(queue, param->sparse, slots, count);
+    return slots;
+}
+
+/* Of tensor i. With clipping by the global norm, of all tensors: others and dead ones have 0. */
+static struct adam_run run_of(const struct work *work, size_t i)
+{
+    const struct tft_adam *adam = work->adam;
+    int global = adam->clip_mode == TFT_CLIP_GLOBAL;
+    const double *squares = global ? adam->squares_there : adam->squares_there + i;
+
+    return (struct adam_run){ .beta1 = adam->beta1,
+                              .beta2 = adam->beta2,
+                              .epsilon = adam->epsilon,
+                              .rate = work->rate,
+                              .decay = adam->learning_rate * adam->weight_decay,
+                              .clip = adam->clip,
+                              .squares = squares,
+                              .count = global ? work->table->count : 1 };
+}
+
+static void update_param(const struct work *work, struct queue *queue, size_t i)
+{
+    const struct tft_adam *adam = work->adam;
+    const struct tft_param *param = &work->table->params[i];
+    size_t at = param->offset;
+    struct adam_run run = run_of(work, i);
+
+    run.decay *= param->decays;
+    if (param->sparse.most)
+        kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + at, adam->v + at,
+                           work->params + at);
+    else if (!adam->chunks.count)
+        kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + at, adam->v + at, work->params + at);
+}
+
+static void measure(const struct work *work, struct queue *queue, size_t i)
+{
+    const struct tft_param *param = &work->table->params[i];
+    double *squares = work->adam->squares_there + i;
+
+    if (param->sparse.most)
+        kernel_sparse_squares(queue, sparse_gradient(work, queue, i, 1), param->sparse, squares);
+    else if (!work->adam->chunks.count)
+        kernel_squares(queue, work->gradients + param->offset, param->count, squares);
+}
+
+/* What is done for all tensors at once, when each has its gradient. */
+static void run_chunks(const struct work *work, struct queue *queue)
+{
+    const struct tft_adam *adam = work->adam;
+    const struct adam_run run = run_of(work, 0);
+
+    if (work->measure)
+        kernel_squares_all(queue, &adam->chunks, work->gradients, adam->squares_there);
+    if (work->update)
+        kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
+}
+
+static void run_round(void *arg, int thread)
+{
+    struct work *work = arg;
+    struct queue *queue = work->adam->queues[thread];
+    size_t k;
+
+    while (!atomic_load(&work->failure) && (k = atomic_fetch_add(&work->next, 1)) < work->table->count) {
+        size_t i = work->table->count - 1 - k;
+
+        if (work->table->params[i].dead)
+            continue;
+        if (work->measure) {
+            enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, queue, i) : HALAY_OK;
+            int none = HALAY_OK;
+
+            if (status) {
+                atomic_compare_exchange_strong(&work->failure, &none, (int)status);
+                return;
+            }
+            measure(work, queue, i);
+        }
+        if (work->update)
+            update_param(work, queue, i);
+    }
+    if (work->adam->chunks.count && !atomic_load(&work->failure))
+        run_chunks(work, queue);
+    kernel_to_host(queue, work->adam->squares_there, 0, work->adam->squares); /* waits */
+}
+
+static double all_squares(const struct work *work)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < work->table->count; i++)
+        if (!work->table->params[i].dead)
+            sum += work->adam->squares[i];
+    return sum;
+}
+
+static enum halay_status check(const struct tft_adam *adam)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < adam->queue_count && !status; i++)
+        status = tft_queue_check(adam->log, adam->queues[i]);
+    return status;
+}
+
+enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, const struct tft_param_table *table,
+                                real *params, const real *gradients, const struct tft_adam_peers *peers, double *norm)
+{
+    static const struct tft_adam_peers none = { 0 };
+    int global = adam->clip_mode == TFT_CLIP_GLOBAL;
+    enum halay_status status;
+    double t = (double)(adam->step + 1);
+    size_t bytes = table->count * sizeof *adam->squares;
+    struct work work = { .adam = adam,
+                         .table = table,
+                         .params = params,
+                         .gradients = gradients,
+                         .peers = peers ? peers : &none,
+                         .measure = 1,
+                         .update = !global };
+
+    status = prepare(adam, tft_pool_threads(pool), table);
+    if (status)
+        return status;
+    memset(adam->squares, 0, bytes); /* of dead tensors */
+    kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
+    work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
+    tft_pool_run(pool, run_round, &work);
+    kernel_to_host(adam->queues[0], adam->squares_there, bytes, adam->squares);
+    status = (enum halay_status)atomic_load(&work.failure);
+    if (!status)
+        status = check(adam);
+    if (!status && global) {
+        kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
+        work.measure = 0;
+        work.update = 1;
+        atomic_store(&work.next, 0);
+        tft_pool_run(pool, run_round, &work);
+        status = check(adam);
+    }
+    if (status)
+        return status;
+    adam->step++;
+    if (norm)
+        *norm = sqrt(all_squares(&work));
+    return HALAY_OK;
+}

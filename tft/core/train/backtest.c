@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Backtest: the list of origins, and for each fit: move the splits, train, forecast, add up.
+ *
+ * All ranks do the same; rank 0 writes a run's folder and reads it for all, once its training is over.
+ * Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/core/train/backtest.h"
+#include "base/number_text.h"
+#include "tft/core/data/output_file.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/run/share.h"
+#include "tft/core/score/calibrate.h"
+#include "tft/core/score/evaluation.h"
+#include "tft/core/score/forecast_file.h"
+#include "tft/core/train/exchange.h"
+#include "tft/core/train/train.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct backtest {
+    struct halay_log *log; /* borrowed, as the next four */
+    struct halay_context *ctx;
+    const struct tft_run_config *config;
+    struct tft_data *data;
+    const struct tft_backtest_options *options;
+    int rank;
+    size_t stride, origins, per_fit, fits;
+    int64_t begin;            /* the first forecast's first step */
+    struct tft_schema before; /* owned: the schema that the data came with */
+    struct tft_evaluation evaluation;
+    struct tft_output out; /* rank 0, if forecasts are asked for */
+    struct tft_forecast_file file;
+    json_t *described; /* owned: the description of each fit */
+};
+
+/* ---- the origins ---- */
+
+/* The moment so many steps after the first forecast's beginning. */
+static int64_t moment(const struct backtest *b, size_t steps)
+{
+    return tft_period_add(&b->before.every, b->begin, (int64_t)steps);
+}
+
+static size_t origins_of(const struct backtest *b, size_t fit)
+{
+    size_t left = b->origins - fit * b->per_fit;
+
+    return left < b->per_fit ? left : b->per_fit;
+}
+
+/* First and last moment of the data inside the split. */
+static void find_moments(const struct tft_data *d, enum tft_split split, int64_t *first, int64_t *last)
+{
+    int64_t begin = tft_schema_split_begin(&d->schema, split);
+
+    *first = INT64_MAX;
+    *last = INT64_MIN;
+    for (size_t e = 0; e < d->entity_count; e++) {
+        const struct tft_entity *x = &d->entities[e];
+        size_t low = tft_data_rows_before(d, e, begin), high = tft_data_rows_before(d, e, d->schema.split_end[split]);
+        if (low >= high)
+            continue;
+        int64_t from = tft_data_time(d, e, x->first + low), to = tft_data_time(d, e, x->first + high - 1);
+        *first = from < *first ? from : *first;
+        *last = to > *last ? to : *last;
+    }
+}
+
+static enum halay_status list_origins(struct backtest *b)
+{
+    const struct tft_data *d = b->data;
+    enum tft_split split = b->options->split;
+    int64_t last;
+
+    if (split == TFT_TRAIN || !d->schema.has_split[split]) {
+        halay_error(b->log, "a backtest goes through a split behind the training span, which '%s' is not",
+                    tft_split_names[split]);
+        return HALAY_ERR_CONFIG;
+    }
+    if (d->schema.splits_by_entity) {
+        halay_error(b->log,
+                    "a backtest goes through moments; the splits of these data are each entity's last horizons");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    find_moments(d, split, &b->begin, &last);
+    size_t steps = last < b->begin ? 0 : (size_t)tft_period_between(&d->schema.every, b->begin, last) + 1;
+    if (steps < d->schema.horizon) {
+        halay_error(b->log, "the data hold no window of split '%s'", tft_split_names[split]);
+        return HALAY_ERR_FORMAT;
+    }
+    b->stride = b->options->stride ? b->options->stride : d->schema.horizon;
+    b->origins = (steps - d->schema.horizon) / b->stride + 1;
+    b->per_fit = b->options->fit_every && b->options->fit_every < b->origins ? b->options->fit_every : b->origins;
+    b->fits = (b->origins + b->per_fit - 1) / b->per_fit;
+    return HALAY_OK;
+}
+
+/* ---- one fit ---- */
+
+/* The end of a split before the rolled one, moved on by so many steps. */
+static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t steps)
+{
+    const struct tft_schema *s = &b->before;
+
+    if (!steps)
+        return s->split_end[split];
+    return s->split_end[split] == tft_schema_split_begin(s, b->options->split)
+               ? moment(b, steps)
+               : tft_period_add(&s->every, s->split_end[split], (int64_t)steps);
+}
+
+/* Give the data a schema whose earlier splits end later. */
+static enum halay_status move_splits(struct backtest *b, size_t steps)
+{
+    struct tft_schema schema;
+    json_t *document = json_deep_copy(b->before.document), *split = json_object_get(document, "split");
+    char text[48];
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < (int)b->options->split && steps; i++) {
+        if (!b->before.has_split[i])
+            continue;
+        memcpy(text, "< ", 3);
+        tft_schema_print_time(&b->before, moved_end(b, (enum tft_split)i, steps), text + 2, sizeof text - 2);
+        if (json_object_set_new(split, tft_split_names[i], json_string(text)))
+            status = HALAY_ERR_NO_MEMORY;
+    }
+    if (!document || status) {
+        halay_error(b->log, "no memory for the schema of a fit");
+        status = HALAY_ERR_NO_MEMORY;
+    }
+    if (!status)
+        status = tft_schema_init(b->log, "the schema of a fit", document, &schema);
+    json_decref(document);
+    if (status)
+        return status;
+    tft_schema_fini(&b->data->schema);
+    b->data->schema = schema;
+    return HALAY_OK;
+}
+
+/* Was any rank asked to stop? Blocks until all ranks have asked. */
+static enum halay_status check_stop(struct backtest *b)
+{
+    int reason = 0;
+    enum halay_status status = tft_stop_share(b->ctx, b->options->stop, &reason);
+
+    return !status && reason ? HALAY_ERR_CANCELED : status;
+}
+
+struct fit_name {
+    char text[40];
+};
+
+static struct fit_name name_of_fit(size_t fit)
+{
+    struct fit_name name;
+
+    snprintf(name.text, sizeof name.text, "fit-%04zu", fit + 1);
+    return name;
+}
+
+/* folder/fit-0001, owned by the caller; NULL: no memory (logged). */
+static char *fit_folder(const struct backtest *b, size_t fit)
+{
+    return tft_path_join(b->log, b->options->folder, name_of_fit(fit).text);
+}
+
+static enum halay_status train_fit(struct backtest *b, size_t fit, const char *folder)
+{
+    struct tft_run_config config = *b->config;
+    char *checkpoints = tft_path_join(b->log, folder, "checkpoints");
+    char *before = b->options->warm && fit ? fit_folder(b, fit - 1) : NULL;
+    enum halay_status status = checkpoints && (before || !b->options->warm || !fit) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    if (!status && before && snprintf(config.init_from, sizeof config.init_from, "%s", before) > TFT_RUN_TEXT_MAX) {
+        halay_error(b->log, "'%s' is too long a name", before);
+        status = HALAY_ERR_CONFIG;
+    }
+    const struct tft_train_options how = { .folder = folder,
+                                           .checkpoints = checkpoints,
+                                           .holds_out = b->options->split,
+                                           .resume = b->options->resume,
+                                           .stop = b->options->stop,
+                                           .listener = b->options->listener };
+    if (!status)
+        status = tft_train(b->log, b->ctx, &config, b->data, &how);
+    free(checkpoints);
+    free(before);
+    return status ? status : check_stop(b);
+}
+
+/* What a fit added to the sums: its q-risk, averaged over the targets. */
+static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *before)
+{
+    const struct tft_forecast_scores *r = &b->evaluation.result;
+    json_t *object = json_object();
+
+    for (size_t q = 0; q < r->scores[0].quantile_count; q++) {
+        double sum = 0;
+        size_t scored = 0; /* targets */
+        char name[32];
+        for (size_t o = 0; o < r->target_count; o++) {
+            const struct tft_sums *all = &r->scores[o].all;
+            double size = all->size - before[o].size, loss = all->quantile_loss[q] - before[o].quantile_loss[q];
+            sum += size > 0 ? 2 * loss / size : 0;
+            scored += size > 0;
+        }
+        tft_quantile_name(r->scores[0].quantiles[q], name, sizeof name);
+        json_object_set_new(object, name, scored ? json_real(sum / (double)scored) : json_null());
+    }
+    return object;
+}
+
+static enum halay_status describe_fit(struct backtest *b, size_t fit, long long step, size_t windows,
+                                      const struct tft_sums *before)
+{
+    char first[40], last[40];
+    size_t from = fit * b->per_fit;
+
+    tft_schema_print_time(&b->before, moment(b, from * b->stride), first, sizeof first);
+    tft_schema_print_time(&b->before, moment(b, (from + origins_of(b, fit) - 1) * b->stride), last, sizeof last);
+    json_t *object =
+        json_pack("{ss ss ss sI sI so}", "run", name_of_fit(fit).text, "first", first, "last", last, "windows",
+                  (json_int_t)windows, "step", (json_int_t)step, "q_risk", fit_q_risk(b, before));
+    if (!json_array_append_new(b->described, object))
+        return HALAY_OK;
+    halay_error(b->log, "no memory for the result");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* Forecast a fit's windows with the parameters that it left in its folder. */
+static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tft_run *run, struct tft_forecaster *f)
+{
+    struct tft_evaluation *a = &b->evaluation;
+    struct tft_sums *before = calloc(a->result.target_count, sizeof *before);
+    enum halay_status status = tft_forecaster_init(f);
+
+    for (size_t o = 0; before && o < a->result.target_count; o++)
+        before[o] = a->result.scores[o].all;
+    if (!status && !before) {
+        halay_error(b->log, "no memory for scores");
+        status = HALAY_ERR_NO_MEMORY;
+    }
+    b->file.fit = fit + 1;
+    if (!status)
+        status = tft_evaluation_add(a, f, tft_forecast_file_window, &b->file);
+    if (!status)
+        status = describe_fit(b, fit, run->step, f->gather.windows->count, before);
+    free(before);
+    return status;
+}
+
+/* Give the forecaster of a fit a calibrator, if forecasts are calibrated. */
+static enum halay_status calibrate_fit(struct backtest *b, const char *folder, const struct tft_run *run,
+                                       struct tft_forecaster *f, struct tft_calibrator *calibrator)
+{
+    int is_rolling = b->config->calibrate == TFT_CALIBRATE_ROLLING;
+    struct tft_calibration calibration;
+    json_t *document = NULL;
+
+    if (b->config->calibrate == TFT_CALIBRATE_NONE)
+        return HALAY_OK;
+    const int is_auto = b->config->calibrate == TFT_CALIBRATE_AUTO;
+    enum halay_status status = b->rank   ? HALAY_OK
+                               : is_auto ? tft_calibration_find(b->log, folder, &document)
+                                         : tft_calibration_read(b->log, folder, &document);
+    if (is_auto && !status && b->rank == 0 && !tft_calibration_suits(b->log, folder, document, run)) {
+        json_decref(document);
+        document = NULL;
+    }
+    int32_t is_there = status || document;
+    if (is_auto && halay_size(b->ctx) > 1) {
+        enum halay_status heard = halay_broadcast(b->ctx, "calibration is there", &is_there, 1, HALAY_I32, 0);
+        status = status ? status : heard;
+    }
+    if (is_auto && !is_there)
+        return status;
+    status = tft_share_document(b->log, b->ctx, "calibration.json", status, &document);
+    if (!status)
+        status = tft_calibration_take(b->log, folder, document, run, b->data, &calibration);
+    json_decref(document);
+    if (!status)
+        status = tft_calibrator_init(b->log, b->data, is_rolling, &calibration, calibrator);
+    if (status)
+        return status;
+    f->calibrator = calibrator;
+    return tft_calibrate_recall(f);
+}
+
+static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char *folder)
+{
+    struct tft_run run = { 0 };
+    struct tft_windows windows = { 0 };
+    struct tft_calibrator calibrator = { 0 };
+    struct tft_pool *pool = NULL;
+    size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
+    int64_t end = moment(b, last + b->before.horizon);
+    struct tft_forecaster f = {
+        .log = b->log, .ctx = b->ctx, .stop = b->options->stop, .gather = { .windows = &windows }
+    };
+    int threads = b->config->device    ? 1
+                  : b->config->threads ? (int)b->config->threads
+                                       : tft_exchange_threads(b->log, b->ctx);
+    struct tft_device device;
+    enum halay_status status =
+        tft_device_open(b->log, (enum tft_device_kind)b->config->device, halay_local_rank(b->ctx), &device);
+
+    if (!status)
+        status = tft_run_load_shared(b->log, b->ctx, folder, &device, &run);
+
+    if (!status)
+        status =
+            tft_windows_init_between(b->log, b->data, b->options->split, moment(b, first), end, b->stride, &windows);
+    if (!status)
+        status = tft_pool_create(b->log, threads, &pool);
+    if (!status)
+        status = tft_workers_create(b->log, run.model, pool, tft_forecast_granules(run.model), &f.workers);
+    if (!status) {
+        f.model = run.model;
+        f.params = run.params;
+        f.members = &run.members;
+        f.blend = &run.blend;
+        status = calibrate_fit(b, folder, &run, &f, &calibrator);
+    }
+    f.params = tft_run_future_params(&run); /* which has seen no row of the fit's windows */
+    if (!status)
+        status = add_forecasts(b, fit, &run, &f);
+    tft_forecaster_fini(&f);
+    tft_calibrator_fini(&calibrator);
+    tft_workers_destroy(f.workers);
+    tft_pool_destroy(pool);
+    tft_windows_fini(&windows);
+    if (run.model)
+        tft_run_fini(&run);
+    return status;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(const struct backtest *b, const char *format, ...)
+{
+    const struct tft_listener *listener = &b->options->listener;
+    char text[1024];
+    va_list args;
+
+    if (!listener->say)
+        return;
+    va_start(args, format);
+    halay_vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    listener->say(listener->arg, text);
+}
+
+static enum halay_status run_fit(struct backtest *b, size_t fit)
+{
+    char *folder = fit_folder(b, fit), from[40];
+    size_t steps = fit * b->per_fit * b->stride;
+    enum halay_status status = folder ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
+
+    if (!status && b->rank == 0) {
+        tft_schema_print_time(&b->before, moment(b, steps), from, sizeof from);
+        say(b, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits, origins_of(b, fit),
+            origins_of(b, fit) == 1 ? "" : "s", from, folder);
+    }
+    if (!status)
+        status = train_fit(b, fit, folder);
+    if (!status)
+        status = forecast_fit(b, fit, folder);
+    free(folder);
+    return status;
+}
+
+/* ---- all ---- */
+
+static json_t *describe_backtest(const struct backtest *b)
+{
+    json_t *head =
+        json_pack("{ss sI sI sI sI}", "split", tft_split_names[b->options->split], "windows",
+                  (json_int_t)b->evaluation.windows, "short_windows", (json_int_t)b->evaluation.short_windows, "stride",
+                  (json_int_t)b->stride, "fit_every", (json_int_t)b->options->fit_every);
+    json_t *scores = tft_evaluation_json(&b->evaluation);
+
+    if (!head || !scores || json_object_update(head, scores) ||
+        json_object_set_new(head, "loss", json_real(b->evaluation.result.loss)) ||
+        json_object_set(head, "fits", b->described)) {
+        json_decref(head);
+        head = NULL;
+    }
+    json_decref(scores);
+    return head;
+}
+
+/* Rank 0 begins its files; the others learn whether it could. */
+static enum halay_status begin(struct backtest *b)
+{
+    int32_t failed = 0;
+    enum halay_status status = HALAY_OK, shared = HALAY_OK;
+
+    if (b->rank == 0) {
+        status = tft_make_folder(b->log, b->options->folder);
+        if (!status && b->options->forecasts)
+            status = tft_output_open(b->log, b->options->forecasts, &b->out);
+        failed = status != HALAY_OK;
+    }
+    if (halay_size(b->ctx) > 1)
+        shared = halay_broadcast(b->ctx, "backtest begins", &failed, 1, HALAY_I32, 0);
+    b->file.file = b->out.file;
+    tft_forecast_file_header(&b->file);
+    if (status || shared)
+        return status ? status : shared;
+    return failed ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+static enum halay_status run_fits(struct backtest *b, json_t **result)
+{
+    enum halay_status status = list_origins(b);
+
+    if (!status)
+        status = tft_evaluation_init(b->log, b->data, &b->config->quantiles, &b->evaluation);
+    if (!status)
+        status = begin(b);
+    for (size_t fit = 0; fit < b->fits && !status; fit++)
+        status = run_fit(b, fit);
+    if (!status && b->out.file)
+        status = tft_output_commit(&b->out);
+    if (status)
+        return status;
+    *result = describe_backtest(b);
+    if (*result)
+        return HALAY_OK;
+    halay_error(b->log, "no memory for the result");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                               struct tft_data *data, const struct tft_backtest_options *options, json_t **result)
+{
+    struct backtest b = {
+        .log = log,
+        .ctx = ctx,
+        .config = config,
+        .data = data,
+        .options = options,
+        .rank = halay_rank(ctx),
+        .file = { .data = data, .quantiles = &config->quantiles, .json = options->json, .backtest = 1 },
+        .described = json_array()
+    };
+    data->loss = (enum tft_loss)config->loss;
+    enum halay_status status = tft_schema_init(log, "schema", data->schema.document, &b.before);
+
+    if (!status)
+        status = run_fits(&b, result);
+    tft_output_abort(&b.out);
+    if (b.evaluation.data)
+        tft_evaluation_fini(&b.evaluation);
+    if (b.before.document) { /* the data have their own splits again */
+        tft_schema_fini(&data->schema);
+        data->schema = b.before;
+    }
+    json_decref(b.described);
+    return status;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exchange: registered gradients. A failed submission is recorded, and nothing waits for its parameter: the step's
+ * owner checks the status before the optimizer runs.
+ *
+ * Each tensor's gradient is an all-reduce of its own, submitted when it is final. Sparse gradients are gathered from
+ * all ranks, and the optimizer adds them up. Cleanup: zeroed first, fini accepts half-built.
+ */
+#include "tft/core/train/exchange.h"
+#include "base/clock.h"
+#include "base/machine/topology.h"
+#include "halay_elastic.h"
+#include "tft/core/kernels/call.h"
+#include "tft/core/kernels/queue.h"
+#include <stdlib.h>
+#include <string.h>
+
+int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx)
+{
+    struct halay_topology topology;
+
+    if (halay_topology_load(log, &topology))
+        return 1;
+    int share = halay_topology_usable(&topology) / halay_local_size(ctx);
+    return share > 1 ? share : 1;
+}
+
+/* ---- registration ---- */
+
+/* Where steps make gradients. */
+static float *made_in(const struct tft_exchange *x)
+{
+    return x->there ? x->there : x->gradients;
+}
+
+/* A submission on a device follows what makes its data. */
+static void place(const struct tft_exchange *x, struct halay_tensor_info *info)
+{
+    if (!x->there)
+        return;
+    info->memory = HALAY_MEMORY_DEVICES;
+    info->after_stream = kernels_of(x->queue)->stream(x->queue);
+}
+
+static enum halay_status register_param(struct tft_exchange *x, const struct tft_param *p, struct halay_tensor **tensor)
+{
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info,
+        .name = p->name,
+        .collective = HALAY_ALLREDUCE,
+        .dtype = HALAY_F32,
+        .dimensions = p->dimensions,
+        .out = made_in(x) + p->offset,
+        .reduction = HALAY_SUM,
+    };
+    place(x, &info);
+
+    for (int k = 0; k < p->dimensions; k++)
+        info.shape[k] = p->shape[k];
+    return halay_register(x->ctx, &info, tensor);
+}
+
+static enum halay_status alloc_block(struct tft_exchange *x, float **block)
+{
+    void *memory;
+    enum halay_status status = halay_alloc(x->ctx, x->table->reals * sizeof **block, &memory);
+
+    if (status)
+        return status;
+    *block = memory;
+    for (size_t i = 0; i < x->table->count; i++) {
+        const struct tft_param *p = &x->table->params[i];
+        if (!p->sparse.most) /* most of a sparse one's place is never touched, and costs nothing */
+            memset(*block + p->offset, 0, tft_params_room(x->table, i) * sizeof **block);
+    }
+    return HALAY_OK;
+}
+
+static enum halay_status alloc_lists(struct tft_exchange *x)
+{
+    size_t n = x->table->count;
+
+    x->tensors = calloc(n, sizeof *x->tensors);
+    x->requests = calloc(n, sizeof *x->requests);
+    x->rows = calloc(n, sizeof *x->rows);
+    if (x->tensors && x->requests && x->rows)
+        return HALAY_OK;
+    halay_error(x->log, "no memory for the gradients' handles");
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* A block on a device with memory of its own. All zero: no step writes dead parameters' gradients. */
+static enum halay_status alloc_there(struct tft_exchange *x, const char *what, float **block)
+{
+    size_t reals = x->table->reals;
+
+    if (!x->queue || kernels_of(x->queue)->host_memory)
+        return HALAY_OK;
+    *block = kernels_of(x->queue)->alloc(reals * sizeof **block);
+    if (!*block)
+        return tft_queue_no_memory(x->log, kernels_of(x->queue), what, reals * sizeof **block);
+    kernel_zero(x->queue, reals, *block);
+    return HALAY_OK;
+}
+
+/* A rank that stays alone on a device sends nothing. */
+static int registers_params(const struct tft_exchange *x)
+{
+    return !x->there || halay_size(x->ctx) > 1 || halay_elastic_is_on(x->ctx);
+}
+
+enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
+                                    const struct tft_param_table *table, struct queue *queue,
+                                    struct tft_exchange *exchange)
+{
+    struct tft_exchange *x = exchange;
+
+    memset(x, 0, sizeof *x);
+    x->log = log;
+    x->ctx = ctx;
+    x->table = table;
+    x->queue = queue;
+    enum halay_status status = alloc_lists(x);
+    if (!status)
+        status = alloc_block(x, &x->gradients);
+    if (!status)
+        status = alloc_there(x, "the gradients", &x->there);
+    for (size_t i = table->count; i-- > 0 && !status && registers_params(x);)
+        if (!table->params[i].dead && !table->params[i].sparse.most)
+            status = register_param(x, &table->params[i], &x->tensors[i]);
+    if (status)
+        tft_exchange_fini(x);
+    return status;
+}
+
+static void free_slots(struct tft_exchange *x, float *slots)
+{
+    if (x->there)
+        kernels_of(x->queue)->release(slots);
+    else
+        free(slots);
+}
+
+/* End a request that a failed step did not wait for, and forget its tensor. Returns 0 if it is still in flight. */
+static int end_tensor(struct halay_tensor *tensor, struct halay_request *request)
+{
+    enum { PATIENCE_MS = 1000 };
+    int ended = !request || halay_wait(request, PATIENCE_MS) != HALAY_ERR_TIMEOUT;
+
+    halay_request_free(request);
+    if (tensor && ended)
+        halay_unregister(tensor);
+    return ended;
+}
+
+void tft_exchange_fini(struct tft_exchange *x)
+{
+    int quiet = 1;
+
+    for (size_t i = 0; x->tensors && x->requests && i < x->table->count; i++)
+        quiet &= end_tensor(x->tensors[i], x->requests[i]);
+    for (size_t i = 0; x->rows && quiet && i < x->table->count; i++)
+        free_slots(x, x->rows[i].slots);
+    free(x->rows);
+    free(x->tensors);
+    free(x->requests);
+    if (x->there && quiet)
+        kernels_of(x->queue)->release(x->there);
+    if (x->ctx && quiet) /* otherwise the context ends what is in flight, and frees it, in halay_fini */
+        halay_free(x->ctx, x->gradients);
+    memset(x, 0, sizeof *x);
+}
+
+/* ---- a step ---- */
+
+static void note_failure(struct tft_exchange *x, enum halay_status status)
+{
+    int none = HALAY_OK;
+
+    if (status)
+        atomic_compare_exchange_strong_explicit(&x->failed, &none, (int)status, memory_order_relaxed,
+                                                memory_order_relaxed);
+}
+
+/* Nothing of the parameter is in flight, and only its own thread is here. A single rank has all rows. */
+static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
+{
+    const struct tft_param *p = &x->table->params[param];
+    struct tft_exchange_rows *rows = &x->rows[param];
+    size_t bytes = sparse_reals(p->sparse.most, p->sparse.W) * sizeof *rows->slots;
+    int ranks = halay_size(x->ctx);
+
+    if (rows->ranks != ranks) {
+        free_slots(x, rows->slots);
+        rows->slots = ranks == 1 ? NULL
+                      : x->there ? kernels_of(x->queue)->alloc((size_t)ranks * bytes)
+                                 : calloc((size_t)ranks, bytes);
+        rows->ranks = ranks;
+    }
+    if (ranks == 1)
+        return HALAY_OK;
+    if (!rows->slots) {
+        rows->ranks = 0;
+        halay_error(x->log, "no memory for the rows of '%s' from %d ranks", p->name, ranks);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = p->name,
+                                      .collective = HALAY_ALLGATHER,
+                                      .dtype = HALAY_U8,
+                                      .dimensions = 1,
+                                      .shape = { bytes },
+                                      .in = made_in(x) + p->offset,
+                                      .out = rows->slots,
+                                      .out_bytes = (size_t)ranks * bytes };
+    place(x, &info);
+    return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
+}
+
+int tft_exchange_is_alone(const struct tft_exchange *x)
+{
+    return x->there && halay_size(x->ctx) == 1;
+}
+
+void tft_exchange_submit(void *arg, size_t param)
+{
+    struct tft_exchange *x = arg;
+
+    if (tft_exchange_is_alone(x))
+        return;
+    note_failure(x, x->table->params[param].sparse.most
+                        ? submit_rows(x, param)
+                        : halay_submit(x->tensors[param], NULL, NULL, &x->requests[param]));
+}
+
+void tft_exchange_forget(struct tft_exchange *x)
+{
+    for (size_t i = 0; i < x->table->count; i++) {
+        if (x->requests[i])
+            halay_wait(x->requests[i], -1); /* it ends with the context's failure */
+        halay_request_free(x->requests[i]);
+        x->requests[i] = NULL;
+    }
+    atomic_store_explicit(&x->failed, HALAY_OK, memory_order_relaxed);
+}
+
+enum halay_status tft_exchange_status(const struct tft_exchange *exchange)
+{
+    return (enum halay_status)atomic_load_explicit(&exchange->failed, memory_order_relaxed);
+}
+
+static const char sum_of_gradient[] = "the sum over the ranks of gradient";
+
+/* Wait if nothing has, and free. queue: of a device, where the request need not have ended: the queue gets the sum
+ * before anything else; NULL: the processor. threads: how many are idle meanwhile. */
+static enum halay_status end_request(struct tft_exchange *x, struct queue *queue, size_t param, int threads)
+{
+    struct halay_request **request = &x->requests[param];
+    int64_t began = halay_now_us();
+
+    if (!*request)
+        return HALAY_OK;
+    enum halay_status status =
+        queue ? halay_wait_stream(*request, -1, kernels_of(queue)->stream(queue)) : halay_wait(*request, -1);
+    atomic_fetch_add_explicit(&x->waited_us, threads * (halay_now_us() - began), memory_order_relaxed);
+    if (status)
+        halay_error(x->log, "%s '%s' failed: %s", sum_of_gradient, x->table->params[param].name,
+                    halay_request_text(*request));
+    halay_request_free(*request);
+    *request = NULL;
+    return status;
+}
+
+static enum halay_status wait_for_gradient(void *arg, struct queue *queue, size_t param)
+{
+    struct tft_exchange *x = arg;
+
+    if (x->requests[param])
+        return end_request(x, x->there ? queue : NULL, param, 1);
+    return tft_exchange_status(x);
+}
+
+static size_t take_slots(void *arg, size_t param, float **slots)
+{
+    const struct tft_exchange *x = arg;
+
+    *slots = x->rows[param].slots;
+    return (size_t)x->rows[param].ranks;
+}
+
+struct tft_adam_peers tft_exchange_peers(struct tft_exchange *x)
+{
+    return (struct tft_adam_peers){ .wait = wait_for_gradient, .slots = take_slots, .arg = x };
+}
+
+enum halay_status tft_exchange_finish(struct tft_exchange *x, int threads)
+{
+    enum halay_status status = tft_exchange_status(x);
+
+    for (size_t i = x->table->count; i-- > 0 && !status;)
+        status = end_request(x, NULL, i, threads);
+    return status;
+}

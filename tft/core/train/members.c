@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Members: trainings from one seed each, one after the other. Those after the first are runs of their own, in folders
+ * of the run's folder, so that each resumes by itself; they share the time, and choose and calibrate nothing. The first
+ * comes last: once it has ended, the others' best weights are put beside its own, and what is chosen and calibrated
+ * then is so for the mean of all.
+ */
+#include "tft/core/data/paths.h"
+#include "tft/core/run/run_folder.h"
+#include "tft/core/run/share.h"
+#include "tft/core/train/train.h"
+#include "tft/core/train/trainer.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is refused once the others are trained is refused before. Rank 0 looks. */
+static enum halay_status check_folder(struct halay_log *log, struct halay_context *ctx,
+                                      const struct tft_train_options *o)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (o->elastic) {
+        halay_error(log, "an elastic job trains one model: give 'members: 1', or train without --elastic");
+        return HALAY_ERR_CONFIG;
+    }
+    if (halay_rank(ctx) == 0) {
+        char *model = tft_path_join(log, o->folder, "model.safetensors");
+        status = model ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+        if (model && !o->resume && !access(model, F_OK)) {
+            halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder",
+                        o->folder);
+            status = HALAY_ERR_ARGUMENT;
+        }
+        free(model);
+        if (!status)
+            status = tft_make_folder(log, o->folder);
+        if (!status && strcmp(o->checkpoints, o->folder) != 0)
+            status = tft_make_folder(log, o->checkpoints);
+    }
+    return tft_agree(ctx, "members begin", status);
+}
+
+static void say_member(struct halay_context *ctx, const struct tft_train_options *o, size_t member, long long members)
+{
+    char text[80];
+
+    if (halay_rank(ctx) != 0 || !o->listener.say)
+        return;
+    snprintf(text, sizeof text, "member %zu of %lld:", member, members);
+    o->listener.say(o->listener.arg, text);
+}
+
+static enum halay_status train_member(struct halay_log *log, struct halay_context *ctx,
+                                      const struct tft_run_config *config, struct tft_data *data,
+                                      const struct tft_train_options *options, size_t member)
+{
+    struct tft_run_config own = *config;
+    struct tft_train_options how = *options;
+    char *folder = tft_path_join(log, options->folder, tft_member_name(member, "").text),
+         *checkpoints = tft_path_join(log, options->checkpoints, tft_member_name(member, "").text);
+    enum halay_status status = folder && checkpoints ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+
+    own.members = 1;
+    own.seed = (int64_t)(uint32_t)(config->seed + (int64_t)member + 1);
+    own.max_time /= (double)config->members;
+    own.log = 0;
+    how.folder = folder;
+    how.checkpoints = checkpoints;
+    how.metrics = NULL;
+    how.is_member = 1;
+    how.listener.evaluation = NULL;
+    say_member(ctx, options, member + 2, config->members);
+    if (!status)
+        status = tft_train_first(log, ctx, &own, data, &how);
+    free(checkpoints);
+    free(folder);
+    return status;
+}
+
+/* How many, where the configuration leaves it open: more than one only where time alone ends them. */
+static enum halay_status choose_count(struct halay_log *log, struct halay_context *ctx, const struct tft_data *data,
+                                      const struct tft_train_options *o, struct tft_run_config *c)
+{
+    const int is_timed = c->max_time > 0 && !c->max_steps && !c->epochs;
+    struct tft_windows windows = { 0 };
+    enum halay_status status = HALAY_OK;
+
+    if (c->members)
+        return HALAY_OK;
+    c->members = 1;
+    if (!is_timed || c->refit || c->conformance || c->init_from[0] || o->elastic || o->finds_rate)
+        return HALAY_OK;
+    status = tft_windows_init(log, data, TFT_TRAIN, data->schema.stride, &windows);
+    if (!status)
+        c->members = (int64_t)tft_run_length_members(c->max_time, windows.count, (size_t)c->batch_size);
+    tft_windows_fini(&windows);
+    return tft_agree(ctx, "members chosen", status);
+}
+
+enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
+                            struct tft_data *data, const struct tft_train_options *options)
+{
+    struct tft_run_config c = *config;
+    enum halay_status status = choose_count(log, ctx, data, options, &c);
+    int reason = 0;
+
+    if (status || c.members < 2 || options->finds_rate)
+        return status ? status : tft_train_first(log, ctx, &c, data, options);
+    status = check_folder(log, ctx, options);
+    for (size_t m = 0; m + 1 < (size_t)c.members && !status && !reason; m++) {
+        status = train_member(log, ctx, &c, data, options, m);
+        if (!status)
+            status = tft_stop_share(ctx, options->stop, &reason);
+    }
+    if (status || reason)
+        return status;
+    say_member(ctx, options, 1, c.members);
+    return tft_train_first(log, ctx, &c, data, options);
+}
+
+/* ---- at the end ---- */
+
+/* Rank 0. */
+static enum halay_status read_member(struct tft_trainer *t, size_t member)
+{
+    struct tft_run run = { 0 };
+    char *folder = tft_path_join(t->log, t->options->folder, tft_member_name(member, "").text);
+    enum halay_status status = folder ? tft_run_load_first(t->log, folder, &run) : HALAY_ERR_NO_MEMORY;
+
+    if (!status && tft_model_params(run.model)->reals != t->table->reals) {
+        halay_error(t->log, "'%s' holds a model of another size than the run's first member", folder);
+        status = HALAY_ERR_FORMAT;
+    }
+    if (!status)
+        memcpy(t->members.params[member], run.params, t->table->reals * sizeof *run.params);
+    tft_run_fini(&run);
+    free(folder);
+    return status;
+}
+
+enum halay_status tft_trainer_take_members(struct tft_trainer *t, const float *params, long long step)
+{
+    const size_t count = (size_t)t->config->members - 1;
+
+    if (!count || t->members.count)
+        return HALAY_OK;
+    enum halay_status status = tft_members_init(t->log, t->model, count, &t->members);
+    for (size_t m = 0; m < count && !status && t->rank == 0; m++)
+        status = read_member(t, m);
+    if (!status && t->rank == 0)
+        status = tft_run_save_members(t->log, t->options->folder, t->run, step, t->table, params, &t->members);
+    status = tft_agree(t->ctx, "members read", status);
+    return status ? status : tft_share_members(t->ctx, t->table, &t->members);
+}

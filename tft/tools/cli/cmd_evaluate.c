@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay-tft evaluate: scores of a run on a split, beside the naive forecasts'; a table for people, JSON for
+ * programs.
+ */
+#include "tft/tools/cli/commands.h"
+#include "tft/tools/cli/options.h"
+#include "tft/tools/cli/session.h"
+
+struct request {
+    const char *checkpoint, *data;
+    struct halay_tft_windows windows;
+    int split, calibrate, device; /* words; -1: not given */
+};
+
+#define SETS(member) HALAY_OPTION_SETS(request, member)
+
+static const struct halay_option option_rows[] = {
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
+    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
+    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
+    { "--stride", NULL, "N", "steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
+      SETS(windows.stride), .least = 1, .most = HALAY_TFT_STEPS_MAX },
+    { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
+      SETS(calibrate), .words = tft_option_calibrations },
+    { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
+      SETS(windows.file) },
+    { "--csv", NULL, "FILE", "write the scores of all values, by horizon and by entity as a table", HALAY_OPTION_TEXT,
+      SETS(windows.csv) },
+    TFT_OPTION_DEVICE(SETS(device)),
+    { .name = NULL },
+};
+
+static const struct halay_command_line command_line = {
+    .command = "halay-tft evaluate",
+    .synopsis = "--checkpoint RUN --data DATA.htd [OPTION]...",
+    .about =
+        "Forecasts every window of a split (or every N-th of each entity) and scores the forecasts in the target's "
+        "own unit, beside naive forecasts, which repeat the last season or value, or draw the past's line on. Under "
+        "halayrun or mpirun the ranks share the windows.",
+    .table = option_rows,
+    .is_lenient = 1,
+};
+
+static enum halay_status evaluate(struct halay_log *log, struct halay_tft *tft, void *request)
+{
+    const struct request *r = request;
+    struct tft_command_run_data run = { 0 };
+    char *json = NULL;
+    enum halay_status status = tft_command_open(log, tft, r->checkpoint, r->data, &run);
+
+    if (!status)
+        status = halay_tft_evaluate(run.model, run.data, &r->windows, &json);
+    if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
+        halay_error(log, "interrupted by a signal; there are no scores");
+    if (!status && json)
+        status = tft_command_print_table(log, json, r->windows.file, r->windows.csv);
+    halay_tft_free(json);
+    tft_command_close(&run);
+    return status;
+}
+
+int tft_cmd_evaluate(struct halay_log *log, char **argv)
+{
+    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .device = -1, .calibrate = -1 };
+    int status = tft_options_parse(log, &command_line, argv, &r);
+
+    if (status >= 0)
+        return status;
+    if (!r.checkpoint)
+        return tft_options_missing(log, &command_line, "--checkpoint");
+    if (!r.data)
+        return tft_options_missing(log, &command_line, "--data");
+    r.windows.split = tft_option_word(tft_option_splits, r.split);
+    r.windows.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
+    return tft_command_run(log, NULL, tft_option_device(r.device), evaluate, &r);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The explanation as one JSON object. What could not be made is null.
+ */
+#include "tft/tools/explain/explain.h"
+#include "tft/tools/explain/shares.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PEAKS = 5 };
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* A row of the q-risks: the first is the model's, the others are without a variable each. */
+static json_t *q_risk_json(const struct tft_explanation *e, size_t row)
+{
+    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
+    json_t *q_risk = json_object();
+    char name[32];
+
+    for (size_t q = 0; q < c->quantile_count; q++) {
+        tft_quantile_name(c->quantiles[q], name, sizeof name);
+        json_object_set_new(q_risk, name, number(e->q_risk[row * c->quantile_count + q]));
+    }
+    return q_risk;
+}
+
+/* ---- inputs ---- */
+
+static json_t *share_json(double mean, double p10, double p50, double p90)
+{
+    return json_pack("{so so so so}", "mean", number(mean), "p10", number(p10), "p50", number(p50), "p90", number(p90));
+}
+
+static json_t *importance_json(const struct tft_explanation *e, int choice)
+{
+    json_t *part = json_object();
+
+    for (size_t j = 0; j < e->reader.V[choice]; j++) {
+        const int64_t *bins = e->sums.bins[choice] + j * TFT_SHARE_BINS;
+        json_object_set_new(part, tft_weight_name(&e->reader, choice, j),
+                            share_json(tft_explanation_mean(e, choice, j), tft_share_quantile(bins, .1),
+                                       tft_share_quantile(bins, .5), tft_share_quantile(bins, .9)));
+    }
+    return part;
+}
+
+/* Percentiles of some steps, `stride` histograms apart, as lists in an object. */
+static void add_percentiles(json_t *object, const int64_t *bins, size_t steps, size_t stride)
+{
+    static const struct {
+        const char *name;
+        double quantile;
+    } rows[] = { { "p10", .1 }, { "p50", .5 }, { "p90", .9 } };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *values = json_array();
+        for (size_t t = 0; t < steps; t++)
+            json_array_append_new(values,
+                                  number(tft_share_quantile(bins + t * stride * TFT_SHARE_BINS, rows[i].quantile)));
+        json_object_set_new(object, rows[i].name, values);
+    }
+}
+
+/* {"past": {"load": {"mean": [of each step]}}, "future": with percentiles} */
+static json_t *steps_json(const struct tft_explanation *e)
+{
+    json_t *steps = json_object();
+
+    for (int choice = TFT_CHOICE_HISTORY; choice < TFT_CHOICES; choice++) {
+        json_t *part = json_object();
+        size_t V = e->reader.V[choice], count = tft_weight_steps(&e->reader, choice);
+        for (size_t j = 0; j < V; j++) {
+            json_t *input = json_object(), *means = json_array();
+            for (size_t t = 0; t < count; t++)
+                json_array_append_new(means, number(tft_weight_sums_mean(&e->sums, choice, t, j)));
+            json_object_set_new(input, "mean", means);
+            if (choice == TFT_CHOICE_FUTURE)
+                add_percentiles(input, e->sums.future_bins + j * TFT_SHARE_BINS, count, V);
+            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), input);
+        }
+        json_object_set_new(steps, tft_part_names[choice], part);
+    }
+    return steps;
+}
+
+/* What some windows have in common. */
+static json_t *explained_json(const struct tft_explanation *e, const struct tft_explained *of)
+{
+    double n = (double)of->windows;
+    json_t *object = json_pack("{sI sI so so}", "windows", (json_int_t)of->windows, "regimes", (json_int_t)of->regimes,
+                               "distance", number(of->distance / n), "most", number(of->windows ? of->most : NAN));
+    size_t at = 0, all = e->reader.all;
+
+    for (int choice = 0; choice < TFT_CHOICES; choice++) {
+        json_t *part = json_object();
+        for (size_t j = 0; j < e->reader.V[choice]; j++, at++)
+            json_object_set_new(
+                part, tft_weight_name(&e->reader, choice, j),
+                share_json(of->means[at] / n, of->means[all + at], of->means[2 * all + at], of->means[3 * all + at]));
+        json_object_set_new(object, tft_part_names[choice], part);
+    }
+    return object;
+}
+
+static json_t *entities_json(const struct tft_explanation *e)
+{
+    const struct tft_data *d = &e->inference->data;
+    json_t *entities = json_object();
+
+    for (size_t i = 0; i < d->entity_count; i++)
+        if (e->entities[i].windows)
+            json_object_set_new(entities, d->entities[i].id, explained_json(e, &e->entities[i]));
+    return entities;
+}
+
+static json_t *periods_json(const struct tft_explanation *e)
+{
+    json_t *periods = json_array();
+    char from[32];
+
+    for (size_t i = 0; i < TFT_EXPLAIN_PERIODS; i++) {
+        int64_t begin = e->begin + (int64_t)(((double)e->end - (double)e->begin + 1) * (double)i / TFT_EXPLAIN_PERIODS);
+        if (!e->periods[i].windows)
+            continue;
+        json_t *period = explained_json(e, &e->periods[i]);
+        tft_schema_print_time(&e->inference->data.schema, begin, from, sizeof from);
+        json_object_set_new(period, "from", json_string(from));
+        json_array_append_new(periods, period);
+    }
+    return periods;
+}
+
+/* ---- attention ---- */
+
+static double mean_lag(const struct tft_explanation *e, size_t lag)
+{
+    double sum = 0;
+
+    for (size_t head = 0; head < e->reader.heads; head++)
+        sum += tft_explanation_lag(e, head, lag);
+    return sum / (double)e->reader.heads;
+}
+
+/* The lags that more attention goes to than to both neighbours, the most first. */
+static json_t *peaks_json(const double *by_lag, size_t lags)
+{
+    json_t *peaks = json_array();
+    double last = INFINITY;
+
+    while (json_array_size(peaks) < PEAKS) {
+        size_t best = lags;
+        for (size_t lag = 1; lag + 1 < lags; lag++)
+            if (by_lag[lag] > by_lag[lag - 1] && by_lag[lag] > by_lag[lag + 1] && by_lag[lag] < last &&
+                (best == lags || by_lag[lag] > by_lag[best]))
+                best = lag;
+        if (best == lags)
+            break;
+        last = by_lag[best];
+        json_array_append_new(peaks, json_pack("{sI so}", "lag", (json_int_t)best, "mean", number(last)));
+    }
+    return peaks;
+}
+
+/* To each step of the window, from some of the horizon's steps. */
+static json_t *horizons_json(const struct tft_explanation *e)
+{
+    const struct tft_weight_reader *r = &e->reader;
+    json_t *horizons = json_array();
+
+    for (size_t k = 0; k < e->sums.shown; k++) {
+        size_t h = tft_weight_sums_shown(&e->sums, k), steps = r->E + h + 1;
+        json_t *horizon = json_pack("{sI}", "horizon", (json_int_t)h + 1), *means = json_array();
+        for (size_t t = 0; t < steps; t++)
+            json_array_append_new(means, number(tft_weight_sums_attention(&e->sums, r->heads, h, t)));
+        json_object_set_new(horizon, "mean", means);
+        add_percentiles(horizon, e->sums.shown_bins + k * r->T * TFT_SHARE_BINS, steps, 1);
+        json_array_append_new(horizons, horizon);
+    }
+    return horizons;
+}
+
+static json_t *attention_json(const struct tft_explanation *e)
+{
+    size_t lags = e->reader.E + e->reader.D;
+    double *by_lag = calloc(lags, sizeof *by_lag);
+    json_t *attention = json_object(), *means = json_array(), *heads = json_array();
+
+    for (size_t lag = 0; by_lag && lag < lags; lag++) {
+        by_lag[lag] = mean_lag(e, lag);
+        json_array_append_new(means, number(by_lag[lag]));
+    }
+    for (size_t head = 0; head < e->reader.heads; head++) {
+        json_t *of_head = json_array();
+        for (size_t lag = 0; lag < lags; lag++)
+            json_array_append_new(of_head, number(tft_explanation_lag(e, head, lag)));
+        json_array_append_new(heads, of_head);
+    }
+    if (by_lag)
+        json_object_set_new(attention, "peaks", peaks_json(by_lag, lags));
+    json_object_set_new(attention, "by_lag", means);
+    json_object_set_new(attention, "by_head", heads);
+    json_object_set_new(attention, "by_horizon", horizons_json(e));
+    free(by_lag);
+    return attention;
+}
+
+/* ---- occlusion ---- */
+
+/* Of the variables that are (not) static: how alike weights and occlusion rank them. */
+static json_t *correlation_json(const struct tft_explanation *e, const double *weights, const double *changes,
+                                int of_statics)
+{
+    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
+    double a[TFT_VARIABLES_MAX], b[TFT_VARIABLES_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->variable_count; i++)
+        if ((c->variables[i].role == TFT_STATIC) == of_statics) {
+            a[n] = weights[i];
+            b[n++] = changes[i];
+        }
+    return number(tft_rank_correlation(a, b, n));
+}
+
+/* The name of the variable over time with the largest value; null if there is none. */
+static json_t *largest_json(const struct tft_explanation *e, const double *values)
+{
+    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
+    size_t best = c->variable_count;
+
+    for (size_t i = 0; i < c->variable_count; i++)
+        if (c->variables[i].role != TFT_STATIC && (best == c->variable_count || values[i] > values[best]))
+            best = i;
+    return best < c->variable_count ? json_string(c->variables[best].name) : json_null();
+}
+
+void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size)
+{
+    const json_t *correlation = json_object_get(occlusion, "rank_correlation");
+    const char *heaviest = json_string_value(json_object_get(occlusion, "heaviest"));
+    const char *missed = json_string_value(json_object_get(occlusion, "most_missed"));
+    const char *rank = "do not rank the inputs as the forecasts need them: they are no measure of importance here";
+
+    *text = 0;
+    if (!json_is_number(correlation) || !heaviest || !missed)
+        return;
+    if (json_number_value(correlation) >= .7)
+        rank = "rank the inputs much as the forecasts need them";
+    else if (json_number_value(correlation) >= .3)
+        rank = "rank the inputs only roughly as the forecasts need them";
+    if (!strcmp(heaviest, missed))
+        snprintf(text, size, "the weights %s; %s is first in both", rank, heaviest);
+    else
+        snprintf(text, size, "the weights %s; %s weighs most, %s is missed most", rank, heaviest, missed);
+}
+
+static json_t *occlusion_json(const struct tft_explanation *e)
+{
+    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
+    size_t Q = c->quantile_count, median = tft_median_of(c->quantiles, Q);
+    double weights[TFT_VARIABLES_MAX], changes[TFT_VARIABLES_MAX];
+    json_t *inputs = json_object();
+
+    tft_explanation_importance(e, weights);
+    for (size_t i = 0; i < c->variable_count; i++) {
+        changes[i] = e->q_risk[(1 + i) * Q + median] / e->q_risk[median] - 1;
+        json_object_set_new(inputs, c->variables[i].name,
+                            json_pack("{so so so}", "weight", number(weights[i]), "q_risk", q_risk_json(e, 1 + i),
+                                      "change", number(changes[i])));
+    }
+    return json_pack("{so so so so so}", "inputs", inputs, "rank_correlation", correlation_json(e, weights, changes, 0),
+                     "rank_correlation_static", correlation_json(e, weights, changes, 1), "heaviest",
+                     largest_json(e, weights), "most_missed", largest_json(e, changes));
+}
+
+/* ---- single windows ---- */
+
+static json_t *window_json(const struct tft_data *d, const struct tft_window *w)
+{
+    char origin[40];
+
+    tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin - 1), origin, sizeof origin);
+    return json_pack("{ss ss}", "entity", d->entities[w->entity].id, "origin", origin);
+}
+
+static json_t *regimes_json(const struct tft_explanation *e)
+{
+    size_t regimes = 0, n = e->windows.count;
+    double sum = 0;
+    json_t *farthest = json_array();
+
+    for (size_t i = 0; i < e->inference->data.entity_count; i++) {
+        regimes += e->entities[i].regimes;
+        sum += e->entities[i].distance;
+    }
+    for (size_t i = 0; i < e->farthest_count; i++) {
+        const struct tft_far *far = &e->farthest[i];
+        json_t *window = window_json(&e->inference->data, &far->window);
+        json_object_set_new(window, "distance", number(far->distance));
+        json_object_set_new(window, "nearer", number((double)(n - 1 - i) / (double)n));
+        json_object_set_new(window, "regime", json_boolean(far->distance > e->request->distance));
+        json_array_append_new(farthest, window);
+    }
+    return json_pack("{sf sI so so}", "threshold", e->request->distance, "windows", (json_int_t)regimes, "distance",
+                     share_json(sum / (double)n, tft_share_quantile(e->distances, .1),
+                                tft_share_quantile(e->distances, .5), tft_share_quantile(e->distances, .9)),
+                     "farthest", farthest);
+}
+
+static json_t *list_json(const float *values, size_t count)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, number((double)values[i]));
+    return list;
+}
+
+/* What a forecast weighed, where it looked (by lag), and where its entity's forecasts usually look. */
+static json_t *single_json(const struct tft_explanation *e, const char *which, const struct tft_single *single)
+{
+    const struct tft_data *d = &e->inference->data;
+    const float *weight = single->numbers + e->layout.means;
+    size_t lags = single->window.length + e->reader.D;
+    json_t *json = window_json(d, &single->window);
+
+    json_object_set_new(json, "which", json_string(which));
+    json_object_set_new(
+        json, "mae",
+        number(tft_single_mae(d, &e->inference->run.config.quantiles, &single->window, single->numbers, 0)));
+    json_object_set_new(json, "distance", number((double)single->numbers[e->layout.distance]));
+    for (int choice = 0; choice < TFT_CHOICES; choice++) {
+        json_t *part = json_object();
+        for (size_t j = 0; j < e->reader.V[choice]; j++)
+            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), number((double)*weight++));
+        json_object_set_new(json, tft_part_names[choice], part);
+    }
+    json_object_set_new(json, "attention", list_json(single->numbers + e->layout.lags, lags));
+    json_object_set_new(json, "usual", list_json(single->usual, lags));
+    return json;
+}
+
+static json_t *singles_json(const struct tft_explanation *e)
+{
+    json_t *singles = json_array();
+
+    if (e->asked.has_window)
+        json_array_append_new(singles, single_json(e, "chosen", &e->asked));
+    if (e->worst.has_window)
+        json_array_append_new(singles, single_json(e, "worst", &e->worst));
+    if (e->best.has_window)
+        json_array_append_new(singles, single_json(e, "best", &e->best));
+    return singles;
+}
+
+/* ---- all ---- */
+
+json_t *tft_explanation_json(const struct tft_explanation *e)
+{
+    const struct tft_explain_request *r = e->request;
+    json_t *importance = json_object();
+
+    for (int choice = 0; choice < TFT_CHOICES; choice++)
+        json_object_set_new(importance, tft_part_names[choice], importance_json(e, choice));
+    return json_pack("{ss sI sI sI sI sI so so so so so so so so so}", "split", tft_split_names[r->windows.split],
+                     "windows", (json_int_t)e->windows.count, "stride", (json_int_t)r->windows.stride, "step",
+                     (json_int_t)e->inference->run.step, "encoder", (json_int_t)e->reader.E, "horizon",
+                     (json_int_t)e->reader.D, "q_risk", q_risk_json(e, 0), "importance", importance, "by_step",
+                     steps_json(e), "by_entity", entities_json(e), "over_time", periods_json(e), "attention",
+                     attention_json(e), "regimes", regimes_json(e), "forecasts", singles_json(e), "occlusion",
+                     r->has_occlusion ? occlusion_json(e) : json_null());
+}

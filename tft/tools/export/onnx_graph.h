@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An ONNX graph while it is put together: nodes, constants, inputs, outputs. A node's results are *values*, each a
+ * number; ONNX_NONE stands for an input that an operator does without.
+ *
+ * What goes wrong (no memory) is kept and looked at once, when the file is written; until then every call works.
+ * Operators are those of ONNX's opset 17, and ai.onnx.ml's LabelEncoder.
+ */
+#ifndef HALAY_TFT_ONNX_GRAPH_H
+#define HALAY_TFT_ONNX_GRAPH_H
+
+#include "base/log.h"
+#include "tft/core/data/protobuf.h"
+#include <jansson.h>
+
+#define ONNX_NONE ((size_t)0)
+
+/* ONNX's numbers. */
+enum onnx_type { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_TEXT = 8, ONNX_BOOL = 9, ONNX_DOUBLE = 11 };
+const char *onnx_type_name(enum onnx_type type); /* "float32" */
+
+enum { ONNX_RANK_MAX = 4 };
+
+/* Zero-initialise; fini accepts any state. */
+struct onnx_graph {
+    struct tft_protobuf nodes, constants, inputs, outputs; /* owned */
+    struct tft_protobuf attributes;                        /* owned: of the next node */
+    char **names;                                          /* owned: (count) of values, from 1 */
+    size_t count, room;
+    const char *part; /* borrowed: what names of new values begin with */
+    int failed;
+};
+void onnx_graph_fini(struct onnx_graph *graph);
+
+/* An input whose first dimension is the batch's; shape: the other ones. about: for people. */
+size_t onnx_input(struct onnx_graph *graph, const char *name, enum onnx_type type, const size_t *shape, size_t rank,
+                  const char *about);
+void onnx_output(struct onnx_graph *graph, size_t value, const char *name, const size_t *shape, size_t rank,
+                 const char *about);
+
+/* Constants; name may be NULL. The values are copied. */
+size_t onnx_floats(struct onnx_graph *graph, const char *name, const float *values, const size_t *shape, size_t rank);
+size_t onnx_doubles(struct onnx_graph *graph, const double *values, const size_t *shape, size_t rank);
+size_t onnx_integers(struct onnx_graph *graph, const int64_t *values, const size_t *shape, size_t rank);
+size_t onnx_float(struct onnx_graph *graph, float value);
+size_t onnx_double(struct onnx_graph *graph, double value);
+size_t onnx_integer(struct onnx_graph *graph, int64_t value);
+
+/* Attributes of the next node. */
+void onnx_set_integer(struct onnx_graph *graph, const char *name, int64_t value);
+void onnx_set_integers(struct onnx_graph *graph, const char *name, const int64_t *values, size_t count);
+void onnx_set_float(struct onnx_graph *graph, const char *name, float value);
+
+/* A node; ONNX_OP is for one result and inputs that are listed. */
+void onnx_node(struct onnx_graph *graph, const char *operator, const size_t * inputs, size_t count, size_t *results,
+               size_t result_count);
+size_t onnx_operate(struct onnx_graph *graph, const char *operator, const size_t * inputs, size_t count);
+#define ONNX_OP(graph, operator, ...)                                  \
+    onnx_operate((graph), (operator), (const size_t[]){ __VA_ARGS__ }, \
+                 sizeof((const size_t[]){ __VA_ARGS__ }) / sizeof(size_t))
+
+/* ---- common nodes ---- */
+
+size_t onnx_cast(struct onnx_graph *graph, size_t x, enum onnx_type type);
+size_t onnx_unsqueeze(struct onnx_graph *graph, size_t x, int64_t axis);
+size_t onnx_squeeze(struct onnx_graph *graph, size_t x, int64_t axis);
+size_t onnx_transpose(struct onnx_graph *graph, size_t x, const int64_t *order, size_t rank);
+size_t onnx_reshape(struct onnx_graph *graph, size_t x, const int64_t *shape, size_t rank); /* 0: as it is; -1: rest */
+size_t onnx_slice(struct onnx_graph *graph, size_t x, int64_t axis, size_t from, size_t to);
+size_t onnx_concat(struct onnx_graph *graph, const size_t *values, size_t count, int64_t axis);
+/* Element k along an axis, which goes. */
+size_t onnx_element(struct onnx_graph *graph, size_t x, int64_t axis, size_t k);
+size_t onnx_gather(struct onnx_graph *graph, size_t x, size_t indices, int64_t axis);
+/* Sum, mean or largest along the last axis, which stays with one element: "ReduceSum", "ReduceMean", "ReduceMax". */
+size_t onnx_reduce(struct onnx_graph *graph, const char *operator, size_t x);
+/* x (batch, steps), `by` steps later (earlier if negative), with `empty` where nothing comes from. */
+size_t onnx_shift(struct onnx_graph *graph, size_t x, int64_t by, size_t empty);
+/* The code of each text; `other`: of those that are no key. */
+size_t onnx_codes(struct onnx_graph *graph, size_t texts, const char *const *keys, const int64_t *codes, size_t count,
+                  int64_t other);
+
+/* The whole model, as the bytes of a file; metadata: texts by name. HALAY_ERR_NO_MEMORY, or HALAY_ERR_UNSUPPORTED: more
+ * than the 2 GiB that the format allows. Logged. */
+enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_graph *graph, const char *name,
+                                   const json_t *metadata, struct tft_protobuf *model);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each input of the schema in its order: the graph's input, its missing values, its scale. Then the windows' scales,
+ * which need all of them.
+ */
+#include "tft/tools/export/onnx_inputs.h"
+#include "tft/core/run/window_scale.h"
+#include "tft/tools/export/onnx_about.h"
+#include "tft/tools/export/onnx_fill.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct tft_input *input_of(const struct onnx_inputs *in, size_t i)
+{
+    return &in->run->schema.inputs[i];
+}
+
+/* Steps of a window that an input has; 0: it is static. */
+static size_t steps_of(const struct onnx_inputs *in, size_t i)
+{
+    const struct tft_role_traits *role = &tft_roles[input_of(in, i)->role];
+
+    if (role->is_constant)
+        return 0;
+    return in->run->schema.encoder + (role->is_known_ahead ? in->run->schema.horizon : 0);
+}
+
+static size_t add_input(struct onnx_inputs *in, const char *name, enum onnx_type type, size_t steps, const char *about)
+{
+    json_t *shape = json_pack("[s]", "batch");
+
+    if (steps)
+        json_array_append_new(shape, json_integer((json_int_t)steps));
+    if (json_array_append_new(in->described, json_pack("{ss ss so ss}", "name", name, "type", onnx_type_name(type),
+                                                       "shape", shape, "about", about)))
+        in->g->failed = 1;
+    return onnx_input(in->g, name, type, &steps, steps ? 1 : 0, about);
+}
+
+/* ---- entity ---- */
+
+size_t onnx_inputs_id(struct onnx_inputs *in)
+{
+    char about[ONNX_ABOUT_MAX];
+
+    if (!in->id) {
+        onnx_about_entity(in->run, about);
+        in->id = add_input(in, "entity", ONNX_TEXT, 0, about);
+    }
+    return in->id;
+}
+
+size_t onnx_inputs_entity(struct onnx_inputs *in)
+{
+    const struct tft_encoding *e = &in->run->encoding;
+    int64_t *codes = calloc(e->entity_count + 1, sizeof *codes);
+
+    in->g->failed |= !codes;
+    for (size_t k = 0; codes && k < e->entity_count; k++)
+        codes[k] = (int64_t)k;
+    if (codes && !in->entity)
+        in->entity = onnx_codes(in->g, onnx_inputs_id(in), e->ids, codes, e->entity_count, (int64_t)e->entity_count);
+    free(codes);
+    return in->entity;
+}
+
+/* A number of each entity, (entities + 1) of which the last is for others, by its number: (B, 1). */
+static size_t of_entity(struct onnx_inputs *in, const double *numbers)
+{
+    /* Without a row for others, Gather refuses them. */
+    size_t rows = in->run->encoding.entity_count + !tft_encoding_needs_entity(&in->run->schema);
+    size_t all = onnx_doubles(in->g, numbers, &rows, 1);
+
+    return onnx_unsqueeze(in->g, onnx_gather(in->g, all, onnx_inputs_entity(in), 0), 1);
+}
+
+/* ---- categories ---- */
+
+/* What LabelEncoder maps. */
+struct keys {
+    const char **texts; /* owned array */
+    int64_t *codes;     /* owned */
+    size_t count;
+};
+
+static void keys_init(struct onnx_inputs *in, size_t most, struct keys *keys)
+{
+    *keys = (struct keys){ calloc(most + 1, sizeof *keys->texts), calloc(most + 1, sizeof *keys->codes), 0 };
+    in->g->failed |= !keys->texts || !keys->codes;
+}
+
+static void keys_add(struct onnx_inputs *in, struct keys *keys, const char *text, int64_t code)
+{
+    if (in->g->failed)
+        return;
+    keys->texts[keys->count] = text;
+    keys->codes[keys->count++] = code;
+}
+
+/* The codes of texts; other: of what is no key. Frees the keys. */
+static size_t keys_encode(struct onnx_inputs *in, struct keys *keys, size_t texts, int64_t other)
+{
+    size_t codes = onnx_codes(in->g, texts, keys->texts, keys->codes, keys->count, other);
+
+    free(keys->texts);
+    free(keys->codes);
+    return codes;
+}
+
+/* The code of what training has not seen; without one it is outside of the embedding, so that Gather refuses it. */
+static int64_t other_code(const struct onnx_inputs *in, size_t i)
+{
+    const struct tft_run *run = in->run;
+    int32_t unknown;
+
+    if (tft_encoding_unknown(&run->schema, &run->encoding, i, &unknown))
+        return unknown;
+    return (int64_t)tft_encoding_categories(&run->schema, &run->encoding, i);
+}
+
+/* The texts of a map, with their codes; those whose category training has not seen are no keys. */
+static void keys_of_map(struct onnx_inputs *in, size_t i, struct keys *keys)
+{
+    const json_t *map = input_of(in, i)->map;
+    const char *text;
+    json_t *to;
+    size_t code;
+
+    keys_init(in, json_object_size(map) + TFT_MISSING_MAX, keys);
+    json_object_foreach((json_t *)map, text, to)
+        if (tft_encoding_code(&in->run->schema, &in->run->encoding, i, text, &code))
+            keys_add(in, keys, text, (int64_t)code);
+}
+
+static size_t codes_of_column(struct onnx_inputs *in, size_t i, size_t texts)
+{
+    const struct tft_run *run = in->run;
+    const struct tft_vocabulary *names = &run->encoding.vocabularies[i];
+    const struct tft_input *input = input_of(in, i);
+    struct keys keys;
+    size_t code;
+
+    if (input->map)
+        keys_of_map(in, i, &keys);
+    else
+        keys_init(in, names->count + TFT_MISSING_MAX, &keys);
+    for (size_t k = 0; k < names->count && !input->map; k++)
+        keys_add(in, &keys, names->names[k], (int64_t)k);
+    for (size_t k = 0; run->schema.missing[k]; k++) {
+        const char *word = run->schema.missing[k];
+        if (input->map ? !json_object_get(input->map, word)
+                       : !tft_encoding_find(&run->schema, &run->encoding, i, word, &code))
+            keys_add(in, &keys, word, -1);
+    }
+    return keys_encode(in, &keys, texts, other_code(in, i));
+}
+
+static size_t codes_of_holidays(struct onnx_inputs *in, size_t i, size_t texts)
+{
+    size_t count = tft_encoding_categories(&in->run->schema, &in->run->encoding, i);
+    struct keys keys;
+
+    keys_init(in, count, &keys);
+    keys_add(in, &keys, "", 0);
+    for (size_t k = 1; k < count; k++)
+        keys_add(in, &keys, tft_encoding_name(&in->run->schema, &in->run->encoding, i, k), (int64_t)k);
+    return keys_encode(in, &keys, texts, (int64_t)count);
+}
+
+/* Numbers that the calendar has not are outside of the embedding: Gather takes those below 0 from the end. */
+static size_t codes_of_calendar(struct onnx_inputs *in, size_t i, size_t numbers)
+{
+    int first, count;
+
+    tft_calendar_range(input_of(in, i)->calendar, &first, &count);
+    size_t codes = ONNX_OP(in->g, "Sub", numbers, onnx_integer(in->g, first));
+    size_t is_wrong = ONNX_OP(in->g, "Less", codes, onnx_integer(in->g, 0));
+    return ONNX_OP(in->g, "Where", is_wrong, onnx_integer(in->g, count), codes);
+}
+
+static size_t codes_of_map(struct onnx_inputs *in, size_t i)
+{
+    struct keys keys;
+
+    keys_of_map(in, i, &keys);
+    return keys_encode(in, &keys, onnx_inputs_id(in), other_code(in, i));
+}
+
+/* ---- what stands before a shorter history ---- */
+
+static size_t is_before(struct onnx_inputs *in, size_t steps)
+{
+    int64_t *numbers = calloc(steps + 1, sizeof *numbers);
+
+    in->g->failed |= !numbers;
+    for (size_t t = 0; numbers && t < steps; t++)
+        numbers[t] = (int64_t)t;
+    size_t all = numbers ? onnx_integers(in->g, numbers, &steps, 1) : ONNX_NONE;
+    free(numbers);
+    return ONNX_OP(in->g, "Less", all, in->before);
+}
+
+/* x, and there another value. */
+static size_t blank(struct onnx_inputs *in, size_t steps, size_t x, double value)
+{
+    return steps && in->before ? ONNX_OP(in->g, "Where", is_before(in, steps), onnx_double(in->g, value), x) : x;
+}
+
+static size_t blank_codes(struct onnx_inputs *in, size_t steps, size_t x, int64_t code)
+{
+    return steps && in->before ? ONNX_OP(in->g, "Where", is_before(in, steps), onnx_integer(in->g, code), x) : x;
+}
+
+/* ---- inputs ---- */
+
+static const char *graph_name(const struct onnx_inputs *in, size_t i, char name[2 * TFT_NAME_MAX])
+{
+    snprintf(name, 2 * TFT_NAME_MAX, "%s.%s", tft_roles[input_of(in, i)->role].name, input_of(in, i)->name);
+    return name;
+}
+
+static size_t add_column(struct onnx_inputs *in, size_t i, enum onnx_type type)
+{
+    char name[2 * TFT_NAME_MAX], about[ONNX_ABOUT_MAX];
+
+    onnx_about_input(in->run, i, about);
+    return add_input(in, graph_name(in, i, name), type, steps_of(in, i), about);
+}
+
+/* In place of missing codes. */
+static size_t fill_category(struct onnx_inputs *in, size_t i)
+{
+    const struct tft_input *input = input_of(in, i);
+    size_t steps = steps_of(in, i), x = in->raw[i], code;
+    int64_t missing = other_code(in, i);
+
+    if (input->fill == TFT_FILL_FORWARD && steps > 1)
+        x = onnx_fill_codes(in->g, x, steps);
+    if (input->fill == TFT_FILL_CONSTANT &&
+        tft_encoding_code(&in->run->schema, &in->run->encoding, i, input->constant_text, &code))
+        missing = (int64_t)code;
+    return ONNX_OP(in->g, "Where", ONNX_OP(in->g, "Less", x, onnx_integer(in->g, 0)), onnx_integer(in->g, missing), x);
+}
+
+static void add_category(struct onnx_inputs *in, size_t i)
+{
+    const struct tft_input *input = input_of(in, i);
+    size_t steps = steps_of(in, i), codes;
+
+    if (input->source == TFT_FROM_ID)
+        codes = input->map ? codes_of_map(in, i) : onnx_inputs_entity(in);
+    else if (input->source == TFT_FROM_CALENDAR)
+        codes = codes_of_calendar(in, i, add_column(in, i, ONNX_INT64));
+    else if (input->source == TFT_FROM_HOLIDAYS)
+        codes = codes_of_holidays(in, i, add_column(in, i, ONNX_TEXT));
+    else
+        codes = codes_of_column(in, i, add_column(in, i, ONNX_TEXT));
+    in->raw[i] = blank_codes(in, steps, codes, -1);
+    codes = input->source == TFT_FROM_COLUMN ? fill_category(in, i) : in->raw[i];
+    in->scaled[i] = blank_codes(in, steps, codes, 0);
+}
+
+/* A real as the table has it, in double: missing_number and transform. */
+static size_t read_real(struct onnx_inputs *in, size_t i, size_t x)
+{
+    const struct tft_input *input = input_of(in, i);
+
+    x = onnx_cast(in->g, x, ONNX_DOUBLE);
+    if (input->has_missing_number) { /* inputs are floats */
+        size_t is_none = ONNX_OP(in->g, "Equal", x, onnx_double(in->g, (double)(float)input->missing_number));
+        x = ONNX_OP(in->g, "Where", is_none, onnx_double(in->g, NAN), x);
+    }
+    if (input->transform == TFT_TRANSFORM_NONE)
+        return x;
+    if (input->transform == TFT_TRANSFORM_LOG1P)
+        x = ONNX_OP(in->g, "Add", x, onnx_double(in->g, 1));
+    size_t has_log = ONNX_OP(in->g, "Greater", x, onnx_double(in->g, 0));
+    return ONNX_OP(in->g, "Where", has_log, ONNX_OP(in->g, "Log", x), onnx_double(in->g, NAN));
+}
+
+static size_t fill_real(struct onnx_inputs *in, size_t i)
+{
+    const struct tft_input *input = input_of(in, i);
+    size_t steps = steps_of(in, i), x = in->raw[i];
+
+    if (input->fill == TFT_FILL_CONSTANT)
+        return ONNX_OP(in->g, "Where", ONNX_OP(in->g, "IsNaN", x), onnx_double(in->g, input->constant), x);
+    if (input->fill == TFT_FILL_FORWARD && steps > 1)
+        return onnx_fill_forward(in->g, x, steps);
+    return input->fill == TFT_FILL_INTERPOLATE && steps > 1 ? onnx_fill_line(in->g, x, steps) : x;
+}
+
+/* A number of each scaler, for every entity and for others. */
+static size_t scaler_numbers(struct onnx_inputs *in, size_t i, int of_scale)
+{
+    const struct tft_encoding *e = &in->run->encoding;
+    double *numbers = calloc(e->entity_count + 1, sizeof *numbers);
+    size_t value = ONNX_NONE;
+
+    in->g->failed |= !numbers;
+    for (size_t k = 0; numbers && k <= e->entity_count; k++) {
+        /* Of an unseen entity lags go by their input's, as its own scalers do (tft/core/data/own_scalers.c). */
+        const int is_unseen = k == e->entity_count && input_of(in, i)->per != TFT_PER_ALL;
+        const struct tft_scaler *scaler = &e->scalers[k * e->input_count + (is_unseen ? input_of(in, i)->base : i)];
+        numbers[k] = of_scale ? scaler->scale : scaler->shift;
+    }
+    if (numbers)
+        value = input_of(in, i)->per == TFT_PER_ALL ? onnx_double(in->g, numbers[0]) : of_entity(in, numbers);
+    free(numbers);
+    return value;
+}
+
+void onnx_inputs_scaler(struct onnx_inputs *in, size_t i, size_t *shift, size_t *scale)
+{
+    *shift = scaler_numbers(in, i, 0);
+    *scale = scaler_numbers(in, i, 1);
+}
+
+static size_t scale_real(struct onnx_inputs *in, size_t i, size_t x)
+{
+    size_t shift, scale;
+
+    if (input_of(in, i)->scale == TFT_SCALE_NONE)
+        return x;
+    onnx_inputs_scaler(in, i, &shift, &scale);
+    if (input_of(in, i)->scale == TFT_SCALE_LOG1P)
+        x = ONNX_OP(in->g, "Log", ONNX_OP(in->g, "Add", x, onnx_double(in->g, 1)));
+    return ONNX_OP(in->g, "Div", ONNX_OP(in->g, "Sub", x, shift), scale);
+}
+
+static void add_real(struct onnx_inputs *in, size_t i)
+{
+    size_t steps = steps_of(in, i);
+
+    in->raw[i] = blank(in, steps, read_real(in, i, add_column(in, i, ONNX_FLOAT)), NAN);
+    in->scaled[i] = blank(in, steps, scale_real(in, i, fill_real(in, i)), 0);
+}
+
+/* 1 where the input that this one is made from has no value. */
+static void add_indicator(struct onnx_inputs *in, size_t i)
+{
+    size_t base = input_of(in, i)->base, raw = in->raw[base], steps = steps_of(in, i);
+    size_t is_missing = input_of(in, base)->is_category ? ONNX_OP(in->g, "Less", raw, onnx_integer(in->g, 0))
+                                                        : ONNX_OP(in->g, "IsNaN", raw);
+
+    in->scaled[i] = blank(in, steps, onnx_cast(in->g, is_missing, ONNX_DOUBLE), 0);
+}
+
+static void add_length(struct onnx_inputs *in)
+{
+    const struct tft_schema *s = &in->run->schema;
+    char about[ONNX_ABOUT_MAX];
+
+    if (s->min_encoder >= s->encoder)
+        return;
+    onnx_about_length(in->run, about);
+    in->length = onnx_unsqueeze(in->g, add_input(in, "length", ONNX_INT64, 0, about), 1);
+    in->before = ONNX_OP(in->g, "Sub", onnx_integer(in->g, (int64_t)s->encoder), in->length);
+}
+
+/* ---- the window's scale ---- */
+
+static int is_scaled_by_window(const struct tft_input *input)
+{
+    return input->per == TFT_PER_WINDOW && input->scale != TFT_SCALE_NONE;
+}
+
+/* The mean over the steps of history of x (B, E), which is 0 before them. */
+static size_t mean_of(struct onnx_inputs *in, size_t x)
+{
+    if (!in->length)
+        return onnx_reduce(in->g, "ReduceMean", x);
+    return ONNX_OP(in->g, "Div", onnx_reduce(in->g, "ReduceSum", x), onnx_cast(in->g, in->length, ONNX_DOUBLE));
+}
+
+/* Level and spread of an input's plain values. */
+static void measure_window(struct onnx_inputs *in, size_t i)
+{
+    size_t E = in->run->schema.encoder, x = onnx_slice(in->g, in->scaled[i], 1, 0, E);
+
+    in->mean[i] = mean_of(in, x);
+    x = blank(in, E, ONNX_OP(in->g, "Sub", x, in->mean[i]), 0);
+    size_t spread = ONNX_OP(in->g, "Sqrt", mean_of(in, ONNX_OP(in->g, "Mul", x, x)));
+    in->spread[i] = ONNX_OP(in->g, "Max", spread, onnx_double(in->g, tft_spread_least));
+}
+
+static void scale_windows(struct onnx_inputs *in)
+{
+    for (size_t i = 0; i < in->run->schema.input_count; i++) {
+        size_t base = input_of(in, i)->base;
+        if (!is_scaled_by_window(input_of(in, i)))
+            continue;
+        if (base == i)
+            measure_window(in, i);
+        in->mean[i] = in->mean[base];
+        in->spread[i] = in->spread[base];
+    }
+}
+
+/* ---- all of them ---- */
+
+enum halay_status onnx_inputs_init(struct onnx_graph *g, const struct tft_run *run, struct onnx_inputs *inputs)
+{
+    struct onnx_inputs in = { .g = g, .run = run, .described = json_array() };
+
+    g->part = "inputs";
+    add_length(&in);
+    for (size_t i = 0; i < run->schema.input_count; i++) {
+        const struct tft_input *input = &run->schema.inputs[i];
+        if (!tft_roles[input->role].is_variable)
+            continue;
+        if (input->is_category)
+            add_category(&in, i);
+        else if (input->derivation == TFT_WAS_MISSING)
+            add_indicator(&in, i);
+        else
+            add_real(&in, i);
+    }
+    scale_windows(&in);
+    *inputs = in;
+    return in.described && !g->failed ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+void onnx_inputs_fini(struct onnx_inputs *in)
+{
+    json_decref(in->described);
+    *in = (struct onnx_inputs){ 0 };
+}
+
+/* The schema's input that is a variable of the model. */
+static size_t input_named(const struct onnx_inputs *in, const char *name)
+{
+    size_t i = 0;
+
+    while (strcmp(input_of(in, i)->name, name) != 0)
+        i++;
+    return i;
+}
+
+static size_t first_size(struct onnx_graph *g, size_t x)
+{
+    return onnx_slice(g, ONNX_OP(g, "Shape", x), 0, 0, 1);
+}
+
+void onnx_inputs_of_network(const struct onnx_inputs *in, struct onnx_network_inputs *network)
+{
+    const struct tft_model_config *config = tft_model_config(in->run->model);
+
+    *network = (struct onnx_network_inputs){ .batch = first_size(in->g, in->raw[in->run->schema.targets[0]]),
+                                             .lengths = in->length };
+    for (size_t v = 0; v < config->variable_count; v++) {
+        size_t i = input_named(in, config->variables[v].name), x = in->scaled[i];
+        if (in->mean[i])
+            x = ONNX_OP(in->g, "Div", ONNX_OP(in->g, "Sub", x, in->mean[i]), in->spread[i]);
+        network->variables[v] = input_of(in, i)->is_category ? x : onnx_cast(in->g, x, ONNX_FLOAT);
+    }
+}
