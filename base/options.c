@@ -144,7 +144,10 @@ static int apply_word(const struct halay_option *o, const char *value, void *at,
 
     for (int i = 0; o->words[i]; i++)
         if (!strcmp(o->words[i], value)) {
-            *(int *)at = i;
+            if (o->size == sizeof(int))
+                *(int *)at = i;
+            else
+                *(const char **)at = o->words[i];
             return 1;
         }
     join(o->words, ", ", words, sizeof words);
@@ -281,6 +284,25 @@ static int take_one(const struct halay_command_line *line, char ***next, void *v
     return 0;
 }
 
+/* Returns 0 if a row that is required has no value; what is missing is in why. */
+static int is_complete(const struct halay_command_line *line, const void *values, char *why, size_t size)
+{
+    const struct halay_option *o;
+
+    for (size_t i = 0; (o = halay_command_line_row(line, i)); i++) {
+        const void *at = (const char *)values + o->offset;
+        if (!o->required)
+            continue;
+        const size_t count = o->kind == HALAY_OPTION_ARGUMENTS ? ((const struct halay_arguments *)at)->count
+                                                               : *(const char *const *)at != NULL;
+        if (count && !(o->most > 0 && (double)count > o->most))
+            continue;
+        snprintf(why, size, "%s is missing; '%s --help' says how to use it", o->required, line->command);
+        return 0;
+    }
+    return 1;
+}
+
 enum halay_parsed halay_command_line_parse(const struct halay_command_line *line, char **argv, void *values, FILE *out,
                                            char *why, size_t size)
 {
@@ -308,5 +330,5 @@ enum halay_parsed halay_command_line_parse(const struct halay_command_line *line
     }
     if (rest)
         *(struct halay_arguments *)(void *)((char *)values + rest->offset) = arguments;
-    return HALAY_PARSED;
+    return is_complete(line, values, why, size) ? HALAY_PARSED : HALAY_PARSED_WRONG;
 }

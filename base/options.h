@@ -25,7 +25,7 @@ enum halay_option_kind {
     HALAY_OPTION_REAL,      /* double, from least to most */
     HALAY_OPTION_SIZE,      /* size_t, "64M" */
     HALAY_OPTION_TEXT,      /* const char *, not empty; borrowed from the value */
-    HALAY_OPTION_WORD,      /* int: the place in words */
+    HALAY_OPTION_WORD,      /* int: the place in words; or const char *: the word, borrowed from words */
     HALAY_OPTION_TAKEN,     /* by the row's function */
     HALAY_OPTION_HELP,      /* of every table, with no row in it: --help */
     HALAY_OPTION_LIST,      /* likewise: --list-options, which --help does not show */
@@ -55,6 +55,8 @@ struct halay_option {
     const char *variable;     /* of the configuration table, whose value it gives; NULL: none */
     const char *preset;       /* what help shows as the value without the option; NULL: nothing */
     halay_option_take *take;  /* HALAY_OPTION_TAKEN */
+    const char *required; /* of a text, a word's text or arguments: what an error calls it where it is missing; NULL:
+                               * it may be absent. Of arguments, `most` above 0 is the largest count */
 };
 
 #define HALAY_OPTION_SETS(type, member) \
@@ -98,8 +100,8 @@ int halay_option_apply(const struct halay_option *option, const char *value, voi
 
 enum halay_parsed { HALAY_PARSED, HALAY_PARSED_ANSWERED, HALAY_PARSED_WRONG };
 
-/* Read the words behind argv[0], NULL at the end. ANSWERED: help was asked for, and printed if out is not NULL. WRONG:
- * one line, without its end, is in why. */
+/* Read the words after argv[0], NULL at the end. ANSWERED: help was asked for, and printed if out is not NULL. WRONG: a
+ * word is wrong, or a required row is missing; one line, without its end, is in why. */
 enum halay_parsed halay_command_line_parse(const struct halay_command_line *line, char **argv, void *values, FILE *out,
                                            char *why, size_t size);
 

@@ -13,7 +13,7 @@ struct values {
     long number;
     int small, word, flag;
     double real;
-    const char *text;
+    const char *text, *kind;
     char day[16], variable[16];
     struct halay_arguments files;
 };
@@ -56,6 +56,14 @@ static const struct halay_option files[] = {
     { .name = NULL },
 };
 
+static const struct halay_option needs[] = {
+    { "FILE", NULL, NULL, "what to read", HALAY_OPTION_ARGUMENTS, SETS(files), .most = 1, .required = "one FILE" },
+    { "--kind", NULL, NULL, "of memory", HALAY_OPTION_WORD, SETS(kind), .words = words, .required = "--kind" },
+    { "--json", "-o", "FILE", "write there", HALAY_OPTION_TEXT, SETS(text), .required = "-o" },
+    { .name = NULL },
+};
+
+static const struct halay_command_line needy = { .command = "test", .table = needs };
 static const struct halay_command_line plain = {
     .command = "test", .synopsis = "[OPTION]...\nFILE...", .about = "Tests.", .table = table, .joins_values = 1
 };
@@ -105,6 +113,7 @@ static void accepts(void)
     CHECK(!strcmp(accept(&plain, "--day monday")->day, "monday"));
     CHECK(!strcmp(accept(&plain, "--deterministic run")->variable, "run"));
     CHECK(accept(&plain, "--hidden")->flag == 1);
+    CHECK(accept(&needy, "--kind private -o x a")->kind == words[1]);
 }
 
 /* Among arguments, and as SageMaker's SDKs write. */
@@ -128,6 +137,26 @@ static void refuse(const struct halay_command_line *options, const char *line, c
     CHECK(parse(options, line, &v, why, sizeof why) == HALAY_PARSED_WRONG, "'%s'", line);
     CHECK(!strcmp(why, expected), "'%s': '%s'", line, why);
     CHECK(!v.size && !v.number && !v.flag && v.word == -1 && !v.text && !*v.day);
+}
+
+static void refuses_without(void)
+{
+    struct values v;
+    char why[512];
+    static const char *const lines[][2] = {
+        { "--kind private -o x", "one FILE" },
+        { "--kind private -o x a b", "one FILE" },
+        { "-o x a", "--kind" },
+        { "--kind shared a", "-o" },
+    };
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char expected[128];
+        snprintf(expected, sizeof expected, "%s is missing; 'test --help' says how to use it", lines[i][1]);
+        CHECK(parse(&needy, lines[i][0], &v, why, sizeof why) == HALAY_PARSED_WRONG, "'%s'", lines[i][0]);
+        CHECK(!strcmp(why, expected), "'%s': '%s'", lines[i][0], why);
+    }
+    CHECK(parse(&needy, "--help", &v, why, sizeof why) == HALAY_PARSED_ANSWERED);
 }
 
 static void refuses(void)
@@ -224,6 +253,7 @@ int main(void)
     accepts();
     accepts_arguments();
     refuses();
+    refuses_without();
     answers();
     return test_end();
 }

@@ -14,18 +14,9 @@ static const struct command {
     const char *name, *summary;
     int (*run)(struct halay_log *log, char **argv); /* argv[0] is the command; the program's exit status */
 } commands[] = {
-    { "prepare", "read CSV files by a schema, write one file of prepared data", tft_cmd_prepare },
-    { "train", "train a model on prepared data (also under halayrun or mpirun)", sagemaker_train },
-    { "evaluate", "score a trained model on prepared data, beside naive forecasts", tft_cmd_evaluate },
-    { "backtest", "train and forecast again and again through a split, score all forecasts", tft_cmd_backtest },
-    { "tune", "look for the best configuration among those of a space", tft_cmd_tune },
-    { "predict", "forecast from CSV files with a trained model", tft_cmd_predict },
-    { "explain", "say which inputs and which past steps the forecasts rely on", tft_cmd_explain },
-    { "report", "write a page about a run: loss, scores, forecasts", tft_cmd_report },
-    { "drift", "say whether recent rows are still like those of the training", tft_cmd_drift },
-    { "serve", "answer requests for forecasts by HTTP", tft_cmd_serve },
-    { "export", "write a trained model's parameters as a PyTorch TFT has them", tft_cmd_export },
-    { "import", "begin a run with a PyTorch TFT's parameters", tft_cmd_import },
+#define COMMAND(name, summary) { #name, summary, tft_cmd_##name },
+#include "tft/tools/cli/commands.def"
+#undef COMMAND
 };
 
 /* Commands of older versions. */
@@ -78,7 +69,7 @@ static int run(struct halay_log *log, char **argv)
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(given.option->name, commands[i].name))
-            return commands[i].run(log, argv);
+            return (commands[i].run == tft_cmd_train ? sagemaker_train : commands[i].run)(log, argv);
     if (given.option->kind == HALAY_OPTION_HELP)
         halay_command_line_print_help(&line, stdout);
     else if (given.option->kind == HALAY_OPTION_LIST)

@@ -11,18 +11,18 @@
 struct request {
     struct tft_run_keys keys; /* first: run_options.h */
     const char *data;
-    int split, format; /* words; -1: not given */
     struct halay_tft_backtest_options how;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data) },
-    { "--out", "-o", "FOLDER", "where the runs fit-0001, fit-0002, ... go", HALAY_OPTION_TEXT, SETS(how.folder) },
+    { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data), .required = "--data" },
+    { "--out", "-o", "FOLDER", "where the runs fit-0001, fit-0002, ... go", HALAY_OPTION_TEXT, SETS(how.folder),
+      .required = "--out" },
     { "--fit-every", NULL, "K", "origins of one fit; 0: all, in one fit (0)", HALAY_OPTION_NUMBER, SETS(how.fit_every),
       .most = HALAY_TFT_STEPS_MAX },
-    { "--split", NULL, NULL, "valid or test (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
+    { "--split", NULL, NULL, "valid or test (test)", HALAY_OPTION_WORD, SETS(how.split), .words = tft_option_splits },
     { "--stride", NULL, "N", "steps from origin to origin (the horizon)", HALAY_OPTION_NUMBER, SETS(how.stride),
       .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--warm-start", NULL, NULL, "a fit starts from the parameters of the previous one", HALAY_OPTION_FLAG,
@@ -32,7 +32,7 @@ static const struct halay_option option_rows[] = {
       "write all forecasts, as predict does, with the actual values and the number of the fit", HALAY_OPTION_TEXT,
       SETS(how.forecasts) },
     { "--format", NULL, NULL, "of the forecasts; jsonl: JSON lines (by FILE's name; csv)", HALAY_OPTION_WORD,
-      SETS(format), .words = tft_option_formats },
+      SETS(how.format), .words = tft_option_formats },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
       SETS(how.file) },
     { "--config", NULL, "FILE", "keys and values of each training, YAML or JSON", HALAY_OPTION_TEXT, SETS(keys.file) },
@@ -76,21 +76,14 @@ static enum halay_status backtest(struct halay_log *log, struct halay_tft *tft, 
 
 int tft_cmd_backtest(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.struct_size = sizeof r.how, .split = -1, .format = -1 };
+    struct request r = { .how.struct_size = sizeof r.how };
     char *config = NULL;
     int status = tft_run_options_parse(log, &command_line, NULL, argv, &r, &config);
 
     if (status >= 0)
         return status;
-    if (!r.data)
-        status = tft_options_missing(log, &command_line, "--data");
-    else if (!r.how.folder)
-        status = tft_options_missing(log, &command_line, "--out");
     r.how.config = config;
-    r.how.split = tft_option_word(tft_option_splits, r.split);
-    r.how.format = tft_option_word(tft_option_formats, r.format);
-    if (status < 0)
-        status = tft_run_options_run(log, config, backtest, &r);
+    status = tft_run_options_run(log, config, backtest, &r);
     halay_tft_free(config);
     return status;
 }

@@ -3,6 +3,7 @@
  * halay-tft drift: whether recent rows are still like those of the training, and forecasts as good as they were; an
  * exit code for pipelines.
  */
+#include "base/config.h"
 #include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
@@ -13,9 +14,8 @@
 enum { EXIT_DRIFTED = 3 };
 
 struct request {
-    const char *checkpoint, *data, *csv, *page, *metrics;
+    const char *checkpoint, *data, *csv, *page, *metrics, *device;
     struct halay_tft_drift_options how;
-    int calibrate, device; /* words; -1: not given */
     int profile;
     int drifted; /* what was found */
 };
@@ -23,9 +23,10 @@ struct request {
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint),
+      .required = "--checkpoint" },
     { "--data", NULL, "FILE", "data prepared by the same schema, from the training's rows to the recent ones",
-      HALAY_OPTION_TEXT, SETS(data) },
+      HALAY_OPTION_TEXT, SETS(data), .required = "--data" },
     { "--since", NULL, "TIME", "the recent rows begin here (with the split test)", HALAY_OPTION_TEXT, SETS(how.since) },
     { "--last", NULL, "N", "or are the last N steps", HALAY_OPTION_NUMBER, SETS(how.last), .least = 1,
       .most = 1000000000 },
@@ -35,7 +36,7 @@ static const struct halay_option option_rows[] = {
     { "--stride", NULL, "N", "steps from one forecast to the next (the horizon)", HALAY_OPTION_NUMBER, SETS(how.stride),
       .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
-      SETS(calibrate), .words = tft_option_calibrations },
+      SETS(how.calibrate), .words = tft_option_calibrations },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
       SETS(how.file) },
     { "--csv", NULL, "FILE", "write a row for each statistic", HALAY_OPTION_TEXT, SETS(csv) },
@@ -104,15 +105,11 @@ static enum halay_status look(struct halay_log *log, struct halay_tft *tft, void
 
 int tft_cmd_drift(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.struct_size = sizeof r.how, .device = -1, .calibrate = -1 };
+    struct request r = { .device = halay_environment_get("HALAY_TFT_DEVICE"), .how.struct_size = sizeof r.how };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!r.checkpoint)
-        return tft_options_missing(log, &command_line, "--checkpoint");
-    if (!r.data)
-        return tft_options_missing(log, &command_line, "--data");
     if (r.how.last && (r.how.since || r.how.until)) {
         halay_error(log, "'--last' is up to the last row: give it, or '--since' and '--until'");
         return EXIT_USAGE;
@@ -121,7 +118,6 @@ int tft_cmd_drift(struct halay_log *log, char **argv)
         halay_error(log, "'--profile' looks at nothing: give it alone, with --checkpoint and --data");
         return EXIT_USAGE;
     }
-    r.how.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
-    status = tft_command_run(log, NULL, tft_option_device(r.device), look, &r);
+    status = tft_command_run(log, NULL, r.device, look, &r);
     return !status && r.drifted ? EXIT_DRIFTED : status;
 }

@@ -3,26 +3,28 @@
  * halay-tft evaluate: scores of a run on a split, beside the naive forecasts'; a table for people, JSON for
  * programs.
  */
+#include "base/config.h"
 #include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 
 struct request {
-    const char *checkpoint, *data;
+    const char *checkpoint, *data, *device;
     struct halay_tft_windows windows;
-    int split, calibrate, device; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
-    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
-    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint),
+      .required = "--checkpoint" },
+    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data), .required = "--data" },
+    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(windows.split),
+      .words = tft_option_splits },
     { "--stride", NULL, "N", "steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
       SETS(windows.stride), .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
-      SETS(calibrate), .words = tft_option_calibrations },
+      SETS(windows.calibrate), .words = tft_option_calibrations },
     { "--json", NULL, "FILE", "write all numbers as one JSON object; - is standard output", HALAY_OPTION_TEXT,
       SETS(windows.file) },
     { "--csv", NULL, "FILE", "write the scores of all values, by horizon and by entity as a table", HALAY_OPTION_TEXT,
@@ -62,16 +64,8 @@ static enum halay_status evaluate(struct halay_log *log, struct halay_tft *tft, 
 
 int tft_cmd_evaluate(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .device = -1, .calibrate = -1 };
+    struct request r = { .device = halay_environment_get("HALAY_TFT_DEVICE"), .windows.struct_size = sizeof r.windows };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
-    if (status >= 0)
-        return status;
-    if (!r.checkpoint)
-        return tft_options_missing(log, &command_line, "--checkpoint");
-    if (!r.data)
-        return tft_options_missing(log, &command_line, "--data");
-    r.windows.split = tft_option_word(tft_option_splits, r.split);
-    r.windows.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
-    return tft_command_run(log, NULL, tft_option_device(r.device), evaluate, &r);
+    return status >= 0 ? status : tft_command_run(log, NULL, r.device, evaluate, &r);
 }

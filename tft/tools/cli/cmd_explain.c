@@ -2,22 +2,25 @@
  *
  * halay-tft explain: what a run's forecasts rely on; a table for people, JSON and CSV for programs.
  */
+#include "base/config.h"
 #include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 
 struct request {
-    const char *checkpoint, *data;
+    const char *checkpoint, *data, *device;
     struct halay_tft_windows windows;
-    int split, has_no_occlusion, device; /* split, device: words; -1: not given */
+    int has_no_occlusion;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
-    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
-    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint),
+      .required = "--checkpoint" },
+    { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data), .required = "--data" },
+    { "--split", NULL, NULL, "whose windows (test)", HALAY_OPTION_WORD, SETS(windows.split),
+      .words = tft_option_splits },
     { "--stride", NULL, "N", "steps from one window to the next (the horizon)", HALAY_OPTION_NUMBER,
       SETS(windows.stride), .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--regime", NULL, "X", "distance of a window's attention from the mean, from which it is another regime (0.3)",
@@ -65,18 +68,14 @@ static enum halay_status explain(struct halay_log *log, struct halay_tft *tft, v
 
 int tft_cmd_explain(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows = { .struct_size = sizeof r.windows, .regime = -1 }, .split = -1, .device = -1 };
+    struct request r = { .device = halay_environment_get("HALAY_TFT_DEVICE"),
+                         .windows = { .struct_size = sizeof r.windows, .regime = -1 } };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!r.checkpoint)
-        return tft_options_missing(log, &command_line, "--checkpoint");
-    if (!r.data)
-        return tft_options_missing(log, &command_line, "--data");
-    r.windows.split = tft_option_word(tft_option_splits, r.split);
     if (r.windows.regime <= 0) /* 0 was given, which is below 0 in the library, or nothing, which is 0 there */
         r.windows.regime = r.windows.regime < 0 ? 0 : -1;
     r.windows.has_occlusion = !r.has_no_occlusion;
-    return tft_command_run(log, NULL, tft_option_device(r.device), explain, &r);
+    return tft_command_run(log, NULL, r.device, explain, &r);
 }

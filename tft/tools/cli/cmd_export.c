@@ -10,7 +10,6 @@
 struct request {
     const char *checkpoint;
     struct halay_tft_export_options how;
-    int format, calibrate; /* words; -1: not given */
 };
 
 static const char *const formats[] = { "nvidia", "pytorch-forecasting", "onnx", NULL };
@@ -18,18 +17,19 @@ static const char *const formats[] = { "nvidia", "pytorch-forecasting", "onnx", 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint),
+      .required = "--checkpoint" },
     { "--format", NULL, NULL,
       "onnx: a graph that forecasts from a table's own values; for PyTorch, nvidia: DeepLearningExamples' TFT, of a "
       "model trained with 'conformance: nvidia' or published; pytorch-forecasting: of one trained with 'conformance: "
       "pytorch-forecasting'",
-      HALAY_OPTION_WORD, SETS(format), .words = formats },
+      HALAY_OPTION_WORD, SETS(how.format), .words = formats, .required = "--format" },
     { "--explain", NULL, NULL, "onnx: also the weights of inputs, and attention", HALAY_OPTION_FLAG,
       SETS(how.explains) },
     { "--calibrate", NULL, NULL,
       "onnx: how intervals are calibrated (as the run was trained); a graph cannot 'rolling'", HALAY_OPTION_WORD,
-      SETS(calibrate), .words = tft_option_calibrations },
-    { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(how.path) },
+      SETS(how.calibrate), .words = tft_option_calibrations },
+    { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(how.path), .required = "-o" },
     { "--config", NULL, "FILE", "write what is printed there instead", HALAY_OPTION_TEXT, SETS(how.about) },
     { .name = NULL },
 };
@@ -63,21 +63,13 @@ static enum halay_status export_run(struct halay_log *log, struct halay_tft *tft
 
 int tft_cmd_export(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.struct_size = sizeof r.how, .format = -1, .calibrate = -1 };
+    struct request r = { .how.struct_size = sizeof r.how };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!r.checkpoint)
-        return tft_options_missing(log, &command_line, "--checkpoint");
-    if (r.format < 0)
-        return tft_options_missing(log, &command_line, "--format");
-    if (!r.how.path)
-        return tft_options_missing(log, &command_line, "-o");
     if (!strcmp(r.how.path, "-") && !r.how.about)
         return tft_options_missing(log, &command_line, "--config FILE (standard output is taken by -o)");
-    r.how.format = tft_option_word(formats, r.format);
-    r.how.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
     if (strcmp(r.how.format, "onnx") != 0 && (r.how.explains || r.how.calibrate)) {
         halay_error(log, "'%s' goes with '--format onnx'", r.how.explains ? "--explain" : "--calibrate");
         return EXIT_USAGE;

@@ -11,7 +11,6 @@
 struct request {
     struct tft_run_keys keys; /* first: run_options.h */
     const char *data, *checkpoint;
-    int format;                          /* a word; -1: not given */
     struct halay_arguments files;        /* one */
     struct halay_tft_import_options how; /* the rest of it */
     int is_misused;                      /* the configuration does not fit */
@@ -24,7 +23,7 @@ static const char *const formats[] = { "nvidia", "pytorch-forecasting", NULL };
 static const struct halay_option option_rows[] = {
     { "FILE", NULL, NULL, "the parameters, .safetensors", HALAY_OPTION_ARGUMENTS, SETS(files) },
     { "--format", NULL, NULL, "DeepLearningExamples' TFT or pytorch-forecasting's; also the model's conformance",
-      HALAY_OPTION_WORD, SETS(format), .words = formats },
+      HALAY_OPTION_WORD, SETS(how.format), .words = formats },
     { "--data", NULL, "FILE",
       "data prepared by a schema with the model's inputs; the model's keys are those of train (--hidden-size, --heads, "
       "--quantiles, --hidden-continuous-size, ...)",
@@ -82,7 +81,7 @@ static enum halay_status import_file(struct halay_log *log, struct halay_tft *tf
 
 static int check_line(struct halay_log *log, const struct request *r)
 {
-    if (r->format < 0)
+    if (!r->how.format)
         return tft_options_missing(log, &command_line, "--format");
     if (!r->data == !r->checkpoint)
         return tft_options_missing(log, &command_line, "one of --data and --checkpoint");
@@ -99,14 +98,13 @@ static int check_line(struct halay_log *log, const struct request *r)
 
 int tft_cmd_import(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.struct_size = sizeof r.how, .format = -1 };
+    struct request r = { .how.struct_size = sizeof r.how };
     char *config = NULL;
     int status = tft_run_options_parse(log, &command_line, NULL, argv, &r, &config);
 
     if (status < 0)
         status = check_line(log, &r);
     if (status < 0) {
-        r.how.format = tft_option_word(formats, r.format);
         r.how.file = r.files.at[0];
         r.how.config = r.data ? config : NULL;
         status = tft_command_run(log, NULL, NULL, import_file, &r);

@@ -2,6 +2,7 @@
  *
  * halay-tft predict: forecasts from raw files with a run's model, schema and scalers.
  */
+#include "base/config.h"
 #include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
@@ -10,31 +11,32 @@
 #include <string.h>
 
 struct request {
-    const char *checkpoint, *future; /* future: NULL if not given */
+    const char *checkpoint, *future, *device; /* NULL: not given */
     struct halay_arguments files;
     struct halay_tft_forecast_options how;
-    int split, calibrate, format, device; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
     { "FILE...", NULL, NULL, "files like those of the training, or folders of them", HALAY_OPTION_ARGUMENTS,
-      SETS(files) },
-    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint) },
+      SETS(files), .required = "a FILE to read" },
+    { "--checkpoint", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(checkpoint),
+      .required = "--checkpoint" },
     { "--future", NULL, "FILE", "known inputs after the last rows (or a folder of files): id, time and their columns",
       HALAY_OPTION_TEXT, SETS(future) },
-    { "--split", NULL, NULL, "forecast the windows of this split instead of the end", HALAY_OPTION_WORD, SETS(split),
-      .words = tft_option_splits },
+    { "--split", NULL, NULL, "forecast the windows of this split instead of the end", HALAY_OPTION_WORD,
+      SETS(how.split), .words = tft_option_splits },
     { "--stride", NULL, "N", "with --split: steps from one window to the next (the schema's)", HALAY_OPTION_NUMBER,
       SETS(how.stride), .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
-      SETS(calibrate), .words = tft_option_calibrations },
-    { "--format", NULL, NULL, "jsonl: JSON lines (by OUT's name; csv)", HALAY_OPTION_WORD, SETS(format),
+      SETS(how.calibrate), .words = tft_option_calibrations },
+    { "--format", NULL, NULL, "jsonl: JSON lines (by OUT's name; csv)", HALAY_OPTION_WORD, SETS(how.format),
       .words = tft_option_formats },
     { "--explain", NULL, "FILE", "write what each forecast relied on too: CSV or JSON lines, by FILE's name",
       HALAY_OPTION_TEXT, SETS(how.explanation) },
-    { "--out", "-o", "FILE", "the file to write; - is standard output", HALAY_OPTION_TEXT, SETS(how.file) },
+    { "--out", "-o", "FILE", "the file to write; - is standard output", HALAY_OPTION_TEXT, SETS(how.file),
+      .required = "-o" },
     TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
@@ -129,20 +131,11 @@ static enum halay_status predict(struct halay_log *log, struct halay_tft *tft, v
 
 int tft_cmd_predict(struct halay_log *log, char **argv)
 {
-    struct request r = { .how.struct_size = sizeof r.how, .split = -1, .device = -1, .calibrate = -1, .format = -1 };
+    struct request r = { .device = halay_environment_get("HALAY_TFT_DEVICE"), .how.struct_size = sizeof r.how };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (!r.checkpoint)
-        return tft_options_missing(log, &command_line, "--checkpoint");
-    if (!r.files.count)
-        return tft_options_missing(log, &command_line, "a FILE to read");
-    if (!r.how.file)
-        return tft_options_missing(log, &command_line, "-o");
-    r.how.split = tft_option_word(tft_option_splits, r.split);
-    r.how.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
-    r.how.format = tft_option_word(tft_option_formats, r.format);
     const int has_odd_stride = r.how.stride && !r.how.split, has_odd_future = r.future && r.how.split;
     const int is_one_file = r.how.explanation && !strcmp(r.how.explanation, r.how.file);
     if (has_odd_stride)
@@ -153,5 +146,5 @@ int tft_cmd_predict(struct halay_log *log, char **argv)
         halay_error(log, "'--explain' and -o name the same file, '%s'", r.how.file);
     if (has_odd_stride || has_odd_future || is_one_file)
         return EXIT_USAGE;
-    return tft_command_run(log, NULL, tft_option_device(r.device), predict, &r);
+    return tft_command_run(log, NULL, r.device, predict, &r);
 }

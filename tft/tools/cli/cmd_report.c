@@ -2,29 +2,30 @@
  *
  * halay-tft report: a page about a run.
  */
+#include "base/config.h"
 #include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 
 struct request {
-    const char *run, *data;
+    const char *run, *data, *device;
     struct halay_tft_windows windows;
-    int split, calibrate, device; /* words; -1: not given */
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "--run", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(run) },
+    { "--run", NULL, "FOLDER", "the run's folder", HALAY_OPTION_TEXT, SETS(run), .required = "--run" },
     { "--data", NULL, "FILE", "data prepared by the same schema", HALAY_OPTION_TEXT, SETS(data) },
-    { "--split", NULL, NULL, "the split to score (test)", HALAY_OPTION_WORD, SETS(split), .words = tft_option_splits },
+    { "--split", NULL, NULL, "the split to score (test)", HALAY_OPTION_WORD, SETS(windows.split),
+      .words = tft_option_splits },
     { "--stride", NULL, "N", "steps between its windows (the horizon)", HALAY_OPTION_NUMBER, SETS(windows.stride),
       .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained)", HALAY_OPTION_WORD,
-      SETS(calibrate), .words = tft_option_calibrations },
+      SETS(windows.calibrate), .words = tft_option_calibrations },
     { "--occlusion", NULL, NULL, "also forecast again without each input", HALAY_OPTION_FLAG,
       SETS(windows.has_occlusion) },
-    { "--out", "-o", "FILE", "the page", HALAY_OPTION_TEXT, SETS(windows.page) },
+    { "--out", "-o", "FILE", "the page", HALAY_OPTION_TEXT, SETS(windows.page), .required = "-o" },
     TFT_OPTION_DEVICE(SETS(device)),
     { .name = NULL },
 };
@@ -58,16 +59,8 @@ static enum halay_status report(struct halay_log *log, struct halay_tft *tft, vo
 
 int tft_cmd_report(struct halay_log *log, char **argv)
 {
-    struct request r = { .windows.struct_size = sizeof r.windows, .split = -1, .device = -1, .calibrate = -1 };
+    struct request r = { .device = halay_environment_get("HALAY_TFT_DEVICE"), .windows.struct_size = sizeof r.windows };
     int status = tft_options_parse(log, &command_line, argv, &r);
 
-    if (status >= 0)
-        return status;
-    if (!r.run)
-        return tft_options_missing(log, &command_line, "--run");
-    if (!r.windows.page)
-        return tft_options_missing(log, &command_line, "-o");
-    r.windows.split = tft_option_word(tft_option_splits, r.split);
-    r.windows.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
-    return tft_command_run(log, NULL, tft_option_device(r.device), report, &r);
+    return status >= 0 ? status : tft_command_run(log, NULL, r.device, report, &r);
 }

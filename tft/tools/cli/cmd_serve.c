@@ -2,6 +2,7 @@
  *
  * halay-tft serve: forecasts by HTTP.
  */
+#include "base/config.h"
 #include "base/secure/secret.h"
 #include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/options.h"
@@ -15,22 +16,22 @@ struct request {
     struct halay_arguments runs;
     struct serve_config how;
     size_t body, timeout, grace;
-    int calibrate, device; /* words; -1: not given */
     const char *token_file;
 };
 
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "RUN", NULL, NULL, "the run's folder", HALAY_OPTION_ARGUMENTS, SETS(runs) },
+    { "RUN", NULL, NULL, "the run's folder", HALAY_OPTION_ARGUMENTS, SETS(runs), .most = 1,
+      .required = "one RUN to serve" },
     { "--listen", "-l", "WHERE", "PORT of this host alone, ADDRESS:PORT, or unix:PATH (8080)", HALAY_OPTION_TEXT,
       SETS(how.where) },
     { "--token-file", NULL, "FILE", "every request must have the word in FILE: Authorization: Bearer WORD",
       HALAY_OPTION_TEXT, SETS(token_file) },
     { "--insecure", NULL, NULL, "let other hosts ask without a token", HALAY_OPTION_FLAG, SETS(how.is_open) },
     { "--calibrate", NULL, NULL, "how intervals are calibrated, unless a request says (as the run was trained)",
-      HALAY_OPTION_WORD, SETS(calibrate), .words = tft_option_calibrations },
-    TFT_OPTION_DEVICE(SETS(device)),
+      HALAY_OPTION_WORD, SETS(how.calibrate), .words = tft_option_calibrations },
+    TFT_OPTION_DEVICE(SETS(how.device)),
     { .name = "Limits" },
     { "--batch", NULL, "N", "tables that are forecast together, at most (64)", HALAY_OPTION_NUMBER, SETS(how.batch),
       .least = 1, .most = 100000 },
@@ -75,25 +76,23 @@ static int read_token(struct halay_log *log, const char *path, char *token, size
 
 int tft_cmd_serve(struct halay_log *log, char **argv)
 {
-    struct request r = { .how = { .where = "8080", .queue = 256, .batch = 64, .connections = CONNECTIONS },
+    struct request r = { .how = { .where = "8080",
+                                  .device = halay_environment_get("HALAY_TFT_DEVICE"),
+                                  .queue = 256,
+                                  .batch = 64,
+                                  .connections = CONNECTIONS },
                          .body = 16,
                          .timeout = 30,
-                         .grace = 25,
-                         .calibrate = -1,
-                         .device = -1 };
+                         .grace = 25 };
     char token[TOKEN_MAX];
     int status = tft_options_parse(log, &command_line, argv, &r);
 
     if (status >= 0)
         return status;
-    if (r.runs.count != 1)
-        return tft_options_missing(log, &command_line, "one RUN to serve");
     if (r.token_file && !read_token(log, r.token_file, token, sizeof token))
         return EXIT_FAILURE;
     r.how.token = r.token_file ? token : NULL;
     r.how.run = r.runs.at[0];
-    r.how.device = tft_option_device(r.device);
-    r.how.calibrate = tft_option_word(tft_option_calibrations, r.calibrate);
     r.how.body_bytes = r.body << 20;
     r.how.timeout_s = (int)r.timeout;
     r.how.grace_s = (int)r.grace;

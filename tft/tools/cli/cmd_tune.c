@@ -31,9 +31,11 @@ struct request {
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "SPACE", NULL, NULL, "which keys have which values: YAML or JSON", HALAY_OPTION_ARGUMENTS, SETS(spaces) },
-    { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data) },
-    { "--out", "-o", "FOLDER", "where the trials and what they found go", HALAY_OPTION_TEXT, SETS(folder) },
+    { "SPACE", NULL, NULL, "which keys have which values: YAML or JSON", HALAY_OPTION_ARGUMENTS, SETS(spaces),
+      .most = 1, .required = "one file SPACE" },
+    { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data), .required = "--data" },
+    { "--out", "-o", "FOLDER", "where the trials and what they found go", HALAY_OPTION_TEXT, SETS(folder),
+      .required = "--out" },
     { "--resume", NULL, NULL, "go on with the search that FOLDER has", HALAY_OPTION_FLAG, SETS(resume) },
     { .name = "Budget" },
     { "--trials", NULL, "N", "trainings, at most (30, unless there is another budget)", HALAY_OPTION_NUMBER,
@@ -426,13 +428,7 @@ int tft_cmd_tune(struct halay_log *log, char **argv)
     char *config = NULL;
     int status = tft_run_options_parse(log, &command_line, NULL, argv, &r, &config);
 
-    if (status < 0 && r.spaces.count != 1)
-        status = tft_options_missing(log, &command_line, "one file SPACE");
-    else if (status < 0 && !r.data)
-        status = tft_options_missing(log, &command_line, "--data");
-    else if (status < 0 && !r.folder)
-        status = tft_options_missing(log, &command_line, "--out");
-    else if (status < 0 && strlen(r.folder) > TFT_CHILD_PATH - 256) {
+    if (status < 0 && strlen(r.folder) > TFT_CHILD_PATH - 256) {
         halay_error(log, "option --out: the folder's name is too long");
         status = EXIT_USAGE;
     } else if (status < 0 && !tuning) {

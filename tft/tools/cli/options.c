@@ -3,7 +3,6 @@
  * Command lines, and the exit statuses of what they start.
  */
 #include "tft/tools/cli/options.h"
-#include "base/config.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,16 +10,6 @@ const char *const tft_option_splits[] = { "train", "valid", "test", NULL };
 const char *const tft_option_calibrations[] = { "none", "conformal", "rolling", NULL };
 const char *const tft_option_devices[] = { "cpu", "cuda", NULL };
 const char *const tft_option_formats[] = { "csv", "jsonl", NULL };
-
-const char *tft_option_word(const char *const *words, int place)
-{
-    return place < 0 ? NULL : words[place];
-}
-
-const char *tft_option_device(int place)
-{
-    return place < 0 ? halay_environment_get("HALAY_TFT_DEVICE") : tft_option_devices[place];
-}
 
 int tft_options_parse(struct halay_log *log, const struct halay_command_line *line, char **argv, void *values)
 {

@@ -17,17 +17,13 @@ int tft_options_missing(struct halay_log *log, const struct halay_command_line *
 
 /* Words of several commands' options, with NULL at the end. */
 extern const char *const tft_option_splits[], *const tft_option_calibrations[], *const tft_option_formats[];
-/* The word at a place; NULL below 0. */
-const char *tft_option_word(const char *const *words, int place);
-
-/* A row for what forecasts, and its word for a session: as the environment says where it was not given. */
+/* A row for the device that forecasts. Without it a command takes HALAY_TFT_DEVICE. */
 extern const char *const tft_option_devices[];
 #define TFT_OPTION_DEVICE(sets)                                                                                     \
     {                                                                                                               \
         "--device", NULL, NULL, "what computes: the processor, or GPUs, one a rank (cpu)", HALAY_OPTION_WORD, sets, \
             .words = tft_option_devices                                                                             \
     }
-const char *tft_option_device(int place);
 
 /* The exit status for a function's status: 2 if the use is wrong, 1 for other errors. */
 int tft_exit_status(enum halay_status status);
