@@ -6,9 +6,6 @@
 #include "tests/tft/files.h"
 #include "tft/core/data/htd.h"
 #include "tft/core/run/blend.h"
-#include "tft/core/run/damped_trend.h"
-#include "tft/core/run/seasonal.h"
-#include "tft/core/run/theta.h"
 #include "tft/core/score/blend_choice.h"
 #include <math.h>
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/run/baselines.h"
-#include "tft/core/run/damped_trend.h"
-#include "tft/core/run/seasonal.h"
-#include "tft/core/run/theta.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Rows that theta and the damped trend see, and the least that show a trend; the most that others see; seasons that a
  * mean is of. */
@@ -59,6 +57,164 @@ void tft_baseline_title(const struct tft_baseline *b, char *text, size_t size)
         snprintf(text, size, "mean of seasons of %zu", b->season);
     else
         snprintf(text, size, "%s", titles[b->kind]);
+}
+
+/* ---- methods ---- */
+
+/* The change of the least squares line through n equally spaced values from one to the next; 0 for one value. */
+static double line_slope(const double *x, size_t n)
+{
+    double middle = ((double)n - 1) / 2, sum = 0, squares = 0;
+
+    for (size_t t = 0; t < n; t++) {
+        double from = (double)t - middle;
+        sum += from * x[t];
+        squares += from * from;
+    }
+    return squares > 0 ? sum / squares : 0;
+}
+
+enum { THETA_ALPHAS = 12 };
+
+static const double theta_alphas[THETA_ALPHAS] = { .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, .99 };
+
+/* Simple exponential smoothing: the alpha with the lowest squared errors, and the last level. */
+static size_t theta_smooth(const double *x, size_t n, double *level)
+{
+    double levels[THETA_ALPHAS], errors[THETA_ALPHAS] = { 0 };
+    size_t best = 0;
+
+    for (size_t a = 0; a < THETA_ALPHAS; a++)
+        levels[a] = x[0];
+    for (size_t t = 1; t < n; t++)
+        for (size_t a = 0; a < THETA_ALPHAS; a++) {
+            double error = x[t] - levels[a];
+            errors[a] += error * error;
+            levels[a] += theta_alphas[a] * error;
+        }
+    for (size_t a = 1; a < THETA_ALPHAS; a++)
+        best = errors[a] < errors[best] ? a : best;
+    *level = levels[best];
+    return best;
+}
+
+void tft_theta_forecast(const double *x, size_t n, size_t horizon, double *to)
+{
+    double level, drift = line_slope(x, n) / 2, alpha = theta_alphas[theta_smooth(x, n, &level)];
+    double lag = (1 - pow(1 - alpha, (double)n)) / alpha;
+
+    for (size_t h = 0; h < horizon; h++)
+        to[h] = level + drift * ((double)h + lag);
+}
+
+enum { ALPHAS = 8, BETAS = 3, PHIS = 3, ALL = ALPHAS * BETAS * PHIS };
+
+static const double alphas[ALPHAS] = { .05, .1, .2, .3, .5, .7, .9, .99 }, betas[BETAS] = { .001, .05, .15 },
+                    phis[PHIS] = { .8, .9, .95 };
+
+/* Smoothing with each combination at once: loops over them are in the processor's vectors. */
+struct grid {
+    double alpha[ALL], gain[ALL], phi[ALL], level[ALL], trend[ALL], errors[ALL];
+};
+
+/* The least squares line's value before the first one. */
+static double line_begin(const double *x, size_t n, double slope)
+{
+    double mean = 0;
+
+    for (size_t t = 0; t < n; t++)
+        mean += x[t] / (double)n;
+    return mean - slope * (((double)n - 1) / 2 + 1);
+}
+
+static void grid_init(struct grid *g, const double *x, size_t n)
+{
+    double slope = line_slope(x, n), begin = line_begin(x, n, slope);
+
+    for (size_t i = 0; i < ALL; i++) {
+        g->alpha[i] = alphas[i / (BETAS * PHIS)];
+        g->gain[i] = g->alpha[i] * betas[i / PHIS % BETAS];
+        g->phi[i] = phis[i % PHIS];
+        g->level[i] = begin;
+        g->trend[i] = slope;
+        g->errors[i] = 0;
+    }
+}
+
+void tft_damped_trend_forecast(const double *x, size_t n, size_t horizon, double *to)
+{
+    struct grid g;
+    size_t best = 0;
+
+    grid_init(&g, x, n);
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = 0; i < ALL; i++) {
+            double next = g.level[i] + g.phi[i] * g.trend[i], error = x[t] - next;
+            g.errors[i] += error * error;
+            g.level[i] = next + g.alpha[i] * error;
+            g.trend[i] = g.phi[i] * g.trend[i] + g.gain[i] * error;
+        }
+    for (size_t i = 1; i < ALL; i++)
+        best = g.errors[i] < g.errors[best] ? i : best;
+    double damped = g.phi[best], sum = 0;
+    for (size_t h = 0; h < horizon; h++, damped *= g.phi[best]) {
+        sum += damped;
+        to[h] = g.level[best] + sum * g.trend[best];
+    }
+}
+
+/* One of ten, of a normal distribution's upper side. */
+static const double season_limit = 1.2816;
+
+static int is_seasonal(const double *x, size_t n, size_t season)
+{
+    double mean = 0, variance = 0, squares = 0, r = 0;
+
+    for (size_t t = 0; t < n; t++)
+        mean += x[t] / (double)n;
+    for (size_t t = 0; t < n; t++)
+        variance += (x[t] - mean) * (x[t] - mean);
+    for (size_t lag = 1; lag <= season && variance > 0; lag++) {
+        squares += r * r;
+        r = 0;
+        for (size_t t = lag; t < n; t++)
+            r += (x[t] - mean) * (x[t - lag] - mean);
+        r /= variance;
+    }
+    return r > season_limit * sqrt((1 + 2 * squares) / (double)n);
+}
+
+/* The mean of a season around value t, whose ends count half if its length is even. */
+static double trend_at(const double *x, size_t t, size_t season)
+{
+    size_t half = season / 2;
+    double sum = 0;
+
+    for (size_t i = t - half; i <= t + half; i++)
+        sum += x[i];
+    if (season % 2 == 0)
+        sum -= (x[t - half] + x[t + half]) / 2;
+    return sum / (double)season;
+}
+
+int tft_seasonal_fit(const double *x, size_t n, size_t season, double *index)
+{
+    size_t half = season / 2;
+    double mean = 0;
+
+    memset(index, 0, season * sizeof *index);
+    if (season < 2 || n < 2 * season + 2 || !is_seasonal(x, n, season))
+        return 0;
+    for (size_t phase = 0; phase < season; phase++) {
+        size_t count = 0;
+        for (size_t t = phase < half ? phase + season : phase; t + half < n; t += season, count++)
+            index[phase] += x[t] - trend_at(x, t, season);
+        index[phase] /= (double)count;
+        mean += index[phase] / (double)season;
+    }
+    for (size_t phase = 0; phase < season; phase++)
+        index[phase] -= mean;
+    return 1;
 }
 
 /* ---- the past ---- */
