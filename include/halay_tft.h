@@ -524,11 +524,13 @@ HALAY_API enum halay_status halay_tft_explain(struct halay_tft_model *model, str
 HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *folder, struct halay_tft_data *data,
                                              const struct halay_tft_windows *windows);
 
-/* Scores or an explanation (texts of halay_tft_evaluate, _backtest, _explain) in another form: "table", for people; of
- * scores "csv", a row for all values, one for each horizon and one for each entity. Of what `halay-tft tune --json`
- * writes also "page", an HTML page, and "csv", a row for each training; of drift (a text of
- * halay_tft_drift) all three, "csv" a row for each statistic, and "metrics", gauges for Prometheus. Needs no session.
- * HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
+/* Writes a result in another form, which depends on its member "kind". All of these have "table", for people. "scores"
+ * and "backtest" (halay_tft_evaluate, _backtest) have "csv", a row for all values, one for each horizon and one for
+ * each entity; "tuning" (`halay-tft tune --json`) "csv", a row for each training, and "page", an HTML page; "drift"
+ * (halay_tft_drift) "csv", a row for each statistic, "page", and "metrics", gauges for Prometheus; "explanation"
+ * (halay_tft_explain) no other. The kinds "data", "model", "forecast" and "graph" (halay_tft_data_describe,
+ * _model_describe, _forecast, _model_export) have no other forms. Needs no session. HALAY_ERR_ARGUMENT,
+ * HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
 
 #ifdef __cplusplus

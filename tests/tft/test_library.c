@@ -548,7 +548,8 @@ static void test_files(struct halay_tft *tft, const char *folder, const char *fi
 
     REQUIRE(!prepare(tft, &memory, &data) && !train(data, &heard, NULL, &model));
     CHECK(!halay_tft_forecast(model, &o) && !access(file, F_OK), "%s", halay_tft_error_text());
-    CHECK(text && !strcmp(text, "{\"windows\":2,\"short_windows\":0,\"calibrated\":null}"), "%s", text);
+    CHECK(text && !strcmp(text, "{\"kind\":\"forecast\",\"windows\":2,\"short_windows\":0,\"calibrated\":null}"), "%s",
+          text);
     halay_tft_free(text);
     CHECK(!halay_tft_backtest(tft, data, &b, &text) && strstr(text, "\"fits\":[{\"run\":\"fit-0001\""), "%s",
           halay_tft_error_text());

@@ -128,10 +128,11 @@ static enum halay_status describe(const struct halay_tft_data *d, const struct t
         status = windows && inputs ? describe_windows(d, windows) : HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < s->input_count && inputs; i++)
         json_array_append_new(inputs, describe_input(d, table, i));
-    json_t *all = json_pack("{ss sO sI sI ss ss sI sI so so so}", "schema", s->name, "document", s->document,
-                            "entities", (json_int_t)d->data.entity_count, "rows", (json_int_t)d->data.rows, "begin",
-                            first, "end", last, "encoder", (json_int_t)s->encoder, "horizon", (json_int_t)s->horizon,
-                            "summary", describe_summary(d, table), "windows", windows, "inputs", inputs);
+    json_t *all =
+        json_pack("{ss ss sO sI sI ss ss sI sI so so so}", "kind", "data", "schema", s->name, "document", s->document,
+                  "entities", (json_int_t)d->data.entity_count, "rows", (json_int_t)d->data.rows, "begin", first, "end",
+                  last, "encoder", (json_int_t)s->encoder, "horizon", (json_int_t)s->horizon, "summary",
+                  describe_summary(d, table), "windows", windows, "inputs", inputs);
     if (!status && !all) {
         halay_error(&d->tft->log, "no memory for a description");
         status = HALAY_ERR_NO_MEMORY;

@@ -265,8 +265,8 @@ static enum halay_status summarize(struct work *w, char **summary)
     tft_calibrator_describe(shares, calibrated, sizeof calibrated);
     json_decref(shares);
     return tft_session_text(w->model->tft,
-                            json_pack("{sI sI ss?}", "windows", (json_int_t)w->windows.count, "short_windows",
-                                      (json_int_t)tft_windows_short(&w->windows), "calibrated",
+                            json_pack("{ss sI sI ss?}", "kind", "forecast", "windows", (json_int_t)w->windows.count,
+                                      "short_windows", (json_int_t)tft_windows_short(&w->windows), "calibrated",
                                       *calibrated ? calibrated : NULL),
                             summary);
 }

@@ -121,13 +121,13 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
         return tft_session_refuse_null("halay_tft_model_describe", "an argument");
     const struct tft_run *run = &m->inference.run;
     tft_session_enter(m->tft);
-    json_t *all =
-        json_pack("{sO sO sI sI so so sI sI sI sb sb sb}", "config", json_object_get(run->document, "config"), "schema",
-                  run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
-                  (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles), "targets",
-                  list_targets(&run->schema), "parameters", (json_int_t)tft_model_param_count(run->model), "members",
-                  (json_int_t)run->members.count + 1, "step", (json_int_t)run->step, "calibrated",
-                  m->calibration != NULL, "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
+    json_t *all = json_pack(
+        "{ss sO sO sI sI so so sI sI sI sb sb sb}", "kind", "model", "config", json_object_get(run->document, "config"),
+        "schema", run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
+        (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles), "targets",
+        list_targets(&run->schema), "parameters", (json_int_t)tft_model_param_count(run->model), "members",
+        (json_int_t)run->members.count + 1, "step", (json_int_t)run->step, "calibrated", m->calibration != NULL,
+        "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 
@@ -178,6 +178,8 @@ enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
         status = read_export(m, &given, &export);
     if (!status)
         status = tft_export_run(log, &m->inference.run, &export, &described);
+    if (!status && json_object_set_new(described, "kind", json_string("graph")))
+        status = HALAY_ERR_NO_MEMORY;
     if (!status && given.about)
         status = write_about(log, given.about, described);
     if (!status)

@@ -202,26 +202,33 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
 
 /* ---- other forms ---- */
 
-/* What makes a form of a result; NULL: it has no such form. */
-static void (*form_of(const json_t *result, const char *form))(FILE *to, const json_t *result)
-{
-    const int is_csv = !strcmp(form, "csv"), is_table = !strcmp(form, "table");
+/* What makes a form of a result of each kind. */
+static const struct result_form {
+    const char *kind, *form;
+    void (*make)(FILE *to, const json_t *result);
+} result_forms[] = {
+    { "scores", "table", tft_scores_print },
+    { "scores", "csv", tft_scores_write_csv },
+    { "backtest", "table", tft_scores_print },
+    { "backtest", "csv", tft_scores_write_csv },
+    { "explanation", "table", tft_explanation_print },
+    { "tuning", "table", tft_tuning_print },
+    { "tuning", "csv", tft_tuning_write_csv },
+    { "tuning", "page", tft_tuning_write_page },
+    { "drift", "table", tft_drift_print },
+    { "drift", "csv", tft_drift_write_csv },
+    { "drift", "page", tft_drift_write_page },
+    { "drift", "metrics", tft_drift_write_metrics },
+};
 
-    if (tft_is_drift(result))
-        return is_table                   ? tft_drift_print
-               : is_csv                   ? tft_drift_write_csv
-               : !strcmp(form, "page")    ? tft_drift_write_page
-               : !strcmp(form, "metrics") ? tft_drift_write_metrics
-                                          : NULL;
-    if (tft_is_tuning(result))
-        return is_table                ? tft_tuning_print
-               : is_csv                ? tft_tuning_write_csv
-               : !strcmp(form, "page") ? tft_tuning_write_page
-                                       : NULL;
-    if (json_is_object(json_object_get(result, "importance")))
-        return is_table ? tft_explanation_print : NULL;
-    if (json_is_object(json_object_get(result, "q_risk")))
-        return is_table ? tft_scores_print : is_csv ? tft_scores_write_csv : NULL;
+/* Returns NULL if results of this kind have no such form. */
+static const struct result_form *find_form(const json_t *result, const char *form)
+{
+    const char *kind = json_string_value(json_object_get(result, "kind"));
+
+    for (size_t i = 0; kind && i < sizeof result_forms / sizeof *result_forms; i++)
+        if (!strcmp(kind, result_forms[i].kind) && !strcmp(form, result_forms[i].form))
+            return &result_forms[i];
     return NULL;
 }
 
@@ -230,11 +237,11 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
     if (!json || !form || !text)
         return tft_session_refuse_null("halay_tft_format", "an argument");
     json_t *result = json_loads(json, 0, NULL);
-    void (*make)(FILE * to, const json_t *result) = form_of(result, form);
+    const struct result_form *found = find_form(result, form);
     char *made = NULL;
     size_t size;
 
-    if (!make) {
+    if (!found) {
         json_decref(result);
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
                                                  "'table', a tuning or drift as 'table', 'csv' or 'page', "
@@ -242,7 +249,7 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
     }
     FILE *to = open_memstream(&made, &size);
     if (to)
-        make(to, result);
+        found->make(to, result);
     json_decref(result);
     const int failed = !to || ferror(to);
     if ((to && fclose(to)) || failed) {

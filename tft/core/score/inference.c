@@ -94,9 +94,9 @@ static json_t *describe_blend(const struct tft_inference *s)
 static json_t *describe_evaluation(struct tft_inference *s, const struct tft_window_choice *choice,
                                    const struct tft_evaluation *a)
 {
-    json_t *head =
-        json_pack("{ss sI sI sI}", "split", tft_split_names[choice->split], "windows", (json_int_t)a->windows,
-                  "short_windows", (json_int_t)a->short_windows, "stride", (json_int_t)choice->stride);
+    json_t *head = json_pack("{ss ss sI sI sI}", "kind", "scores", "split", tft_split_names[choice->split], "windows",
+                             (json_int_t)a->windows, "short_windows", (json_int_t)a->short_windows, "stride",
+                             (json_int_t)choice->stride);
     json_t *calibration = s->calibrator.data ? tft_calibrator_json(&s->calibrator) : json_null();
     json_t *scores = tft_evaluation_json(a);
 

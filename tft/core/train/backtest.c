@@ -375,7 +375,7 @@ static enum halay_status run_fit(struct backtest *b, size_t fit)
 static json_t *describe_backtest(const struct backtest *b)
 {
     json_t *head =
-        json_pack("{ss sI sI sI sI}", "split", tft_split_names[b->options->split], "windows",
+        json_pack("{ss ss sI sI sI sI}", "kind", "backtest", "split", tft_split_names[b->options->split], "windows",
                   (json_int_t)b->evaluation.windows, "short_windows", (json_int_t)b->evaluation.short_windows, "stride",
                   (json_int_t)b->stride, "fit_every", (json_int_t)b->options->fit_every);
     json_t *scores = tft_evaluation_json(&b->evaluation);

@@ -429,9 +429,10 @@ json_t *tft_tuner_result(const struct tft_tuner *t)
     double importance[TFT_SETTINGS_MAX], seconds = tft_journal_seconds(&t->journal);
     size_t best = tft_trials_best(&t->trials);
     json_t *rows = json_array();
-    json_t *result = json_pack("{s:s, s:s, s:s, s:s, s:f, s:O, s:o}", "tuning", t->folder, "data", t->data, "goal",
-                               tft_goal_words[t->judging.goal], "search", tft_search_words[t->search.kind], "seconds",
-                               seconds, "space", t->space.document, "rows", rows);
+    json_t *result =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:O, s:o}", "kind", "tuning", "tuning", t->folder, "data", t->data,
+                  "goal", tft_goal_words[t->judging.goal], "search", tft_search_words[t->search.kind], "seconds",
+                  seconds, "space", t->space.document, "rows", rows);
 
     for (size_t i = 0; result && i < t->trials.count; i++)
         json_array_append_new(rows, describe_trial(t, i));

@@ -118,8 +118,9 @@ static json_t *describe_all(const struct tft_inference *s, const struct tft_span
 
     tft_schema_print_time(&s->data.schema, spans->since, since, sizeof since);
     tft_schema_print_time(&s->data.schema, spans->until, until, sizeof until);
-    return json_pack("{s:b, s:s, s:s, s:I, s:O, s:o}", "drifted", drifted > 0, "since", since, "until", until, "year",
-                     (json_int_t)spans->year, "inputs", inputs, "errors", errors ? json_incref(errors) : json_null());
+    return json_pack("{s:s, s:b, s:s, s:s, s:I, s:O, s:o}", "kind", "drift", "drifted", drifted > 0, "since", since,
+                     "until", until, "year", (json_int_t)spans->year, "inputs", inputs, "errors",
+                     errors ? json_incref(errors) : json_null());
 }
 
 enum halay_status tft_drift(struct tft_inference *s, const struct tft_drift_request *request, json_t **result)

@@ -367,11 +367,11 @@ json_t *tft_explanation_json(const struct tft_explanation *e)
 
     for (int choice = 0; choice < TFT_CHOICES; choice++)
         json_object_set_new(importance, tft_part_names[choice], importance_json(e, choice));
-    return json_pack("{ss sI sI sI sI sI so so so so so so so so so}", "split", tft_split_names[r->windows.split],
-                     "windows", (json_int_t)e->windows.count, "stride", (json_int_t)r->windows.stride, "step",
-                     (json_int_t)e->inference->run.step, "encoder", (json_int_t)e->reader.E, "horizon",
-                     (json_int_t)e->reader.D, "q_risk", q_risk_json(e, 0), "importance", importance, "by_step",
-                     steps_json(e), "by_entity", entities_json(e), "over_time", periods_json(e), "attention",
-                     attention_json(e), "regimes", regimes_json(e), "forecasts", singles_json(e), "occlusion",
-                     r->has_occlusion ? occlusion_json(e) : json_null());
+    return json_pack("{ss ss sI sI sI sI sI so so so so so so so so so}", "kind", "explanation", "split",
+                     tft_split_names[r->windows.split], "windows", (json_int_t)e->windows.count, "stride",
+                     (json_int_t)r->windows.stride, "step", (json_int_t)e->inference->run.step, "encoder",
+                     (json_int_t)e->reader.E, "horizon", (json_int_t)e->reader.D, "q_risk", q_risk_json(e, 0),
+                     "importance", importance, "by_step", steps_json(e), "by_entity", entities_json(e), "over_time",
+                     periods_json(e), "attention", attention_json(e), "regimes", regimes_json(e), "forecasts",
+                     singles_json(e), "occlusion", r->has_occlusion ? occlusion_json(e) : json_null());
 }

@@ -15,11 +15,6 @@ enum { PRINTED_MOST = 12, DRAWN_MOST = 6, ROWS_ON_PAGE = 60, LABEL_MOST = 160 };
 static const char *const families[] = { "inputs", "errors" };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-int tft_is_drift(const json_t *result)
-{
-    return json_is_boolean(json_object_get(result, "drifted")) && json_is_object(json_object_get(result, "inputs"));
-}
-
 static const char *text_at(const json_t *object, const char *key, const char *absent)
 {
     const char *text = json_string_value(json_object_get(object, key));

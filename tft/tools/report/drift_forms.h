@@ -9,7 +9,6 @@
 #include <jansson.h>
 #include <stdio.h>
 
-int tft_is_drift(const json_t *result);
 void tft_drift_print(FILE *to, const json_t *result);
 void tft_drift_write_csv(FILE *to, const json_t *result);
 void tft_drift_write_page(FILE *to, const json_t *result);

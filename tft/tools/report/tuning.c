@@ -13,12 +13,6 @@
 
 enum { PRINTED_MOST = 10, CELL_MOST = 64 };
 
-int tft_is_tuning(const json_t *result)
-{
-    return json_is_string(json_object_get(result, "tuning")) && json_is_string(json_object_get(result, "goal")) &&
-           json_is_object(json_object_get(result, "space")) && json_is_array(json_object_get(result, "rows"));
-}
-
 static const char *text_at(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
