@@ -5,6 +5,10 @@
 # clang-format has it (version 14; others differ among themselves); no function is longer than 50 lines between its
 # braces or has more than 8 parameters. First checks itself on files made for that.
 #
+# In the folders of `phrases`, comments and strings are also searched for phrases that plain English has other words for
+# (check_phrases lists them), and files of more than 150 lines for static functions whose name is one bare word. Each
+# folder may have the number that it is listed with, which only falls.
+#
 # In Markdown tables, code, and lines that an address makes long are exempt.
 . "${top_srcdir:?}/tests/build/build.sh"
 
@@ -21,6 +25,12 @@ fusion/api/calls.c:halay_allgather
 fusion/api/calls.c:halay_alltoall
 fusion/api/calls.c:halay_gather
 fusion/api/calls.c:halay_scatter
+'
+
+# Folders and how many phrases each may have.
+phrases='
+tft 1067
+python/halay/tft 1067
 '
 
 # Files of the current tree that people write.
@@ -105,6 +115,96 @@ check_functions() {
         /;$/ { head = "" }'
 }
 
+# Print FILE:LINE: PHRASE for each phrase to avoid in the C and Python files of the list: comments and strings of C, all
+# of Python.
+check_phrases() {
+    grep -E '[.](c|h|def|cu|cuh|py)$' "$1" | xargs awk '
+        BEGIN {
+            edge = "[^A-Za-z_]"
+            split("nobody somebody whoever whom likewise behind goes-on went-on go-on gone-on going-on for-ever " \
+                  "so-many so-long so-much as-much-as in-turn lies stands hears heard told tells says said comes came",
+                  words, " ")
+            for (i in words)
+                gsub("-", " ", words[i])
+        }
+        # A comment or a string: its phrases.
+        function check(text, line,    i, rest) {
+            gsub(/[ \t]+/, " ", text)
+            text = " " text " "
+            for (i in words) {
+                rest = text
+                while (match(rest, edge words[i] edge)) {
+                    print FILENAME ":" line ": \"" words[i] "\""
+                    rest = substr(rest, RSTART + RLENGTH - 1)
+                }
+            }
+            while (match(text, edge "(is|are|was|were) (no [a-z]+|none)" edge)) {
+                print FILENAME ":" line ": \"" substr(text, RSTART + 1, RLENGTH - 2) "\""
+                text = substr(text, RSTART + RLENGTH - 1)
+            }
+        }
+        function check_comment(text, line) {
+            check(text, line)
+            if (text ~ /^[ *]*(Of|What|Whom|Whose|Whether|Which|Where|How much|How many|Here) /)
+                print FILENAME ":" line ": a comment begins with \"" substr(text, 1, 12) "\""
+            if (text ~ /^[ *]*(Is|Are|Has|Have|Can|May|Does|Do|Did|Was|Must|Should) [^.:;]*[?]/)
+                print FILENAME ":" line ": a comment asks; it would begin \"Returns nonzero if\""
+        }
+        FNR == 1 { comment = ""; open = 0; name_line = 0 }
+        FILENAME ~ /[.]py$/ { check($0, FNR); next }
+        {
+            rest = $0
+            for (;;) {
+                if (open) {
+                    stop = index(rest, "*/")
+                    part = stop ? substr(rest, 1, stop - 1) : rest
+                    sub(/^[ \t]*[*]/, "", part)
+                    comment = comment " " part
+                    if (!stop)
+                        break
+                    check_comment(comment, begun)
+                    comment = ""
+                    open = 0
+                    rest = substr(rest, stop + 2)
+                } else if (match(rest, /"([^"\\]|\\.)*"|\/\*|\/\/.*|\047([^\047\\]|\\.)+\047/)) {
+                    found = substr(rest, RSTART, RLENGTH)
+                    rest = substr(rest, RSTART + RLENGTH)
+                    begun = FNR
+                    if (found == "/*")
+                        open = 1
+                    else if (found ~ /^"/)
+                        check(substr(found, 2, length(found) - 2), FNR)
+                    else if (found ~ /^\//)
+                        check_comment(substr(found, 3), FNR)
+                } else
+                    break
+            }
+        }'
+    grep -E '[.](c|cu)$' "$1" | xargs awk '
+        FNR == 1 { count = 0 }
+        /^static [^=;{]*[ *][a-z]+[(]/ {
+            match($0, /[ *][a-z]+[(]/)
+            names[++count] = FILENAME ":" FNR ": static " substr($0, RSTART + 1, RLENGTH - 2) "() is one bare word"
+        }
+        FNR == 151 { is_long = 1 }
+        is_long && FNR >= 151 { while (count) print names[count--] }
+        FNR == 1 { is_long = 0 }'
+}
+
+# Folders that have more phrases than they may.
+count_phrases() {
+    printf '%s\n' "$phrases" | while read -r folder most; do
+        [ -n "$folder" ] || continue
+        grep "^$folder/" "$1" >"$scratch/of" || continue
+        check_phrases "$scratch/of" >"$scratch/found"
+        count=$(wc -l <"$scratch/found")
+        [ "$count" -le "$most" ] || {
+            cat "$scratch/found"
+            echo "$folder has $count phrases, not $most at most (tests/build/form.sh: phrases)"
+        }
+    done
+}
+
 # Sets clang_format if there is one of version 14.
 find_clang_format() {
     for clang_format in clang-format clang-format-14; do
@@ -122,7 +222,7 @@ check_clang_format() {
 # expect BREACHES FILE: what the file that was made for it is said to be.
 expect() {
     echo "$2" >"$scratch/made"
-    said=$(cd "$scratch/tree" && check_columns ../made && check_functions ../made)
+    said=$(cd "$scratch/tree" && check_columns ../made && check_functions ../made && check_phrases ../made)
     [ "$said" = "$1" ] || {
         echo "form.sh: said '$said' of $2, not '$1'"
         exit 1
@@ -149,6 +249,19 @@ self_test() {
     expect '' c.c
     printf 'int f(int a, int b, int c, int d, int e, int f,\n      int g, int h, int i)\n{\n}\n' >d.c
     expect 'd.c:1: f has 9 parameters, not 8 at most' d.c
+    {
+        printf '/* It goes\n * on. */\nchar *f = "x says \\"y\\"", c = \047"\047; /* Is it? */ // Of x\n'
+        printf 'int says; /* is no x */\n'
+    } >e.c
+    expect 'e.c:1: "goes on"
+e.c:3: "says"
+e.c:3: a comment asks; it would begin "Returns nonzero if"
+e.c:3: a comment begins with " Of x"
+e.c:4: "is no x"' e.c
+    printf 'static int take(void);\n' >f.c
+    expect '' f.c
+    seq 150 >>f.c
+    expect 'f.c:1: static take() is one bare word' f.c
 }
 
 (self_test)
@@ -156,6 +269,7 @@ cd "$top_srcdir"
 list_files >"$scratch/files"
 check_columns "$scratch/files" >"$scratch/breaches"
 check_functions "$scratch/files" >>"$scratch/breaches"
+count_phrases "$scratch/files" >>"$scratch/breaches"
 if find_clang_format; then
     check_clang_format "$scratch/files" >>"$scratch/breaches"
 else
