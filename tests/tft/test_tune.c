@@ -5,6 +5,7 @@
  * more than random search does; importance; journals that were torn, damaged, or are another search's; rungs of a file
  * of metrics.
  */
+#include "base/number_text.h"
 #include "tests/test.h"
 #include "tft/tools/tune/journal.h"
 #include "tft/tools/tune/parzen.h"
@@ -284,6 +285,33 @@ static void check_end_of_space(void)
     tft_space_fini(&space);
 }
 
+/* A grid has each combination once, the last key fastest, and no range of reals. */
+static void check_grid(void)
+{
+    struct tft_space space;
+    struct tft_trials trials = { 0 };
+    double point[TFT_SETTINGS_MAX];
+    char text[512] = "";
+    size_t used = 0;
+
+    REQUIRE(!take("{\"learning_rate\": {\"from\": 0.001, \"to\": 0.01}}", &space));
+    CHECK(tft_space_size(&space, TFT_GRID_MAX) == TFT_GRID_MAX);
+    tft_space_fini(&space);
+    REQUIRE(!take("{\"heads\": {\"from\": 1, \"to\": 2}, \"dropout\": [0, 0.1, 0.3]}", &space));
+    const struct tft_search search = { &space, TFT_SEARCH_GRID, 5, accept, NULL };
+    while (tft_search_next(&search, &trials, point) && trials.count < 100) {
+        json_t *keys = tft_space_keys(&space, point);
+        REQUIRE(keys && tft_trials_add(&trials, point));
+        used += (size_t)halay_snprintf(text + used, sizeof text - used, "%lld %g,",
+                                       (long long)json_integer_value(json_object_get(keys, "heads")),
+                                       json_number_value(json_object_get(keys, "dropout")));
+        json_decref(keys);
+    }
+    CHECK(!strcmp(text, "1 0,1 0.1,1 0.3,2 0,2 0.1,2 0.3,"), "%s", text);
+    tft_trials_fini(&trials);
+    tft_space_fini(&space);
+}
+
 static void check_importance(void)
 {
     struct tft_space space;
@@ -426,6 +454,7 @@ int main(void)
     check_order();
     check_search();
     check_end_of_space();
+    check_grid();
     check_importance();
     check_journal(journal);
     check_progress(metrics);

@@ -125,6 +125,20 @@ for r in o["rows"]:
     assert abs(float(run["dropout"]) - r["keys"]["dropout"]) < 1e-12, (run, r)
 END
 
+# A grid has every combination, whole, in order, and no ranges of reals.
+refused 2 "a grid has less than 10000 points" tune --search grid
+out=$scratch/grid
+printf 'dropout: [0, 0.1]\nheads: {from: 1, to: 2}\n' >"$scratch/grid.yaml"
+check "grid" "$tft" tune "$scratch/grid.yaml" --data "$data" --out "$out" --halayrun "$halayrun" --search grid \
+    --hidden-size 4 --heads 2 --batch-size 16 --max-steps 4 --valid-samples 16
+check "all combinations" python3 - "$out" <<'END'
+import json, sys
+rows = json.load(open(sys.argv[1] + "/tune.json"))["rows"]
+assert all(r["state"] == "done" and r["steps"] == 4 for r in rows), rows
+found = [(r["keys"]["dropout"], r["keys"]["heads"]) for r in rows]
+assert found == [(0.1, 2), (0, 1), (0, 2), (0.1, 1)], found  # what was given, then the others
+END
+
 # A budget of time cuts what runs; one of cost is one of time.
 # A busy machine may come to no evaluation in so short a time.
 for budget in "--time" "--price-per-hour 3600 --cost"; do

@@ -25,7 +25,7 @@ static const struct removed {
 } removed[] = {
     { "calibrate",
       "'train' calibrates at its end; 'train --resume --calibrate conformal' a run that was trained without" },
-    { "compare", "'tune' compares trainings that differ in keys; 'perf/bench/ranks' numbers of ranks" },
+    { "compare", "'tune --search grid' compares trainings that differ in keys; 'perf/bench/ranks' numbers of ranks" },
     { "watch", "'train' prints each evaluation, 'halayrun --status' shows its job, 'report' draws RUN at any time" },
 };
 

@@ -17,7 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MOST = 1024, SIGNAL_EXIT = 128, LOCK_TRIES = 600, LOCK_NS = 100000000, DEFAULT_TRIALS = 30 };
+enum {
+    RANKS_MOST = 1024,
+    SIGNAL_EXIT = 128,
+    LOCK_TRIES = 600,
+    LOCK_NS = 100000000,
+    DEFAULT_TRIALS = 30,
+    DEFAULT_ETA = 3
+};
 
 struct request {
     struct tft_run_keys keys; /* first: run_options.h */
@@ -38,8 +45,8 @@ static const struct halay_option option_rows[] = {
       .required = "--out" },
     { "--resume", NULL, NULL, "go on with the search that FOLDER has", HALAY_OPTION_FLAG, SETS(resume) },
     { .name = "Budget" },
-    { "--trials", NULL, "N", "trainings, at most (30, unless there is another budget)", HALAY_OPTION_NUMBER,
-      SETS(trials), .least = 1, .most = 100000 },
+    { "--trials", NULL, "N", "trainings, at most (30, unless there is another budget; of a grid, all)",
+      HALAY_OPTION_NUMBER, SETS(trials), .least = 1, .most = 100000 },
     { "--time", NULL, "SECONDS", "of the whole search; what runs then is cut, and counts", HALAY_OPTION_REAL,
       SETS(time), .least = 0, .most = 1e9 },
     { "--cost", NULL, "PRICE", "of the whole search, by --price-per-hour", HALAY_OPTION_REAL, SETS(cost), .least = 0,
@@ -47,12 +54,12 @@ static const struct halay_option option_rows[] = {
     { "--price-per-hour", NULL, "PRICE", "of all machines together", HALAY_OPTION_REAL, SETS(price), .least = 0,
       .most = 1e9 },
     { .name = "Search" },
-    { "--search", NULL, NULL, "how configurations are chosen (tpe)", HALAY_OPTION_WORD, SETS(search),
+    { "--search", NULL, NULL, "how configurations are chosen; grid: all of them (tpe)", HALAY_OPTION_WORD, SETS(search),
       .words = tft_search_words },
     { "--goal", NULL, NULL, "what is to be low: the validation loss, or the mean of q-risks (valid_loss)",
       HALAY_OPTION_WORD, SETS(goal), .words = tft_goal_words },
-    { "--eta", NULL, "N", "one in N goes on at each rung; 1: none is stopped (3)", HALAY_OPTION_NUMBER, SETS(eta),
-      .least = 1, .most = 16 },
+    { "--eta", NULL, "N", "one in N continues at each rung; 1: none is stopped (3; of a grid, 1)", HALAY_OPTION_NUMBER,
+      SETS(eta), .least = 1, .most = 16 },
     { "--rungs", NULL, "N", "how often a trial is judged before its end (2)", HALAY_OPTION_NUMBER, SETS(rungs),
       .least = 1, .most = TFT_RUNGS_MAX },
     { "--search-seed", NULL, "N", "of the search; 'seed' is that of the trainings (1)", HALAY_OPTION_NUMBER, SETS(seed),
@@ -143,14 +150,15 @@ static enum halay_status set_judging(struct tuning *g)
 {
     const struct request *r = g->request;
     struct tft_judging *how = &g->tuner.judging;
+    const int eta = r->eta ? (int)r->eta : r->search == TFT_SEARCH_GRID ? 1 : DEFAULT_ETA;
     enum halay_status status = HALAY_OK;
 
     *how = (struct tft_judging){ .goal = (enum tft_goal)r->goal,
                                  .max_steps = number_of(g, "max_steps"),
                                  .max_time = number_of(g, "max_time"),
                                  .epochs = number_of(g, "epochs"),
-                                 .rungs = r->eta > 1 ? r->rungs : 0,
-                                 .eta = (int)r->eta };
+                                 .rungs = eta > 1 ? r->rungs : 0,
+                                 .eta = eta };
     if (how->max_steps > 0) {
         double steps = ceil(how->max_steps * (how->rungs ? tft_rung_share(0, how->rungs, how->eta) : 1));
         status = set_unless_given(g, "eval_every", steps);
@@ -200,7 +208,8 @@ static enum halay_status set_budget(struct tuning *g)
 
     if (r->cost > 0 && !(r->price > 0))
         return refuse(g, "option --cost needs --price-per-hour");
-    t->trials_most = r->trials ? r->trials : r->time > 0 || r->cost > 0 ? 0 : DEFAULT_TRIALS;
+    const int is_limited = r->time > 0 || r->cost > 0 || r->search == TFT_SEARCH_GRID;
+    t->trials_most = r->trials ? r->trials : is_limited ? 0 : DEFAULT_TRIALS;
     t->seconds_most = r->time;
     if (r->cost > 0 && (!(r->time > 0) || r->cost / r->price * 3600 < r->time))
         t->seconds_most = r->cost / r->price * 3600;
@@ -264,6 +273,8 @@ static enum halay_status set_tuner(struct tuning *g, const char *config)
     t->config = g->shared;
     t->search = (struct tft_search){ &t->space, (enum tft_search_kind)r->search, r->seed, is_good, g };
     status = tft_space_read(g->log, r->spaces.at[0], &t->space);
+    if (!status && t->search.kind == TFT_SEARCH_GRID && tft_space_size(&t->space, TFT_GRID_MAX) == TFT_GRID_MAX)
+        status = refuse(g, "a grid has less than 10000 points: give lists of values in place of ranges of reals");
     if (!status)
         status = set_judging(g);
     if (!status)
@@ -423,7 +434,7 @@ static enum halay_status tune(struct tuning *g, const char *config)
 
 int tft_cmd_tune(struct halay_log *log, char **argv)
 {
-    struct request r = { .parallel = 1, .ranks = 1, .eta = 3, .rungs = 2, .seed = 1 };
+    struct request r = { .parallel = 1, .ranks = 1, .rungs = 2, .seed = 1 };
     struct tuning *tuning = calloc(1, sizeof *tuning); /* large */
     char *config = NULL;
     int status = tft_run_options_parse(log, &command_line, NULL, argv, &r, &config);

@@ -9,7 +9,7 @@
 
 enum { FIRST_TRIALS = 8, DRAWS = 64, ATTEMPTS = 2000, IMPORTANCE_LEAST = 8, GRID = 64 };
 
-const char *const tft_search_words[] = { "tpe", "random", NULL };
+const char *const tft_search_words[] = { "tpe", "random", "grid", NULL };
 
 /* May it be tried? */
 static int is_new(const struct tft_search *s, const struct tft_trials *trials, const double *point)
@@ -94,7 +94,12 @@ int tft_search_next(const struct tft_search *s, const struct tft_trials *trials,
     memset(point, 0, TFT_SETTINGS_MAX * sizeof *point); /* points are compared as bytes */
     if (best)
         found = choose(s, trials, order, best, count, &random, point);
-    for (int i = 0; i < ATTEMPTS && !found; i++) {
+    const size_t points = s->kind == TFT_SEARCH_GRID ? tft_space_size(s->space, TFT_GRID_MAX) : 0;
+    for (size_t i = 0; i < points && !found; i++) {
+        tft_space_point_at(s->space, i, point);
+        found = is_new(s, trials, point);
+    }
+    for (int i = 0; i < ATTEMPTS && !found && !points; i++) {
         if (s->kind == TFT_SEARCH_TPE && i == 0)
             fill(s, trials->count, point);
         else

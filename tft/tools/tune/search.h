@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Search: which point is tried next. The same trials so far and the same seed give the same point.
+ * Search: chooses the point of the next trial. The same trials and the same seed give the same point.
  *
- * `random` draws all of them. `tpe`, the tree-structured Parzen estimator (Bergstra et al., 2011), begins with points
- * that fill the space evenly; then it takes the trials so far as two groups, the best and the others, draws points from
- * the density of the first, and takes the one that has the highest ratio to that of the second. A trial that still
- * runs is one of the others, so that two at once don't try the same.
+ * `random` draws each point. `grid` takes every point in order; its space has no range of reals. `tpe`, the
+ * tree-structured Parzen estimator (Bergstra et al., 2011), begins with points that fill the space evenly; then it
+ * divides the trials into two groups, the best and the others, draws points from the density of the first, and takes
+ * the one with the highest ratio to that of the second. A trial that still runs is one of the others, so that
+ * concurrent trials try different points.
  */
 #ifndef HALAY_TFT_TUNE_SEARCH_H
 #define HALAY_TFT_TUNE_SEARCH_H
@@ -13,19 +14,20 @@
 #include "tft/tools/tune/trials.h"
 #include <stdint.h>
 
-enum tft_search_kind { TFT_SEARCH_TPE, TFT_SEARCH_RANDOM };
+enum { TFT_GRID_MAX = 10000 }; /* points of a grid */
+enum tft_search_kind { TFT_SEARCH_TPE, TFT_SEARCH_RANDOM, TFT_SEARCH_GRID };
 extern const char *const tft_search_words[];
 
 struct tft_search {
     const struct tft_space *space; /* borrowed */
     enum tft_search_kind kind;
     uint64_t seed;
-    /* Is a point a configuration? */
+    /* Returns nonzero if the point is a valid configuration. */
     int (*is_good)(void *arg, const double *point);
     void *arg; /* borrowed */
 };
 
-/* The point of the trial behind those that there are; 0: there is none that is good and new. */
+/* The point of the next trial. Returns 0 if no point is left that is valid and new. */
 int tft_search_next(const struct tft_search *search, const struct tft_trials *trials, double *point);
 
 /*

@@ -285,16 +285,27 @@ int tft_space_point(const struct tft_space *space, const json_t *keys, double *p
     return 1;
 }
 
+/* The number of values of a key; infinite for a range of reals. */
+static double value_count(const struct tft_setting *s)
+{
+    return !s->is_range ? (double)s->count : s->is_whole ? s->to - s->from + 1 : INFINITY;
+}
+
 size_t tft_space_size(const struct tft_space *space, size_t most)
 {
-    size_t size = 1;
+    double size = 1;
 
-    for (size_t i = 0; i < space->count; i++) {
+    for (size_t i = 0; i < space->count; i++)
+        size *= value_count(&space->settings[i]);
+    return size < (double)most ? (size_t)size : most;
+}
+
+void tft_space_point_at(const struct tft_space *space, size_t index, double *point)
+{
+    for (size_t i = space->count; i-- > 0;) {
         const struct tft_setting *s = &space->settings[i];
-        double values = !s->is_range ? (double)s->count : s->is_whole ? s->to - s->from + 1 : INFINITY;
-        if (!((double)size * values < (double)most))
-            return most;
-        size *= (size_t)values;
+        const size_t count = (size_t)value_count(s), place = index % count;
+        point[i] = s->is_range ? range_coordinate(s, s->from + (double)place) : choice_coordinate(s, place);
+        index /= count;
     }
-    return size;
 }

@@ -51,7 +51,9 @@ void tft_space_snap(const struct tft_space *space, double *point);
 json_t *tft_space_keys(const struct tft_space *space, const double *point);
 /* The point whose keys are these; 0: a key is missing, or its value is not in the space. */
 int tft_space_point(const struct tft_space *space, const json_t *keys, double *point);
-/* How many points there are, if there are at most `most`; else `most`. */
+/* Returns the number of points, at most `most`. A range of reals has more than that. */
 size_t tft_space_size(const struct tft_space *space, size_t most);
+/* The point of this index, below the space's size; the last key changes fastest. */
+void tft_space_point_at(const struct tft_space *space, size_t index, double *point);
 
 #endif
