@@ -5,7 +5,7 @@
  */
 #include "tests/tft/files.h"
 #include "tft/core/data/windows.h"
-#include "tft/core/score/calibrator.h"
+#include "tft/core/score/calibration.h"
 #include <math.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "tft/core/data/lost_changes.h"
 #include "tft/core/data/windows.h"
 #include "tft/core/run/batches.h"
-#include "tft/core/run/targets.h"
 #include <math.h>
 
 #define WINDOW "window: {encoder: 2, horizon: 1}\n"

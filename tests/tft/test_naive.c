@@ -7,8 +7,8 @@
 #include "tests/tft/files.h"
 #include "tft/core/data/htd.h"
 #include "tft/core/data/windows.h"
+#include "tft/core/score/forecast_scores.h"
 #include "tft/core/score/naive.h"
-#include "tft/core/score/seasonal_error.h"
 #include <math.h>
 
 enum { ROWS = 90, TRAIN = 60, SEASON = 4, HORIZON = 10 };

@@ -3,9 +3,7 @@
  * Scores, learning rate, length of a run and sampler against numbers worked out by hand, and what a shuffle must hold.
  */
 #include "tests/test.h"
-#include "tft/core/run/learning_rate.h"
 #include "tft/core/run/run_length.h"
-#include "tft/core/score/intervals.h"
 #include "tft/core/score/scores.h"
 #include "tft/core/train/sampler.h"
 #include <math.h>

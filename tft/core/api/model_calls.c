@@ -6,7 +6,7 @@
 #include "base/struct_size.h"
 #include "tft/core/data/join.h"
 #include "tft/core/data/output_file.h"
-#include "tft/core/run/targets.h"
+#include "tft/core/run/batches.h"
 #include "tft/tools/export/export.h"
 #include <stdlib.h>
 #include <string.h>

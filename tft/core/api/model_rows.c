@@ -8,7 +8,7 @@
 #include "tft/core/data/join.h"
 #include "tft/core/data/row_gaps.h"
 #include "tft/core/run/baselines.h"
-#include "tft/core/score/calibrator.h"
+#include "tft/core/score/calibration.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "tft/core/data/table.h"
-#include "tft/core/run/stop.h"
+#include "tft/core/run/ranks.h"
 #include "tft/core/score/inference.h"
 #include "tft/tools/drift/profile.h"
 

@@ -2,7 +2,7 @@
  *
  * Own scalers: mean and deviation of an unseen entity's measured values, in double.
  *
- * A window is scaled by its own past in the end (tft/core/run/window_scale.h), so the scaler decides only what a flat
+ * A window is scaled by its own past in the end (tft/core/run/batches.h), so the scaler decides only what a flat
  * past's spread is at least, and what is rounded away. By the scaler of all entities both would be of another size than
  * the series. Lags go by their input's scaler.
  */

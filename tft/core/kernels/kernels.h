@@ -197,7 +197,7 @@ struct window_patch {
     int32_t code;
 };
 /*
- * Windows to cut, and how they are scaled (tft/core/run/window_scale.h). The device's memory, as all that follows.
+ * Windows to cut, and how they are scaled (tft/core/run/batches.h). The device's memory, as all that follows.
  * scaled_by (reals): the column by whose mean and spread in the window a column is scaled; -1: it is not.
  * The reals, codes, static ones, targets, weights, offsets and units are those of struct tft_batch
  * (tft/core/model/model.h); steps before a shorter window stay as they are.

@@ -4,9 +4,11 @@
  * copy. Only a window that ends on a bridge gets other values there: it must not know the bridge's end.
  */
 #include "tft/core/run/batches.h"
+#include "tft/core/data/lost_changes.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/kernels/philox.h"
-#include "tft/core/run/window_scale.h"
+#include "tft/core/run/run_config.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,4 +202,205 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
             tft_occlusion_apply(g->occlusion, d, &w, batch, b);
     }
     return HALAY_OK;
+}
+
+const double tft_spread_least = .05;
+
+/* Values are taken as (value - mean) / spread. */
+struct level {
+    float mean, spread;
+};
+
+/* A sample's rows: the first is the window's. */
+struct rows {
+    const struct tft_data *data;
+    const struct tft_window *window;
+    float *values; /* (length + D, reals) */
+};
+
+static int is_scaled(const struct tft_input *input)
+{
+    return input->per == TFT_PER_WINDOW && input->scale != TFT_SCALE_NONE;
+}
+
+/* The column of the input that an input is made from. */
+static size_t base_column(const struct tft_data *d, size_t input)
+{
+    size_t k = 0;
+
+    while (d->reals[k] != d->schema.inputs[input].base)
+        k++;
+    return k;
+}
+
+/* In two passes, in double. */
+static struct level level_of(const struct rows *r, size_t column)
+{
+    size_t n = r->window->length, columns = r->data->real_count;
+    double sum = 0, squares = 0;
+
+    for (size_t t = 0; t < n; t++)
+        sum += (double)r->values[t * columns + column];
+    double mean = sum / (double)n;
+    for (size_t t = 0; t < n; t++) {
+        double x = (double)r->values[t * columns + column] - mean;
+        squares += x * x;
+    }
+    return (struct level){ (float)mean, (float)fmax(sqrt(squares / (double)n), tft_spread_least) };
+}
+
+static void scale_target(const struct rows *r, size_t o, struct level level, struct tft_batch *batch, size_t b)
+{
+    const struct tft_schema *s = &r->data->schema;
+    size_t O = s->target_count, D = s->horizon;
+
+    for (size_t h = 0; h < D; h++) {
+        size_t at = (b * D + h) * O + o;
+        batch->offsets[at] = level.mean;
+        if (!tft_loss_is_distribution(r->data->loss))
+            batch->targets[at] = (batch->targets[at] - batch->offsets[at]) / level.spread;
+    }
+    batch->units[b * O + o] = level.spread;
+}
+
+/* Where a sample's forecasts are not scaled, offset and unit are in the target's own unit, too. */
+static void unscale_target(const struct rows *r, size_t o, struct tft_batch *batch, size_t b)
+{
+    const struct tft_schema *s = &r->data->schema;
+    const struct tft_scaler *scaler = tft_data_scaler(r->data, r->window->entity, s->targets[o]);
+    size_t O = s->target_count, D = s->horizon;
+
+    for (size_t h = 0; h < D; h++)
+        batch->offsets[(b * D + h) * O + o] =
+            (float)tft_scaler_undo(scaler, (double)batch->offsets[(b * D + h) * O + o]);
+    batch->units[b * O + o] *= (float)scaler->scale;
+}
+
+int tft_window_scaling(const struct tft_data *d, int32_t *scaled_by)
+{
+    int scales = 0;
+
+    for (size_t k = 0; k < d->real_count; k++) {
+        scaled_by[k] = is_scaled(&d->schema.inputs[d->reals[k]]) ? (int32_t)base_column(d, d->reals[k]) : -1;
+        scales |= scaled_by[k] >= 0;
+    }
+    return scales;
+}
+
+void tft_window_scale(const struct tft_data *d, const struct tft_window *w, struct tft_batch *batch, size_t b)
+{
+    size_t columns = d->real_count, steps = w->length + d->schema.horizon, O = d->schema.target_count;
+    size_t end = (b + 1) * (d->schema.encoder + d->schema.horizon);
+    struct rows r = { d, w, batch->reals + (end - steps) * columns };
+    struct level levels[TFT_INPUTS_MAX];
+
+    for (size_t k = 0; k < columns; k++) { /* before any column changes: a lag goes by its input's */
+        const struct tft_input *input = &d->schema.inputs[d->reals[k]];
+        levels[k] = is_scaled(input) ? level_of(&r, base_column(d, d->reals[k])) : (struct level){ 0, 1 };
+    }
+    for (size_t o = 0; o < O; o++) {
+        if (is_scaled(&d->schema.inputs[d->schema.targets[o]]))
+            scale_target(&r, o, levels[columns - O + o], batch, b);
+        if (tft_loss_is_unscaled(d->loss))
+            unscale_target(&r, o, batch, b);
+    }
+    for (size_t k = 0; k < columns; k++)
+        for (size_t t = 0; is_scaled(&d->schema.inputs[d->reals[k]]) && t < steps; t++)
+            r.values[t * columns + k] = (r.values[t * columns + k] - levels[k].mean) / levels[k].spread;
+}
+
+static enum halay_status check_scale(struct halay_log *log, const struct tft_data *d, size_t o)
+{
+    const struct tft_input *input = &d->schema.inputs[d->schema.targets[o]];
+
+    if (input->scale != TFT_SCALE_LOG1P)
+        return HALAY_OK;
+    halay_error(log,
+                "target '%s' is scaled by its logarithm, and 'loss: %s' is of the target itself: prepare it with "
+                "'scale: standard', or use 'loss: gaussian', which is then of the logarithm",
+                input->name, tft_loss_words[d->loss]);
+    return HALAY_ERR_FORMAT;
+}
+
+static enum halay_status refuse(struct halay_log *log, const struct tft_data *d, size_t e, size_t row, size_t o)
+{
+    double y = d->target[row * d->schema.target_count + o];
+    char time[40];
+
+    tft_schema_print_time(&d->schema, tft_data_time(d, e, row), time, sizeof time);
+    halay_error(log, "target '%s' of '%s' is %g at %s: 'loss: %s' is of %s from 0 on; %s",
+                d->schema.inputs[d->schema.targets[o]].name, d->entities[e].id, y, time, tft_loss_words[d->loss],
+                tft_loss_counts(d->loss) ? "whole numbers" : "numbers",
+                y < 0 ? "gaussian and student-t are of any" : "tweedie is of others, too");
+    return HALAY_ERR_FORMAT;
+}
+
+enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *d)
+{
+    size_t O = d->schema.target_count;
+    enum halay_status status = HALAY_OK;
+
+    if (!tft_loss_is_unscaled(d->loss))
+        return HALAY_OK;
+    for (size_t o = 0; o < O && !status; o++)
+        status = check_scale(log, d, o);
+    for (size_t e = 0; e < d->entity_count && !status; e++) {
+        size_t first = d->entities[e].first, end = first + d->entities[e].rows;
+        status = tft_data_check(d, first, end - first);
+        for (size_t i = first * O; i < end * O && !status; i++)
+            if (d->present[i] &&
+                (d->target[i] < 0 || (tft_loss_counts(d->loss) && d->target[i] != floor(d->target[i]))))
+                status = refuse(log, d, e, i / O, i % O);
+    }
+    return status;
+}
+
+/* Of the last rows. */
+static struct tft_changes changes_of(const struct tft_data *d, size_t e, size_t o, size_t rows)
+{
+    const struct tft_scaler *scaler = tft_data_target_scaler(d, e, o);
+    const size_t O = d->schema.target_count, end = d->entities[e].first + d->entities[e].rows;
+    struct tft_changes changes = { 0 };
+
+    for (size_t i = end - rows + 1; i < end; i++)
+        if (d->present[i * O + o] && d->present[(i - 1) * O + o])
+            tft_changes_add(scaler, d->target[(i - 1) * O + o], d->target[i * O + o], &changes);
+    return changes;
+}
+
+static void warn_of(struct halay_log *log, const struct tft_data *d, size_t e, size_t o,
+                    const struct tft_changes *changes)
+{
+    const struct tft_input *target = &d->schema.inputs[d->schema.targets[o]];
+    const char *advice = tft_loss_is_unscaled(d->loss)     ? "use 'loss: gaussian', or its"
+                         : target->scale == TFT_SCALE_NONE ? "train with 'scale: standard', or on its"
+                         : target->per == TFT_PER_ALL      ? "train with 'per: entity', or on its"
+                                                           : "train on its";
+    char why[80] = "";
+
+    if (tft_loss_is_unscaled(d->loss))
+        snprintf(why, sizeof why, "'loss: %s' is of the target itself, and ", tft_loss_words[d->loss]);
+    halay_warning(log,
+                  "target '%s' of '%.64s': %s32-bit numbers do not hold its changes, about %.3g from row to row, of "
+                  "values up to %.3g; %s differences from row to row as the target",
+                  target->name, d->entities[e].id, why, changes->sum / (double)changes->lost, changes->most, advice);
+}
+
+int tft_targets_warn(struct halay_log *log, const struct tft_data *d, size_t rows)
+{
+    int warned = 0;
+
+    for (size_t o = 0; o < d->schema.target_count; o++)
+        for (size_t e = 0, found = 0; e < d->entity_count && !found; e++) {
+            const struct tft_entity *entity = &d->entities[e];
+            const size_t last = rows < entity->rows ? rows : entity->rows;
+            if (tft_data_check(d, entity->first + entity->rows - last, last))
+                return warned;
+            const struct tft_changes changes = changes_of(d, e, o, last);
+            found = (size_t)tft_changes_are_lost(&changes);
+            if (found)
+                warn_of(log, d, e, o, &changes);
+            warned |= found != 0;
+        }
+    return warned;
 }

@@ -5,6 +5,7 @@
 #ifndef HALAY_TFT_BATCHES_H
 #define HALAY_TFT_BATCHES_H
 
+#include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 #include "tft/core/model/gradients.h"
 #include "tft/core/model/model.h"
@@ -48,5 +49,40 @@ size_t tft_gather_patches(const struct tft_gather *gather, const struct tft_wind
 /* The window at a position, and the number of measured targets at positions [first, first + count). */
 struct tft_window tft_gather_window(const struct tft_gather *gather, size_t position);
 enum halay_status tft_gather_targets(const struct tft_gather *gather, size_t first, size_t count, size_t *targets);
+
+/*
+ * Scaling per window: where the level of a series moves away from that of the training span, each window is scaled by
+ * what its own past shows.
+ *
+ * Under `per: window` a real input x, scaled by its entity's or all values already, becomes (x - mean) / spread,
+ * with the mean and the deviation of the input's plain values in the window's encoder; spread is at least 1/20 of
+ * the training span's, or of an unseen entity's own rows', so that a flat past does not blow up its noise. Lags go
+ * with their input. A target y at step h becomes (y - offset[h]) / unit: unit is the target's spread, and offset its
+ * mean. Only rows before the origin are read. Distributions (tft/core/kernels/loss.h) are of y itself; offset and unit
+ * say what the model's numbers mean for them, in the target's own unit if they are not scaled.
+ */
+
+/* Scale sample b of a batch, which holds a window's rows and targets; offsets and units say how to undo it. */
+void tft_window_scale(const struct tft_data *data, const struct tft_window *window, struct tft_batch *batch, size_t b);
+
+/* How the data's columns (reals) are scaled by their windows, as struct windows_run (tft/core/kernels/kernels.h) has
+ * it. Returns whether one is. */
+int tft_window_scaling(const struct tft_data *data, int32_t *scaled_by);
+
+/* The least spread, of 1 for the training span's. */
+extern const double tft_spread_least;
+
+/*
+ * Can a loss be of these targets?
+ */
+
+/* Check the measured targets of all splits for data->loss. HALAY_ERR_FORMAT (logged: the entity, the moment, what would
+ * be right): poisson and negative-binomial need whole numbers from 0 on, tweedie numbers from 0 on, and these three
+ * targets that are not scaled by their logarithm. Reads all rows for those three, none for others. */
+enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *data);
+
+/* Warn of each target whose changes between an entity's last rows (SIZE_MAX: all) are lost in the floats that
+ * data->loss takes. Returns nonzero if it did. Rows of a damaged file are left to what reads them next. */
+int tft_targets_warn(struct halay_log *log, const struct tft_data *data, size_t rows);
 
 #endif

@@ -7,7 +7,7 @@
 #include "tft/core/run/resident.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/queue.h"
-#include "tft/core/run/window_scale.h"
+#include "tft/core/run/batches.h"
 #include <stdlib.h>
 #include <string.h>
 

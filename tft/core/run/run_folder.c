@@ -10,9 +10,12 @@
 #include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/model/model.h"
 #include "tft/core/run/checkpoints.h"
+#include "tft/core/run/ranks.h"
 #include "tft/core/run/safetensors.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -651,4 +654,101 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
         return HALAY_ERR_FORMAT;
     }
     return HALAY_OK;
+}
+
+struct tft_member_name tft_member_name(size_t member, const char *ending)
+{
+    struct tft_member_name name;
+
+    snprintf(name.text, sizeof name.text, "member-%zu%s", member + 2, ending);
+    return name;
+}
+
+float *tft_alloc_params(struct halay_log *log, const struct tft_model *model)
+{
+    size_t bytes = tft_model_params(model)->reals * sizeof(float);
+    float *params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
+
+    if (params)
+        memset(params, 0, bytes);
+    else
+        halay_error(log, "no memory for %zu parameters", tft_model_params(model)->reals);
+    return params;
+}
+
+enum halay_status tft_members_init(struct halay_log *log, const struct tft_model *model, size_t count,
+                                   struct tft_members *members)
+{
+    *members = (struct tft_members){ 0 };
+    for (; members->count < count; members->count++) {
+        members->params[members->count] = tft_alloc_params(log, model);
+        if (!members->params[members->count])
+            return HALAY_ERR_NO_MEMORY;
+    }
+    return HALAY_OK;
+}
+
+void tft_members_fini(struct tft_members *members)
+{
+    for (size_t i = 0; i < members->count; i++)
+        free(members->params[i]);
+    *members = (struct tft_members){ 0 };
+}
+
+/* ---- on all ranks ---- */
+
+enum halay_status tft_share_members(struct halay_context *ctx, const struct tft_param_table *table,
+                                    struct tft_members *members)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < members->count && !status && halay_size(ctx) > 1; i++)
+        status = halay_broadcast(ctx, "run.member", members->params[i], table->reals, HALAY_F32, 0);
+    return status;
+}
+
+/* The numbers of what rank 0 has read, in memory that all ranks have. */
+static enum halay_status share_params(struct halay_log *log, struct halay_context *ctx, struct tft_run *r)
+{
+    const size_t reals = tft_model_params(r->model)->reals;
+    double about[] = { (double)r->step, r->refit != NULL, (double)r->members.count };
+    enum halay_status status = halay_broadcast(ctx, "run.step", about, 3, HALAY_F64, 0), room = HALAY_OK;
+
+    r->step = (long long)about[0];
+    if (!status && about[1] && !r->refit) {
+        r->refit = tft_alloc_params(log, r->model);
+        room = r->refit ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    }
+    if (!status && !room && !r->members.count)
+        room = tft_members_init(log, r->model, (size_t)about[2], &r->members);
+    status = tft_agree(ctx, "run.room", status ? status : room);
+    if (!status)
+        status = tft_share_members(ctx, tft_model_params(r->model), &r->members);
+    if (!status && r->refit)
+        status = halay_broadcast(ctx, "run.refit", r->refit, reals, HALAY_F32, 0);
+    if (!status && r->blend.errors)
+        status = halay_broadcast(ctx, "run.blend", r->blend.weights, tft_blend_weights_count(&r->blend), HALAY_F64, 0);
+    return status ? status : halay_broadcast(ctx, "run.parameters", r->params, reals, HALAY_F32, 0);
+}
+
+enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_context *ctx, const char *folder,
+                                      const struct tft_device *device, struct tft_run *run)
+{
+    const int reads = halay_rank(ctx) == 0;
+    struct tft_run r = { 0 };
+    enum halay_status status = reads ? tft_run_load(log, folder, device, &r) : HALAY_OK;
+    json_t *document = json_incref(r.document); /* NULL stays that */
+
+    status = tft_share_document(log, ctx, folder, status, &document);
+    if (!status && !reads)
+        status = tft_run_of(log, folder, document, device, &r);
+    json_decref(document);
+    status = tft_agree(ctx, "run.made", status);
+    if (!status && halay_size(ctx) > 1)
+        status = share_params(log, ctx, &r);
+    if (status)
+        tft_run_fini(&r);
+    else
+        *run = r;
+    return status;
 }

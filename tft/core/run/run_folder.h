@@ -25,10 +25,39 @@
 #ifndef HALAY_TFT_RUN_FOLDER_H
 #define HALAY_TFT_RUN_FOLDER_H
 
+#include "halay.h"
 #include "tft/core/data/data.h"
+#include "tft/core/model/params.h"
 #include "tft/core/run/batches.h"
 #include "tft/core/run/blend.h"
-#include "tft/core/run/members.h"
+#include "tft/core/run/run_config.h"
+
+/*
+ * Members: models of one configuration, trained from one seed each, whose forecast is the mean of their quantiles.
+ * Their errors are partly each one's own, which a mean evens out.
+ */
+
+struct tft_model;
+
+/* Those after the first, whose parameters are the run's. */
+struct tft_members {
+    size_t count;
+    float *params[TFT_RUN_MEMBERS_MAX]; /* owned: a model's block each */
+};
+
+struct tft_member_name {
+    char text[40];
+};
+
+/* "member-2" and an ending: of the first of those. */
+struct tft_member_name tft_member_name(size_t member, const char *ending);
+
+/* Memory for a block of a model's weights, zeroed; NULL: there is none (logged). */
+float *tft_alloc_params(struct halay_log *log, const struct tft_model *model);
+/* Make this number of blocks. On error those made so far are held. */
+enum halay_status tft_members_init(struct halay_log *log, const struct tft_model *model, size_t count,
+                                   struct tft_members *members);
+void tft_members_fini(struct tft_members *members);
 
 struct tft_run {
     json_t *document; /* owned: run.json */
@@ -86,6 +115,12 @@ enum halay_status tft_run_load_first(struct halay_log *log, const char *folder, 
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
                              const struct tft_device *device, struct tft_run *run);
 void tft_run_fini(struct tft_run *run);
+/* Does tft_run_load on rank 0, and shares the run with all others. All ranks call it. */
+enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_context *ctx, const char *folder,
+                                      const struct tft_device *device, struct tft_run *run);
+/* Shares the members of rank 0. All ranks call it, with the same number of blocks. */
+enum halay_status tft_share_members(struct halay_context *ctx, const struct tft_param_table *table,
+                                    struct tft_members *members);
 
 /* What forecasts times that no row of the training's data has. Scores of these data are those of run->params: the other
  * weights have seen the rows. */

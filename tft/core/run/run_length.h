@@ -15,6 +15,7 @@
 #ifndef HALAY_TFT_RUN_LENGTH_H
 #define HALAY_TFT_RUN_LENGTH_H
 
+#include "tft/core/kernels/loss.h"
 #include "tft/core/run/run_config.h"
 
 /* More steps than any run has: where only time limits it. */
@@ -61,5 +62,26 @@ int tft_run_length_is_short(uint64_t steps, size_t width);
 /* The rate of the next step. */
 double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run_length *length,
                            const struct tft_moment *now, double highest);
+
+/*
+ * Learning rate: a function of where the run stands (tft/core/run/run_length.h).
+ */
+
+/*
+ * The rate of a step (from 0) of `total`.
+ *   warmup   rises linearly over the first twentieth of the steps, then stays
+ *   cosine   rises likewise, then falls along half a cosine to 0 at the end
+ */
+double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint64_t step, uint64_t total);
+
+/*
+ * The rate to train with, given the losses of steps at growing rates: where the smoothed loss falls most steeply
+ * against the logarithm of the rate, but at most a tenth of the rate where it is lowest, since larger steps may be too
+ * large for a whole training. Smoothing is exponential (0.9, bias-corrected); slopes are those of lines fitted to 13
+ * points. Everything after four times the lowest loss, or after a loss that is not finite, is ignored. steps: at most
+ * TFT_RATE_FINDER_STEPS. 0 if the loss never falls. Pure.
+ */
+enum { TFT_RATE_FINDER_STEPS = 100 };
+double tft_learning_rate_suggest(enum tft_loss kind, const double *rates, const double *losses, size_t steps);
 
 #endif

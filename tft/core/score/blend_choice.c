@@ -3,7 +3,7 @@
  * Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/core/score/blend_choice.h"
-#include "tft/core/run/share.h"
+#include "tft/core/run/ranks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

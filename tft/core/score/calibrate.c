@@ -4,7 +4,7 @@
  */
 #include "tft/core/score/calibrate.h"
 #include "base/memory.h"
-#include "tft/core/score/calibrator.h"
+#include "tft/core/score/calibration.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

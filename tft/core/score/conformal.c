@@ -4,7 +4,6 @@
  * Johnson and Leeb 2020 and Sesia and Candes 2020 for errors relative to the width.
  */
 #include "tft/core/score/conformal.h"
-#include "tft/core/score/intervals.h"
 #include "tft/core/score/scores.h"
 #include <math.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
 #include "halay.h"
 #include "tft/core/run/batches.h"
 #include "tft/core/run/blend.h"
-#include "tft/core/run/stop.h"
-#include "tft/core/score/calibrator.h"
+#include "tft/core/run/ranks.h"
+#include "tft/core/score/calibration.h"
 
 /* A granule that was forecast, while its workspace still holds it. */
 struct tft_forecast_granule {

@@ -7,7 +7,7 @@
 #include "base/machine/topology.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/model/tft.h"
-#include "tft/core/run/targets.h"
+#include "tft/core/run/batches.h"
 #include "tft/core/score/evaluation.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
  */
 #include "tft/core/score/score_output.h"
 #include "base/number_text.h"
-#include "tft/core/score/calibrator.h"
+#include "tft/core/score/calibration.h"
 #include "tft/core/score/forecast_file.h"
 #include "tft/core/score/naive.h"
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "base/number_text.h"
 #include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
-#include "tft/core/run/share.h"
+#include "tft/core/run/ranks.h"
 #include "tft/core/score/calibrate.h"
 #include "tft/core/score/evaluation.h"
 #include "tft/core/score/forecast_file.h"

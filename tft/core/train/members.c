@@ -6,8 +6,8 @@
  * then is so for the mean of all.
  */
 #include "tft/core/data/paths.h"
+#include "tft/core/run/ranks.h"
 #include "tft/core/run/run_folder.h"
-#include "tft/core/run/share.h"
 #include "tft/core/train/train.h"
 #include "tft/core/train/trainer.h"
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "tft/core/train/rate_finder.h"
 #include "base/number_text.h"
-#include "tft/core/run/learning_rate.h"
+#include "tft/core/run/run_length.h"
 #include <math.h>
 
 static const double first_rate = 1e-6, last_rate = 1,

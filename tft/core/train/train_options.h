@@ -6,7 +6,7 @@
 #define HALAY_TFT_TRAIN_OPTIONS_H
 
 #include "halay_tft.h"
-#include "tft/core/run/stop.h"
+#include "tft/core/run/ranks.h"
 #include <stdio.h>
 
 /* Who hears how rank 0's training goes on; each may be NULL. Called on the thread that trains. */

@@ -7,7 +7,7 @@
 
 #include "tft/core/data/windows.h"
 #include "tft/core/run/checkpoints.h"
-#include "tft/core/run/members.h"
+#include "tft/core/run/run_folder.h"
 #include "tft/core/run/run_length.h"
 #include "tft/core/run/tracks.h"
 #include "tft/core/score/forecast_scores.h"

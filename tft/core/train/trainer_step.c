@@ -6,8 +6,8 @@
 #include "base/number_text.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/run/batches.h"
-#include "tft/core/run/learning_rate.h"
 #include "tft/core/run/resident.h"
+#include "tft/core/run/run_length.h"
 #include "tft/core/train/sampler.h"
 #include "tft/core/train/trainer.h"
 #include <math.h>

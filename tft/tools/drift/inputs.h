@@ -7,7 +7,7 @@
 #define HALAY_TFT_DRIFT_INPUTS_H
 
 #include "tft/core/data/data.h"
-#include "tft/core/run/stop.h"
+#include "tft/core/run/ranks.h"
 #include "tft/tools/drift/findings.h"
 #include "tft/tools/drift/spans.h"
 

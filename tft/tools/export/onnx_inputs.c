@@ -4,7 +4,7 @@
  * which need all of them.
  */
 #include "tft/tools/export/onnx_inputs.h"
-#include "tft/core/run/window_scale.h"
+#include "tft/core/run/batches.h"
 #include "tft/tools/export/onnx_about.h"
 #include "tft/tools/export/onnx_fill.h"
 #include <math.h>

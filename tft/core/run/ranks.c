@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tft/core/run/ranks.h"
+#include <stdlib.h>
+#include <string.h>
+
+void tft_stop_ask(struct tft_stop *stop, int reason)
+{
+    atomic_store_explicit(&stop->reason, reason, memory_order_relaxed);
+}
+
+int tft_stop_asked(const struct tft_stop *stop)
+{
+    return stop ? atomic_load_explicit(&stop->reason, memory_order_relaxed) : 0;
+}
+
+enum halay_status tft_stop_share(struct halay_context *ctx, struct tft_stop *stop, int *reason)
+{
+    int32_t most = tft_stop_asked(stop);
+    enum halay_status status = HALAY_OK;
+
+    if (halay_size(ctx) > 1)
+        status = halay_allreduce(ctx, "interrupt", NULL, &most, 1, HALAY_I32, HALAY_MAX);
+    if (status)
+        return status;
+    if (most && stop)
+        tft_stop_ask(stop, most);
+    *reason = most;
+    return HALAY_OK;
+}
+
+enum halay_status tft_agree(struct halay_context *ctx, const char *name, enum halay_status status)
+{
+    int32_t worst = (int32_t)status;
+    enum halay_status agreed = HALAY_OK;
+
+    if (halay_size(ctx) > 1)
+        agreed = halay_allreduce(ctx, name, NULL, &worst, 1, HALAY_I32, HALAY_MAX);
+    if (status || agreed)
+        return status ? status : agreed;
+    return worst ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+/* Broadcast a text of rank 0; the others own theirs. */
+static enum halay_status share_text(struct halay_log *log, struct halay_context *ctx, char **text)
+{
+    int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
+    enum halay_status status = halay_broadcast(ctx, "document.size", &size, 1, HALAY_I64, 0);
+
+    if (!status && !*text) {
+        *text = malloc((size_t)size + 1);
+        status = *text ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    }
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(log, "no memory for a document of rank 0");
+    status = tft_agree(ctx, "document.room", status);
+    return status ? status : halay_broadcast(ctx, "document", *text, (size_t)size, HALAY_U8, 0);
+}
+
+enum halay_status tft_share_document(struct halay_log *log, struct halay_context *ctx, const char *name,
+                                     enum halay_status status, json_t **document)
+{
+    const int has_it = halay_rank(ctx) == 0;
+    char *text = NULL;
+
+    if (halay_size(ctx) == 1)
+        return status;
+    if (has_it && !status) {
+        text = json_dumps(*document, JSON_COMPACT);
+        status = text ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+        if (status)
+            halay_error(log, "no memory for the text of '%s'", name);
+    }
+    status = tft_agree(ctx, "document.read", status);
+    if (!status)
+        status = share_text(log, ctx, &text);
+    if (!status && !has_it) {
+        *document = json_loads(text, 0, NULL);
+        status = *document ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+        if (status)
+            halay_error(log, "no memory for '%s'", name);
+    }
+    free(text);
+    return tft_agree(ctx, "document.known", status);
+}
