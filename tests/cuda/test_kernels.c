@@ -165,7 +165,7 @@ static void check_rows(size_t R, size_t W)
     same("outer_sum", sum, 1e-5);
     BOTH(k->rows_fill(q, AT(row), R, W, AT(wide)));
     same("rows_fill", wide, 0);
-    BOTH(k->copy(q, AT(x), R * W * sizeof(float), AT(wide)));
+    BOTH(k->copy(q, AT(x), R * W, AT(wide)));
     same("copy", wide, 0);
     BOTH(k->fill(q, -0.0, R * W, AT(wide)));
     same("fill", wide, 0);
@@ -353,11 +353,12 @@ static void check_selection(size_t R, size_t V, size_t W)
     BOTH(k->softmax_backward(q, AT(z), R, V, AT(d_w)));
     same("softmax_backward", d_w, 1e-6);
     for (int add = 0; add < 2; add++) {
-        BOTH(k->weigh(q, &(struct weigh){ R, W, V, (float *)AT(z) + j, AT(xhat), AT(gamma), AT(beta) }, add, AT(out)));
+        BOTH(k->weighted_sum(q, &(struct weighted){ R, W, V, (float *)AT(z) + j, AT(xhat), AT(gamma), AT(beta) }, add,
+                             AT(out)));
         same("weigh", out, 1e-6);
     }
-    BOTH(k->weigh_backward(q, &(struct weigh){ R, W, V, (float *)AT(z) + j, AT(xhat), AT(gamma), AT(beta) }, AT(out),
-                           AT(d_z), (float *)AT(d_weights) + j));
+    BOTH(k->weighted_sum_backward(q, &(struct weighted){ R, W, V, (float *)AT(z) + j, AT(xhat), AT(gamma), AT(beta) },
+                                  AT(out), AT(d_z), (float *)AT(d_weights) + j));
     same("weigh_backward: d_z", d_z, 1e-6);
     same("weigh_backward: d_weights", d_weights, 1e-5);
     clean();

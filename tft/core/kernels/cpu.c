@@ -109,22 +109,6 @@ static void cpu_to_host(struct queue *queue, const void *memory, size_t bytes, v
         memcpy(host, memory, bytes);
 }
 
-static void cpu_copy(struct queue *queue, const void *from, size_t bytes, void *to)
-{
-    memcpy(to, from, bytes);
-}
-
-static void cpu_fill(struct queue *queue, double value, size_t n, real *y)
-{
-    const double zero = 0;
-
-    if (memcmp(&value, &zero, sizeof zero) == 0) /* not -0 */
-        memset(y, 0, n * sizeof *y);
-    else
-        for (size_t i = 0; i < n; i++)
-            y[i] = (real)value;
-}
-
 static const struct kernels table = {
     .name = "cpu",
     .block_rows = BLOCK_ROWS,
@@ -142,58 +126,11 @@ static const struct kernels table = {
     .begin = cpu_begin,
     .to_device = cpu_to_device,
     .to_host = cpu_to_host,
-    .copy = cpu_copy,
-    .fill = cpu_fill,
-    .product = cpu_product,
-    .add = cpu_add,
-    .rows_add = cpu_rows_add,
-    .rows_fill = cpu_rows_fill,
-    .rows_sum = cpu_rows_sum,
-    .samples_sum = cpu_samples_sum,
-    .swap = cpu_swap,
-    .windows_take = cpu_windows_take,
-    .take_reals = cpu_take_reals,
-    .take_codes = cpu_take_codes,
-    .shared_rows_gather = cpu_shared_rows_gather,
-    .rows_take = cpu_rows_take,
-    .rows_put = cpu_rows_put,
-    .sparse_put = cpu_sparse_put,
-    .sparse_add = cpu_sparse_add,
-    .outer = cpu_outer,
-    .outer_add = cpu_outer_add,
-    .outer_sum = cpu_outer_sum,
-    .norm = cpu_norm,
-    .norm_output = cpu_norm_output,
-    .norm_backward = cpu_norm_backward,
-    .elu = cpu_elu,
-    .elu_backward = cpu_elu_backward,
-    .dropout = cpu_dropout,
-    .dropout_backward = cpu_dropout_backward,
-    .gate = cpu_gate,
-    .gate_backward = cpu_gate_backward,
-    .softmax = cpu_softmax,
-    .softmax_backward = cpu_softmax_backward,
-    .weigh = cpu_weigh,
-    .weigh_backward = cpu_weigh_backward,
-    .resample = cpu_resample,
-    .resample_backward = cpu_resample_backward,
-    .lstm = cpu_lstm,
-    .lstm_backward = cpu_lstm_backward,
     .lstm_scratch = cpu_lstm_scratch,
-    .attention = cpu_attention,
-    .attention_backward = cpu_attention_backward,
     .attention_scratch = cpu_attention_scratch,
-    .ascending = cpu_ascending,
-    .ascending_backward = cpu_ascending_backward,
-    .loss = cpu_loss,
-    .samples_first = cpu_samples_first,
-    .average = cpu_average,
-    .squares = cpu_squares,
-    .adam = cpu_adam,
-    .squares_all = NULL,
-    .adam_all = NULL,
-    .sparse_squares = cpu_sparse_squares,
-    .sparse_adam = cpu_sparse_adam,
+#define CUDA_KERNEL(name, parameters, arguments, condition, traffic)
+#define KERNEL(name, parameters, arguments, condition, traffic) .name = cpu_##name,
+#include "tft/core/kernels/kernels.def"
 };
 
 const struct kernels *tft_kernels_cpu(void)

@@ -73,7 +73,7 @@ static void move(const struct shared_rows *rows, size_t from, size_t to)
     }
 }
 
-size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *rows)
+void cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *rows, size_t *found)
 {
     size_t slots = shared_rows_slots(rows->R), count = 0, *taken = rows->slots; /* a place + 1; 0: free */
 
@@ -89,5 +89,5 @@ size_t cpu_shared_rows_gather(struct queue *queue, const struct shared_rows *row
         }
         rows->places[r] = (int32_t)(taken[slot] - 1);
     }
-    return count;
+    *found = count;
 }

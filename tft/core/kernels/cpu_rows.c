@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows: added, filled, summed, taken from a table; and products of rank 1.
+ * Arrays: copied, filled, added. Rows: added, filled, summed, taken from a table; and products of rank 1.
  */
 #include "tft/core/kernels/cpu.h"
 #include "tft/core/kernels/vector.h"
+
+void cpu_copy(struct queue *queue, const real *from, size_t n, real *to)
+{
+    memcpy(to, from, n * sizeof *to);
+}
+
+void cpu_fill(struct queue *queue, double value, size_t n, real *y)
+{
+    const double zero = 0;
+
+    if (memcmp(&value, &zero, sizeof zero) == 0) /* not -0 */
+        memset(y, 0, n * sizeof *y);
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i] = (real)value;
+}
 
 TFT_VECTOR static void add(real *restrict y, const real *restrict x, size_t n)
 {

@@ -29,16 +29,16 @@ void cpu_softmax(struct queue *queue, size_t R, size_t V, real *z)
 void cpu_softmax_backward(struct queue *queue, const real *w, size_t R, size_t V, real *d_w)
 {
     for (size_t r = 0; r < R; r++) {
-        real along = 0;
+        real dot = 0;
 
         for (size_t j = 0; j < V; j++)
-            along += w[r * V + j] * d_w[r * V + j];
+            dot += w[r * V + j] * d_w[r * V + j];
         for (size_t j = 0; j < V; j++)
-            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - along);
+            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - dot);
     }
 }
 
-TFT_VECTOR static void weigh(real *restrict out, const real *restrict weights, const struct weigh *z, int add)
+TFT_VECTOR static void weighted_sum(real *restrict out, const real *restrict weights, const struct weighted *z, int add)
 {
     const real *xhat = z->xhat, *gamma = z->gamma, *beta = z->beta;
     size_t R = z->R, H = z->W, V = z->V;
@@ -55,13 +55,13 @@ TFT_VECTOR static void weigh(real *restrict out, const real *restrict weights, c
     }
 }
 
-void cpu_weigh(struct queue *queue, const struct weigh *z, int add, real *out)
+void cpu_weighted_sum(struct queue *queue, const struct weighted *z, int add, real *out)
 {
-    weigh(out, z->weights, z, add);
+    weighted_sum(out, z->weights, z, add);
 }
 
-TFT_VECTOR static void weigh_backward(const real *restrict d_out, const real *restrict weights, const struct weigh *z,
-                                      real *restrict d_z, real *restrict d_weights)
+TFT_VECTOR static void weighted_sum_backward(const real *restrict d_out, const real *restrict weights,
+                                             const struct weighted *z, real *restrict d_z, real *restrict d_weights)
 {
     const real *xhat = z->xhat, *gamma = z->gamma, *beta = z->beta;
     size_t R = z->R, H = z->W, V = z->V;
@@ -78,9 +78,10 @@ TFT_VECTOR static void weigh_backward(const real *restrict d_out, const real *re
     }
 }
 
-void cpu_weigh_backward(struct queue *queue, const struct weigh *z, const real *d_out, real *d_z, real *d_weights)
+void cpu_weighted_sum_backward(struct queue *queue, const struct weighted *z, const real *d_out, real *d_z,
+                               real *d_weights)
 {
-    weigh_backward(d_out, z->weights, z, d_z, d_weights);
+    weighted_sum_backward(d_out, z->weights, z, d_z, d_weights);
 }
 
 /* The two inputs of output o, and the second one's share. */
@@ -116,8 +117,8 @@ void cpu_resample_backward(struct queue *queue, const real *mask, const real *d_
     for (size_t o = 0; o < out; o++) {
         struct between at = between(o, in, out);
         real open = real_sigmoid(mask[o]);
-        real along = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
+        real dot = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
 
-        d_mask[o] = 2 * open * (1 - open) * along;
+        d_mask[o] = 2 * open * (1 - open) * dot;
     }
 }

@@ -109,8 +109,8 @@ struct gate_backward {
     real *sum_v, *sum_g;     /* (W) */
 };
 
-/* A variable's part of a selection: rows z = gamma xhat + beta, weighed by a column of the weights. */
-struct weigh {
+/* A variable's rows z = gamma xhat + beta in a selection, and their column of the weights. */
+struct weighted {
     size_t R, W, V;
     const real *weights;             /* (R, V), from the variable's column on: row r's is weights[r V] */
     const real *xhat, *gamma, *beta; /* (R, W), (W), (W) */
@@ -173,6 +173,12 @@ struct outputs_run {
     const real *y, *w;           /* (B, D, O): samples first */
     const real *offsets, *units; /* (B, D, O) and (B, O); distributions only */
 };
+
+/* Reals of p. */
+static inline size_t outputs_reals(const struct outputs_run *run)
+{
+    return run->D * run->B * run->P * run->O;
+}
 
 /* Rows of data that lie on the device (tft/core/run/resident.h): all windows are cut from them. */
 struct windows_data {
@@ -270,6 +276,10 @@ struct pass_key {
     int padded; /* some samples have less history than others */
 };
 
+/* A list without its brackets. */
+#define KERNEL_LIST(...) __VA_ARGS__
+
+/* A device: what it is, its memory and queues, and its kernels. */
 struct kernels {
     const char *name;    /* "cpu" */
     size_t block_rows;   /* rows that one layer after the other works on, so that what one wrote is near for the next;
@@ -299,112 +309,17 @@ struct kernels {
     int (*pass_begin)(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
     int (*pass_end)(struct queue *queue);
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
-    void (*to_host)(struct queue *queue, const void *memory, size_t bytes,
-                    void *host); /* waits; bytes may be 0, host then NULL */
-    void (*copy)(struct queue *queue, const void *from, size_t bytes, void *to);
-    void (*fill)(struct queue *queue, double value, size_t n, real *y); /* n may be 0; -0 stays -0 */
-
-    /* ---- products and rows ------------------------------------------------------------------------------------ */
-
-    void (*product)(struct queue *queue, const struct product *product);
-    void (*add)(struct queue *queue, const real *x, size_t n, real *y);                   /* y += x */
-    void (*rows_add)(struct queue *queue, const real *b, size_t R, size_t W, real *y);    /* y (R, W) += b (W) */
-    void (*rows_fill)(struct queue *queue, const real *row, size_t R, size_t W, real *y); /* y (R, W) = row (W) */
-    void (*rows_sum)(struct queue *queue, const real *x, size_t R, size_t W, int add, real *sum); /* (W) */
-    /* sum (B, W) += the rows of x (R, W), by r mod B; B divides R. */
-    void (*samples_sum)(struct queue *queue, const real *x, size_t R, size_t B, size_t W, real *sum);
-    /* y (B, A, C) = x (A, B, C). */
-    void (*swap)(struct queue *queue, const real *x, size_t A, size_t B, size_t C, real *y);
-
-    /* ---- inputs ----------------------------------------------------------------------------------------------- */
-
-    /* Windows of data on the device to a batch there. */
-    void (*windows_take)(struct queue *queue, const struct windows_run *run);
-    /* y (steps, B) = the column of x (B, steps, columns). */
-    void (*take_reals)(struct queue *queue, const struct column *column, const real *x, real *y);
-    void (*take_codes)(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
-    /* Bring the distinct rows to the front, in their order of first appearance; return how many (waits). places[r] says
-     * where row r went, never behind itself. NULL where a device computes each row. */
-    size_t (*shared_rows_gather)(struct queue *queue, const struct shared_rows *rows);
-    /* y (R, W) = rows of a table (any, W); and table += rows of x, also where codes repeat, in their order. */
-    void (*rows_take)(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
-    void (*rows_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);
-    /* to = rows_put onto zeros, sparse; not more than `most` codes differ; R may be 0. And to += x, where the rows of
-     * both together are not more than `most`: the bits of sums of whole tables. */
-    void (*sparse_put)(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape,
-                       real *to);
-    void (*sparse_add)(struct queue *queue, const real *x, struct sparse shape, real *to);
-    /* y (R, W) = x (R) w (W) + b (W);  y += x w;  d_w (W) += the sum over rows of x d_y. */
-    void (*outer)(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y); /* wb (2, W) */
-    void (*outer_add)(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y);
-    void (*outer_sum)(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w);
-    /* ---- between the products of a layer ---------------------------------------------------------------------- */
-
-    void (*norm)(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z);  /* y (R, W), in place,
-        becomes xhat; inverse (R): 1 / sqrt(variance + epsilon); z (R, W) may be NULL: not wanted */
-    void (*norm_output)(struct queue *queue, const struct norm *norm, const real *xhat, real *z); /* z again */
-    void (*norm_backward)(struct queue *queue, const struct norm_backward *backward);
-    void (*elu)(struct queue *queue, size_t n, real *x); /* in place: x > 0 ? x : e^x - 1 */
-    /* d_e (R, W), in place, times the slope, which follows from the value e; and the rows' sum. */
-    void (*elu_backward)(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum);
-    /* u (R, W) = dropout(x + bias); x may be u (in place); bias (W) may be NULL. keep: (R, W), the mask. */
-    void (*dropout)(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
-                    real *u);
-    void (*dropout_backward)(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n,
-                             real *d); /* in place; nothing to do where the threshold is 0 */
-    void (*gate)(struct queue *queue, const struct gate *gate);
-    void (*gate_backward)(struct queue *queue, const struct gate_backward *backward);
-
-    /* ---- variable selection ----------------------------------------------------------------------------------- */
-
-    void (*softmax)(struct queue *queue, size_t R, size_t V, real *z);                           /* in place */
-    void (*softmax_backward)(struct queue *queue, const real *w, size_t R, size_t V, real *d_w); /* in place */
-    /* out (R, W) = or += w z. */
-    void (*weigh)(struct queue *queue, const struct weigh *weigh, int add, real *out);
-    /* d_z (R, W) = w d_out, the gradient of z; d_weights[r V] = sum of d_out z. */
-    void (*weigh_backward)(struct queue *queue, const struct weigh *weigh, const real *d_out, real *d_z,
-                           real *d_weights);
-    /* tft/core/layers/skip_resample.h: S (in, out) from mask (out), or, with NULL, as if the sigmoid were 1/2; and the
-     * mask's gradient from that of S. */
-    void (*resample)(struct queue *queue, const real *mask, size_t in, size_t out, real *s);
-    void (*resample_backward)(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out,
-                              real *d_mask);
-
-    /* ---- sequences -------------------------------------------------------------------------------------------- */
-
-    /* gates hold x W + b; each step adds h U, and they become the activations. h and c are written. */
-    void (*lstm)(struct queue *queue, const struct lstm_run *run);
-    /* gates become their gradients, 0 for steps that do not exist. The gradients of W, U, b and x are products of
-     * those, which the caller makes. */
-    void (*lstm_backward)(struct queue *queue, const struct lstm_run *run, const struct lstm_gradient *gradient);
+    /* Waits; bytes may be 0, host then NULL. */
+    void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);
+    /* Reals of lstm_gradient.scratch and of attention_run.scratch. */
     size_t (*lstm_scratch)(size_t S, size_t B, size_t H);
-    void (*attention)(struct queue *queue, const struct attention_run *run, real *mean); /* (N B, d) */
-    void (*attention_backward)(struct queue *queue, const struct attention_run *run,
-                               const struct attention_gradient *gradient);
     size_t (*attention_scratch)(size_t B, size_t T, size_t N, size_t heads, size_t d);
-    /* ---- outputs and optimizer -------------------------------------------------------------------------------- */
 
-    /* Quantiles that cannot cross: p_0 = o_0, p_q = p_(q-1) + log(1 + e^(o_q)). o (R, Q O), in place, becomes p;
-     * and d_p becomes d_o. */
-    void (*ascending)(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
-    void (*ascending_backward)(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
-    /* *loss: the sum times scale, added up in double. d_p (D B, P O; NULL: not wanted) is written. */
-    void (*loss)(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p);
-    void (*samples_first)(struct queue *queue, const struct outputs_run *run, real *y);   /* y (B, D, O, P) = p */
-    void (*average)(struct queue *queue, double share, const real *x, size_t n, real *y); /* y += share (x - y) */
-    void (*squares)(struct queue *queue, const real *x, size_t n, double *sum);           /* *sum: in double */
-    /* m, v and p (n each), in place. Moments below the smallest normal number become 0. */
-    void (*adam)(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
-                 real *p);
-    /* Both of all tensors at once: a device has either these two or the last two, and NULL. sums[tensor] and
-     * run->squares[tensor] are a tensor's; run->count 1: it is clipped by its own, else all by all. */
-    void (*squares_all)(struct queue *queue, const struct chunks *chunks, const real *x, double *sums);
-    void (*adam_all)(struct queue *queue, const struct adam_run *run, const struct chunks *chunks, const real *gradient,
-                     real *m, real *v, real *p);
-    /* Both of a sparse gradient. Rows of m, v and p that it lacks stay as they are. */
-    void (*sparse_squares)(struct queue *queue, const real *x, struct sparse shape, double *sum);
-    void (*sparse_adam)(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,
-                        real *m, real *v, real *p);
+    /* ---- kernels.def ------------------------------------------------------------------------------------------ */
+
+#define KERNEL(name, parameters, arguments, condition, traffic) \
+    void (*name)(struct queue * queue, KERNEL_LIST parameters);
+#include "tft/core/kernels/kernels.def"
 };
 
 /* Slots for so many rows. */

@@ -78,7 +78,7 @@ static void project(const struct pass *pass, const struct attention *layer, cons
                                      .to = written(y, layer->H),
                                      .bias = bias == TFT_NONE ? NULL : pass->p + bias };
 
-    kernel_product_all(pass->queue, &product);
+    kernel_product(pass->queue, &product);
 }
 
 /* The backward of queries or keys: of the weights at place w, and of x, which is added to. */
@@ -92,9 +92,9 @@ static void project_backward(const struct pass *pass, const struct attention *la
 {
     size_t H = layer->H;
 
-    kernel_product(pass->queue, matrix_t(p->x, H), matrix_of(p->d_y, H), H, H, p->rows, written(p->d_wide, H));
+    kernel_multiply(pass->queue, matrix_t(p->x, H), matrix_of(p->d_y, H), H, H, p->rows, written(p->d_wide, H));
     kernel_swap(pass->queue, p->d_wide, H, layer->heads, layer->d, pass->g + p->w);
-    kernel_product(pass->queue, matrix_of(p->d_y, H), matrix_t(p->wide, H), p->rows, H, H, added(p->d_x, H));
+    kernel_multiply(pass->queue, matrix_of(p->d_y, H), matrix_t(p->wide, H), p->rows, H, H, added(p->d_x, H));
 }
 
 void attention_forward(const struct pass *pass, const struct attention *layer, struct attention_state *state,

@@ -33,7 +33,7 @@ static void multiply_both(const struct pass *pass, const struct glu *layer, cons
                                      .step_b = layer->gate.w - layer->value.w,
                                      .step_to = (size_t)(state->s - state->v) };
 
-    kernel_product_all(pass->queue, &product);
+    kernel_product(pass->queue, &product);
 }
 
 /* The gradients of both kernels, from d_v and d_g (R, out), neighbours. */
@@ -51,7 +51,7 @@ static void both_kernels_backward(const struct pass *pass, const struct glu *lay
                                      .step_b = R * out,
                                      .step_to = layer->gate.w - layer->value.w };
 
-    kernel_product_all(pass->queue, &product);
+    kernel_product(pass->queue, &product);
 }
 
 /* Threshold 0 where nothing is dropped. */

@@ -51,8 +51,8 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
         bias.M = 1;
         bias.to = written(folded + 2 * H * out + i * out, out);
         bias.bias = pass->p + layers[i]->b;
-        kernel_product_all(pass->queue, &kernel);
-        kernel_product_all(pass->queue, &bias);
+        kernel_product(pass->queue, &kernel);
+        kernel_product(pass->queue, &bias);
     }
 }
 
@@ -73,7 +73,7 @@ static void folded_forward(const struct pass *pass, const struct grn *grn, struc
                                   .step_b = H * out,
                                   .step_to = (size_t)(state->glu.s - state->glu.v) };
 
-    kernel_product_all(pass->queue, &both);
+    kernel_product(pass->queue, &both);
     glu_close(pass, &grn->glu, &state->glu, rows, bias, bias + out, skip, z);
 }
 

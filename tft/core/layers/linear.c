@@ -7,8 +7,8 @@
 void linear_product(const struct pass *pass, const struct linear *layer, const real *x, size_t R, int add, real *y,
                     size_t ldy)
 {
-    kernel_product(pass->queue, matrix_of(x, layer->in), matrix_of(pass_p(pass, layer->w), layer->out), R, layer->out,
-                   layer->in, sum_to(y, ldy, add));
+    kernel_multiply(pass->queue, matrix_of(x, layer->in), matrix_of(pass_p(pass, layer->w), layer->out), R, layer->out,
+                    layer->in, sum_to(y, ldy, add));
 }
 
 void linear_forward(const struct pass *pass, const struct linear *layer, const real *x, size_t R, real *y)
@@ -21,21 +21,21 @@ void linear_forward(const struct pass *pass, const struct linear *layer, const r
                                      .to = written(y, layer->out),
                                      .bias = layer->b == TFT_NONE ? NULL : pass->p + layer->b };
 
-    kernel_product_all(pass->queue, &product);
+    kernel_product(pass->queue, &product);
 }
 
 void linear_backward_kernel(const struct pass *pass, const struct linear *layer, const real *x, const real *d_y,
                             size_t R, int add)
 {
-    kernel_product(pass->queue, matrix_t(x, layer->in), matrix_of(d_y, layer->out), layer->in, layer->out, R,
-                   sum_to(pass_g(pass, layer->w), layer->out, add));
+    kernel_multiply(pass->queue, matrix_t(x, layer->in), matrix_of(d_y, layer->out), layer->in, layer->out, R,
+                    sum_to(pass_g(pass, layer->w), layer->out, add));
 }
 
 void linear_backward_input(const struct pass *pass, const struct linear *layer, const real *d_y, size_t R, real *d_x,
                            int add_x)
 {
-    kernel_product(pass->queue, matrix_of(d_y, layer->out), matrix_t(pass_p(pass, layer->w), layer->out), R, layer->in,
-                   layer->out, sum_to(d_x, layer->in, add_x));
+    kernel_multiply(pass->queue, matrix_of(d_y, layer->out), matrix_t(pass_p(pass, layer->w), layer->out), R, layer->in,
+                    layer->out, sum_to(d_x, layer->in, add_x));
 }
 
 void linear_backward(const struct pass *pass, const struct linear *layer, const real *x, const real *d_y, size_t R,

@@ -7,19 +7,19 @@
 #include "tft/core/layers/vsn.h"
 #include "tft/core/layers/embedding.h"
 
-/* Variable j's rows from `at` on, to be weighed. */
-static struct weigh weigh_at(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state, size_t j,
-                             struct rows rows)
+/* Variable j's rows, with their weights. */
+static struct weighted weighted_at(const struct pass *pass, const struct vsn *vsn, const struct vsn_state *state,
+                                   size_t j, struct rows rows)
 {
     const struct layernorm *norm = &vsn->variables[j].glu.norm;
 
-    return (struct weigh){ .R = rows.R,
-                           .W = vsn->H,
-                           .V = vsn->V,
-                           .weights = state->weights + rows.at * vsn->V + j,
-                           .xhat = state->variables[j].glu.xhat + rows.kept * vsn->H,
-                           .gamma = pass->p + norm->gamma,
-                           .beta = pass->p + norm->beta };
+    return (struct weighted){ .R = rows.R,
+                              .W = vsn->H,
+                              .V = vsn->V,
+                              .weights = state->weights + rows.at * vsn->V + j,
+                              .xhat = state->variables[j].glu.xhat + rows.kept * vsn->H,
+                              .gamma = pass->p + norm->gamma,
+                              .beta = pass->p + norm->beta };
 }
 
 /* The part of a joint kernel that belongs to a variable: (W_j, out). */
@@ -242,10 +242,13 @@ static void variable_forward(const struct pass *pass, const struct vsn *vsn, str
         struct rows rows = variable_block(pass, vsn, from, at);
 
         variable_rows(pass, &v, rows, scratch);
-        if (vsn->single)
+        if (vsn->single) {
             layernorm_output(pass, &grn->glu.norm, v.own->glu.xhat + rows.kept * H, rows.R, out + at * H);
-        else
-            kernel_weigh(pass->queue, weigh_at(pass, vsn, state, j, rows), j > 0, out + at * H);
+        } else {
+            const struct weighted z = weighted_at(pass, vsn, state, j, rows);
+
+            kernel_weighted_sum(pass->queue, &z, j > 0, out + at * H);
+        }
     }
 }
 
@@ -317,11 +320,13 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
 
         if (vsn->recompute)
             variable_rows(pass, &v, rows, rest);
-        if (vsn->single)
+        if (vsn->single) {
             kernel_copy(pass->queue, d_out + at * H, n * H, d_z);
-        else
-            kernel_weigh_backward(pass->queue, weigh_at(pass, vsn, state, j, rows), d_out + at * H, d_z,
-                                  d_weights + at * V + j);
+        } else {
+            const struct weighted z = weighted_at(pass, vsn, state, j, rows);
+
+            kernel_weighted_sum_backward(pass->queue, &z, d_out + at * H, d_z, d_weights + at * V + j);
+        }
         if (grn->bare) {
             layernorm_backward(pass, &grn->glu.norm, v.own->glu.xhat + rows.kept * H, v.own->glu.inverse + rows.kept, n,
                                at > 0, d_z);

@@ -25,6 +25,7 @@ int shared_rows_statics(const struct tft_workspace *workspace)
 size_t shared_rows_gather(struct tft_workspace *w, const struct vsn *vsn, size_t row, size_t R)
 {
     struct shared_input inputs[TFT_VARIABLES_MAX];
+    size_t count;
     const struct shared_rows rows = {
         .R = R, .V = vsn->V, .inputs = inputs, .places = w->places + row, .slots = w->slots
     };
@@ -35,5 +36,6 @@ size_t shared_rows_gather(struct tft_workspace *w, const struct vsn *vsn, size_t
         inputs[j] = (struct shared_input){ .x = w->x[i] ? w->x[i] + row : NULL,
                                            .codes = w->codes[i] ? w->codes[i] + row : NULL };
     }
-    return kernel_shared_rows_gather(w->queue, &rows);
+    kernel_shared_rows_gather(w->queue, &rows, &count);
+    return count;
 }

@@ -136,9 +136,9 @@ static void cuda_to_host(struct queue *queue, const void *memory, size_t bytes, 
         memset(host, 0xff, bytes); /* no numbers */
 }
 
-static void cuda_copy(struct queue *queue, const void *from, size_t bytes, void *to)
+void cuda_copy(struct queue *queue, const real *from, size_t n, real *to)
 {
-    cuda_note(queue, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue->stream));
+    cuda_note(queue, cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDeviceToDevice, queue->stream));
 }
 
 static const struct kernels table = {
@@ -160,58 +160,11 @@ static const struct kernels table = {
     .pass_end = cuda_pass_end,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
-    .copy = cuda_copy,
-    .fill = cuda_fill,
-    .product = cuda_product,
-    .add = cuda_add,
-    .rows_add = cuda_rows_add,
-    .rows_fill = cuda_rows_fill,
-    .rows_sum = cuda_rows_sum,
-    .samples_sum = cuda_samples_sum,
-    .swap = cuda_swap,
-    .windows_take = cuda_windows_take,
-    .take_reals = cuda_take_reals,
-    .take_codes = cuda_take_codes,
-    .shared_rows_gather = NULL,
-    .rows_take = cuda_rows_take,
-    .rows_put = cuda_rows_put,
-    .sparse_put = cuda_sparse_put,
-    .sparse_add = cuda_sparse_add,
-    .outer = cuda_outer,
-    .outer_add = cuda_outer_add,
-    .outer_sum = cuda_outer_sum,
-    .norm = cuda_norm,
-    .norm_output = cuda_norm_output,
-    .norm_backward = cuda_norm_backward,
-    .elu = cuda_elu,
-    .elu_backward = cuda_elu_backward,
-    .dropout = cuda_dropout,
-    .dropout_backward = cuda_dropout_backward,
-    .gate = cuda_gate,
-    .gate_backward = cuda_gate_backward,
-    .softmax = cuda_softmax,
-    .softmax_backward = cuda_softmax_backward,
-    .weigh = cuda_weigh,
-    .weigh_backward = cuda_weigh_backward,
-    .resample = cuda_resample,
-    .resample_backward = cuda_resample_backward,
-    .lstm = cuda_lstm,
-    .lstm_backward = cuda_lstm_backward,
     .lstm_scratch = cuda_lstm_scratch,
-    .attention = cuda_attention,
-    .attention_backward = cuda_attention_backward,
     .attention_scratch = cuda_attention_scratch,
-    .ascending = cuda_ascending,
-    .ascending_backward = cuda_ascending_backward,
-    .loss = cuda_loss,
-    .samples_first = cuda_samples_first,
-    .average = cuda_average,
-    .squares = NULL,
-    .adam = NULL,
-    .squares_all = cuda_squares_all,
-    .adam_all = cuda_adam_all,
-    .sparse_squares = cuda_sparse_squares,
-    .sparse_adam = cuda_sparse_adam,
+#define CPU_KERNEL(name, parameters, arguments, condition)
+#define KERNEL(name, parameters, arguments, condition, traffic) .name = cuda_##name,
+#include "tft/core/kernels/kernels.def"
 };
 
 const struct kernels *tft_kernels_cuda(void)

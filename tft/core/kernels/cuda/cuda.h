@@ -62,76 +62,18 @@ void cuda_graphs_destroy(struct queue *queue);
 /* ---- product.cu ---- */
 enum halay_status cuda_plans_create(struct queue *queue);
 void cuda_plans_destroy(struct queue *queue);
-void cuda_product(struct queue *queue, const struct product *product);
-/* One product without more. */
+/* A product without batch and bias. */
 void cuda_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
                    struct target to);
 
-/* ---- rows.cu ---- */
-void cuda_fill(struct queue *queue, double value, size_t n, real *y);
-void cuda_add(struct queue *queue, const real *x, size_t n, real *y);
-void cuda_rows_add(struct queue *queue, const real *b, size_t R, size_t W, real *y);
-void cuda_rows_fill(struct queue *queue, const real *row, size_t R, size_t W, real *y);
-void cuda_rows_sum(struct queue *queue, const real *x, size_t R, size_t W, int add, real *sum);
-void cuda_samples_sum(struct queue *queue, const real *x, size_t R, size_t B, size_t W, real *sum);
-void cuda_swap(struct queue *queue, const real *x, size_t A, size_t B, size_t C, real *y);
-void cuda_take_reals(struct queue *queue, const struct column *column, const real *x, real *y);
-void cuda_take_codes(struct queue *queue, const struct column *column, const int32_t *x, int32_t *y);
-void cuda_rows_take(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y);
-void cuda_rows_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table);
-void cuda_outer(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y);
-void cuda_outer_add(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y);
-void cuda_outer_sum(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w);
-
-void cuda_windows_take(struct queue *queue, const struct windows_run *run); /* windows.cu */
-
-/* ---- gates.cu ---- */
-void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z);
-void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z);
-void cuda_norm_backward(struct queue *queue, const struct norm_backward *backward);
-void cuda_elu(struct queue *queue, size_t n, real *x);
-void cuda_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum);
-void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
-                  real *u);
-void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d);
-void cuda_draw_heads(struct queue *queue, const struct attention_run *run); /* the mask of attention's heads */
-void cuda_gate(struct queue *queue, const struct gate *gate);
-void cuda_gate_backward(struct queue *queue, const struct gate_backward *backward);
-
-/* ---- selection.cu ---- */
-void cuda_softmax(struct queue *queue, size_t R, size_t V, real *z);
-void cuda_softmax_backward(struct queue *queue, const real *w, size_t R, size_t V, real *d_w);
-void cuda_weigh(struct queue *queue, const struct weigh *weigh, int add, real *out);
-void cuda_weigh_backward(struct queue *queue, const struct weigh *weigh, const real *d_out, real *d_z, real *d_weights);
-void cuda_resample(struct queue *queue, const real *mask, size_t in, size_t out, real *s);
-void cuda_resample_backward(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out,
-                            real *d_mask);
-
-/* ---- lstm.cu, attention.cu ---- */
-void cuda_lstm(struct queue *queue, const struct lstm_run *run);
-void cuda_lstm_backward(struct queue *queue, const struct lstm_run *run, const struct lstm_gradient *gradient);
+void cuda_draw_heads(struct queue *queue, const struct attention_run *run); /* gates.cu: attention's mask */
 size_t cuda_lstm_scratch(size_t S, size_t B, size_t H);
-void cuda_attention(struct queue *queue, const struct attention_run *run, real *mean);
-void cuda_attention_backward(struct queue *queue, const struct attention_run *run, const struct attention_gradient *to);
 size_t cuda_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d);
 
-/* ---- outputs.cu ---- */
-void cuda_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o);
-void cuda_ascending_backward(struct queue *queue, const real *p, size_t R, size_t Q, size_t O, real *d_p);
-void cuda_average(struct queue *queue, double share, const real *x, size_t n, real *y);
-void cuda_samples_first(struct queue *queue, const struct outputs_run *run, real *y);
-void cuda_squares_all(struct queue *queue, const struct chunks *chunks, const real *x, double *sums);
-void cuda_adam_all(struct queue *queue, const struct adam_run *run, const struct chunks *chunks, const real *gradient,
-                   real *m, real *v, real *p);
-
-void cuda_loss(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p); /* loss.cu */
-
-/* ---- of sparse gradients ---- */
-void cuda_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to);
-void cuda_sparse_add(struct queue *queue, const real *x, struct sparse shape, real *to);
-void cuda_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum);
-void cuda_sparse_adam(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,
-                      real *m, real *v, real *p);
+#define CPU_KERNEL(name, parameters, arguments, condition)
+#define KERNEL(name, parameters, arguments, condition, traffic) \
+    void cuda_##name(struct queue *queue, KERNEL_LIST parameters);
+#include "tft/core/kernels/kernels.def"
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
 namespace selection_kernels
 {
 
-struct soften {
+struct softmax_row {
     size_t V;
     float *z;
 
@@ -27,25 +27,25 @@ struct soften {
     }
 };
 
-struct soften_backward {
+struct softmax_row_backward {
     size_t V;
     const float *w;
     float *d_w;
 
     __device__ void operator()(size_t r, unsigned lane) const
     {
-        float along = 0;
+        float dot = 0;
 
         for (size_t j = lane; j < V; j += WARP)
-            along += w[r * V + j] * d_w[r * V + j];
-        along = warp_sum(along);
+            dot += w[r * V + j] * d_w[r * V + j];
+        dot = warp_sum(dot);
         for (size_t j = lane; j < V; j += WARP)
-            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - along);
+            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - dot);
     }
 };
 
-struct add_weighed {
-    struct weigh z;
+struct add_weighted {
+    struct weighted z;
     int add;
     float *out;
 
@@ -58,8 +58,8 @@ struct add_weighed {
     }
 };
 
-struct weighed_backward {
-    struct weigh z;
+struct weighted_backward {
+    struct weighted z;
     const float *d_out;
     float *d_z, *d_weights;
 
@@ -123,9 +123,9 @@ struct resample_slope {
     {
         const between at = between_of(o, in, out);
         const float open = sigmoid(mask[o]);
-        const float along = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
+        const float dot = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
 
-        d_mask[o] = 2 * open * (1 - open) * along;
+        d_mask[o] = 2 * open * (1 - open) * dot;
     }
 };
 
@@ -135,22 +135,23 @@ using namespace selection_kernels;
 
 void cuda_softmax(struct queue *queue, size_t R, size_t V, real *z)
 {
-    run_rows(queue, soften{ V, z }, R);
+    run_rows(queue, softmax_row{ V, z }, R);
 }
 
 void cuda_softmax_backward(struct queue *queue, const real *w, size_t R, size_t V, real *d_w)
 {
-    run_rows(queue, soften_backward{ V, w, d_w }, R);
+    run_rows(queue, softmax_row_backward{ V, w, d_w }, R);
 }
 
-void cuda_weigh(struct queue *queue, const struct weigh *weigh, int add, real *out)
+void cuda_weighted_sum(struct queue *queue, const struct weighted *z, int add, real *out)
 {
-    run_each(queue, add_weighed{ *weigh, add, out }, weigh->R * weigh->W);
+    run_each(queue, add_weighted{ *z, add, out }, z->R * z->W);
 }
 
-void cuda_weigh_backward(struct queue *queue, const struct weigh *weigh, const real *d_out, real *d_z, real *d_weights)
+void cuda_weighted_sum_backward(struct queue *queue, const struct weighted *z, const real *d_out, real *d_z,
+                                real *d_weights)
 {
-    run_rows(queue, weighed_backward{ *weigh, d_out, d_z, d_weights }, weigh->R);
+    run_rows(queue, weighted_backward{ *z, d_out, d_z, d_weights }, z->R);
 }
 
 void cuda_resample(struct queue *queue, const real *mask, size_t in, size_t out, real *s)
