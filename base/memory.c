@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: checked sizes, aligned blocks, shared segments.
+ * Memory: checked sizes, aligned blocks, regions, shared segments.
  *
  * A segment is an anonymous memory file (memfd): it has no name in any file system, so nothing is left behind however
  * its owners end. Its seals are what makes it safe to read in another process: a file that cannot shrink cannot raise
@@ -58,6 +58,37 @@ void *halay_aligned_alloc(size_t alignment, size_t bytes)
     if (posix_memalign(&block, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes ? bytes : 1))
         return NULL;
     return block;
+}
+
+/* In front of the memory that the caller gets. */
+struct halay_region_block {
+    struct halay_region_block *next;
+    max_align_t memory[];
+};
+
+void *halay_region_alloc(struct halay_region *region, size_t count, size_t size)
+{
+    struct halay_region_block *block = NULL;
+    size_t bytes;
+
+    if (!halay_mul_overflows(count, size, &bytes) && !halay_add_overflows(bytes, sizeof *block + 1, &bytes))
+        block = calloc(1, bytes);
+    if (!block) {
+        region->failed = 1;
+        return NULL;
+    }
+    block->next = region->blocks;
+    region->blocks = block;
+    return block->memory;
+}
+
+void halay_region_fini(struct halay_region *region)
+{
+    for (struct halay_region_block *block = region->blocks, *next; block; block = next) {
+        next = block->next;
+        free(block);
+    }
+    *region = (struct halay_region){ 0 };
 }
 
 enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: checked sizes, aligned blocks, and shared segments that cannot shrink under a reader.
+ * Memory: checked sizes, aligned blocks, regions, and shared segments that cannot shrink under a reader.
  */
 #ifndef HALAY_BASE_MEMORY_H
 #define HALAY_BASE_MEMORY_H
@@ -24,6 +24,18 @@ static inline size_t halay_round_up(size_t value, size_t multiple)
 
 /* A block aligned to `alignment` (a power of two), freed by free(). NULL if there is none; zero bytes give one byte. */
 void *halay_aligned_alloc(size_t alignment, size_t bytes);
+
+/* Blocks that live and die together: one error and one fini for all memory of an object. It begins as zeros. */
+struct halay_region {
+    struct halay_region_block *blocks; /* owned; the newest first */
+    int failed;                        /* nonzero after an allocation that failed */
+};
+
+/* Returns zeroed memory for `count` items of `size` bytes, one byte at least, that halay_region_fini frees. NULL, and
+ * the region has failed, if there is none or the product does not fit. */
+void *halay_region_alloc(struct halay_region *region, size_t count, size_t size);
+/* Frees all blocks; the region is empty again. */
+void halay_region_fini(struct halay_region *region);
 
 /* A memfd of `bytes` bytes of address space, sealed against shrinking and growing, all zero; pages take memory when
  * they are touched. Close-on-exec. */

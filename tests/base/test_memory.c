@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: overflow is refused and leaves the result alone; blocks are aligned; a segment cannot shrink, grow or lose
+ * Memory: overflow is refused and leaves the result alone; blocks are aligned; a region
+ * frees all of its own; a segment cannot shrink, grow or lose
  * its seals; what is no sealed segment, or is shorter than announced, is not mapped; two mappings are one memory.
  */
 #include "base/memory.h"
@@ -126,6 +127,27 @@ static void check_strangers(struct halay_log *log)
     close(pipes[1]);
 }
 
+/* Blocks of a region are zeroed and apart; one that cannot be makes the region failed until it ends. */
+static void check_region(void)
+{
+    struct halay_region region = { 0 };
+    char *blocks[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        blocks[i] = halay_region_alloc(&region, i, 24);
+        REQUIRE(blocks[i] && (uintptr_t)blocks[i] % sizeof(double) == 0);
+        for (size_t k = 0; k < 24 * i; k++)
+            CHECK(!blocks[i][k]);
+        memset(blocks[i], 1, 24 * i);
+    }
+    CHECK(!region.failed && blocks[1][23] == 1 && blocks[2][0] == 1);
+    CHECK(!halay_region_alloc(&region, SIZE_MAX / 2, 4) && region.failed);
+    CHECK(halay_region_alloc(&region, 1, 1) && region.failed);
+    halay_region_fini(&region);
+    CHECK(!region.failed && !region.blocks);
+    halay_region_fini(&region);
+}
+
 int main(void)
 {
     struct halay_log log;
@@ -136,6 +158,7 @@ int main(void)
     log.arg = &lines;
     check_sizes();
     check_blocks();
+    check_region();
     check_segment(&log);
     CHECK(lines == 5, "one line for each fault, %d", lines);
     check_huge(&log);
