@@ -4,14 +4,14 @@
  * past are a reference; and that statistics which nothing has moved raise as many alarms as is said, however many there
  * are and however alike.
  */
+#include "base/bins.h"
 #include "tests/test.h"
-#include "tft/tools/drift/distance.h"
 #include "tft/tools/drift/findings.h"
 #include "tft/tools/drift/spans.h"
 #include <math.h>
 #include <string.h>
 
-enum { VALUES = 5000, SERIES = 12, BLOCKS = 99, ROUNDS = 600, RATE_ROUNDS = 2000 };
+enum { BINS = HALAY_BINS_MAX, VALUES = 5000, SERIES = 12, BLOCKS = 99, ROUNDS = 600, RATE_ROUNDS = 2000 };
 
 static const int64_t day = 86400, year = 31556952;
 
@@ -26,77 +26,80 @@ static double draw(void)
 
 static void check_bins(void)
 {
-    static float values[VALUES], sorted[VALUES];
-    float edges[TFT_BINS - 1];
-    size_t counts[TFT_BINS] = { 0 }, most = 0, least = VALUES;
+    static double values[VALUES], sorted[VALUES];
+    double edges[BINS - 1];
+    size_t counts[BINS] = { 0 }, most = 0, least = VALUES;
 
     for (size_t i = 0; i < VALUES; i++)
-        values[i] = sorted[i] = (float)(draw() * draw());
-    tft_bins_fit(sorted, VALUES, edges);
+        values[i] = sorted[i] = draw() * draw();
+    halay_bins_fit(sorted, VALUES, BINS, edges);
     for (size_t i = 0; i < VALUES; i++)
-        counts[tft_bin_of(edges, values[i])]++;
-    for (size_t k = 0; k < TFT_BINS; k++) {
+        counts[halay_bins_find(edges, BINS, values[i])]++;
+    for (size_t k = 0; k < BINS; k++) {
         most = counts[k] > most ? counts[k] : most;
         least = counts[k] < least ? counts[k] : least;
     }
-    CHECK(most == VALUES / TFT_BINS && least == VALUES / TFT_BINS, "%zu to %zu values", least, most);
-    CHECK(tft_bin_of(edges, -1) == 0 && tft_bin_of(edges, 2) == TFT_BINS - 1);
-    CHECK(tft_bin_of(edges, edges[7]) == 8 && tft_bin_of(edges, nextafterf(edges[7], 0)) == 7);
+    CHECK(most == VALUES / BINS && least == VALUES / BINS, "%zu to %zu values", least, most);
+    CHECK(halay_bins_find(edges, BINS, -1) == 0 && halay_bins_find(edges, BINS, 2) == BINS - 1);
+    CHECK(halay_bins_find(edges, BINS, edges[7]) == 8 && halay_bins_find(edges, BINS, nextafter(edges[7], 0)) == 7);
     for (size_t i = 0; i < VALUES; i++)
         values[i] = 3; /* all in one bin, and what is less or more elsewhere */
-    tft_bins_fit(values, VALUES, edges);
-    const size_t of[] = { tft_bin_of(edges, 2.9f), tft_bin_of(edges, 3), tft_bin_of(edges, 3.1f) };
-    CHECK(of[0] == 0 && of[0] < of[1] && of[1] < of[2] && of[2] == TFT_BINS - 1, "%zu, %zu, %zu", of[0], of[1], of[2]);
+    halay_bins_fit(values, VALUES, BINS, edges);
+    const size_t of[] = { halay_bins_find(edges, BINS, 2.9), halay_bins_find(edges, BINS, 3),
+                          halay_bins_find(edges, BINS, 3.1) };
+    CHECK(of[0] == 0 && of[0] < of[1] && of[1] < of[2] && of[2] == BINS - 1, "%zu, %zu, %zu", of[0], of[1], of[2]);
     for (size_t i = 0; i < VALUES; i++)
         values[i] = i % 5 != 0; /* an indicator: both its values have company on one side only */
-    tft_bins_fit(values, VALUES, edges);
-    CHECK(tft_bin_of(edges, -1) < tft_bin_of(edges, 0) && tft_bin_of(edges, 0) < tft_bin_of(edges, .5f) &&
-          tft_bin_of(edges, .5f) < tft_bin_of(edges, 1) && tft_bin_of(edges, 1) < tft_bin_of(edges, 2));
+    halay_bins_fit(values, VALUES, BINS, edges);
+    CHECK(halay_bins_find(edges, BINS, -1) < halay_bins_find(edges, BINS, 0) &&
+          halay_bins_find(edges, BINS, 0) < halay_bins_find(edges, BINS, .5) &&
+          halay_bins_find(edges, BINS, .5) < halay_bins_find(edges, BINS, 1) &&
+          halay_bins_find(edges, BINS, 1) < halay_bins_find(edges, BINS, 2));
 }
 
 static void check_distances(void)
 {
-    uint64_t a[TFT_BINS] = { 0 }, b[TFT_BINS] = { 0 };
+    uint64_t a[BINS] = { 0 }, b[BINS] = { 0 };
     static const uint64_t words[] = { 40, 60, 0 }, other[] = { 5, 4, 1 };
     double right = 0;
 
-    for (size_t k = 0; k < TFT_BINS; k++) {
+    for (size_t k = 0; k < BINS; k++) {
         a[k] = 7;
         b[k] = k >= 30 ? 10 : 0; /* the lowest 30 % are gone */
     }
-    CHECK(fabs(tft_distance_ks(a, b, TFT_BINS) - .3) < 1e-12 && tft_distance_ks(a, a, TFT_BINS) == 0);
-    CHECK(tft_distance_ks(b, a, TFT_BINS) == tft_distance_ks(a, b, TFT_BINS));
+    CHECK(fabs(halay_bins_ks(a, b, BINS) - .3) < 1e-12 && halay_bins_ks(a, a, BINS) == 0);
+    CHECK(halay_bins_ks(b, a, BINS) == halay_bins_ks(a, b, BINS));
     for (int g = 0; g < 10; g++) {
         double p = (70 + .5) / (700 + 5), q = ((g >= 3 ? 100 : 0) + .5) / (700 + 5);
         right += (p - q) * log(p / q);
     }
-    CHECK(fabs(tft_distance_psi(a, b, TFT_BINS, 1) - right) < 1e-12, "%g", right);
-    CHECK(fabs(tft_distance_psi(a, a, TFT_BINS, 1)) < 1e-12);
+    CHECK(fabs(halay_bins_psi(a, b, BINS, 1) - right) < 1e-12, "%g", right);
+    CHECK(fabs(halay_bins_psi(a, a, BINS, 1)) < 1e-12);
     double p[] = { 40.5 / 101.5, 60.5 / 101.5, .5 / 101.5 }, q[] = { 5.5 / 11.5, 4.5 / 11.5, 1.5 / 11.5 };
     right = 0;
     for (int k = 0; k < 3; k++)
         right += (p[k] - q[k]) * log(p[k] / q[k]);
-    CHECK(fabs(tft_distance_psi(words, other, 3, 0) - right) < 1e-12);
+    CHECK(fabs(halay_bins_psi(words, other, 3, 0) - right) < 1e-12);
 }
 
 /* Groups hold a tenth each, whatever the bins do; empty bins belong somewhere. */
 static void check_groups(void)
 {
-    uint64_t counts[TFT_BINS] = { 0 };
-    size_t group[TFT_BINS], groups;
+    uint64_t counts[BINS] = { 0 };
+    size_t group[BINS], groups;
     double share = 0;
 
-    for (size_t k = 40; k < TFT_BINS; k++)
+    for (size_t k = 40; k < BINS; k++)
         counts[k] = 1 + k % 3;
-    groups = tft_bins_group(counts, TFT_BINS, group);
-    CHECK(groups == TFT_BIN_GROUPS && group[0] == 0 && group[TFT_BINS - 1] == groups - 1);
-    for (size_t k = 0; k < TFT_BINS; k++)
+    groups = halay_bins_group(counts, BINS, group);
+    CHECK(groups == HALAY_BIN_GROUPS && group[0] == 0 && group[BINS - 1] == groups - 1);
+    for (size_t k = 0; k < BINS; k++)
         share += group[k] == 4 ? (double)counts[k] / 120 : 0;
     CHECK(fabs(share - .1) < .03, "%g", share);
     memset(counts, 0, sizeof counts);
     counts[17] = 5;
-    groups = tft_bins_group(counts, TFT_BINS, group);
-    CHECK(groups >= 1 && group[TFT_BINS - 1] == groups - 1 && group[16] <= group[17]);
+    groups = halay_bins_group(counts, BINS, group);
+    CHECK(groups >= 1 && group[BINS - 1] == groups - 1 && group[16] <= group[17]);
 }
 
 static void check_thresholds(void)

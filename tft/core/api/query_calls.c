@@ -7,8 +7,8 @@
 #include "base/struct_size.h"
 #include "tft/core/api/model_calls.h"
 #include "tft/core/data/join.h"
+#include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
-#include "tft/tools/explain/explain_file.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "tft/core/data/table.h"
 #include "tft/core/run/ranks.h"
 #include "tft/core/score/inference.h"
-#include "tft/tools/drift/profile.h"
+#include "tft/core/score/profile.h"
 
 struct halay_tft {
     struct halay_log log;

@@ -3,7 +3,6 @@
  * Findings.
  */
 #include "tft/tools/drift/findings.h"
-#include "tft/tools/drift/distance.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,39 @@ void tft_findings_fini(struct tft_findings *f)
     *f = (struct tft_findings){ 0 };
 }
 
-/* How many separate blocks so many are worth. */
+/* ---- thresholds -------------------------------------------------------------------------------------------------- */
+
+static int compare_values(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+size_t tft_threshold_place(size_t count, double rate)
+{
+    double place = ceil(((double)count + 1) * (1 - rate) - 1e-9); /* what is whole but for rounding is whole */
+
+    return place < 1 ? 1 : place > (double)count ? count + 1 : (size_t)place;
+}
+
+int tft_threshold(double *values, size_t count, size_t independent, double rate, double *threshold)
+{
+    size_t place = tft_threshold_place(count, rate), middle = count / 2;
+    double excess = 0;
+
+    qsort(values, count, sizeof *values, compare_values);
+    if (place <= count && (double)(independent + 1) * rate >= 1) {
+        *threshold = values[place - 1];
+        return 1;
+    }
+    for (size_t k = middle; k < count; k++)
+        excess += (values[k] - values[middle]) / (double)(count - middle);
+    *threshold = fmax(values[count - 1], values[middle] - excess * log(2 * rate));
+    return 0;
+}
+
+/* Returns how many separate blocks this number of blocks is worth. */
 static size_t worth(const struct tft_findings *f, size_t blocks)
 {
     return f->blocks ? f->separate * blocks / f->blocks : 0;

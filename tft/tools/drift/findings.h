@@ -21,7 +21,7 @@
 
 struct tft_findings {
     double rate;          /* asked for; NAN once finished: fewer than four separate blocks could be compared */
-    int is_extrapolated;  /* blocks are too few for the rate: the threshold follows from their tail (distance.h) */
+    int is_extrapolated;  /* blocks are too few for the rate: the threshold follows from their tail (tft_threshold) */
     size_t blocks;        /* that overlap: those less than */
     size_t block;         /* ... so many numbers apart */
     size_t separate;      /* that do not */
@@ -51,5 +51,20 @@ enum halay_status tft_findings_add(struct tft_findings *findings, const char *st
 void tft_findings_finish(struct tft_findings *findings);
 /* How many rows are drifted; *count is all of them. */
 size_t tft_findings_drifted(const struct tft_findings *findings, size_t *count);
+
+/* ---- thresholds ---- */
+
+/* Returns which of `count` other values, the smallest being the first, a value like them in random order exceeds with
+ * at most this probability: ceil((count + 1) (1 - rate)); count + 1: none of them. */
+size_t tft_threshold_place(size_t count, double rate);
+
+/*
+ * Finds the threshold that a value like the others exceeds with this probability: the ceil((n + 1) (1 - rate))-th
+ * smallest of n values (which are sorted by it), whose order is random (conformal). Only `independent` of them are
+ * independent: if they are too few for the rate, it returns 0, and the threshold is that of values whose tail above the
+ * median is exponential, as the extremes of many distributions nearly are, and at least the largest. There is at least
+ * one value.
+ */
+int tft_threshold(double *values, size_t count, size_t independent, double rate, double *threshold);
 
 #endif

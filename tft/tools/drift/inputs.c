@@ -4,7 +4,7 @@
  * to each slot, so that those of any range of slots are a difference. One series at a time: memory is that of a series.
  */
 #include "tft/tools/drift/inputs.h"
-#include "tft/tools/drift/distance.h"
+#include "base/bins.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct work {
     struct tft_findings *findings;
     size_t entity, rows;
     uint32_t *slots;  /* owned: (rows of the longest entity) of each row */
-    float *sorted;    /* owned: likewise */
+    double *sorted;   /* owned: likewise */
     uint64_t *before; /* owned: (slots + 1, bins) counts in slots before one */
     double *ks, *psi; /* owned: (blocks) */
 };
@@ -36,8 +36,8 @@ struct series {
     /* Of categories: as many have a bin of their own; then one for those that are too many, if any; the last one for
      * what training has not seen, if there is a code for it. */
     size_t named, unknown;
-    float edges[TFT_BINS - 1];
-    uint64_t recent[TFT_BINS];
+    double edges[HALAY_BINS_MAX - 1];
+    uint64_t recent[HALAY_BINS_MAX];
 };
 
 static enum halay_status work_init(struct work *w)
@@ -48,7 +48,7 @@ static enum halay_status work_init(struct work *w)
         longest = w->data->entities[e].rows > longest ? w->data->entities[e].rows : longest;
     w->slots = calloc(longest, sizeof *w->slots);
     w->sorted = calloc(longest, sizeof *w->sorted);
-    w->before = calloc((w->spans->slots + 1) * TFT_BINS, sizeof *w->before);
+    w->before = calloc((w->spans->slots + 1) * HALAY_BINS_MAX, sizeof *w->before);
     w->ks = calloc(w->spans->blocks + 1, sizeof *w->ks);
     w->psi = calloc(w->spans->blocks + 1, sizeof *w->psi);
     if (w->slots && w->sorted && w->before && w->ks && w->psi)
@@ -112,7 +112,7 @@ static size_t bin_at(const struct work *w, const struct series *s, size_t r)
 
     switch (s->kind) {
     case REAL:
-        return tft_bin_of(s->edges, real_at(w, s, r));
+        return halay_bins_find(s->edges, s->bins, (double)real_at(w, s, r));
     case CATEGORY:
         code = (size_t)d->categories[row * d->cat_count + s->column];
         return code < s->named ? code : code == s->unknown ? s->bins - 1 : s->named;
@@ -129,9 +129,9 @@ static int fit(struct work *w, struct series *s)
 
     for (size_t r = 0; r < w->rows; r++)
         if (w->slots[r] < RECENT && is_measured(w, s, r))
-            w->sorted[n++] = s->kind == REAL ? real_at(w, s, r) : 0;
+            w->sorted[n++] = s->kind == REAL ? (double)real_at(w, s, r) : 0;
     if (n >= LEAST_VALUES && s->kind == REAL)
-        tft_bins_fit(w->sorted, n, s->edges);
+        halay_bins_fit(w->sorted, n, s->bins, s->edges);
     return n >= LEAST_VALUES;
 }
 
@@ -168,13 +168,14 @@ static uint64_t add_range(const struct work *w, const struct series *s, struct t
 }
 
 /* The reference of a block, or of the recent span; how many values it has. */
-static uint64_t reference_of(const struct work *w, const struct series *s, size_t block, uint64_t counts[TFT_BINS])
+static uint64_t reference_of(const struct work *w, const struct series *s, size_t block,
+                             uint64_t counts[HALAY_BINS_MAX])
 {
     struct tft_slot_range ranges[TFT_RANGES_MOST];
     size_t n = tft_spans_reference(w->spans, block, ranges);
     uint64_t all = 0;
 
-    memset(counts, 0, TFT_BINS * sizeof *counts);
+    memset(counts, 0, HALAY_BINS_MAX * sizeof *counts);
     for (size_t k = 0; k < n; k++)
         all += add_range(w, s, ranges[k], counts);
     return all;
@@ -190,16 +191,16 @@ static double missing_share(const uint64_t *counts)
 /* Both distances; of what is missing, the difference of shares, which has no other. */
 static void compare(const struct series *s, const uint64_t *reference, const uint64_t *recent, double *ks, double *psi)
 {
-    *ks = s->kind == REAL      ? tft_distance_ks(reference, recent, s->bins)
+    *ks = s->kind == REAL      ? halay_bins_ks(reference, recent, s->bins)
           : s->kind == MISSING ? fmax(missing_share(recent) - missing_share(reference), 0)
                                : NAN;
-    *psi = s->kind == MISSING ? NAN : tft_distance_psi(reference, recent, s->bins, s->kind == REAL);
+    *psi = s->kind == MISSING ? NAN : halay_bins_psi(reference, recent, s->bins, s->kind == REAL);
 }
 
 /* In each block that has half as many values as the fullest one, and a reference as large. */
 static void compare_blocks(struct work *w, const struct series *s)
 {
-    uint64_t reference[TFT_BINS], recent[TFT_BINS], most = 0;
+    uint64_t reference[HALAY_BINS_MAX], recent[HALAY_BINS_MAX], most = 0;
 
     for (size_t b = 0; b < w->spans->blocks; b++) {
         memset(recent, 0, sizeof recent);
@@ -221,7 +222,7 @@ static void compare_blocks(struct work *w, const struct series *s)
 /* Shares of groups: of bins of numbers the ten, of categories each. */
 static json_t *shares_of(const uint64_t *counts, const size_t *group, size_t bins, size_t groups)
 {
-    double sums[TFT_BINS] = { 0 }, all = 0;
+    double sums[HALAY_BINS_MAX] = { 0 }, all = 0;
     json_t *list = json_array();
 
     for (size_t k = 0; k < bins; k++) {
@@ -243,7 +244,7 @@ static json_t *name_group(const struct work *w, const struct series *s, const si
     if (s->kind == REAL) {
         for (size_t bin = 0; bin + 1 < s->bins; bin++)
             if (group[bin] == k && group[bin + 1] != k)
-                return json_real(tft_scaler_undo(scaler, (double)s->edges[bin]));
+                return json_real(tft_scaler_undo(scaler, s->edges[bin]));
         return json_null();
     }
     if (k >= s->named)
@@ -255,7 +256,7 @@ static json_t *name_group(const struct work *w, const struct series *s, const si
 
 static json_t *describe(const struct work *w, const struct series *s, const uint64_t *reference)
 {
-    size_t group[TFT_BINS], groups = s->bins;
+    size_t group[HALAY_BINS_MAX], groups = s->bins;
     json_t *row = json_pack("{s:s, s:s}", "entity", w->data->entities[w->entity].id, "input",
                             w->data->schema.inputs[s->input].name);
     json_t *names = json_array();
@@ -269,7 +270,7 @@ static json_t *describe(const struct work *w, const struct series *s, const uint
     for (size_t k = 0; k < s->bins; k++)
         group[k] = k;
     if (s->kind == REAL)
-        groups = tft_bins_group(reference, s->bins, group);
+        groups = halay_bins_group(reference, s->bins, group);
     for (size_t k = 0; k < groups; k++)
         json_array_append_new(names, name_group(w, s, group, k));
     json_object_set_new(row, "reference", shares_of(reference, group, s->bins, groups));
@@ -295,7 +296,7 @@ static enum halay_status add_psi(const struct work *w, const struct series *s, c
 /* Adds nothing, and counts the series, if there is too little to compare. */
 static enum halay_status look_at(struct work *w, struct series *s, size_t *short_series)
 {
-    uint64_t reference[TFT_BINS], n = 0;
+    uint64_t reference[HALAY_BINS_MAX], n = 0;
     double ks, psi;
     enum halay_status status = HALAY_OK;
 
@@ -338,7 +339,7 @@ static struct series category_series(const struct tft_data *d, size_t k)
 
     if (tft_encoding_unknown(&d->schema, &d->encoding, input, &code))
         s.unknown = (size_t)code;
-    const size_t known = all - (s.unknown != SIZE_MAX), most = TFT_BINS - (s.unknown != SIZE_MAX);
+    const size_t known = all - (s.unknown != SIZE_MAX), most = HALAY_BINS_MAX - (s.unknown != SIZE_MAX);
     s.named = known > most ? most - 1 : known;
     s.bins = s.named + (known > most) + (s.unknown != SIZE_MAX);
     return s;
@@ -351,7 +352,7 @@ static enum halay_status look_at_entity(struct work *w, size_t *short_series)
 
     place_rows(w);
     for (size_t k = 0; k < d->real_count && !status; k++) {
-        struct series s = { .kind = REAL, .input = d->reals[k], .column = k, .bins = TFT_BINS };
+        struct series s = { .kind = REAL, .input = d->reals[k], .column = k, .bins = HALAY_BINS_MAX };
         if (is_own(d, s.input))
             status = look_at(w, &s, short_series);
     }

@@ -5,9 +5,9 @@
  */
 #include "base/number_text.h"
 #include "tft/core/data/paths.h"
+#include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
 #include "tft/tools/explain/explain.h"
-#include "tft/tools/explain/explain_file.h"
 #include "tft/tools/explain/shares.h"
 #include <errno.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #ifndef HALAY_TFT_WEIGHT_SUMS_H
 #define HALAY_TFT_WEIGHT_SUMS_H
 
-#include "tft/tools/explain/weight_reader.h"
+#include "tft/core/score/weight_reader.h"
 #include <pthread.h>
 
 enum { TFT_HORIZONS_SHOWN = 8 };

@@ -7,7 +7,7 @@
 #ifndef HALAY_TFT_EXPLAIN_FILE_H
 #define HALAY_TFT_EXPLAIN_FILE_H
 
-#include "tft/tools/explain/weight_reader.h"
+#include "tft/core/score/weight_reader.h"
 #include <stdio.h>
 
 struct tft_explain_file {

@@ -2,7 +2,7 @@
  *
  * What single forecasts relied on, written one by one. A window's numbers are its (all) means, then its (T) lags.
  */
-#include "tft/tools/explain/explain_file.h"
+#include "tft/core/score/explain_file.h"
 #include "base/number_text.h"
 #include "tft/core/score/forecast_file.h"
 #include <jansson.h>

@@ -2,10 +2,10 @@
  *
  * Profiles. Zero-initialised object, destroy accepts it half-built.
  */
-#include "tft/tools/drift/profile.h"
+#include "tft/core/score/profile.h"
+#include "base/bins.h"
 #include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
-#include "tft/tools/drift/distance.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,30 +132,28 @@ static int is_outside(const struct tft_data *d, const struct tft_profile_input *
 
 /* ---- the training span ------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Set an entity's edges, and add its values. values: room for its rows. */
-static void learn(const struct tft_data *d, size_t entity, struct tft_profile_input *x, float *values)
+static void learn(const struct tft_data *d, size_t entity, struct tft_profile_input *x, double *values)
 {
     size_t first = d->entities[entity].first, n = 0;
     size_t rows = tft_data_split_rows(d, entity, TFT_TRAIN);
 
     for (size_t row = first; row < first + rows; row++) {
-        float value = value_at(d, x, row);
+        double value = (double)value_at(d, x, row);
         if (isfinite(value))
             values[n++] = value;
     }
-    qsort(values, n, sizeof *values, compare);
-    float *edges = x->is_category ? NULL : x->edges + d->codes[entity] * TFT_PROFILE_EDGES;
-    for (size_t k = 0; edges && n && k < TFT_PROFILE_EDGES; k++)
-        edges[k] = values[k < TFT_PROFILE_BINS ? n * k / TFT_PROFILE_BINS : n - 1];
+    float *edges = x->is_category || !n ? NULL : x->edges + d->codes[entity] * TFT_PROFILE_EDGES;
+    if (edges) {
+        double between[TFT_PROFILE_BINS - 1];
+        halay_bins_fit(values, n, TFT_PROFILE_BINS, between);
+        for (size_t k = 1; k < TFT_PROFILE_BINS; k++)
+            edges[k] = (float)between[k - 1];
+        edges[0] = (float)values[0];
+        edges[TFT_PROFILE_BINS] = (float)values[n - 1];
+    }
     for (size_t i = 0; i < n; i++) {
-        size_t bin = edges ? bin_of(edges, values[i]) : (size_t)values[i];
+        size_t bin = edges ? bin_of(edges, (float)values[i]) : (size_t)values[i];
         x->then[bin < x->bins ? bin : x->bins - 1]++;
     }
 }
@@ -200,7 +198,7 @@ enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data 
 
     for (size_t e = 0; e < d->entity_count; e++)
         rows = d->entities[e].rows > rows ? d->entities[e].rows : rows;
-    float *values = calloc(rows, sizeof *values);
+    double *values = calloc(rows, sizeof *values);
     json_t *inputs = json_object();
     for (size_t e = 0; p && values && e < d->entity_count && !status; e++) {
         status = tft_data_check(d, d->entities[e].first, d->entities[e].rows);
@@ -375,7 +373,7 @@ json_t *tft_profile_json(const struct tft_profile *p, const struct tft_schema *s
             continue;
         json_array_append_new(list, json_pack("{ss sI sf sf}", "input", schema->inputs[x->input].name, "values",
                                               (json_int_t)x->values, "outside", (double)x->outside / (double)x->values,
-                                              "psi", tft_distance_psi(x->then, x->now, x->bins, 0)));
+                                              "psi", halay_bins_psi(x->then, x->now, x->bins, 0)));
     }
     return list;
 }

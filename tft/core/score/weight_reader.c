@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tft/tools/explain/weight_reader.h"
+#include "tft/core/score/weight_reader.h"
 #include <stdlib.h>
 
 const char *const tft_part_names[TFT_CHOICES] = {

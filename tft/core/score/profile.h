@@ -8,14 +8,14 @@
  *          "offer": {"shares": [count of each category, ...]}}}
  *
  * "encoding": the CRC-32 of the run's encoding, as whose scaled values the edges are. "shares": of all entities' values
- * in the ten bins of their own entity. Inputs are those that columns give, but for lags, as in inputs.h.
+ * in the ten bins of their own entity. Inputs are those that columns give, but for lags, as in drift (tft/tools/drift).
  *
  * What was asked is counted in the same bins. The counts are halved when they are many, so that old requests fade. No
  * rate of false alarms is stated: requests are of any length and overlap. A value outside everything that the training
  * span had of its entity is news in any season; the index is for a dashboard.
  */
-#ifndef HALAY_TFT_DRIFT_PROFILE_H
-#define HALAY_TFT_DRIFT_PROFILE_H
+#ifndef HALAY_TFT_PROFILE_H
+#define HALAY_TFT_PROFILE_H
 
 #include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
