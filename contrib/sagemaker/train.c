@@ -4,7 +4,7 @@
  */
 #include "contrib/sagemaker/train.h"
 #include "contrib/sagemaker/container.h"
-#include "tft/tools/cli/commands.h"
+#include "tft/tools/cli/session.h"
 
 struct request {
     struct sagemaker_container *container;

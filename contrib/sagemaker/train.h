@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-/* A command of halay-tft (tft/tools/cli/commands.h): tft_cmd_train, with its command line completed by the container if
+/* A command of halay-tft (tft/tools/cli/session.h): tft_cmd_train, with its command line completed by the container if
  * this is one. */
 int sagemaker_train(struct halay_log *log, char **argv);
 

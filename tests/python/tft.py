@@ -629,7 +629,7 @@ def tunes():
             Forecaster(**keys).tune(table, {"hidden_sise": [1, 2]}, trials=1)
         with open(os.path.join(folder, "lock"), "rb") as lock, open(os.path.join(folder, "data.htd"), "rb") as file:
             data = file.read()
-            for resume, text in ((False, "has a search already: resume=True goes on with it"), (True, "cannot lock")):
+            for resume, text in ((False, "has a search already: use resume=True"), (True, "cannot lock")):
                 seconds, _tune._LOCK_SECONDS = _tune._LOCK_SECONDS, 0
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 try:

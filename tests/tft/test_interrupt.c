@@ -4,7 +4,7 @@
  * ranks; a later one ends the process. The clock is the test's own.
  */
 #include "tests/test.h"
-#include "tft/tools/cli/interrupt.h"
+#include "tft/tools/cli/session.h"
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -9,7 +9,6 @@
 #include "tests/test.h"
 #include "tft/tools/tune/journal.h"
 #include "tft/tools/tune/parzen.h"
-#include "tft/tools/tune/progress.h"
 #include "tft/tools/tune/search.h"
 #include <math.h>
 #include <string.h>

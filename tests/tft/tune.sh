@@ -106,7 +106,7 @@ END
 # More of the same search; another one is refused.
 check "more trials" tune --trials 7 --resume
 grep -q '^7 trials in' "$scratch/said" || wrong "$(tail -n 1 "$scratch/said")"
-refused 2 "has a search already: --resume goes on with it" tune --trials 7
+refused 2 "has a search already: use --resume to continue it" tune --trials 7
 refused 2 "another 'search-seed'" tune --trials 8 --resume --search-seed 2
 refused 2 "another 'configuration'" tune --trials 8 --resume --batch-size 8
 
@@ -162,7 +162,7 @@ kill -TERM $child
 status=0
 wait $child || status=$?
 [ $status -eq 143 ] || wrong "SIGTERM: it ended with $status: $(cat "$scratch/said")"
-grep -q "interrupted; '--resume' goes on" "$scratch/said" || wrong "$(cat "$scratch/said")"
+grep -q "interrupted; use --resume to continue" "$scratch/said" || wrong "$(cat "$scratch/said")"
 grep -q '"state"' "$out/tune.jsonl" && wrong "the trial counts as ended"
 
 # Trainings that fail: three in a row from the first on, and it gives up.

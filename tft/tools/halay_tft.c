@@ -4,8 +4,7 @@
  */
 #include "contrib/sagemaker/train.h"
 #include "halay_types.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
+#include "tft/tools/cli/session.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static const struct halay_command_line line = {
     .synopsis = "COMMAND [OPTION]...",
     .about = "Trains a Temporal Fusion Transformer on a table of time series and forecasts with it.",
     .table = rows,
-    .notes = "'halay-tft COMMAND --help' is about one command; halay-tft(1) says more.",
+    .notes = "'halay-tft COMMAND --help' describes a command; halay-tft(1) is the manual.",
 };
 
 static void list_commands(void)

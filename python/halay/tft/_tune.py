@@ -60,7 +60,7 @@ def check_folder(folder: str, resume: bool) -> None:
     """Before the folder is written to: no search is at work there, nor has one been that is not to be resumed."""
     journal, path = os.path.join(folder, "tune.jsonl"), os.path.join(folder, "lock")
     if not resume and os.path.exists(journal) and os.path.getsize(journal):
-        raise error(Status.CONFIG, f"'{journal}' has a search already: resume=True goes on with it")
+        raise error(Status.CONFIG, f"'{journal}' has a search already: use resume=True to continue it")
     if not os.path.exists(path):
         return
     deadline = time.monotonic() + _LOCK_SECONDS

@@ -2,8 +2,8 @@
  *
  * Children. A signal from the terminal reaches them, too.
  */
-#include "tft/tools/cli/child.h"
 #include "base/config.h"
+#include "tft/tools/cli/tuner.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -66,7 +66,7 @@ enum halay_status tft_programs_find(struct halay_log *log, const char *halayrun,
     if (halayrun ? find_in_path(halayrun, programs->halayrun)
                  : find_beside(programs->self, programs->halayrun) || find_in_path("halayrun", programs->halayrun))
         return HALAY_OK;
-    halay_error(log, "no program '%s': --halayrun says where it is", halayrun ? halayrun : "halayrun");
+    halay_error(log, "no program '%s': give its path by --halayrun", halayrun ? halayrun : "halayrun");
     return HALAY_ERR_CONFIG;
 }
 

@@ -3,8 +3,6 @@
  * halay-tft backtest.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/progress_lines.h"
 #include "tft/tools/cli/run_options.h"
 #include "tft/tools/cli/session.h"
 
@@ -65,8 +63,8 @@ static enum halay_status backtest(struct halay_log *log, struct halay_tft *tft, 
         status = halay_tft_backtest(tft, data, &r->how, &json);
     if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
         halay_error(log, tft_run_options_number(r->how.config, "keep") > 0
-                             ? "interrupted by a signal; '--resume' goes on"
-                             : "interrupted by a signal, with no checkpoint to go on from (keep 0)");
+                             ? "interrupted by a signal; use --resume to continue"
+                             : "interrupted by a signal, without a checkpoint to continue from (keep 0)");
     if (!status && json)
         status = tft_command_print_table(log, json, r->how.file, NULL);
     halay_tft_free(json);

@@ -4,8 +4,6 @@
  * exit code for pipelines.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 #include <jansson.h>
 #include <string.h>

@@ -4,8 +4,6 @@
  * programs.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 
 struct request {
@@ -54,7 +52,7 @@ static enum halay_status evaluate(struct halay_log *log, struct halay_tft *tft, 
     if (!status)
         status = halay_tft_evaluate(run.model, run.data, &r->windows, &json);
     if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
-        halay_error(log, "interrupted by a signal; there are no scores");
+        halay_error(log, "interrupted by a signal; no scores are written");
     if (!status && json)
         status = tft_command_print_table(log, json, r->windows.file, r->windows.csv);
     halay_tft_free(json);

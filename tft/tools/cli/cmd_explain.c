@@ -3,8 +3,6 @@
  * halay-tft explain: what a run's forecasts rely on; a table for people, JSON and CSV for programs.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 
 struct request {
@@ -58,7 +56,7 @@ static enum halay_status explain(struct halay_log *log, struct halay_tft *tft, v
     if (!status)
         status = halay_tft_explain(run.model, run.data, &r->windows, &json);
     if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
-        halay_error(log, "interrupted by a signal; there is no explanation");
+        halay_error(log, "interrupted by a signal; no explanation is written");
     if (!status && json)
         status = tft_command_print_table(log, json, r->windows.file, NULL);
     halay_tft_free(json);

@@ -2,8 +2,6 @@
  *
  * halay-tft export: a run's model as a file for another program, and what that has to know of it.
  */
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 #include <string.h>
 

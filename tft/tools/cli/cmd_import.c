@@ -2,9 +2,8 @@
  *
  * halay-tft import: makes a run's folder from the parameters of a PyTorch model, as if it had been trained here.
  */
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/run_options.h"
+#include "tft/tools/cli/session.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,8 +3,6 @@
  * halay-tft predict: forecasts from raw files with a run's model, schema and scalers.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -44,7 +42,7 @@ static const struct halay_option option_rows[] = {
 static const struct halay_command_line command_line = {
     .command = "halay-tft predict",
     .synopsis = "--checkpoint RUN FILE... [--future FILE | --split NAME [--stride N]] [--explain FILE] -o OUT",
-    .about = "Reads files like those of the training and forecasts with the model in RUN: what comes after the last "
+    .about = "Reads files like those of the training and forecasts with the model in RUN: the steps after the last "
              "row of each entity, or every window of a split. Writes the table's columns of id and time, origin (the "
              "last moment that a forecast has seen), horizon and each target's quantiles in its unit: "
              "unique_id,origin,ds,horizon,y_0.1,y_0.5,y_0.9.",
@@ -52,8 +50,8 @@ static const struct halay_command_line command_line = {
     .is_lenient = 1,
 };
 
-/* Inputs of which so much is beyond all that the training had are worth a line: it should be nothing. */
-static const double outside_much = .01;
+/* The share of an input's values outside the training's range from which it is worth a warning. */
+static const double outside_max = .01;
 
 static void warn_of_inputs(struct halay_log *log, const struct halay_tft_model *model)
 {
@@ -62,14 +60,14 @@ static void warn_of_inputs(struct halay_log *log, const struct halay_tft_model *
     size_t i;
 
     if (halay_tft_model_inputs(model, &text))
-        return; /* of memory, for a line that is no more than a hint */
+        return; /* no memory, for a line that is only a hint */
     json_t *inputs = json_loads(text, 0, NULL);
     json_array_foreach(inputs, i, one) {
         double outside = json_number_value(json_object_get(one, "outside"));
-        if (outside > outside_much)
+        if (outside > outside_max)
             halay_warning(log,
                           "input '%s': %.0f %% of the values that forecasts saw are outside those of the training; "
-                          "'halay-tft drift' says more",
+                          "see 'halay-tft drift'",
                           json_string_value(json_object_get(one, "input")), 100 * outside);
     }
     json_decref(inputs);

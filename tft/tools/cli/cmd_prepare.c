@@ -3,9 +3,7 @@
  * halay-tft prepare: files and a schema in, one file of prepared data out, and a summary of what happened to the rows.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
-#include "tft/tools/cli/prepare.h"
+#include "tft/tools/cli/run_options.h"
 #include "tft/tools/cli/session.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -29,8 +27,8 @@ static const struct halay_option option_rows[] = {
       HALAY_OPTION_TEXT, SETS(preset) },
     { "--encoder", NULL, "N", "with a preset: steps of the past (by default chosen by the step)", HALAY_OPTION_NUMBER,
       SETS(prepare.encoder), .least = 1, .most = HALAY_TFT_STEPS_MAX },
-    { "--horizon", NULL, "N", "with a preset: steps to forecast (likewise)", HALAY_OPTION_NUMBER, SETS(prepare.horizon),
-      .least = 1, .most = HALAY_TFT_STEPS_MAX },
+    { "--horizon", NULL, "N", "with a preset: steps to forecast (by default chosen by the step)", HALAY_OPTION_NUMBER,
+      SETS(prepare.horizon), .least = 1, .most = HALAY_TFT_STEPS_MAX },
     { "--zone", NULL, "ZONE", "with a preset: the time zone of the files' clock, like Europe/Berlin", HALAY_OPTION_TEXT,
       SETS(prepare.zone) },
     { "--columns", NULL, "[ID,]TIME,VALUE", "with a preset: the columns' names; without ID all rows are of one series",
@@ -49,8 +47,8 @@ static const struct halay_option option_rows[] = {
     { "--threads", NULL, "N", "threads (default: as many as the process may run on)", HALAY_OPTION_NUMBER,
       SETS(prepare.threads), .least = 1, .most = 64 },
     { "--memory", NULL, "SIZE",
-      "the most memory to hold, like 2G; what is beyond goes to a file beside the output that "
-      "nobody sees (default: half of the host's)",
+      "the most memory to hold, like 2G; the rest goes to an unnamed file beside the output "
+      "(default: half of the host's)",
       HALAY_OPTION_SIZE, SETS(prepare.memory) },
     { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(prepare.path) },
     { .name = NULL },
@@ -90,7 +88,7 @@ static void print_step(const json_t *schema)
         printf("%s", json_string_value(every));
 }
 
-/* What a preset found in the files. */
+/* Prints the step, window and split that a preset chose. */
 static void print_preset(const json_t *d)
 {
     const json_t *schema = json_object_get(d, "document");
@@ -110,7 +108,7 @@ static void print_preset(const json_t *d)
     printf("\n");
 }
 
-/* What happened to the rows; most tables do not have all of it. */
+/* Prints the counts of the rows; a rare one only if it is above 0. */
 static void print_rows(const json_t *summary)
 {
     static const struct {
@@ -214,7 +212,7 @@ enum halay_status tft_prepare(struct halay_log *log, struct halay_tft *tft, cons
 
 /* ---- a preset's options ---- */
 
-/* Add what --columns says to a schema. Returns 0 if it is not two or three names. */
+/* Adds the names of --columns to a schema. Returns 0 if they are not two or three. */
 static int add_columns(const char *text, json_t *schema, json_t *time)
 {
     char names[3][256];
@@ -240,7 +238,7 @@ static int add_columns(const char *text, json_t *schema, json_t *time)
     return 1;
 }
 
-/* The same of --season, whose numbers the schema's reader judges. */
+/* Adds the numbers of --season, which the schema's reader checks. Returns 0 if they are not whole numbers. */
 static int add_seasons(const char *text, json_t *schema)
 {
     json_t *seasons = json_array();
@@ -257,7 +255,7 @@ static int add_seasons(const char *text, json_t *schema)
     }
 }
 
-/* And of --holidays: 1 on a holiday, 0 on other days. */
+/* Adds the input of --holidays: 1 on a holiday, 0 on other days. */
 static void add_holidays(const char *file, json_t *schema)
 {
     if (!json_object_get(schema, "inputs"))
@@ -266,7 +264,7 @@ static void add_holidays(const char *file, json_t *schema)
                         json_pack("{ss ss}", "holiday", file, "role", "known"));
 }
 
-/* The schema that the preset's options say; *text, NULL without any, is to be freed. */
+/* Makes the schema of the preset's options; *text is freed by the caller. */
 static int make_schema(struct halay_log *log, struct request *r, char **text)
 {
     struct halay_tft_prepare_options *o = &r->prepare;
@@ -332,7 +330,7 @@ static enum halay_status print_schema(struct halay_log *log, struct halay_tft *t
     return HALAY_OK;
 }
 
-static enum halay_status prepare(struct halay_log *log, struct halay_tft *tft, void *request)
+static enum halay_status prepare_files(struct halay_log *log, struct halay_tft *tft, void *request)
 {
     const struct request *r = request;
     const struct halay_tft_table table = { .struct_size = sizeof table,
@@ -375,7 +373,7 @@ int tft_cmd_prepare(struct halay_log *log, char **argv)
     }
     if (differs && (status = make_schema(log, &r, &text)) > 0)
         return status;
-    status = tft_command_run(log, NULL, NULL, prepare, &r);
+    status = tft_command_run(log, NULL, NULL, prepare_files, &r);
     free(text);
     return status;
 }

@@ -3,8 +3,6 @@
  * halay-tft report: a page about a run.
  */
 #include "base/config.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
 #include "tft/tools/cli/session.h"
 
 struct request {
@@ -52,7 +50,7 @@ static enum halay_status report(struct halay_log *log, struct halay_tft *tft, vo
     if (!status)
         status = halay_tft_report(tft, r->run, data, &r->windows);
     if (status == HALAY_ERR_CANCELED && tft_command_is_first(tft))
-        halay_error(log, "interrupted by a signal; there is no page");
+        halay_error(log, "interrupted by a signal; the page is not written");
     halay_tft_data_close(data);
     return status;
 }

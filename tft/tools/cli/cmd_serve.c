@@ -4,8 +4,7 @@
  */
 #include "base/config.h"
 #include "base/secure/secret.h"
-#include "tft/tools/cli/commands.h"
-#include "tft/tools/cli/options.h"
+#include "tft/tools/cli/session.h"
 #include "tft/tools/serve/serve.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,7 @@ static const struct halay_option option_rows[] = {
     { "--token-file", NULL, "FILE", "every request must have the word in FILE: Authorization: Bearer WORD",
       HALAY_OPTION_TEXT, SETS(token_file) },
     { "--insecure", NULL, NULL, "let other hosts ask without a token", HALAY_OPTION_FLAG, SETS(how.is_open) },
-    { "--calibrate", NULL, NULL, "how intervals are calibrated, unless a request says (as the run was trained)",
+    { "--calibrate", NULL, NULL, "how intervals are calibrated, unless a request has its own (as the run was trained)",
       HALAY_OPTION_WORD, SETS(how.calibrate), .words = tft_option_calibrations },
     TFT_OPTION_DEVICE(SETS(how.device)),
     { .name = "Limits" },
@@ -49,15 +48,16 @@ static const struct halay_option option_rows[] = {
 static const struct halay_command_line command_line = {
     .command = "halay-tft serve",
     .synopsis = "RUN [--listen WHERE]",
-    .about = "Answers requests for forecasts by HTTP with the model in RUN: POST /invocations takes rows like those of "
-             "the training as CSV, JSON or JSON lines; GET /openapi.json says the rest. A newer model in RUN is taken "
-             "into use by itself, or at once on SIGHUP. SIGTERM ends the server once it has answered what it has "
-             "taken.",
+    .about =
+        "Answers requests for forecasts by HTTP with the model in RUN: POST /invocations takes rows like those of "
+        "the training as CSV, JSON or JSON lines; GET /openapi.json describes the rest. A newer model in RUN is taken "
+        "into use by itself, or at once on SIGHUP. SIGTERM ends the server once it has answered what it has "
+        "taken.",
     .table = option_rows,
     .is_lenient = 1,
 };
 
-/* The first word of the file. Returns 0 if there is none, logged. */
+/* Reads the first word of the file. Returns 0 (logged) if it has none. */
 static int read_token(struct halay_log *log, const char *path, char *token, size_t size)
 {
     char why[512];

@@ -4,7 +4,7 @@
  * that other ranks learn of a failure.
  */
 #include "tft/tools/cli/cmd_train.h"
-#include "tft/tools/cli/commands.h"
+#include "tft/tools/cli/session.h"
 #include <signal.h>
 #include <stdio.h>
 

@@ -5,14 +5,13 @@
 #ifndef HALAY_TFT_CMD_TRAIN_H
 #define HALAY_TFT_CMD_TRAIN_H
 
-#include "tft/tools/cli/progress_lines.h"
 #include "tft/tools/cli/run_options.h"
 
 /* Zero-initialise. */
 struct tft_train_command {
     struct tft_run_keys keys;               /* first: run_options.h */
     const char *data, *schema;              /* borrowed; NULL: not given */
-    struct halay_tft_train_options options; /* its texts likewise; the configuration is the next */
+    struct halay_tft_train_options options; /* its texts are borrowed; its configuration is the next */
     char *config;                           /* owned: once the line is parsed */
     int finds_rate;
     int watches_continue; /* SIGCONT too is a request to stop */
@@ -30,7 +29,7 @@ int tft_train_command_complete(struct halay_log *log, const struct tft_train_com
 /* Open the data and join the other ranks (tft_job_open). */
 enum halay_status tft_train_command_open(struct halay_log *log, struct halay_tft *tft,
                                          const struct tft_train_command *command, struct halay_tft_data **data);
-/* Train, saying how it goes on standard error; signals ask it to stop. */
+/* Trains, with progress on standard error; signals ask it to stop. */
 enum halay_status tft_train_command_run(struct halay_log *log, struct halay_tft *tft, struct tft_train_command *command,
                                         struct halay_tft_data *data);
 void tft_train_command_fini(struct tft_train_command *command);

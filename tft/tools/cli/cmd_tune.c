@@ -3,8 +3,8 @@
  * halay-tft tune: trainings with configurations of a space, the next of which follow from those before; the worse ones
  * are stopped early. Here the request becomes a tuner, and what it found becomes files.
  */
-#include "tft/tools/cli/commands.h"
 #include "tft/tools/cli/run_options.h"
+#include "tft/tools/cli/session.h"
 #include "tft/tools/cli/tuner.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static const struct halay_option option_rows[] = {
     { "--data", NULL, "FILE", "prepared data", HALAY_OPTION_TEXT, SETS(data), .required = "--data" },
     { "--out", "-o", "FOLDER", "where the trials and what they found go", HALAY_OPTION_TEXT, SETS(folder),
       .required = "--out" },
-    { "--resume", NULL, NULL, "go on with the search that FOLDER has", HALAY_OPTION_FLAG, SETS(resume) },
+    { "--resume", NULL, NULL, "continue the search in FOLDER", HALAY_OPTION_FLAG, SETS(resume) },
     { .name = "Budget" },
     { "--trials", NULL, "N", "trainings, at most (30, unless there is another budget; of a grid, all)",
       HALAY_OPTION_NUMBER, SETS(trials), .least = 1, .most = 100000 },
@@ -89,11 +89,11 @@ static const struct halay_command_line command_line = {
     .synopsis = "SPACE.yaml --data DATA.htd --out FOLDER [OPTION]... [--KEY VALUE]...",
     .about =
         "Looks for the configuration with the lowest validation loss among those of a space: a model of the trials "
-        "so far says which to try next, and trials that are worse than others at the same share of their run are "
+        "so far chooses which to try next, and trials that are worse than others at the same share of their run are "
         "stopped. The first trial is the configuration that is given. A search that was interrupted, or killed, "
-        "goes on with --resume.",
+        "continues with --resume.",
     .table = option_rows,
-    .notes = "A trial is as long as 'max_steps', 'max_time' or 'epochs' says; without them, as 'train' chooses.",
+    .notes = "'max_steps', 'max_time' or 'epochs' limit a trial; without them 'train' chooses its length.",
     .is_lenient = 1,
 };
 
@@ -107,7 +107,7 @@ struct tuning {
     json_t *given, *shared, *all;
 };
 
-static enum halay_status refuse(struct tuning *g, const char *text)
+static enum halay_status refuse_search(struct tuning *g, const char *text)
 {
     halay_error(g->log, "%s", text);
     return HALAY_ERR_CONFIG;
@@ -118,7 +118,7 @@ static double number_of(const struct tuning *g, const char *key)
     return json_number_value(json_object_get(g->all, key));
 }
 
-/* Is a point a configuration? Asked of the library, without a word. */
+/* Returns nonzero if the library accepts a point as a configuration. */
 static int is_good(void *arg, const double *point)
 {
     struct tuning *g = arg;
@@ -169,12 +169,12 @@ static enum halay_status set_judging(struct tuning *g)
                               "come late in its 'max_time'");
     if (how->goal == TFT_GOAL_VALID_LOSS &&
         (tft_space_has(&g->tuner.space, "loss") || tft_space_has(&g->tuner.space, "quantiles")))
-        return refuse(g, "losses of different 'loss' or 'quantiles' do not compare: take --goal q_risk");
+        return refuse_search(g, "losses of different 'loss' or 'quantiles' do not compare: take --goal q_risk");
     return status;
 }
 
-/* Where trials run: on each of the hosts, or on shares of this one's cores. */
-static enum halay_status set_lanes(struct tuning *g)
+/* One worker for each of the hosts, or for each share of this host's cores. */
+static enum halay_status set_workers(struct tuning *g)
 {
     const struct request *r = g->request;
     struct tft_tuner *t = &g->tuner;
@@ -183,19 +183,19 @@ static enum halay_status set_lanes(struct tuning *g)
 
     for (const char *word = r->hosts; word && *word; word += strcspn(word, ","), word += *word == ',') {
         size_t length = strcspn(word, ",");
-        if (!length || length >= TFT_LANE_WORD || t->lane_count == TFT_SLOTS_MAX)
-            return refuse(g, "option --hosts: a list of at most 64 hosts is wanted, 'node1:2,node2:2'");
-        snprintf(t->lanes[t->lane_count++].hosts, TFT_LANE_WORD, "%.*s", (int)length, word);
+        if (!length || length >= TFT_HOSTS_SIZE || t->worker_count == TFT_SLOTS_MAX)
+            return refuse_search(g, "option --hosts: a list of at most 64 hosts is wanted, 'node1:2,node2:2'");
+        snprintf(t->workers[t->worker_count++].hosts, TFT_HOSTS_SIZE, "%.*s", (int)length, word);
     }
-    if (t->lane_count)
+    if (t->worker_count)
         return HALAY_OK;
-    t->lane_count = r->parallel;
-    for (size_t cpu = 0; cpu < CPU_SETSIZE && t->lane_count > 1 && cores >= t->lane_count; cpu++) {
+    t->worker_count = r->parallel;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && t->worker_count > 1 && cores >= t->worker_count; cpu++) {
         if (!CPU_ISSET(cpu, &usable))
             continue;
-        i = passed++ * t->lane_count / cores;
-        CPU_SET(cpu, &t->lanes[i].cpus);
-        t->lanes[i].has_cpus = 1;
+        i = passed++ * t->worker_count / cores;
+        CPU_SET(cpu, &t->workers[i].cpus);
+        t->workers[i].has_cpus = 1;
     }
     return set_unless_given(g, "threads",
                             cores > r->parallel * r->ranks ? (double)(cores / r->parallel / r->ranks) : 1);
@@ -207,12 +207,12 @@ static enum halay_status set_budget(struct tuning *g)
     struct tft_tuner *t = &g->tuner;
 
     if (r->cost > 0 && !(r->price > 0))
-        return refuse(g, "option --cost needs --price-per-hour");
+        return refuse_search(g, "option --cost needs --price-per-hour");
     const int is_limited = r->time > 0 || r->cost > 0 || r->search == TFT_SEARCH_GRID;
-    t->trials_most = r->trials ? r->trials : is_limited ? 0 : DEFAULT_TRIALS;
-    t->seconds_most = r->time;
+    t->trials_max = r->trials ? r->trials : is_limited ? 0 : DEFAULT_TRIALS;
+    t->seconds_max = r->time;
     if (r->cost > 0 && (!(r->time > 0) || r->cost / r->price * 3600 < r->time))
-        t->seconds_most = r->cost / r->price * 3600;
+        t->seconds_max = r->cost / r->price * 3600;
     t->price = r->price;
     return HALAY_OK;
 }
@@ -274,11 +274,12 @@ static enum halay_status set_tuner(struct tuning *g, const char *config)
     t->search = (struct tft_search){ &t->space, (enum tft_search_kind)r->search, r->seed, is_good, g };
     status = tft_space_read(g->log, r->spaces.at[0], &t->space);
     if (!status && t->search.kind == TFT_SEARCH_GRID && tft_space_size(&t->space, TFT_GRID_MAX) == TFT_GRID_MAX)
-        status = refuse(g, "a grid has less than 10000 points: give lists of values in place of ranges of reals");
+        status =
+            refuse_search(g, "a grid has less than 10000 points: give lists of values in place of ranges of reals");
     if (!status)
         status = set_judging(g);
     if (!status)
-        status = set_lanes(g);
+        status = set_workers(g);
     if (!status)
         status = set_budget(g);
     if (!status)
@@ -366,7 +367,7 @@ static enum halay_status write_best(struct tuning *g)
     return status;
 }
 
-/* What there is so far: the files of the folder, which may be looked at while the search goes on. */
+/* Writes the files of the folder with the results so far; they may be read while the search runs. */
 static enum halay_status write_folder(struct tft_tuner *t)
 {
     struct tuning *g = t->arg;
@@ -404,7 +405,7 @@ static enum halay_status write_results(struct tuning *g)
     return status;
 }
 
-static enum halay_status tune(struct tuning *g, const char *config)
+static enum halay_status tune_space(struct tuning *g, const char *config)
 {
     char path[TFT_CHILD_PATH];
     enum halay_status status = set_tuner(g, config);
@@ -448,7 +449,7 @@ int tft_cmd_tune(struct halay_log *log, char **argv)
     } else if (status < 0) {
         tuning->log = log;
         tuning->request = &r;
-        status = tft_exit_status(tune(tuning, config));
+        status = tft_exit_status(tune_space(tuning, config));
         status = tuning->tuner.stopped ? SIGNAL_EXIT + tuning->tuner.stopped : status;
     }
     halay_tft_free(config);

@@ -6,8 +6,8 @@
  * interrupted code's stack pointer, where generated code of a matrix product may keep data, which would be overwritten.
  * The main thread has that stack, since the kernel prefers it for signals.
  */
-#include "tft/tools/cli/interrupt.h"
 #include "base/clock.h"
+#include "tft/tools/cli/session.h"
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 /* A batch system signals every process, and the launcher that it signals does so too. */
 enum { ONE_EVENT_US = 1000000 };
 
-static struct halay_tft *_Atomic session; /* whom signals ask; NULL: nobody. Set before signals are watched */
+static struct halay_tft *_Atomic session; /* that signals ask to stop; NULL: none. Set before signals are watched */
 /* Lock-free, so that a handler may write it; relaxed: it publishes no other memory. */
 static _Atomic int64_t first_us[SIGTERM + 1]; /* time of the first signal; 0 before */
 

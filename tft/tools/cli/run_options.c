@@ -4,10 +4,11 @@
  * that it is for.
  */
 #include "tft/tools/cli/run_options.h"
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/document.h"
-#include "tft/tools/cli/prepare.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,8 +149,8 @@ static enum halay_status add_file(struct halay_log *log, char **config, const ch
 }
 
 /* Defaults, the file and what is beside it, the environment, the options; checked as a whole. */
-static enum halay_status resolve(struct halay_log *log, const struct tft_run_keys *keys,
-                                 const struct tft_run_source *beside, char **config)
+static enum halay_status resolve_keys(struct halay_log *log, const struct tft_run_keys *keys,
+                                      const struct tft_run_source *beside, char **config)
 {
     char where[96];
     enum halay_status status = add_keys(log, config, "defaults", json_object());
@@ -213,7 +214,7 @@ int tft_run_options_parse(struct halay_log *log, const struct halay_command_line
     int status = tft_options_parse(log, &with_keys, argv, values);
     if (status >= 0)
         return status;
-    enum halay_status resolved = resolve(log, values, beside, config);
+    enum halay_status resolved = resolve_keys(log, values, beside, config);
     if (resolved == HALAY_ERR_UNSUPPORTED)
         return EXIT_USAGE;
     return resolved ? tft_exit_status(resolved) : -1;
@@ -266,8 +267,8 @@ enum halay_status tft_job_open(struct halay_log *log, struct halay_tft *tft, con
     return status ? status : tft_command_join(log, tft);
 }
 
-/* All ranks together: HALAY_OK only if all succeeded, so that none waits for one that has given up. */
-static enum halay_status agree(struct halay_context *ctx, const char *name, enum halay_status status)
+/* Returns HALAY_OK only if all ranks succeeded, so that no rank waits for one that has given up. */
+static enum halay_status agree_on(struct halay_context *ctx, const char *name, enum halay_status status)
 {
     int32_t worst = (int32_t)status;
     enum halay_status agreed = HALAY_OK;
@@ -294,7 +295,7 @@ static enum halay_status name_prepared(struct halay_log *log, struct halay_conte
         status = halay_broadcast(ctx, "prepared", &number, 1, HALAY_I64, 0);
     snprintf(path, size, "%.3900s/halay-tft.%016llx.htd", folder && *folder ? folder : "/tmp",
              (unsigned long long)number);
-    return agree(ctx, "prepared.named", status);
+    return agree_on(ctx, "prepared.named", status);
 }
 
 enum halay_status tft_job_open_table(struct halay_log *log, struct halay_tft *tft, const char *schema,
@@ -313,10 +314,51 @@ enum halay_status tft_job_open_table(struct halay_log *log, struct halay_tft *tf
     const int prepares = halay_local_rank(ctx) == 0;
     if (prepares)
         status = tft_prepare(log, tft, &rows, &how, halay_rank(ctx) != 0);
-    status = agree(ctx, "prepared.written", status);
+    status = agree_on(ctx, "prepared.written", status);
     if (!status)
-        status = agree(ctx, "prepared.open", halay_tft_data_open(tft, path, data));
+        status = agree_on(ctx, "prepared.open", halay_tft_data_open(tft, path, data));
     if (prepares)
         unlink(path); /* absent if it failed */
     return status;
+}
+
+/* ---- progress ---- */
+
+enum { TERMINAL_PACE_US = 200000, PLAIN_PACE_US = 10000000 };
+
+/* Clears the line that is rewritten. */
+static const char *clear_line(void)
+{
+    return isatty(STDERR_FILENO) ? "\r\033[K" : "";
+}
+
+void tft_progress_lines_say(void *arg, const char *text)
+{
+    char line[1100];
+
+    (void)arg;
+    /* In one write: mpirun, which prefixes the lines of many ranks, must not get half of one. */
+    int n = snprintf(line, sizeof line, "%s%s\n", clear_line(), text);
+    size_t length = n < (int)sizeof line ? (size_t)n : sizeof line - 1;
+    line[length - 1] = '\n';
+    fwrite(line, 1, length, stderr);
+}
+
+void tft_progress_lines_step(void *arg, const struct halay_tft_progress *p)
+{
+    struct tft_progress_lines *lines = arg;
+    const int64_t now = halay_now_us();
+    const int terminal = isatty(STDERR_FILENO);
+
+    if (!lines->printed_us)
+        lines->printed_us = now;
+    if (now - lines->printed_us < (terminal ? TERMINAL_PACE_US : PLAIN_PACE_US))
+        return;
+    lines->printed_us = now;
+    fprintf(stderr,
+            "%sstep %" PRIu64 "/%" PRIu64 "  epoch %" PRIu64
+            "  loss %.4f  %.0f samples/s  %.0f s, at most %.0f s left%s",
+            clear_line(), p->step, p->steps, p->epoch, p->loss, p->samples_per_second, p->seconds, p->seconds_left,
+            terminal ? "" : "\n");
+    fflush(stderr);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions of commands.
+ * Options, sessions and output of commands.
  */
 #include "tft/tools/cli/session.h"
 #include <errno.h>
@@ -9,6 +9,46 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- options ---- */
+
+const char *const tft_option_splits[] = { "train", "valid", "test", NULL };
+const char *const tft_option_calibrations[] = { "none", "conformal", "rolling", NULL };
+const char *const tft_option_devices[] = { "cpu", "cuda", NULL };
+const char *const tft_option_formats[] = { "csv", "jsonl", NULL };
+
+int tft_options_parse(struct halay_log *log, const struct halay_command_line *line, char **argv, void *values)
+{
+    char why[512];
+
+    switch (halay_command_line_parse(line, argv, values, stdout, why, sizeof why)) {
+    case HALAY_PARSED:
+        return -1;
+    case HALAY_PARSED_ANSWERED:
+        if (!fflush(stdout))
+            return EXIT_SUCCESS;
+        halay_error(log, "cannot write to standard output");
+        return EXIT_FAILURE;
+    default:
+        halay_error(log, "%s", why);
+        return EXIT_USAGE;
+    }
+}
+
+int tft_options_missing(struct halay_log *log, const struct halay_command_line *line, const char *what)
+{
+    halay_error(log, "%s is missing; see '%s --help'", what, line->command);
+    return EXIT_USAGE;
+}
+
+int tft_exit_status(enum halay_status status)
+{
+    if (!status)
+        return EXIT_SUCCESS;
+    return status == HALAY_ERR_CONFIG ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+/* ---- sessions ---- */
 
 int tft_command_run(struct halay_log *log, const char *deterministic, const char *device, tft_command_work *work,
                     void *request)

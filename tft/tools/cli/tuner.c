@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tuner. One thread, which sleeps until a signal comes or a fifth of a second has passed, then looks at the trials'
- * files of metrics and at which children have ended. What is decided is in the journal before it takes effect, so that
- * a search that was killed goes on as if nothing had been: a trial that was under way resumes from its checkpoint.
+ * The tuner. One thread sleeps until a signal arrives or a fifth of a second has passed, then reads the trials' files
+ * of metrics and checks which children have ended. A decision is in the journal before it takes effect, so that a
+ * search that was killed continues as if it had not been: a running trial resumes from its checkpoint.
  */
 #include "tft/tools/cli/tuner.h"
 #include "tft/tools/cli/session.h"
@@ -16,41 +16,41 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_NS = 200000000, WORDS_MOST = 32, VALUE_MOST = 256, FAILURES_MOST = 3, REST_MOST = 512 };
+enum { LOOK_NS = 200000000, ARGS_MAX = 32, VALUE_SIZE = 256, FAILURES_MAX = 3, REST_MOST = 512 };
 
 void tft_tuner_path(const struct tft_tuner *t, size_t trial, const char *ending, char path[TFT_CHILD_PATH])
 {
     snprintf(path, TFT_CHILD_PATH, "%s/trial-%04zu%s", t->folder, trial, ending);
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------------------ */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 /* A value as an option has it. */
-static void value_text(const json_t *value, char text[VALUE_MOST])
+static void value_text(const json_t *value, char text[VALUE_SIZE])
 {
     const json_t *item;
     size_t i, at = 0;
 
     *text = 0;
     if (json_is_string(value))
-        snprintf(text, VALUE_MOST, "%s", json_string_value(value));
+        snprintf(text, VALUE_SIZE, "%s", json_string_value(value));
     else if (json_is_integer(value))
-        snprintf(text, VALUE_MOST, "%lld", (long long)json_integer_value(value));
+        snprintf(text, VALUE_SIZE, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
-        snprintf(text, VALUE_MOST, "%.12g", json_real_value(value));
+        snprintf(text, VALUE_SIZE, "%.12g", json_real_value(value));
     json_array_foreach(value, i, item) {
-        char word[VALUE_MOST];
+        char word[VALUE_SIZE];
         value_text(item, word);
-        int length = snprintf(text + at, VALUE_MOST - at, "%s%s", i ? "," : "", word);
-        at = length < 0 || at + (size_t)length >= VALUE_MOST ? VALUE_MOST - 1 : at + (size_t)length;
+        int length = snprintf(text + at, VALUE_SIZE - at, "%s%s", i ? "," : "", word);
+        at = length < 0 || at + (size_t)length >= VALUE_SIZE ? VALUE_SIZE - 1 : at + (size_t)length;
     }
 }
 
-static void say_keys(const struct tft_tuner *t, size_t trial)
+static void print_keys(const struct tft_tuner *t, size_t trial)
 {
     json_t *keys = tft_space_keys(&t->space, t->trials.list[trial].point), *value;
     const char *key;
-    char text[VALUE_MOST];
+    char text[VALUE_SIZE];
 
     json_object_foreach(keys, key, value) {
         value_text(value, text);
@@ -60,7 +60,7 @@ static void say_keys(const struct tft_tuner *t, size_t trial)
     json_decref(keys);
 }
 
-static void say_end(const struct tft_tuner *t, size_t trial)
+static void print_end(const struct tft_tuner *t, size_t trial)
 {
     const struct tft_trial *of = &t->trials.list[trial];
     char output[TFT_CHILD_PATH];
@@ -73,7 +73,7 @@ static void say_end(const struct tft_tuner *t, size_t trial)
         printf("%s=%.6g%s, %s after %lld steps and %.0f s;", tft_goal_words[t->judging.goal], of->value,
                tft_trials_best(&t->trials) == trial ? " (best)" : "", tft_trial_states[of->state], of->step,
                of->seconds);
-    say_keys(t, trial);
+    print_keys(t, trial);
     fflush(stdout);
 }
 
@@ -85,7 +85,8 @@ static enum halay_status no_memory(struct tft_tuner *t)
     return HALAY_ERR_NO_MEMORY;
 }
 
-/* All keys of a trial in a file; those that are searched are options, too, since the environment comes behind it. */
+/* Writes all keys of a trial to a file. Those that are searched are options, too, since the environment overrides it.
+ * */
 static enum halay_status write_config(struct tft_tuner *t, const json_t *keys, const char *path)
 {
     json_t *all = json_copy(t->config);
@@ -99,38 +100,39 @@ static enum halay_status write_config(struct tft_tuner *t, const json_t *keys, c
     return status;
 }
 
-/* The words of a trial's command; the options of the searched keys are in `texts`. */
+/* The arguments of a trial's command; the options of the searched keys are in `texts`. */
 struct command {
     char ranks[16], out[TFT_CHILD_PATH], config[TFT_CHILD_PATH], output[TFT_CHILD_PATH];
-    char texts[TFT_SETTINGS_MAX][2][VALUE_MOST];
-    const char *words[WORDS_MOST + 2 * TFT_SETTINGS_MAX];
+    char texts[TFT_SETTINGS_MAX][2][VALUE_SIZE];
+    const char *args[ARGS_MAX + 2 * TFT_SETTINGS_MAX];
 };
 
-static void make_command(const struct tft_tuner *t, const struct tft_lane *lane, const json_t *keys, struct command *c)
+static void make_command(const struct tft_tuner *t, const struct tft_worker *worker, const json_t *keys,
+                         struct command *c)
 {
-    const char **next = c->words, *key;
+    const char **next = c->args, *key;
     const json_t *value;
     size_t n = 0;
 
-    tft_tuner_path(t, lane->trial, "", c->out);
-    tft_tuner_path(t, lane->trial, ".json", c->config);
-    tft_tuner_path(t, lane->trial, ".log", c->output);
+    tft_tuner_path(t, worker->trial, "", c->out);
+    tft_tuner_path(t, worker->trial, ".json", c->config);
+    tft_tuner_path(t, worker->trial, ".log", c->output);
     snprintf(c->ranks, sizeof c->ranks, "%d", t->ranks);
-    if (t->ranks > 1 || *lane->hosts) {
+    if (t->ranks > 1 || *worker->hosts) {
         *next++ = t->programs.halayrun;
         *next++ = "-np";
         *next++ = c->ranks;
     }
-    if (*lane->hosts) {
+    if (*worker->hosts) {
         *next++ = "-H";
-        *next++ = lane->hosts;
+        *next++ = worker->hosts;
     }
     const char *const words[] = { t->programs.self, "train",    "--data",  t->data,    "--out",
                                   c->out,           "--config", c->config, "--resume", NULL };
     for (const char *const *word = words; *word; word++)
         *next++ = *word;
     json_object_foreach((json_t *)keys, key, value) {
-        snprintf(c->texts[n][0], VALUE_MOST, "--%s", key);
+        snprintf(c->texts[n][0], VALUE_SIZE, "--%s", key);
         for (char *letter = c->texts[n][0]; *letter; letter++)
             *letter = *letter == '_' ? '-' : *letter;
         value_text(value, c->texts[n][1]);
@@ -140,20 +142,20 @@ static void make_command(const struct tft_tuner *t, const struct tft_lane *lane,
     *next = NULL;
 }
 
-static enum halay_status start(struct tft_tuner *t, struct tft_lane *lane, size_t trial)
+static enum halay_status start_trial(struct tft_tuner *t, struct tft_worker *worker, size_t trial)
 {
     struct command *command = calloc(1, sizeof *command);
     json_t *keys = tft_space_keys(&t->space, t->trials.list[trial].point);
     enum halay_status status = command && keys ? HALAY_OK : no_memory(t);
 
-    lane->trial = trial;
+    worker->trial = trial;
     if (!status) {
-        make_command(t, lane, keys, command);
+        make_command(t, worker, keys, command);
         status = write_config(t, keys, command->config);
     }
     if (!status)
-        status = tft_child_start(t->log, (char *const *)(uintptr_t)command->words, command->output,
-                                 lane->has_cpus ? &lane->cpus : NULL, &lane->child);
+        status = tft_child_start(t->log, (char *const *)(uintptr_t)command->args, command->output,
+                                 worker->has_cpus ? &worker->cpus : NULL, &worker->child);
     json_decref(keys);
     free(command);
     return status;
@@ -167,7 +169,7 @@ static int remove_one(const char *path, const struct stat *what, int kind, struc
     return remove(path);
 }
 
-/* A trial that has ended needs its checkpoints no more. They cost space, nothing else, if that fails. */
+/* A trial that has ended needs no checkpoints. A failure costs only space. */
 static void remove_checkpoints(const struct tft_tuner *t, size_t trial)
 {
     char folder[TFT_CHILD_PATH];
@@ -183,23 +185,24 @@ static enum halay_status end_trial(struct tft_tuner *t, size_t trial, enum tft_t
     of->state = state;
     enum halay_status status = tft_journal_end(&t->journal, trial, of);
     if (!status)
-        say_end(t, trial);
+        print_end(t, trial);
     return status ? status : t->look(t);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-/* A trial that an earlier process began, and that no lane has. */
+/* Finds a trial that an earlier process began and no worker has. */
 static size_t find_unattended(const struct tft_tuner *t)
 {
-    size_t i = 0, lane = 0;
+    size_t i = 0, worker = 0;
 
     for (; i < t->trials.count; i++) {
         if (t->trials.list[i].state != TFT_TRIAL_RUNNING)
             continue;
-        for (lane = 0; lane < t->lane_count && !(t->lanes[lane].child.pid && t->lanes[lane].trial == i); lane++)
+        for (worker = 0; worker < t->worker_count && !(t->workers[worker].child.pid && t->workers[worker].trial == i);
+             worker++)
             ;
-        if (lane == t->lane_count)
+        if (worker == t->worker_count)
             return i;
     }
     return i;
@@ -207,10 +210,10 @@ static size_t find_unattended(const struct tft_tuner *t)
 
 static int is_used_up(const struct tft_tuner *t)
 {
-    return t->seconds_most > 0 && tft_journal_seconds(&t->journal) >= t->seconds_most;
+    return t->seconds_max > 0 && tft_journal_seconds(&t->journal) >= t->seconds_max;
 }
 
-static enum halay_status begin_next(struct tft_tuner *t, struct tft_lane *lane)
+static enum halay_status begin_next(struct tft_tuner *t, struct tft_worker *worker)
 {
     double point[TFT_SETTINGS_MAX] = { 0 };
     json_t *keys;
@@ -230,53 +233,53 @@ static enum halay_status begin_next(struct tft_tuner *t, struct tft_lane *lane)
     }
     status = tft_journal_begin(&t->journal, t->trials.count - 1, keys);
     json_decref(keys);
-    return status ? status : start(t, lane, t->trials.count - 1);
+    return status ? status : start_trial(t, worker, t->trials.count - 1);
 }
 
-static enum halay_status fill_lanes(struct tft_tuner *t)
+static enum halay_status fill_workers(struct tft_tuner *t)
 {
     enum halay_status status = HALAY_OK;
 
-    for (size_t i = 0; i < t->lane_count && !status && !t->is_over && !t->stopped; i++) {
+    for (size_t i = 0; i < t->worker_count && !status && !t->is_over && !t->stopped; i++) {
         size_t trial = find_unattended(t);
-        if (t->lanes[i].child.pid)
+        if (t->workers[i].child.pid)
             continue;
         if (trial < t->trials.count)
-            status = start(t, &t->lanes[i], trial);
-        else if (is_used_up(t) || (t->trials_most && t->trials.count >= t->trials_most))
+            status = start_trial(t, &t->workers[i], trial);
+        else if (is_used_up(t) || (t->trials_max && t->trials.count >= t->trials_max))
             return HALAY_OK;
         else
-            status = begin_next(t, &t->lanes[i]);
+            status = begin_next(t, &t->workers[i]);
     }
     return status;
 }
 
-static void ask_to_end(const struct tft_lane *lane)
+static void ask_to_end(const struct tft_worker *worker)
 {
-    if (lane->child.pid)
-        kill(lane->child.pid, SIGTERM);
+    if (worker->child.pid)
+        kill(worker->child.pid, SIGTERM);
 }
 
-/* Take what a trial has written; end it where a rung says so. */
-static enum halay_status judge(struct tft_tuner *t, struct tft_lane *lane)
+/* Reads the evaluations of a trial; ends it at a rung where others are better. */
+static enum halay_status judge_trial(struct tft_tuner *t, struct tft_worker *worker)
 {
-    struct tft_trial *of = &t->trials.list[lane->trial];
+    struct tft_trial *of = &t->trials.list[worker->trial];
     char path[TFT_CHILD_PATH];
     enum halay_status status = HALAY_OK;
 
-    tft_tuner_path(t, lane->trial, "/metrics.jsonl", path);
+    tft_tuner_path(t, worker->trial, "/metrics.jsonl", path);
     while (!status && of->state == TFT_TRIAL_RUNNING && tft_progress_take(path, &t->judging, of)) {
-        status = tft_journal_rung(&t->journal, lane->trial, of->rungs, of->at_rung[of->rungs]);
+        status = tft_journal_rung(&t->journal, worker->trial, of->rungs, of->at_rung[of->rungs]);
         of->rungs++;
-        if (status || tft_halving_keeps(&t->trials, lane->trial, of->rungs - 1, t->judging.eta))
+        if (status || tft_halving_keeps(&t->trials, worker->trial, of->rungs - 1, t->judging.eta))
             continue;
-        ask_to_end(lane);
-        status = end_trial(t, lane->trial, TFT_TRIAL_STOPPED);
+        ask_to_end(worker);
+        status = end_trial(t, worker->trial, TFT_TRIAL_STOPPED);
     }
     return status;
 }
 
-/* Have they all failed, one after the other, from the first on? Then the next ones will, too. */
+/* Fails if all trials from the first on have failed: the next ones would, too. */
 static enum halay_status check_failures(struct tft_tuner *t, size_t trial)
 {
     char output[TFT_CHILD_PATH];
@@ -284,19 +287,19 @@ static enum halay_status check_failures(struct tft_tuner *t, size_t trial)
     for (size_t i = 0; i < t->trials.count; i++)
         if (t->trials.list[i].state != TFT_TRIAL_FAILED && i <= trial)
             return HALAY_OK;
-    if (trial + 1 < FAILURES_MOST)
+    if (trial + 1 < FAILURES_MAX)
         return HALAY_OK;
     tft_tuner_path(t, trial, ".log", output);
     halay_error(t->log, "the first %zu trials have failed: see '%s'", trial + 1, output);
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status look_at(struct tft_tuner *t, struct tft_lane *lane)
+static enum halay_status look_at(struct tft_tuner *t, struct tft_worker *worker)
 {
     int code = 0;
-    struct tft_trial *of = &t->trials.list[lane->trial];
-    int has_ended = tft_child_has_ended(&lane->child, &code); /* before: all that it wrote is then read */
-    enum halay_status status = judge(t, lane);
+    struct tft_trial *of = &t->trials.list[worker->trial];
+    int has_ended = tft_child_has_ended(&worker->child, &code); /* before: all that it wrote is then read */
+    enum halay_status status = judge_trial(t, worker);
 
     if (status || !has_ended)
         return status;
@@ -305,54 +308,54 @@ static enum halay_status look_at(struct tft_tuner *t, struct tft_lane *lane)
         int failed = of->exit_code != 0 || !isfinite(of->value);
         of->value = failed ? INFINITY : of->value;
         of->share = failed ? of->share : 1;
-        status = end_trial(t, lane->trial, failed ? TFT_TRIAL_FAILED : TFT_TRIAL_DONE);
+        status = end_trial(t, worker->trial, failed ? TFT_TRIAL_FAILED : TFT_TRIAL_DONE);
         if (!status && failed)
-            status = check_failures(t, lane->trial);
+            status = check_failures(t, worker->trial);
     }
     if (of->state != TFT_TRIAL_RUNNING)
-        remove_checkpoints(t, lane->trial);
+        remove_checkpoints(t, worker->trial);
     return status;
 }
 
-/* The budget is used up: what runs counts with what it has. */
-static enum halay_status cut(struct tft_tuner *t)
+/* The budget is used up: trials that run count with the value they have. */
+static enum halay_status cut_trials(struct tft_tuner *t)
 {
     enum halay_status status = HALAY_OK;
 
-    for (size_t i = 0; i < t->lane_count && !status; i++) {
-        struct tft_lane *lane = &t->lanes[i];
-        if (!lane->child.pid || t->trials.list[lane->trial].state != TFT_TRIAL_RUNNING)
+    for (size_t i = 0; i < t->worker_count && !status; i++) {
+        struct tft_worker *worker = &t->workers[i];
+        if (!worker->child.pid || t->trials.list[worker->trial].state != TFT_TRIAL_RUNNING)
             continue;
-        ask_to_end(lane);
-        status = end_trial(t, lane->trial, TFT_TRIAL_CUT);
+        ask_to_end(worker);
+        status = end_trial(t, worker->trial, TFT_TRIAL_CUT);
     }
     return status;
 }
 
 static int is_busy(const struct tft_tuner *t)
 {
-    for (size_t i = 0; i < t->lane_count; i++)
-        if (t->lanes[i].child.pid)
+    for (size_t i = 0; i < t->worker_count; i++)
+        if (t->workers[i].child.pid)
             return 1;
     return 0;
 }
 
-static void reap(struct tft_tuner *t)
+static void reap_children(struct tft_tuner *t)
 {
     int code;
 
-    for (size_t i = 0; i < t->lane_count; i++)
-        if (t->lanes[i].child.pid)
-            tft_child_has_ended(&t->lanes[i].child, &code);
+    for (size_t i = 0; i < t->worker_count; i++)
+        if (t->workers[i].child.pid)
+            tft_child_has_ended(&t->workers[i].child, &code);
 }
 
 static void end_all(const struct tft_tuner *t)
 {
-    for (size_t i = 0; i < t->lane_count; i++)
-        ask_to_end(&t->lanes[i]);
+    for (size_t i = 0; i < t->worker_count; i++)
+        ask_to_end(&t->workers[i]);
 }
 
-/* Sleep until something may have happened; a request to end goes to all children. */
+/* Sleeps until something may have happened; passes a request to end to all children. */
 static void wait_a_little(struct tft_tuner *t, const sigset_t *signals)
 {
     const struct timespec most = { .tv_nsec = LOOK_NS };
@@ -364,18 +367,18 @@ static void wait_a_little(struct tft_tuner *t, const sigset_t *signals)
     end_all(t);
 }
 
-static enum halay_status turn(struct tft_tuner *t)
+static enum halay_status take_turn(struct tft_tuner *t)
 {
     enum halay_status status = HALAY_OK;
 
-    for (size_t i = 0; i < t->lane_count && !status; i++)
-        if (t->lanes[i].child.pid)
-            status = look_at(t, &t->lanes[i]);
+    for (size_t i = 0; i < t->worker_count && !status; i++)
+        if (t->workers[i].child.pid)
+            status = look_at(t, &t->workers[i]);
     if (!status && !t->stopped && !t->is_over && is_used_up(t)) {
         t->is_over = 1;
-        status = cut(t);
+        status = cut_trials(t);
     }
-    return status ? status : fill_lanes(t);
+    return status ? status : fill_workers(t);
 }
 
 enum halay_status tft_tuner_run(struct tft_tuner *t)
@@ -388,23 +391,23 @@ enum halay_status tft_tuner_run(struct tft_tuner *t)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, &before);
-    while (!(status = turn(t)) && is_busy(t))
+    while (!(status = take_turn(t)) && is_busy(t))
         wait_a_little(t, &signals);
     end_all(t);
     while (is_busy(t)) { /* what an error leaves */
         wait_a_little(t, &signals);
-        reap(t);
+        reap_children(t);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (status)
         return status;
     if (t->stopped) {
-        halay_error(t->log, "interrupted; '--resume' goes on");
+        halay_error(t->log, "interrupted; use --resume to continue");
         return HALAY_ERR_CANCELED;
     }
     if (tft_trials_best(&t->trials) < t->trials.count)
         return HALAY_OK;
-    halay_error(t->log, "no trial came to an evaluation within the budget");
+    halay_error(t->log, "no trial reached an evaluation within the budget");
     return HALAY_ERR_FORMAT;
 }
 

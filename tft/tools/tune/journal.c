@@ -76,7 +76,7 @@ static enum tft_trial_state state_of(const char *word)
     return TFT_TRIAL_RUNNING;
 }
 
-/* 0: the line means nothing here. */
+/* Returns 0 if the line does not fit the trials so far. */
 static int take_line(const json_t *line, const struct tft_space *space, struct tft_trials *trials)
 {
     const json_t *keys = json_object_get(line, "keys"), *rung = json_object_get(line, "rung");
@@ -110,7 +110,7 @@ static int take_line(const json_t *line, const struct tft_space *space, struct t
     return 1;
 }
 
-/* Is it the same search? */
+/* Checks that a journal's search is this one. */
 static enum halay_status check_search(struct tft_journal *j, const json_t *then, const json_t *now)
 {
     const char *key;
@@ -119,20 +119,20 @@ static enum halay_status check_search(struct tft_journal *j, const json_t *then,
     json_object_foreach((json_t *)now, key, value) {
         if (json_equal(value, json_object_get(then, key)))
             continue;
-        halay_error(j->log, "'%s' is of a search with another '%s': go on with the same, or choose another folder",
+        halay_error(j->log, "'%s' has a search with another '%s': continue with the same one, or choose another folder",
                     j->path, key);
         return HALAY_ERR_CONFIG;
     }
     return HALAY_OK;
 }
 
-static enum halay_status damaged(struct tft_journal *j, size_t number)
+static enum halay_status refuse_line(struct tft_journal *j, size_t number)
 {
-    halay_error(j->log, "line %zu of '%s' is damaged: the search cannot go on", number, j->path);
+    halay_error(j->log, "line %zu of '%s' is damaged: the search cannot continue", number, j->path);
     return HALAY_ERR_FORMAT;
 }
 
-/* Read all lines that are whole; *length is where they end. */
+/* Reads all whole lines; *length is where they end. */
 static enum halay_status read_lines(struct tft_journal *j, FILE *file, const json_t *search,
                                     const struct tft_space *space, struct tft_trials *trials, off_t *length)
 {
@@ -146,11 +146,11 @@ static enum halay_status read_lines(struct tft_journal *j, FILE *file, const jso
         const json_t *seconds = json_object_get(line, "seconds");
         number++;
         if (!json_is_number(seconds))
-            status = damaged(j, number);
+            status = refuse_line(j, number);
         else if (number == 1)
             status = check_search(j, json_object_get(line, "search"), search);
         else if (!take_line(line, space, trials))
-            status = damaged(j, number);
+            status = refuse_line(j, number);
         j->before = json_number_value(seconds);
         *length += got;
         json_decref(line);
@@ -159,7 +159,7 @@ static enum halay_status read_lines(struct tft_journal *j, FILE *file, const jso
     return status;
 }
 
-static enum halay_status cannot(struct tft_journal *j, const char *what)
+static enum halay_status fail_to(struct tft_journal *j, const char *what)
 {
     halay_error(j->log, "cannot %s '%s': %s", what, j->path, strerror(errno));
     return HALAY_ERR_SYSTEM;
@@ -175,16 +175,16 @@ enum halay_status tft_journal_open(struct halay_log *log, const char *path, int 
     j->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     FILE *file = j->file < 0 ? NULL : fopen(path, "re");
     if (!file)
-        return cannot(j, "open");
+        return fail_to(j, "open");
     if (resume)
         status = read_lines(j, file, search, space, trials, &length);
     else if (fgetc(file) != EOF) {
-        halay_error(log, "'%s' has a search already: --resume goes on with it", path);
+        halay_error(log, "'%s' has a search already: use --resume to continue it", path);
         status = HALAY_ERR_CONFIG;
     }
     fclose(file);
     if (!status && ftruncate(j->file, length))
-        status = cannot(j, "cut");
+        status = fail_to(j, "cut");
     if (!status && !length)
         status = write_line(j, json_pack("{s:o}", "search", json_deep_copy(search)));
     return status;

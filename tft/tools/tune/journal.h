@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The journal of a search: a file of JSON lines, each synced before what it says takes effect, from which the search
- * goes on after whatever ended it.
+ * The journal of a search: a file of JSON lines, each synced before it takes effect, from which a search that ended
+ * for any reason continues.
  *
- *     {"search": {...}, "seconds": 0}                  what is searched and how, which does not change
+ *     {"search": {...}, "seconds": 0}                  the space and the options, which do not change
  *     {"trial": 0, "keys": {...}, "seconds": 0.1}      a trial begins
- *     {"trial": 0, "rung": 0, "value": 0.41, ...}      it has come to a rung
+ *     {"trial": 0, "rung": 0, "value": 0.41, ...}      it has reached a rung
  *     {"trial": 0, "state": "done", "value": ..., ...} it has ended
  *
  * "seconds" are those of the search so far, of all its processes.
@@ -18,15 +18,15 @@
 
 struct tft_journal {
     struct halay_log *log; /* borrowed */
-    const char *path;      /* likewise */
+    const char *path;      /* borrowed */
     int file;
     int64_t begun_us;
     double before; /* seconds of earlier processes */
 };
 
-/* Begin one, or with `resume` read what there is. search: what does not change, which has to be the same then.
- * HALAY_ERR_CONFIG: it is another search's, or there is one and resume is 0; HALAY_ERR_FORMAT: it is damaged (a last
- * line that is not whole is dropped); HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. close in any case. */
+/* Begins a journal, or with `resume` reads the one that exists. search: its first line, which has to be the same then.
+ * HALAY_ERR_CONFIG: the journal is another search's, or one exists and resume is 0; HALAY_ERR_FORMAT: it is damaged (an
+ * incomplete last line is dropped); HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. close in any case. */
 enum halay_status tft_journal_open(struct halay_log *log, const char *path, int resume, const json_t *search,
                                    const struct tft_space *space, struct tft_trials *trials,
                                    struct tft_journal *journal);

@@ -14,13 +14,13 @@ struct tft_parzen tft_parzen_of(const struct tft_space *space, const struct tft_
     return (struct tft_parzen){ space, trials, members, count, width > least_width ? width : least_width };
 }
 
-/* How much of a normal distribution with this mean lies between 0 and 1. */
+/* Mass of a normal distribution with this mean between 0 and 1. */
 static double mass_inside(double mean, double width)
 {
     return 0.5 * (erf((1 - mean) / width * half_root) + erf(mean / width * half_root));
 }
 
-/* Of one kernel along one key; of an ordered one against a uniform density of 1. */
+/* Density of one kernel along one key, relative to a uniform density of 1 for an ordered key. */
 static double kernel(const struct tft_parzen *p, size_t setting, double mean, double coordinate)
 {
     const struct tft_setting *s = &p->space->settings[setting];

@@ -11,13 +11,13 @@ enum { FIRST_TRIALS = 8, DRAWS = 64, ATTEMPTS = 2000, IMPORTANCE_LEAST = 8, GRID
 
 const char *const tft_search_words[] = { "tpe", "random", "grid", NULL };
 
-/* May it be tried? */
+/* Returns nonzero if the point is valid and was not tried. */
 static int is_new(const struct tft_search *s, const struct tft_trials *trials, const double *point)
 {
     return !tft_trials_have(trials, point, s->space->count) && s->is_good(s->arg, point);
 }
 
-/* ---- without knowing anything ------------------------------------------------------------------------------------ */
+/* ---- without earlier trials -------------------------------------------------------------------------------------- */
 
 static void draw(const struct tft_search *s, struct tft_random *random, double *point)
 {
@@ -27,9 +27,9 @@ static void draw(const struct tft_search *s, struct tft_random *random, double *
 }
 
 /*
- * Points that fill the space evenly: each coordinate goes on by an irrational step, those of all keys being powers of
- * the root of x^(keys + 1) = x + 1 (Roberts, The Unreasonable Effectiveness of Quasirandom Sequences, 2018), from a
- * beginning that the seed says.
+ * Points that fill the space evenly: each coordinate advances by an irrational step, a power of the root of
+ * x^(keys + 1) = x + 1 (Roberts, The Unreasonable Effectiveness of Quasirandom Sequences, 2018), from a start that
+ * follows from the seed.
  */
 static void fill(const struct tft_search *s, size_t number, double *point)
 {
@@ -49,7 +49,7 @@ static void fill(const struct tft_search *s, size_t number, double *point)
     tft_space_snap(s->space, point);
 }
 
-/* ---- knowing what there was -------------------------------------------------------------------------------------- */
+/* ---- from earlier trials ----------------------------------------------------------------------------------------- */
 
 /* Trials in two groups in one list, which holds all of them; how many are the best ones. 0: too few. */
 static size_t divide(const struct tft_trials *trials, size_t *order, size_t *count)

@@ -31,8 +31,8 @@ struct tft_search {
 int tft_search_next(const struct tft_search *search, const struct tft_trials *trials, double *point);
 
 /*
- * How much of what makes the best trials different each key is: parts of 1, (keys). From the densities of the best
- * quarter and of all along each key (Watanabe et al., PED-ANOVA, 2023). 0: there are too few trials to say.
+ * Computes each key's share in what separates the best trials, (keys), with the sum 1: from the densities of the best
+ * quarter and of all trials along each key (Watanabe et al., PED-ANOVA, 2023). Returns 0 if the trials are too few.
  */
 int tft_search_importance(const struct tft_space *space, const struct tft_trials *trials, double *importance);
 

@@ -17,13 +17,13 @@ static const char *const fixed[] = { "epochs",    "max_steps",  "max_time",     
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static enum halay_status refuse(struct halay_log *log, const char *name, const char *key, const char *what)
+static enum halay_status refuse_key(struct halay_log *log, const char *name, const char *key, const char *what)
 {
     halay_error(log, "space '%s', key '%s': %s", name, key, what);
     return HALAY_ERR_CONFIG;
 }
 
-/* Is it a value of the key? */
+/* Checks that it is a value of the key. */
 static enum halay_status check_value(struct halay_log *log, const char *name, const char *key, const json_t *value)
 {
     json_t *keys = json_object();
@@ -62,22 +62,22 @@ static enum halay_status read_range(struct halay_log *log, const char *name, con
 
     json_object_foreach((json_t *)range, word, other)
         if (strcmp(word, "from") != 0 && strcmp(word, "to") != 0 && strcmp(word, "scale") != 0)
-            return refuse(log, name, s->name, "a range has 'from', 'to' and perhaps 'scale', nothing else");
+            return refuse_key(log, name, s->name, "a range has 'from', 'to' and perhaps 'scale', nothing else");
     if (!json_is_number(from) || !json_is_number(to))
-        return refuse(log, name, s->name, "a range has numbers 'from' and 'to'");
+        return refuse_key(log, name, s->name, "a range has numbers 'from' and 'to'");
     word = scale ? json_string_value(scale) : "linear";
     if (!word || (strcmp(word, "linear") != 0 && strcmp(word, "log") != 0))
-        return refuse(log, name, s->name, "a range's 'scale' is linear or log");
+        return refuse_key(log, name, s->name, "a range's 'scale' is linear or log");
     s->is_range = s->is_ordered = 1;
     s->is_log = word[1] == 'o';
     s->from = json_number_value(from);
     s->to = json_number_value(to);
     if (!(s->from < s->to))
-        return refuse(log, name, s->name, "'from' has to be less than 'to'");
+        return refuse_key(log, name, s->name, "'from' has to be less than 'to'");
     if (s->is_log && !(s->from > 0))
-        return refuse(log, name, s->name, "a range of scale log begins above 0");
+        return refuse_key(log, name, s->name, "a range of scale log begins above 0");
     if (s->is_whole && (s->from != floor(s->from) || s->to != floor(s->to)))
-        return refuse(log, name, s->name, "its range goes from a whole number to a whole number");
+        return refuse_key(log, name, s->name, "its range goes from a whole number to a whole number");
     enum halay_status status = check_value(log, name, s->name, from);
     return status ? status : check_value(log, name, s->name, to);
 }
@@ -91,13 +91,13 @@ static enum halay_status read_choices(struct halay_log *log, const char *name, c
     s->choices = choices;
     s->is_ordered = 1;
     if (s->count < 2 || s->count > TFT_CHOICES_MAX)
-        return refuse(log, name, s->name, "a list has 2 to 64 values");
+        return refuse_key(log, name, s->name, "a list has 2 to 64 values");
     for (size_t i = 0; i < s->count && !status; i++) {
         const json_t *value = json_array_get(choices, i), *before = json_array_get(choices, i ? i - 1 : 0);
         if (!json_is_number(value))
             s->is_ordered = 0;
         else if (i && json_is_number(before) && !(json_number_value(before) < json_number_value(value)))
-            return refuse(log, name, s->name, "numbers of a list ascend");
+            return refuse_key(log, name, s->name, "numbers of a list ascend");
         status = check_value(log, name, s->name, value);
     }
     return status;
@@ -110,9 +110,9 @@ static enum halay_status read_setting(struct halay_log *log, const char *name, c
 
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (!strcmp(key, fixed[i]))
-            return refuse(log, name, key, "all trials have to have the same: give it on the command line");
+            return refuse_key(log, name, key, "all trials have to have the same: give it on the command line");
     if (space->count == TFT_SETTINGS_MAX)
-        return refuse(log, name, key, "one key too many: at most 24 are searched");
+        return refuse_key(log, name, key, "one key too many: at most 24 are searched");
     space->count++;
     s->name = key;
     s->is_whole = is_whole_key(keys, key);
@@ -120,9 +120,10 @@ static enum halay_status read_setting(struct halay_log *log, const char *name, c
         return read_choices(log, name, values, s);
     if (json_is_object(values))
         return read_range(log, name, values, s);
-    return refuse(log, name, key,
-                  "a list of values is wanted, or a range {from: X, to: Y, scale: log}; a single value belongs on the "
-                  "command line");
+    return refuse_key(
+        log, name, key,
+        "a list of values is wanted, or a range {from: X, to: Y, scale: log}; a single value belongs on the "
+        "command line");
 }
 
 enum halay_status tft_space_take(struct halay_log *log, const char *name, json_t *document, struct tft_space *space)
@@ -177,7 +178,7 @@ int tft_space_has(const struct tft_space *space, const char *name)
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
-static double bounded(double x, double least, double most)
+static double clamp_to(double x, double least, double most)
 {
     return x < least ? least : x > most ? most : x;
 }
@@ -201,21 +202,21 @@ static double range_value(const struct tft_setting *s, double coordinate)
         double digits = pow(10, 2 - floor(log10(fabs(value))));
         value = round(value * digits) / digits;
     }
-    return bounded(value, s->from, s->to);
+    return clamp_to(value, s->from, s->to);
 }
 
 static double range_coordinate(const struct tft_setting *s, double value)
 {
     double low = end_of(s, 0);
 
-    return bounded(((s->is_log ? log(value) : value) - low) / (end_of(s, 1) - low), 0, 1);
+    return clamp_to(((s->is_log ? log(value) : value) - low) / (end_of(s, 1) - low), 0, 1);
 }
 
 static size_t choice_at(const struct tft_setting *s, double coordinate)
 {
     double place = s->is_ordered ? floor(coordinate * (double)s->count) : coordinate;
 
-    return (size_t)bounded(place, 0, (double)(s->count - 1));
+    return (size_t)clamp_to(place, 0, (double)(s->count - 1));
 }
 
 static double choice_coordinate(const struct tft_setting *s, size_t place)

@@ -26,7 +26,7 @@ struct tft_setting {
     int is_ordered;                 /* a range, or a list of numbers */
     double from, to;                /* of a range */
     size_t count;                   /* of a list */
-    const json_t *choices;          /* likewise; borrowed */
+    const json_t *choices;          /* of a list; borrowed */
 };
 
 struct tft_space {
@@ -35,17 +35,17 @@ struct tft_space {
     json_t *document; /* owned */
 };
 
-/* Read a file. HALAY_ERR_CONFIG (logged): a key is none, or may not be searched, or a value is none of it;
+/* Reads a file. HALAY_ERR_CONFIG (logged): a key is unknown, or may not be searched, or has an invalid value;
  * HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, HALAY_ERR_NO_MEMORY. fini in any case. */
 enum halay_status tft_space_read(struct halay_log *log, const char *path, struct tft_space *space);
-/* The same of a document, which is taken; name: for errors. */
+/* Takes a document, whose reference passes to the space; name: for errors. */
 enum halay_status tft_space_take(struct halay_log *log, const char *name, json_t *document, struct tft_space *space);
 void tft_space_fini(struct tft_space *space);
 
-/* Has it this key? */
+/* Returns nonzero if the space has this key. */
 int tft_space_has(const struct tft_space *space, const char *name);
 
-/* Move a point to the nearest one that values have: whole numbers, the places of a list, three digits of a real. */
+/* Moves a point to the nearest one that values have: whole numbers, the places of a list, three digits of a real. */
 void tft_space_snap(const struct tft_space *space, double *point);
 /* A point's keys and values: a new reference; NULL without memory. */
 json_t *tft_space_keys(const struct tft_space *space, const double *point);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trials: trainings of a search, what is known of each, and which of them is worth going on.
+ * Trials: trainings of a search, their progress, and which of them continue at a rung.
  *
  * Asynchronous successive halving (Li et al., A System for Massively Parallel Hyperparameter Tuning, 2020), in its
- * stopping form: a trial's run has rungs, at shares of its length; one that comes to a rung goes on if its value is
- * among the best 1/eta of all values that the rung has seen so far.
+ * stopping form: a trial's run has rungs, at shares of its length; a trial that reaches a rung continues if its value
+ * is among the best 1/eta of all values at that rung so far.
  */
 #ifndef HALAY_TFT_TUNE_TRIALS_H
 #define HALAY_TFT_TUNE_TRIALS_H
@@ -15,7 +15,7 @@ enum { TFT_RUNGS_MAX = 8 };
 
 enum tft_trial_state {
     TFT_TRIAL_RUNNING,
-    TFT_TRIAL_DONE,    /* it came to its end */
+    TFT_TRIAL_DONE,    /* it ended by itself */
     TFT_TRIAL_STOPPED, /* at a rung */
     TFT_TRIAL_CUT,     /* the budget was used up */
     TFT_TRIAL_FAILED,
@@ -27,7 +27,7 @@ struct tft_trial {
     enum tft_trial_state state;
     double value; /* the lowest so far; infinite: none */
     double share; /* of its run that is done */
-    size_t rungs; /* that it has come to */
+    size_t rungs; /* that it has reached */
     double at_rung[TFT_RUNGS_MAX];
     double seconds; /* of training */
     long long step;
@@ -39,21 +39,42 @@ struct tft_trials {
     size_t count, size;
 };
 
-/* One more, which runs; NULL without memory. */
+/* Adds a trial, which runs; NULL without memory. */
 struct tft_trial *tft_trials_add(struct tft_trials *trials, const double *point);
 void tft_trials_fini(struct tft_trials *trials);
 
-/* Has one of them this point? */
+/* Returns nonzero if a trial has this point. */
 int tft_trials_have(const struct tft_trials *trials, const double *point, size_t settings);
 /* The trial with the lowest value; `count` if none has one. */
 size_t tft_trials_best(const struct tft_trials *trials);
-/* Trials that have ended, best first: those that came further before others, then by value; those without one last.
- * order: (count); returns how many. */
+/* Lists trials that have ended, best first: those that got further before others, then by value; those without a
+ * value last. order: (count). Returns their number. */
 size_t tft_trials_rank(const struct tft_trials *trials, size_t *order);
 
-/* Where rung r of `rungs` lies: at eta^(r - rungs) of the run. */
+/* The share of the run at which rung r of `rungs` is: eta^(r - rungs). */
 double tft_rung_share(size_t rung, size_t rungs, int eta);
-/* Does a trial that has come to a rung (at_rung is set) go on? */
+/* Returns nonzero if a trial that has reached a rung (at_rung is set) continues. */
 int tft_halving_keeps(const struct tft_trials *trials, size_t trial, size_t rung, int eta);
+
+/* ---- progress ---- */
+
+enum tft_goal { TFT_GOAL_VALID_LOSS, TFT_GOAL_Q_RISK };
+extern const char *const tft_goal_words[];
+
+/* How trials are judged. */
+struct tft_judging {
+    enum tft_goal goal;
+    double max_steps, max_time, epochs; /* that end a trial; 0: no limit. All 0: its training chooses */
+    int is_by_epochs;                   /* an evaluation is an epoch's end */
+    size_t rungs;
+    int eta;
+};
+
+/*
+ * Reads the file of metrics of a trial's training, which may not exist yet: evaluations up to the next rung that the
+ * trial has reached, whose value is set; the rung counts once the caller adds it to the trial's. Returns 1 at a rung, 0
+ * at the end of the file. Incomplete lines are left.
+ */
+int tft_progress_take(const char *path, const struct tft_judging *how, struct tft_trial *trial);
 
 #endif
