@@ -177,12 +177,14 @@ static double forecast_of(const struct tft_data *d, size_t origin, enum tft_base
 {
     const struct tft_baseline baseline = { kind, SEASON };
     const struct tft_window w = { 0, origin, 8 };
+    struct halay_region memory = { 0 };
     struct tft_history history;
     double to[6];
 
-    REQUIRE(!tft_history_init(&d->schema, &history) && !tft_history_read(&history, d, &w, 0));
+    tft_history_init(&d->schema, &memory, &history);
+    REQUIRE(!memory.failed && !tft_history_read(&history, d, &w, 0));
     tft_baseline_forecast(&baseline, &history, 6, to);
-    tft_history_fini(&history);
+    halay_region_fini(&memory);
     return to[h];
 }
 

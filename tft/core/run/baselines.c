@@ -9,11 +9,6 @@
  * mean is of. */
 enum { TREND_ROWS = 512, TREND_LEAST = 6, ROWS_MAX = 2048, MEAN_OF = 5 };
 
-static size_t first_season(const struct tft_schema *s)
-{
-    return s->season_count ? s->seasons[0] : 1;
-}
-
 size_t tft_baselines_of(const struct tft_schema *s, struct tft_baseline all[TFT_BASELINES_MAX])
 {
     size_t n = 0;
@@ -219,26 +214,14 @@ int tft_seasonal_fit(const double *x, size_t n, size_t season, double *index)
 
 /* ---- the past ---- */
 
-enum halay_status tft_history_init(const struct tft_schema *s, struct tft_history *h)
+void tft_history_init(const struct tft_schema *s, struct halay_region *memory, struct tft_history *h)
 {
-    size_t season = first_season(s);
+    size_t season = s->season_count ? s->seasons[0] : 1;
 
-    *h = (struct tft_history){ .season = season, .most = tft_baselines_rows(s) };
-    h->x = calloc(h->most, sizeof *h->x);
-    h->z = calloc(TREND_ROWS, sizeof *h->z);
-    h->index = calloc(season <= TREND_ROWS ? season : 1, sizeof *h->index);
-    if (h->x && h->z && h->index)
-        return HALAY_OK;
-    tft_history_fini(h);
-    return HALAY_ERR_NO_MEMORY;
-}
-
-void tft_history_fini(struct tft_history *h)
-{
-    free(h->x);
-    free(h->z);
-    free(h->index);
-    *h = (struct tft_history){ 0 };
+    *h = (struct tft_history){ .season = season, .max = tft_baselines_rows(s) };
+    h->x = halay_region_alloc(memory, h->max, sizeof *h->x);
+    h->z = halay_region_alloc(memory, TREND_ROWS, sizeof *h->z);
+    h->index = halay_region_alloc(memory, season <= TREND_ROWS ? season : 1, sizeof *h->index);
 }
 
 static double unit_of(const double *x, size_t n, size_t season)
@@ -269,7 +252,7 @@ static size_t rows_of(const struct tft_data *d, const struct tft_window *w, size
 enum halay_status tft_history_read(struct tft_history *h, const struct tft_data *d, const struct tft_window *w,
                                    size_t target)
 {
-    size_t before = w->origin - d->entities[w->entity].first, most = before < h->most ? before : h->most;
+    size_t before = w->origin - d->entities[w->entity].first, most = before < h->max ? before : h->max;
     enum halay_status status = tft_data_check(d, w->origin - most, most);
 
     if (status)

@@ -17,6 +17,7 @@
 #ifndef HALAY_TFT_BASELINES_H
 #define HALAY_TFT_BASELINES_H
 
+#include "base/memory.h"
 #include "tft/core/data/windows.h"
 
 enum tft_baseline_kind {
@@ -45,20 +46,19 @@ void tft_baseline_title(const struct tft_baseline *baseline, char *text, size_t 
 /* What a target was before an origin. */
 struct tft_history {
     size_t season; /* the schema's first */
-    size_t most;   /* rows that there is room for */
+    size_t max;    /* rows that there is room for */
     size_t rows;   /* before the origin, of those that count */
     double unit;   /* mean distance of values a season apart, or a step where the past is shorter; 0: unknown */
-    double *x;     /* owned: (tft_baselines_rows) the last `rows`; NAN: not measured */
-    double *z;     /* owned: the last z_rows without missing values and season; made when needed */
-    double *index; /* owned: (season) what was taken away */
+    double *x;     /* (tft_baselines_rows) the last `rows`; NAN: not measured */
+    double *z;     /* the last z_rows without missing values and season; made when needed */
+    double *index; /* (season) what was taken away */
     size_t z_rows;
     int has_z;
 };
 
-/* Nothing is held on error (HALAY_ERR_NO_MEMORY, not logged). */
-enum halay_status tft_history_init(const struct tft_schema *schema, struct tft_history *history);
-void tft_history_fini(struct tft_history *history);
-/* Read a window's. HALAY_ERR_FORMAT (logged): damaged data. */
+/* Takes its memory from the region, which has failed if there is none. */
+void tft_history_init(const struct tft_schema *schema, struct halay_region *memory, struct tft_history *history);
+/* Reads a window's. HALAY_ERR_FORMAT (logged): damaged data. */
 enum halay_status tft_history_read(struct tft_history *history, const struct tft_data *data,
                                    const struct tft_window *window, size_t target);
 

@@ -16,6 +16,7 @@
 #ifndef HALAY_TFT_BLEND_H
 #define HALAY_TFT_BLEND_H
 
+#include "base/memory.h"
 #include "tft/core/run/baselines.h"
 #include "tft/core/run/occlusion.h"
 #include "tft/core/run/run_config.h"
@@ -26,10 +27,12 @@ struct tft_blend {
     size_t horizon, targets, quantile_count;
     size_t count; /* of baselines */
     struct tft_baseline baselines[TFT_BASELINES_MAX];
-    double *errors;              /* owned: (targets, baselines, horizon, quantiles); NULL: nothing is blended */
-    double *weights;             /* owned: (targets, thirds, 1 + baselines), of the model first */
-    struct tft_history *history; /* owned: used by each call of apply, so that these come one at a time */
-    double *points;              /* owned: likewise, (baselines, horizon) */
+    size_t error_count;
+    double *errors;              /* (targets, baselines, horizon, quantiles); NULL: nothing is blended */
+    double *weights;             /* (targets, thirds, 1 + baselines), of the model first */
+    struct tft_history *history; /* used by each call of apply, so that only one may run at a time */
+    double *points;              /* (baselines, horizon), as history */
+    struct halay_region memory;  /* owned: of all these */
 };
 
 /* The errors, and the weights before a choice, by training windows. Nothing is held on error, or if no target is
@@ -48,8 +51,9 @@ char *tft_blend_weights_text(const struct tft_blend *blend);
 /* Read that; NULL: leave them as they are. HALAY_ERR_FORMAT (not logged) if it does not fit. */
 enum halay_status tft_blend_weights_read(const char *text, struct tft_blend *blend);
 size_t tft_blend_weights_count(const struct tft_blend *blend);
-/* The weights of a target's step h. */
+/* The weights of a target's step h, and the quantiles of a baseline's error there. */
 double *tft_blend_weights_at(const struct tft_blend *blend, size_t target, size_t h);
+const double *tft_blend_errors_at(const struct tft_blend *blend, size_t target, size_t baseline, size_t h);
 
 /* Returns nonzero if no forecast has a part of a baseline. */
 int tft_blend_is_model(const struct tft_blend *blend);

@@ -527,13 +527,21 @@ enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_con
     return check_loss(log, config);
 }
 
-json_t *tft_list_json(const struct tft_list *list)
+json_t *tft_numbers_json(const double *values, size_t count)
 {
     json_t *numbers = json_array();
 
-    for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(numbers, json_real(list->values[i]));
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(numbers, json_real(values[i]))) {
+            json_decref(numbers);
+            return NULL;
+        }
     return numbers;
+}
+
+json_t *tft_list_json(const struct tft_list *list)
+{
+    return tft_numbers_json(list->values, list->count);
 }
 
 json_t *tft_run_config_json(const struct tft_run_config *config)

@@ -69,7 +69,8 @@ enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_con
 /* All keys with their values; NULL if there is no memory. A document that take reads. */
 json_t *tft_run_config_json(const struct tft_run_config *config);
 
-/* A list's numbers: a new reference; NULL if there is no memory. */
+/* The numbers as a new reference; NULL if there is no memory. */
+json_t *tft_numbers_json(const double *values, size_t count);
 json_t *tft_list_json(const struct tft_list *list);
 
 /* The keys that identify a run: a new reference without those that may change when it resumes (its length, threads,

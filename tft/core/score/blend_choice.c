@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Cleanup: zeroed first, fini accepts half-built.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/score/blend_choice.h"
 #include "tft/core/run/ranks.h"
 #include <math.h>
@@ -11,7 +8,7 @@
 /* A part whose loss is at most this much above the lowest is as good as the best. */
 static const double close_by = .03;
 /* Of the mean unit: what is added to a window's, so that no flat past counts for all others. */
-static const double unit_least = .1;
+static const double unit_min = .1;
 
 /* Parts of a mean; windows that count as much as what was before. */
 enum { ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
@@ -23,18 +20,19 @@ struct choice {
     size_t count, kept;          /* windows: forecast, kept (tft_spread) */
     size_t next;                 /* to keep */
     size_t of_window, of_points; /* numbers */
-    struct tft_window *windows;  /* owned: (kept) */
-    float *p;                    /* owned: (kept, of_window) the model's forecasts */
-    double *points;              /* owned: (kept, of_points) the baselines' of one target, (baselines, horizon) */
-    double *units;               /* owned: (kept) of that target */
-    double *window_weights;      /* owned: (kept) of a window in a loss of that target */
-    double *sums;                /* owned: (kept, horizon, quantiles) of that target, of the parts so far */
+    struct halay_region memory;  /* owned: of the arrays */
+    struct tft_window *windows;  /* (kept) */
+    float *p;                    /* (kept, of_window) the model's forecasts */
+    double *points;              /* (kept, of_points) the baselines' of one target, (baselines, horizon) */
+    double *units;               /* (kept) of that target */
+    double *window_weights;      /* (kept) of a window in a loss of that target */
+    double *sums;                /* (kept, horizon, quantiles) of that target, of the parts so far */
     double independent;          /* windows that do not overlap */
 };
 
 /* ---- windows ---- */
 
-static enum halay_status take(void *arg, size_t position, const struct tft_window *w, const float *p)
+static enum halay_status keep_window(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     struct choice *c = arg;
     size_t i = c->next;
@@ -50,10 +48,10 @@ static enum halay_status take(void *arg, size_t position, const struct tft_windo
 
 size_t tft_blend_choice_windows(const struct tft_blend *b, size_t count)
 {
-    enum { NUMBERS_MOST = 4000000, WINDOWS_LEAST = 20 };
-    size_t most = NUMBERS_MOST / (b->targets * b->horizon * (b->count + b->quantile_count));
+    enum { NUMBERS_MAX = 4000000, WINDOWS_MIN = 20 };
+    size_t most = NUMBERS_MAX / (b->targets * b->horizon * (b->count + b->quantile_count));
 
-    most = most < WINDOWS_LEAST ? WINDOWS_LEAST : most;
+    most = most < WINDOWS_MIN ? WINDOWS_MIN : most;
     return count < most ? count : most;
 }
 
@@ -69,26 +67,16 @@ static enum halay_status choice_init(struct choice *c)
         ((double)windows->count * (double)windows->stride + (double)(windows->run_count * (b->horizon - 1))) /
         (double)b->horizon;
     c->independent = fmin(c->independent, (double)c->kept);
-    c->windows = calloc(c->kept + 1, sizeof *c->windows);
-    c->p = calloc(c->kept * c->of_window + 1, sizeof *c->p);
-    c->points = calloc(c->kept * c->of_points + 1, sizeof *c->points);
-    c->units = calloc(c->kept + 1, sizeof *c->units);
-    c->window_weights = calloc(c->kept + 1, sizeof *c->window_weights);
-    c->sums = calloc(c->kept * b->horizon * b->quantile_count + 1, sizeof *c->sums);
-    if (c->windows && c->p && c->points && c->units && c->window_weights && c->sums)
+    c->windows = halay_region_alloc(&c->memory, c->kept, sizeof *c->windows);
+    c->p = halay_region_alloc(&c->memory, c->kept * c->of_window, sizeof *c->p);
+    c->points = halay_region_alloc(&c->memory, c->kept * c->of_points, sizeof *c->points);
+    c->units = halay_region_alloc(&c->memory, c->kept, sizeof *c->units);
+    c->window_weights = halay_region_alloc(&c->memory, c->kept, sizeof *c->window_weights);
+    c->sums = halay_region_alloc(&c->memory, c->kept * b->horizon * b->quantile_count, sizeof *c->sums);
+    if (!c->memory.failed)
         return HALAY_OK;
     halay_error(c->forecaster->log, "no memory for the forecasts of %zu validation windows", c->kept);
     return HALAY_ERR_NO_MEMORY;
-}
-
-static void choice_fini(struct choice *c)
-{
-    free(c->windows);
-    free(c->p);
-    free(c->points);
-    free(c->units);
-    free(c->window_weights);
-    free(c->sums);
 }
 
 /* ---- losses ---- */
@@ -96,17 +84,19 @@ static void choice_fini(struct choice *c)
 /* The baselines of a target. Losses are in units of the window's own changes, so that series count alike. */
 static enum halay_status take_target(struct choice *c, size_t target)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
     double mean = 0;
 
-    for (size_t i = 0; i < c->kept && !status; i++) {
+    for (size_t i = 0; i < c->kept; i++) {
         status =
             tft_blend_points(c->blend, c->data, &c->windows[i], target, c->points + i * c->of_points, &c->units[i]);
+        if (status)
+            return status;
         mean += c->units[i] / (double)c->kept;
     }
     for (size_t i = 0; i < c->kept; i++)
-        c->window_weights[i] = mean > 0 ? 1 / (c->units[i] + unit_least * mean) : 1;
-    return status;
+        c->window_weights[i] = mean > 0 ? 1 / (c->units[i] + unit_min * mean) : 1;
+    return HALAY_OK;
 }
 
 /* A target's steps [begin, end). */
@@ -121,7 +111,7 @@ static void part_at(const struct choice *c, size_t o, size_t part, size_t i, siz
     const float *p = c->p + i * c->of_window + (h * b->targets + o) * b->quantile_count;
     size_t k = part ? part - 1 : 0;
     double point = part ? c->points[i * c->of_points + k * b->horizon + h] : NAN;
-    const double *errors = b->errors + ((o * b->count + k) * b->horizon + h) * b->quantile_count;
+    const double *errors = tft_blend_errors_at(b, o, k, h);
 
     for (size_t q = 0; q < b->quantile_count; q++)
         to[q] = isnan(point) ? (double)p[q] : point + c->units[i] * errors[q];
@@ -157,8 +147,7 @@ static void clear_sums(struct choice *c)
     memset(c->sums, 0, c->kept * c->blend->horizon * c->blend->quantile_count * sizeof *c->sums);
 }
 
-/* The loss of these weights. */
-static double loss_of(struct choice *c, const struct third *third, const double *weights)
+static double loss_of_weights(struct choice *c, const struct third *third, const double *weights)
 {
     double loss = 0;
 
@@ -234,7 +223,7 @@ static void choose_third(struct choice *c, const struct third *third, const doub
         best[part] = (best[part] + close[part]) / 2;
         weights[part] = drawn * best[part] + (1 - drawn) * weights[part];
     }
-    if (c->independent >= PRIOR && loss_of(c, third, weights) > alone)
+    if (c->independent >= PRIOR && loss_of_weights(c, third, weights) > alone)
         memcpy(weights, best, parts * sizeof *weights);
 }
 
@@ -258,45 +247,41 @@ static enum halay_status choose_target(struct choice *c, size_t target)
     return HALAY_OK;
 }
 
-static enum halay_status score(struct choice *c, struct tft_forecast_scores *r)
+static enum halay_status score_blend(struct choice *c, struct tft_forecast_scores *r)
 {
     size_t of_step = c->blend->targets * c->blend->quantile_count;
-    enum halay_status status = HALAY_OK;
 
-    for (size_t i = 0; i < c->kept && !status; i++) {
-        const struct tft_window *w = &c->windows[i];
+    for (size_t i = 0; i < c->kept; i++) {
         float *p = c->p + i * c->of_window;
-        status = tft_blend_apply(c->blend, c->data, w, NULL, p);
-        for (size_t h = 0; h < c->blend->horizon && !status; h++)
-            tft_forecast_scores_add_step(r, c->data, NULL, w, h, p + h * of_step);
+        enum halay_status status = tft_blend_apply(c->blend, c->data, &c->windows[i], NULL, p);
+        if (status)
+            return status;
+        for (size_t h = 0; h < c->blend->horizon; h++)
+            tft_forecast_scores_add_step(r, c->data, NULL, &c->windows[i], h, p + h * of_step);
     }
     tft_forecast_scores_finish(c->forecaster->model, r);
-    return status;
+    return HALAY_OK;
 }
 
 enum halay_status tft_blend_choose(struct tft_forecaster *f, size_t count, struct tft_blend *blend,
-                                   struct tft_forecast_scores *result)
+                                   struct tft_forecast_scores *r)
 {
     const struct tft_model_config *m = tft_model_config(f->model);
     struct choice c = { .forecaster = f, .data = f->gather.windows->data, .blend = blend, .count = count };
-    struct tft_forecast_scores r = { 0 };
-    enum halay_status status = choice_init(&c);
+    enum halay_status status;
 
-    if (!status)
-        status = tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, c.data, 1, &r);
-    if (f->ctx) /* none is left waiting for the forecasts of one that has no memory */
+    *r = (struct tft_forecast_scores){ 0 };
+    if (!(status = choice_init(&c)))
+        status = tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, c.data, 1, r);
+    if (f->ctx) /* no rank waits for the forecasts of one that has no memory */
         status = tft_agree(f->ctx, "blend.room", status);
     if (!status)
-        status = tft_forecast(f, count, take, &c);
+        status = tft_forecast(f, count, keep_window, &c);
     for (size_t o = 0; o < blend->targets && !status; o++)
         if (tft_blend_has(blend, &c.data->schema, o))
             status = choose_target(&c, o);
-    if (!status)
-        status = score(&c, &r);
-    if (status)
-        tft_forecast_scores_fini(&r);
-    else
-        *result = r;
-    choice_fini(&c);
+    if (status || (status = score_blend(&c, r)))
+        tft_forecast_scores_fini(r);
+    halay_region_fini(&c.memory);
     return status;
 }
