@@ -34,7 +34,7 @@ import bench  # noqa: E402 (beside this file)
 from bench import can_import  # noqa: E402
 
 NVIDIA_FILES = ("modeling.py", "configuration.py")
-NO_BF16 = "no matrix products in bf16 here"  # halay-tft's error (tft/core/model/network.c)
+NO_BF16 = "no matrix products in bf16 here"  # halay-tft's error (tft/core/model/model.c)
 ENCODER, HORIZON, WARMUP, LIMIT_S = 168, 24, 2, 600
 
 # What is compared: a name, hidden size, type of the products' factors, who has it.

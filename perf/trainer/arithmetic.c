@@ -5,7 +5,7 @@
  * static variable, 0.05, which is not computed, it would be 145.3.
  */
 #include "perf/trainer/arithmetic.h"
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 #include <string.h>
 
 static double dense(const struct linear *layer)
@@ -59,7 +59,7 @@ void tft_model_products(const struct tft_model *model, double *products)
     double H = (double)model->config.H, d = (double)model->attention.d;
 
     memset(products, 0, TFT_PART_COUNT * sizeof *products);
-    if (model->statics)
+    if (model->static_selection.V)
         products[TFT_PART_STATIC] = selection(model, &model->static_selection, 1);
     for (size_t k = 0; k < CONTEXTS; k++)
         products[TFT_PART_STATIC] += grn(&model->contexts[k], 1);

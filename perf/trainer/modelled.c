@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "perf/trainer/counted.h"
 #include "perf/trainer/synthetic.h"
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 #include "tft/core/train/adam.h"
 #include <stdio.h>
 #include <stdlib.h>

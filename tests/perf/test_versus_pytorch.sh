@@ -44,7 +44,7 @@ holds "$scratch/versus-pytorch.json" rows.0.1=6400 'rows.1.0=hidden size 64, f32
 expect 1 played 64
 says err 'out of memory'
 checks=$((checks + 1))
-grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/core/model/network.c" ||
+grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/core/model/model.c" ||
     wrong "halay-tft says it in other words"
 
 if python3 -c 'import pytorch_forecasting' 2>/dev/null; then

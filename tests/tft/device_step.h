@@ -8,7 +8,7 @@
 
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 #include "tft/core/train/adam.h"
 
 /* What a run leaves, all of it in the host's memory. */

@@ -7,7 +7,6 @@
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/likelihood.h"
 #include "tft/core/model/distribution.h"
-#include "tft/core/model/outputs.h"
 #include <float.h>
 
 static const char *const words[] = { "quantiles",         "mae",     "mse",      "huber",    "poisson",

@@ -6,7 +6,7 @@
  */
 #include "perf/trainer/synthetic.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 
 struct fixture {
     struct tft_model *model;

@@ -6,7 +6,7 @@
 #include "tests/tft/model_helpers.h"
 #include "tft/core/layers/attention.h"
 #include "tft/core/layers/embedding.h"
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 
 enum { MOST = 100000, BLOCKS = 23 };
 

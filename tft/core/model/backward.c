@@ -4,7 +4,7 @@
  * (pass_final), so that they can be summed and sent while the layers below are still at work; the inputs' embeddings,
  * which both selections use, come last.
  */
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 
 void gate_rows_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R,
                         real *d_z, real *d_x, real *scratch)
@@ -34,7 +34,7 @@ static void tail_backward(struct tft_workspace *w, const struct pass *pass)
     kernel_copy(pass->queue, w->d_tail, rows * H, w->d_phi + row * H);
     grn_backward(pass, &model->feedforward, &w->feedforward, rows,
                  &(struct grn_backward){ .x = w->gated, .d_z = w->d_tail_in, .d_x = w->d_tail, .scratch = w->scratch });
-    pass_final(pass, model->feedforward.params);
+    pass_final(pass, model->feedforward_params);
     gate_rows_backward(pass, &model->attention_gate, &w->attention_gate, rows, w->d_tail, w->d_tail_in, w->scratch);
     pass_final(pass, model->attention_gate_params);
     kernel_zero(pass->queue, row * H, w->d_enriched);
@@ -57,7 +57,7 @@ static void attention_and_enrichment_backward(struct tft_workspace *w, const str
                                          .add_x = 1,
                                          .d_context = w->d_context[CONTEXT_ENRICHMENT],
                                          .scratch = w->scratch });
-    pass_final(pass, model->enrichment.params);
+    pass_final(pass, model->enrichment_params);
     workspace_clock(w, TFT_PART_ENRICHMENT);
 }
 
@@ -115,7 +115,7 @@ static void static_backward(struct tft_workspace *w, const struct pass *pass)
                 .x = w->static_vector, .d_z = w->d_context[k], .d_x = w->d_static, .add_x = 1, .scratch = w->scratch });
         pass_final(pass, model->contexts[k].params);
     }
-    if (!model->statics)
+    if (!model->static_selection.V)
         return;
     selection_inputs(w, &model->static_selection, 0, inputs);
     vsn_backward(pass, &model->static_selection, &w->static_selection, (struct vsn_rows){ inputs, NULL, 0, pass->B },

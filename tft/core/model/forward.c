@@ -6,10 +6,12 @@
  * The tail (queries, attention's output, feed-forward) is computed for the last N steps only, since the loss sees the
  * last D: N is D, or T in the plain graph. Nothing reads the other steps, so the results are the same.
  *
- * For forecasts of one entity's windows the contexts are computed once, and so are the selections of equal rows (the
- * same hour in several windows) and the LSTMs' products with them.
+ * A selection's output for a row depends only on that row's inputs and the static inputs, and consecutive windows of
+ * one entity share most of their rows. So forecasts, which have no dropout, compute the contexts of a granule of one
+ * entity's windows once, and the selections of equal rows (the same hour in several windows) and the LSTMs' products
+ * with them, on devices that find equal rows (tft/core/kernels/kernels.h).
  */
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 
 static void inputs_forward(struct tft_workspace *w, const struct pass *pass)
 {
@@ -77,7 +79,7 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
     size_t H = model->config.H, B = pass->B;
 
     kernel_zero(pass->queue, B * H, w->static_vector);
-    if (model->statics) {
+    if (model->static_selection.V) {
         selection_inputs(w, &model->static_selection, 0, inputs);
         vsn_forward(pass, &model->static_selection, &w->static_selection, (struct vsn_rows){ inputs, NULL, 0, B },
                     w->static_vector, w->scratch);
@@ -89,7 +91,27 @@ static void static_forward(struct tft_workspace *w, const struct pass *pass)
     }
 }
 
-/* The embeddings of the first `rows` rows from `row` on. */
+/* Brings the distinct ones of rows [row, row + R) of a selection's inputs to the front, in their order, and returns how
+ * many they are; places[row + r] is then where row + r went, counted from row. */
+static size_t gather_shared(struct tft_workspace *w, const struct vsn *vsn, size_t row, size_t R)
+{
+    struct shared_input inputs[TFT_VARIABLES_MAX];
+    size_t count;
+    const struct shared_rows rows = {
+        .R = R, .V = vsn->V, .inputs = inputs, .places = w->places + row, .slots = w->slots
+    };
+
+    for (size_t j = 0; j < vsn->V; j++) {
+        size_t i = vsn->chosen[j];
+
+        inputs[j] = (struct shared_input){ .x = w->x[i] ? w->x[i] + row : NULL,
+                                           .codes = w->codes[i] ? w->codes[i] + row : NULL };
+    }
+    kernel_shared_rows_gather(w->queue, &rows, &count);
+    return count;
+}
+
+/* Embeds the first `rows` rows from `row` on. */
 static void embed_rows(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn, size_t row, size_t rows)
 {
     for (size_t j = 0; j < vsn->V; j++) {
@@ -102,8 +124,8 @@ static void embed_rows(struct tft_workspace *w, const struct pass *pass, const s
     }
 }
 
-/* One selection, of the rows from `row` on; where the samples are alike, of those that differ. How many those are; 0:
- * the samples are not alike. */
+/* Runs one selection over the rows from `row` on; where the samples are alike, over those that differ. Returns how many
+ * those are; 0: the samples are not alike. */
 static size_t selection_forward(struct tft_workspace *w, const struct pass *pass, const struct vsn *vsn,
                                 struct vsn_state *state, size_t row, size_t R)
 {
@@ -118,7 +140,7 @@ static size_t selection_forward(struct tft_workspace *w, const struct pass *pass
         return 0;
     }
     own.B = 1;
-    from.R = shared_rows_gather(w, vsn, row, R);
+    from.R = gather_shared(w, vsn, row, R);
     embed_rows(w, &own, vsn, row, from.R);
     vsn_forward(&own, vsn, state, from, distinct, w->scratch);
     kernel_rows_take(pass->queue, distinct, w->places + row, R, vsn->H, selected);

@@ -2,16 +2,20 @@
  *
  * Granules on threads, and their gradients added along the tree.
  *
- * Each granule's gradient is made in a block: the step's own for the first granule, one of the spare ones for the
+ * A granule's gradient is made in a block: the step's own for the first granule, one of the spare ones for the
  * others. When a granule's gradient of a parameter is complete it *arrives* at its parent in the tree; the second to
  * arrive adds the right block to the left one, for that parameter alone, and arrives at the next parent for both. So
- * the order of sums is the tree's at any pace of the threads, nobody waits, and the thread that makes a sum has its
+ * the order of sums is the tree's at any pace of the threads, no thread waits, and the thread that makes a sum has its
  * last part in its cache. The parameter is final at the root, in the first granule's block: the step's.
  *
  *   block 0   block 1   block 2   block 3
  *      +<--------|         +<--------|        right added to left; block 1 and 3 are then spare again
  *      +<------------------|
  *   final(param)
+ *
+ * A sum of granules [left, right) and [right, ...) is known by `right`, the first granule of its second part: the tree
+ * is cut at the largest power of two below its size, so `left` is `right` without its lowest bit, and granule g begins
+ * the first part of the sums g + 1, g + 2, g + 4 ..., up to its own lowest bit and the end.
  *
  * Invariant: a block is taken by one granule at a time, and given back when all its parameters have been added
  * elsewhere. At any time the granules that are done and not yet added form subtrees whose siblings are not done: at
@@ -27,39 +31,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node of the tree over the rank's granules; the first `count` nodes are the leaves. */
-struct node {
-    size_t parent; /* SIZE_MAX at the root */
-    size_t left, right;
-    size_t leaf; /* its first granule, whose block holds its sum */
-};
-
 struct tft_workers {
-    struct halay_log *log;             /* borrowed */
-    const struct tft_model *model;     /* borrowed */
-    struct tft_pool *pool;             /* borrowed */
-    struct tft_workspace **workspaces; /* (threads), owned */
-    size_t granules;                   /* room for so many */
-    size_t living;                     /* parameters that get a gradient in the current step */
-    struct node *nodes;                /* (2 granules - 1), owned */
-    size_t node_count;
-    /* (granules - 1, parameters), owned: children that have arrived. Arriving releases the child's block to the second
-     * to arrive, who acquires and adds it. */
-    atomic_uchar *arrived;
-    atomic_size_t *added; /* (granules), owned: parameters of a granule's block that were added elsewhere */
-    real **blocks;        /* (granules), owned: where a granule's gradient is; set by the thread that takes it */
-    double *losses;       /* (granules), owned: each written by the thread that took it */
-    real *memory;         /* owned: the spare blocks */
-    real *params;         /* owned: where the host's parameters go to; NULL: the device uses them where they are */
-    real **spare;         /* owned; a stack, guarded by lock: spare[0 .. spares) */
-    size_t spares, spares_made;
+    struct halay_log *log; /* borrowed, as the next two */
+    const struct tft_model *model;
+    struct tft_pool *pool;
+    size_t granules, spares_made; /* room for that many */
+    size_t living;                /* parameters that get a gradient */
+    real *memory;                 /* owned: the spare blocks */
+    real *params;                 /* owned: the host's parameters on a device that cannot read them; else NULL */
     pthread_mutex_t lock;
-
     uint64_t version; /* of the parameters: another for each call */
 
+    struct halay_region lists;         /* owned: the arrays that follow */
+    struct tft_workspace **workspaces; /* (threads), each owned */
+    /* (granules, parameters): parts of the sum known by a granule that have arrived. Arriving releases the part's block
+     * to the second to arrive, who acquires and adds it. */
+    atomic_uchar *arrived;
+    atomic_size_t *added; /* (granules): parameters of a granule's block that were added elsewhere */
+    real **blocks;        /* (granules): where a granule's gradient is; set by the thread that takes it */
+    double *losses;       /* (granules): each written by the thread that took it */
+    real **spare;         /* a stack, guarded by lock: spare[0 .. spares) */
+    size_t spares;
+
     /* Of the current call. */
-    const struct tft_step *step;
+    const struct tft_step *step; /* one of the two is NULL */
     const struct tft_forward *forward;
+    size_t samples, first, count; /* granules [first, first + count) of the samples */
+    tft_fill fill;
+    void *fill_arg;
     atomic_size_t next; /* granule to take */
     atomic_int failure; /* status of the first error, already logged */
 };
@@ -98,29 +97,6 @@ enum halay_status tft_granules_of_rank(size_t n, int rank, int ranks, int exact,
     *first = begin;
     *count = length;
     return HALAY_OK;
-}
-
-/* The subtree over granules [begin, begin + n); its number. */
-static size_t plant(struct tft_workers *workers, size_t begin, size_t n)
-{
-    size_t left, right, self;
-
-    if (n == 1)
-        return begin;
-    left = plant(workers, begin, left_size(n));
-    right = plant(workers, begin + left_size(n), n - left_size(n));
-    self = workers->node_count++;
-    workers->nodes[self] = (struct node){ .left = left, .right = right, .leaf = begin };
-    workers->nodes[left].parent = workers->nodes[right].parent = self;
-    return self;
-}
-
-static void plant_tree(struct tft_workers *workers, size_t n)
-{
-    workers->node_count = n;
-    for (size_t i = 0; i < n; i++)
-        workers->nodes[i] = (struct node){ .leaf = i };
-    workers->nodes[plant(workers, 0, n)].parent = SIZE_MAX;
 }
 
 static double add_losses(const struct tft_workers *workers, size_t begin, size_t n)
@@ -162,29 +138,32 @@ static void add_gradient(struct queue *queue, const struct tft_param *p, const r
         kernel_add(queue, right, p->count, left);
 }
 
-/* A granule's gradient of a parameter is complete. */
+/* Takes a granule's complete gradient of a parameter, and adds what can be added. */
 static void arrive(void *arg, size_t param)
 {
     const struct arrival *arrival = arg;
-    struct tft_workers *workers = arrival->workers;
-    const struct tft_param_table *table = tft_model_params(workers->model);
+    struct tft_workers *w = arrival->workers;
+    const struct tft_param_table *table = tft_model_params(w->model);
     const struct tft_param *p = &table->params[param];
-    size_t self = arrival->granule;
 
-    while (workers->nodes[self].parent != SIZE_MAX) {
-        size_t parent = workers->nodes[self].parent, count = workers->step->count;
-        const struct node *node = &workers->nodes[parent];
-        size_t left = node->leaf, right = workers->nodes[node->right].leaf;
+    for (size_t left = arrival->granule, size = 1;; size *= 2) {
+        size_t right = left + size;
 
-        if (atomic_fetch_add(&workers->arrived[(parent - count) * table->count + param], 1) == 0)
+        if (left && (right >= w->count || size == (left & -left))) { /* complete, and a second part itself */
+            right = left;
+            left &= left - 1;
+            size = right - left;
+        } else if (right >= w->count) {
+            break;
+        }
+        if (atomic_fetch_add(&w->arrived[right * table->count + param], 1) == 0)
             return;
-        add_gradient(arrival->queue, p, workers->blocks[right] + p->offset, workers->blocks[left] + p->offset);
-        if (atomic_fetch_add(&workers->added[right], 1) + 1 == workers->living)
-            give_block(workers, workers->blocks[right]);
-        self = parent;
+        add_gradient(arrival->queue, p, w->blocks[right] + p->offset, w->blocks[left] + p->offset);
+        if (atomic_fetch_add(&w->added[right], 1) + 1 == w->living)
+            give_block(w, w->blocks[right]);
     }
-    if (workers->step->final)
-        workers->step->final(workers->step->final_arg, param);
+    if (w->step->final)
+        w->step->final(w->step->final_arg, param);
 }
 
 static void note_failure(struct tft_workers *workers, enum halay_status status)
@@ -195,62 +174,87 @@ static void note_failure(struct tft_workers *workers, enum halay_status status)
         atomic_compare_exchange_strong(&workers->failure, &none, (int)status);
 }
 
-/* Samples of granule g of a batch. */
-static size_t granule_samples(const struct tft_workers *workers, size_t g, size_t samples)
+/* Samples of a granule of the call. */
+static size_t granule_samples(const struct tft_workers *workers, size_t granule)
 {
-    size_t size = tft_model_config(workers->model)->granule, begin = g * size;
+    const size_t size = tft_model_config(workers->model)->granule, begin = granule * size;
 
-    if (begin >= samples)
+    if (begin >= workers->samples)
         return 0;
-    return samples - begin < size ? samples - begin : size;
+    return workers->samples - begin < size ? workers->samples - begin : size;
 }
 
-static enum halay_status fill_granule(struct tft_workers *workers, int thread, size_t g, size_t samples, tft_fill fill,
-                                      void *arg, const struct tft_batch **filled)
-{
-    struct tft_workspace *workspace = workers->workspaces[thread];
-    size_t size = tft_model_config(workers->model)->granule;
-    struct tft_batch *batch = tft_workspace_batch(workspace, granule_samples(workers, g, samples), g * size);
-    enum halay_status status = fill(arg, thread, batch);
-
-    *filled = batch;
-    return status ? status : tft_workspace_check(workspace);
-}
-
-/* The device of this thread from now on. */
+/* Makes the model's device that of this thread. */
 static void use_device(const struct tft_workers *workers)
 {
     tft_model_kernels(workers->model)->use(tft_model_config(workers->model)->device.number);
 }
 
-static void step_granules(void *arg, int thread)
+static enum halay_status step_granule(struct tft_workers *workers, int thread, size_t g)
+{
+    const struct tft_step *step = workers->step;
+    struct tft_workspace *workspace = workers->workspaces[thread];
+    struct arrival arrival = { workers, tft_workspace_queue(workspace), g };
+    const struct tft_pass pass = { .params = step->params,
+                                   .version = workers->version,
+                                   .seed = step->seed,
+                                   .step = step->step,
+                                   .loss_scale = step->loss_scale,
+                                   .final = step->count > 1 || step->final ? arrive : NULL,
+                                   .arg = &arrival };
+
+    workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;
+    tft_model_gradient(workspace, &pass, workers->blocks[g], &workers->losses[g]);
+    return tft_queue_check(workers->log, arrival.queue);
+}
+
+static enum halay_status forward_granule(struct tft_workers *workers, int thread, const struct tft_batch *batch)
+{
+    const struct tft_forward *forward = workers->forward;
+    struct tft_workspace *workspace = workers->workspaces[thread];
+    const struct tft_pass pass = { .params = workers->params ? workers->params : forward->params,
+                                   .version = workers->version,
+                                   .loss_scale = 1 };
+    const real *predictions;
+    double loss = 0;
+
+    tft_model_predict(workspace, &pass, &predictions, forward->with_loss ? &loss : NULL);
+    enum halay_status status = tft_queue_check(workers->log, tft_workspace_queue(workspace));
+    return status ? status : forward->take(forward->take_arg, thread, batch, predictions, loss);
+}
+
+static enum halay_status compute_granule(struct tft_workers *workers, int thread, size_t g)
+{
+    struct tft_workspace *workspace = workers->workspaces[thread];
+    const size_t granule = workers->first + g, size = tft_model_config(workers->model)->granule;
+    struct tft_batch *batch = tft_workspace_batch(workspace, granule_samples(workers, granule), granule * size);
+    enum halay_status status = workers->fill(workers->fill_arg, thread, batch);
+
+    if (!status)
+        status = tft_workspace_check(workspace);
+    if (status)
+        return status;
+    return workers->step ? step_granule(workers, thread, g) : forward_granule(workers, thread, batch);
+}
+
+static void run_granules(void *arg, int thread)
 {
     struct tft_workers *workers = arg;
-    const struct tft_step *step = workers->step;
     size_t g;
 
     use_device(workers);
-    while (!atomic_load(&workers->failure) && (g = atomic_fetch_add(&workers->next, 1)) < step->count) {
-        struct arrival arrival = { workers, tft_workspace_queue(workers->workspaces[thread]), g };
-        const struct tft_pass pass = { .params = step->params,
-                                       .version = workers->version,
-                                       .seed = step->seed,
-                                       .step = step->step,
-                                       .loss_scale = step->loss_scale,
-                                       .final = step->count > 1 || step->final ? arrive : NULL,
-                                       .arg = &arrival };
-        const struct tft_batch *batch;
-        enum halay_status status =
-            fill_granule(workers, thread, step->first + g, step->samples, step->fill, step->fill_arg, &batch);
+    while (!atomic_load(&workers->failure) && (g = atomic_fetch_add(&workers->next, 1)) < workers->count)
+        note_failure(workers, compute_granule(workers, thread, g));
+}
 
-        if (status) {
-            note_failure(workers, status);
-            return;
-        }
-        workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;
-        tft_model_gradient(workers->workspaces[thread], &pass, workers->blocks[g], &workers->losses[g]);
-        note_failure(workers, tft_queue_check(workers->log, arrival.queue));
-    }
+/* Computes the granules of the call on all threads. */
+static enum halay_status run_call(struct tft_workers *workers)
+{
+    workers->version++;
+    atomic_store(&workers->next, 0);
+    atomic_store(&workers->failure, HALAY_OK);
+    tft_pool_run(workers->pool, run_granules, workers);
+    return (enum halay_status)atomic_load(&workers->failure);
 }
 
 /* No granule: no rows, or negative zeros, which change no sum, not even the sign of a zero. */
@@ -297,8 +301,13 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
 {
     const struct tft_param_table *table = tft_model_params(workers->model);
 
-    if (step->count > workers->granules ||
-        (step->count && !granule_samples(workers, step->first + step->count - 1, step->samples))) {
+    workers->step = step;
+    workers->samples = step->samples;
+    workers->first = step->first;
+    workers->count = step->count;
+    workers->fill = step->fill;
+    workers->fill_arg = step->fill_arg;
+    if (step->count > workers->granules || (step->count && !granule_samples(workers, step->first + step->count - 1))) {
         halay_error(workers->log, "granules %zu to %zu of %zu samples: at most %zu granules, each with a sample",
                     step->first, step->first + step->count, step->samples, workers->granules);
         return HALAY_ERR_ARGUMENT;
@@ -308,56 +317,17 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
         *loss = 0;
         return HALAY_OK;
     }
-    plant_tree(workers, step->count);
-    memset(workers->arrived, 0, (step->count - 1) * table->count * sizeof *workers->arrived);
+    memset(workers->arrived, 0, step->count * table->count * sizeof *workers->arrived);
     for (size_t g = 0; g < step->count; g++)
         atomic_store(&workers->added[g], 0);
     gather_blocks(workers);
-    workers->step = step;
-    workers->living = living_of(table);
-    workers->version++;
-    atomic_store(&workers->next, 0);
-    atomic_store(&workers->failure, HALAY_OK);
-    tft_pool_run(workers->pool, step_granules, workers);
-    workers->step = NULL;
-    if (atomic_load(&workers->failure))
-        return (enum halay_status)atomic_load(&workers->failure);
-    *loss = add_losses(workers, 0, step->count);
-    return HALAY_OK;
+    enum halay_status status = run_call(workers);
+    if (!status)
+        *loss = add_losses(workers, 0, step->count);
+    return status;
 }
 
-static void evaluate_granules(void *arg, int thread)
-{
-    struct tft_workers *workers = arg;
-    const struct tft_forward *forward = workers->forward;
-    const real *params = workers->params ? workers->params : forward->params;
-    const struct tft_pass pass = { .params = params, .version = workers->version, .loss_scale = 1 };
-    struct tft_workspace *workspace = workers->workspaces[thread];
-    size_t g;
-
-    use_device(workers);
-    while (!atomic_load(&workers->failure) &&
-           granule_samples(workers, g = atomic_fetch_add(&workers->next, 1), forward->samples)) {
-        const real *predictions;
-        const struct tft_batch *batch;
-        double loss = 0;
-        enum halay_status status =
-            fill_granule(workers, thread, g, forward->samples, forward->fill, forward->fill_arg, &batch);
-
-        if (!status) {
-            tft_model_predict(workspace, &pass, &predictions, forward->with_loss ? &loss : NULL);
-            status = tft_queue_check(workers->log, tft_workspace_queue(workspace));
-        }
-        if (!status)
-            status = forward->take(forward->take_arg, thread, batch, predictions, loss);
-        if (status) {
-            note_failure(workers, status);
-            return;
-        }
-    }
-}
-
-/* Bring the parameters to the device, before any thread reads them there. */
+/* Brings the parameters to the device, before any thread reads them there. */
 static void upload_params(struct tft_workers *workers, const real *params)
 {
     struct queue *queue = tft_workers_queue(workers);
@@ -369,15 +339,18 @@ static void upload_params(struct tft_workers *workers, const real *params)
 
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward)
 {
+    const size_t granule = tft_model_config(workers->model)->granule;
+
     if (workers->params && !forward->is_known)
         upload_params(workers, forward->params);
+    workers->step = NULL;
     workers->forward = forward;
-    workers->version++;
-    atomic_store(&workers->next, 0);
-    atomic_store(&workers->failure, HALAY_OK);
-    tft_pool_run(workers->pool, evaluate_granules, workers);
-    workers->forward = NULL;
-    return (enum halay_status)atomic_load(&workers->failure);
+    workers->samples = forward->samples;
+    workers->first = 0;
+    workers->count = (forward->samples + granule - 1) / granule;
+    workers->fill = forward->fill;
+    workers->fill_arg = forward->fill_arg;
+    return run_call(workers);
 }
 
 struct queue *tft_workers_queue(const struct tft_workers *workers)
@@ -401,51 +374,49 @@ static size_t spares_for(size_t n, size_t threads)
     return most < n - 1 ? most : n - 1;
 }
 
+static enum halay_status alloc_workers(struct tft_workers *w, size_t threads)
+{
+    const struct kernels *kernels = tft_model_kernels(w->model);
+    const size_t n = w->granules, reals = tft_model_params(w->model)->reals;
+    size_t bytes;
+
+    w->workspaces = halay_region_alloc(&w->lists, threads, sizeof *w->workspaces);
+    w->arrived = halay_region_alloc(&w->lists, n, tft_model_params(w->model)->count * sizeof *w->arrived);
+    w->added = halay_region_alloc(&w->lists, n, sizeof *w->added);
+    w->blocks = halay_region_alloc(&w->lists, n, sizeof *w->blocks);
+    w->losses = halay_region_alloc(&w->lists, n, sizeof *w->losses);
+    w->spare = halay_region_alloc(&w->lists, w->spares_made, sizeof *w->spare);
+    if (w->lists.failed || halay_mul_overflows(w->spares_made, reals * sizeof(real), &bytes))
+        return HALAY_ERR_NO_MEMORY;
+    use_device(w);
+    w->memory = kernels->alloc(bytes ? bytes : 1);
+    w->params = kernels->host_memory ? NULL : kernels->alloc(reals * sizeof(real));
+    return w->memory && (kernels->host_memory || w->params) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
 enum halay_status tft_workers_create(struct halay_log *log, const struct tft_model *model, struct tft_pool *pool,
                                      size_t granules, struct tft_workers **out)
 {
-    const struct tft_param_table *table = tft_model_params(model);
-    const struct kernels *kernels = tft_model_kernels(model);
-    size_t threads = (size_t)tft_pool_threads(pool), n = granules ? granules : 1, bytes,
-           spares = spares_for(n, threads);
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    const size_t threads = (size_t)tft_pool_threads(pool), n = granules ? granules : 1;
     struct tft_workers *workers = calloc(1, sizeof *workers);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    if (!workers)
-        goto no_memory;
-    workers->log = log;
-    workers->model = model;
-    workers->pool = pool;
-    workers->granules = n;
-    pthread_mutex_init(&workers->lock, NULL); /* default attributes: cannot fail here */
-    if (halay_mul_overflows(spares, table->reals * sizeof(real), &bytes))
-        goto no_memory;
-    workers->workspaces = calloc(threads, sizeof *workers->workspaces);
-    workers->nodes = calloc(2 * n, sizeof *workers->nodes);
-    workers->arrived = calloc(n * table->count, sizeof *workers->arrived);
-    workers->added = calloc(n, sizeof *workers->added);
-    workers->blocks = calloc(n, sizeof *workers->blocks);
-    workers->losses = calloc(n, sizeof *workers->losses);
-    workers->spare = calloc(spares + 1, sizeof *workers->spare);
-    use_device(workers);
-    workers->memory = kernels->alloc(bytes ? bytes : 1);
-    workers->params = kernels->host_memory ? NULL : kernels->alloc(table->reals * sizeof(real));
-    workers->spares_made = spares;
-    if (!workers->workspaces || !workers->nodes || !workers->arrived || !workers->added || !workers->blocks ||
-        !workers->losses || !workers->spare || !workers->memory || (!kernels->host_memory && !workers->params))
-        goto no_memory;
-    for (size_t i = 0; i < threads; i++) {
-        status = tft_workspace_create(log, model, &workers->workspaces[i]);
-        if (status)
-            goto err_destroy;
+    if (workers) {
+        *workers = (struct tft_workers){
+            .log = log, .model = model, .pool = pool, .granules = n, .spares_made = spares_for(n, threads)
+        };
+        pthread_mutex_init(&workers->lock, NULL); /* default attributes: cannot fail here */
+        workers->living = living_of(tft_model_params(model));
+        status = alloc_workers(workers, threads);
     }
-    *out = workers;
-    return HALAY_OK;
-
-no_memory:
-    halay_error(log, "no memory for the gradients of %zu granules", n);
-err_destroy:
-    tft_workers_destroy(workers);
+    if (status)
+        halay_error(log, "no memory for the gradients of %zu granules", n);
+    for (size_t i = 0; i < threads && !status; i++)
+        status = tft_workspace_create(log, model, &workers->workspaces[i]);
+    if (status)
+        tft_workers_destroy(workers);
+    else
+        *out = workers;
     return status;
 }
 
@@ -455,13 +426,7 @@ void tft_workers_destroy(struct tft_workers *workers)
         return;
     for (int i = 0; workers->workspaces && i < tft_pool_threads(workers->pool); i++)
         tft_workspace_destroy(workers->workspaces[i]);
-    free(workers->workspaces);
-    free(workers->nodes);
-    free(workers->arrived);
-    free(workers->added);
-    free(workers->blocks);
-    free(workers->losses);
-    free(workers->spare);
+    halay_region_fini(&workers->lists);
     tft_model_kernels(workers->model)->release(workers->memory);
     tft_model_kernels(workers->model)->release(workers->params);
     pthread_mutex_destroy(&workers->lock);

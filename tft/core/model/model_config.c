@@ -2,7 +2,7 @@
  *
  * The description of a model: defaults, order of variables, checks.
  */
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creation of a model: every layer of the published graph gets its parameters' places and its dropout site's name.
+ * The layers of a model: each gets its parameters' places and its dropout site's name.
  *
- * The order of the table is that of forward: inputs, static selection, contexts, history and future selection, LSTMs,
- * gate, enrichment, attention, tail. Backward goes through it from the end. A builder keeps its first error, which is
- * looked at once, at the end.
+ * The table has the order of forward: inputs, static selection, contexts, history and future selection, LSTMs, gate,
+ * enrichment, attention, tail. Backward goes through it from the end. A builder keeps its first error, which is checked
+ * once, at the end.
  */
-#include "tft/core/model/network.h"
 #include "base/memory.h"
 #include "tft/core/kernels/philox.h"
+#include "tft/core/model/model_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,8 @@
 
 struct builder {
     struct tft_model *model;
+    size_t taken;             /* tensors that belong to a layer's span already */
+    struct grn *networks;     /* of the next selection's variables */
     enum halay_status status; /* of the first failure */
 };
 
@@ -42,8 +44,8 @@ static size_t add_matrix(struct builder *builder, const char *layer, const char 
 /* A tensor's kind, for its initial values. */
 enum tensor { DENSE, CONTEXT, GATE, ATTENTION, OUTPUT, REAL_INPUT, LSTM, TABLE };
 
-/* The initial values of the tensor added last, as the conformance has them. in and out: of its layer. */
-static void start(struct builder *builder, enum tensor tensor, size_t in, size_t out, int bias)
+/* Sets the initial values of the tensor added last, as the conformance has them. in and out: of its layer. */
+static void set_initial(struct builder *builder, enum tensor tensor, size_t in, size_t out, int bias)
 {
     enum tft_conformance whose = builder->model->config.conformance;
     struct tft_param *param;
@@ -66,10 +68,13 @@ static void start(struct builder *builder, enum tensor tensor, size_t in, size_t
     }
 }
 
-/* The tensors added since `first`. */
-static struct span span_from(const struct builder *builder, size_t first)
+/* The tensors added since the last span: those of one layer. */
+static struct span take_span(struct builder *builder)
 {
-    return (struct span){ first, builder->model->table.count - first };
+    const struct span span = { builder->taken, builder->model->table.count - builder->taken };
+
+    builder->taken += span.count;
+    return span;
 }
 
 static struct linear add_linear(struct builder *builder, const char *layer, const char *part, enum tensor kind,
@@ -80,12 +85,12 @@ static struct linear add_linear(struct builder *builder, const char *layer, cons
 
     snprintf(tensor, sizeof tensor, "%s.kernel", part);
     linear.w = add_matrix(builder, layer, tensor, in, out, TFT_INIT_GLOROT);
-    start(builder, kind, in, out, 0);
+    set_initial(builder, kind, in, out, 0);
     snprintf(tensor, sizeof tensor, "%s.bias", part);
     if (!bias)
         return linear;
     linear.b = add_tensor(builder, layer, tensor, 0, out, TFT_INIT_ZERO);
-    start(builder, kind, in, out, 1);
+    set_initial(builder, kind, in, out, 1);
     return linear;
 }
 
@@ -117,23 +122,21 @@ static struct glu add_glu(struct builder *builder, const char *layer, size_t in,
     return glu;
 }
 
+/* Weights of a skip connection that a granule derives from parameters. */
+static struct linear derive_skip(struct builder *builder, size_t in, size_t out)
+{
+    const size_t place = TFT_DERIVED + builder->model->derived;
+
+    builder->model->derived += aligned_reals(in * out);
+    return (struct linear){ .in = in, .out = out, .w = place, .b = TFT_NONE };
+}
+
 /* A skip connection that is resampled. */
 static void add_resample(struct builder *builder, const char *layer, struct grn *grn)
 {
-    struct tft_model *model = builder->model;
-
     grn->resample.mask = add_tensor(builder, layer, "skip.mask", 0, grn->out, TFT_INIT_ZERO);
     grn->skip_norm = add_norm(builder, layer, "skip.norm", grn->out);
-    grn->skip = (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + model->derived, .b = TFT_NONE };
-    model->derived += aligned_reals(grn->in * grn->out);
-}
-
-/* A joint network whose skip connection is its input. Selection needs weights there, so they become the identity. */
-static void add_identity(struct builder *builder, struct grn *grn)
-{
-    grn->skip =
-        (struct linear){ .in = grn->in, .out = grn->out, .w = TFT_DERIVED + builder->model->derived, .b = TFT_NONE };
-    builder->model->derived += aligned_reals(grn->in * grn->out);
+    grn->skip = derive_skip(builder, grn->in, grn->out);
 }
 
 /* A network of `in` to `out` numbers with an inner width; a joint network's skip connection has weights. site NULL: no
@@ -141,7 +144,7 @@ static void add_identity(struct builder *builder, struct grn *grn)
 static struct grn add_grn(struct builder *builder, const char *layer, size_t in, size_t inner, size_t out, int joint,
                           int context, const struct site *site)
 {
-    size_t H = builder->model->config.H, first = builder->model->table.count;
+    size_t H = builder->model->config.H;
     struct grn grn = {
         .in = in, .H = inner, .out = out, .skip.w = TFT_NONE, .resample.mask = TFT_NONE, .context.w = TFT_NONE
     };
@@ -149,7 +152,7 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
     if (builder->model->config.conformance == TFT_PYTORCH_FORECASTING && in != out)
         add_resample(builder, layer, &grn);
     else if (builder->model->config.conformance == TFT_PYTORCH_FORECASTING && joint)
-        add_identity(builder, &grn);
+        grn.skip = derive_skip(builder, in, out); /* selection needs weights there, which become the identity */
     else if (joint)
         grn.skip = add_linear(builder, layer, "skip", DENSE, in, out, 1);
     grn.dense1 = add_linear(builder, layer, "dense1", DENSE, in, inner, 1);
@@ -159,7 +162,7 @@ static struct grn add_grn(struct builder *builder, const char *layer, size_t in,
     grn.glu = add_glu(builder, layer, inner, out, site);
     grn.folded = builder->model->folded;
     builder->model->folded += aligned_reals(grn_folded(&grn));
-    grn.params = span_from(builder, first);
+    grn.params = take_span(builder);
     return grn;
 }
 
@@ -206,15 +209,15 @@ static void add_embedding(struct builder *builder, const struct tft_variable *fr
     embedding->categories = from->categories;
     if (from->type == TFT_CATEGORY) {
         embedding->w = add_matrix(builder, layer, "table", from->categories, W, TFT_INIT_EMBEDDING);
-        start(builder, TABLE, from->categories, W, 0);
+        set_initial(builder, TABLE, from->categories, W, 0);
         set_sparse(builder, from, embedding);
         return;
     }
     /* Kernel and bias are neighbours: together the matrix (2, W) that rank 1 wants. */
     embedding->w = add_matrix(builder, layer, "kernel", 1, W, TFT_INIT_GLOROT);
-    start(builder, REAL_INPUT, fan, W, 0);
+    set_initial(builder, REAL_INPUT, fan, W, 0);
     add_tensor(builder, layer, "bias", 0, W, TFT_INIT_ZERO);
-    start(builder, REAL_INPUT, fan, W, 1);
+    set_initial(builder, REAL_INPUT, fan, W, 1);
 }
 
 /* The number of columns of the batch's array that has the variable. */
@@ -233,30 +236,25 @@ static void add_inputs(struct builder *builder)
     for (size_t i = 0; i < config->variable_count; i++) {
         const struct tft_variable *from = &config->variables[i];
         struct variable *variable = &model->variables[i];
-        size_t first = model->table.count;
 
         variable->role = from->role;
         variable->rank1 = from->type != TFT_CATEGORY && !config->plain;
         variable->column = (*columns_of(&model->columns, from))++;
         add_embedding(builder, from, &variable->embedding);
-        variable->params = span_from(builder, first);
+        variable->params = take_span(builder);
         if (from->role == TFT_TARGET)
             model->columns.targets++;
     }
-    model->statics = tft_config_choice(config, TFT_CHOICE_STATIC, model->chosen[TFT_CHOICE_STATIC]);
-    model->history_count = tft_config_choice(config, TFT_CHOICE_HISTORY, model->chosen[TFT_CHOICE_HISTORY]);
-    model->future_count = tft_config_choice(config, TFT_CHOICE_FUTURE, model->chosen[TFT_CHOICE_FUTURE]);
 }
 
 /* A category's network in pytorch-forecasting: resampling and norm. */
 static struct grn add_bare(struct builder *builder, const char *layer, size_t W)
 {
-    size_t first = builder->model->table.count;
     struct grn grn = { .in = W, .out = builder->model->config.H, .bare = 1, .context.w = TFT_NONE };
 
     add_resample(builder, layer, &grn);
     grn.glu.norm = grn.skip_norm;
-    grn.params = span_from(builder, first);
+    grn.params = take_span(builder);
     return grn;
 }
 
@@ -288,15 +286,22 @@ static int is_recomputed(const struct tft_model *model, size_t V)
     return V * ARRAYS * config->granule * steps > most / sizeof(real) / config->H;
 }
 
-static void add_selection(struct builder *builder, const char *name, size_t V, const size_t *chosen, int context,
-                          struct grn *networks, struct vsn *vsn)
+/* Adds nothing where the model has no such variable. */
+static void add_selection(struct builder *builder, enum tft_choice choice, int context, struct vsn *vsn)
 {
+    static const char *const names[TFT_CHOICES] = { "static", "history", "future" };
     struct tft_model *model = builder->model;
     enum tft_conformance whose = model->config.conformance;
+    const char *name = names[choice];
+    size_t *chosen = model->chosen[choice], V = tft_config_choice(&model->config, choice, chosen);
     size_t H = model->config.H, width = 0;
+    struct grn *networks = builder->networks;
     char layer[TFT_NAME_MAX + 32];
     int alone = V == 1 && whose != TFT_PUBLISHED; /* published: its weight is 1 for the layer norm of one value */
 
+    if (!V)
+        return;
+    builder->networks += V;
     *vsn = (struct vsn){ .V = V,
                          .H = H,
                          .chosen = chosen,
@@ -329,32 +334,50 @@ static void add_selection(struct builder *builder, const char *name, size_t V, c
 
 static struct lstm add_lstm(struct builder *builder, const char *layer, struct span *params)
 {
-    size_t H = builder->model->config.H, first = builder->model->table.count;
+    size_t H = builder->model->config.H;
     struct lstm lstm = { .H = H,
                          .input = { .in = H, .out = 4 * H },
                          .recurrent = { .in = H, .out = 4 * H, .b = TFT_NONE } };
 
     lstm.input.w = add_matrix(builder, layer, "kernel", H, 4 * H, TFT_INIT_GLOROT);
-    start(builder, LSTM, H, 4 * H, 0);
+    set_initial(builder, LSTM, H, 4 * H, 0);
     lstm.recurrent.w = add_matrix(builder, layer, "recurrent", H, 4 * H, TFT_INIT_ORTHOGONAL);
-    start(builder, LSTM, H, 4 * H, 0);
+    set_initial(builder, LSTM, H, 4 * H, 0);
     lstm.input.b = add_tensor(builder, layer, "bias", 0, 4 * H, TFT_INIT_LSTM_BIAS);
-    start(builder, LSTM, H, 4 * H, 1);
+    set_initial(builder, LSTM, H, 4 * H, 1);
     if (builder->model->config.conformance != TFT_PUBLISHED) {
         lstm.recurrent.b = add_tensor(builder, layer, "recurrent.bias", 0, 4 * H, TFT_INIT_ZERO);
-        start(builder, LSTM, H, 4 * H, 1);
+        set_initial(builder, LSTM, H, 4 * H, 1);
     }
-    *params = span_from(builder, first);
+    *params = take_span(builder);
     return lstm;
+}
+
+/* Adds a tensor for each head, without gaps; returns the place of the first. rows: of a kernel; 0: biases. */
+static size_t add_heads(struct builder *builder, const char *projection, const char *what, size_t rows)
+{
+    const struct tft_model_config *config = &builder->model->config;
+    size_t d = config->H / config->heads, first = 0;
+    char tensor[64];
+
+    if (rows)
+        tft_params_align(&builder->model->table);
+    for (size_t h = 0; h < config->heads; h++) {
+        snprintf(tensor, sizeof tensor, "%s.%zu.%s", projection, h, what);
+        size_t place = add_tensor(builder, "attention", tensor, rows, d, rows ? TFT_INIT_GLOROT : TFT_INIT_ZERO);
+        first = h ? first : place;
+        if (rows)
+            set_initial(builder, ATTENTION, rows, d, 0);
+    }
+    return first;
 }
 
 static void add_attention(struct builder *builder)
 {
     struct tft_model *model = builder->model;
-    size_t H = model->config.H, heads = model->config.heads, d = H / heads, first = model->table.count;
+    size_t H = model->config.H, heads = model->config.heads, d = H / heads;
     enum tft_conformance whose = model->config.conformance;
     struct attention *attention = &model->attention;
-    char tensor[64];
 
     *attention = (struct attention){ .H = H,
                                      .heads = heads,
@@ -368,39 +391,24 @@ static void add_attention(struct builder *builder)
                                      .key_bias = TFT_NONE,
                                      .head_site = site_of("attention.heads", H),
                                      .output_site = site_of("attention.output", H) };
-    for (size_t kind = 0; kind < 2; kind++) {
-        tft_params_align(&model->table); /* then the heads' kernels follow each other without a gap */
-        for (size_t h = 0; h < heads; h++) {
-            size_t place;
-
-            snprintf(tensor, sizeof tensor, "%s.%zu.kernel", kind ? "key" : "query", h);
-            place = add_tensor(builder, "attention", tensor, H, d, TFT_INIT_GLOROT);
-            start(builder, ATTENTION, H, d, 0);
-            if (h == 0)
-                *(kind ? &attention->key : &attention->query) = place;
-        }
+    attention->query = add_heads(builder, "query", "kernel", H);
+    attention->key = add_heads(builder, "key", "kernel", H);
+    if (whose == TFT_PYTORCH_FORECASTING) {
+        attention->query_bias = add_heads(builder, "query", "bias", 0);
+        attention->key_bias = add_heads(builder, "key", "bias", 0);
     }
-    for (size_t kind = 0; kind < 2 && whose == TFT_PYTORCH_FORECASTING; kind++)
-        for (size_t h = 0; h < heads; h++) {
-            size_t place;
-
-            snprintf(tensor, sizeof tensor, "%s.%zu.bias", kind ? "key" : "query", h);
-            place = add_tensor(builder, "attention", tensor, 0, d, TFT_INIT_ZERO);
-            if (h == 0)
-                *(kind ? &attention->key_bias : &attention->query_bias) = place;
-        }
     attention->value = add_linear(builder, "attention", "value", ATTENTION, H, d, whose == TFT_PYTORCH_FORECASTING);
     attention->output = add_linear(builder, "attention", "output", ATTENTION, d, H, 0);
-    model->attention_params = span_from(builder, first);
+    model->attention_params = take_span(builder);
 }
 
 static struct glu add_gate(struct builder *builder, const char *layer, int dropped, struct span *params)
 {
-    size_t H = builder->model->config.H, first = builder->model->table.count;
+    size_t H = builder->model->config.H;
     struct site site = site_of(layer, H);
     struct glu glu = add_glu(builder, layer, H, H, dropped ? &site : NULL);
 
-    *params = span_from(builder, first);
+    *params = take_span(builder);
     return glu;
 }
 
@@ -417,122 +425,40 @@ static void add_layers(struct builder *builder)
         [TFT_LOSS_STUDENT_T] = "student_t"
     };
     struct tft_model *model = builder->model;
-    size_t H = model->config.H, first;
+    size_t H = model->config.H;
     int gates_dropped = model->config.conformance != TFT_NVIDIA;
-    struct grn *networks = model->networks;
     struct site site;
 
-    if (model->statics)
-        add_selection(builder, "static", model->statics, model->chosen[TFT_CHOICE_STATIC], 0, networks,
-                      &model->static_selection);
-    networks += model->statics;
+    add_selection(builder, TFT_CHOICE_STATIC, 0, &model->static_selection);
     for (size_t k = 0; k < CONTEXTS; k++) {
         site = site_of(contexts[k], H);
         model->contexts[k] = add_grn(builder, contexts[k], H, H, H, 0, 0, &site);
     }
-    add_selection(builder, "history", model->history_count, model->chosen[TFT_CHOICE_HISTORY], 1, networks,
-                  &model->history_selection);
-    networks += model->history_count;
-    add_selection(builder, "future", model->future_count, model->chosen[TFT_CHOICE_FUTURE], 1, networks,
-                  &model->future_selection);
+    add_selection(builder, TFT_CHOICE_HISTORY, 1, &model->history_selection);
+    add_selection(builder, TFT_CHOICE_FUTURE, 1, &model->future_selection);
     model->encoder = add_lstm(builder, "encoder", &model->encoder_params);
     model->decoder = add_lstm(builder, "decoder", &model->decoder_params);
     model->sequence_gate = add_gate(builder, "sequence_gate", gates_dropped, &model->sequence_gate_params);
     site = site_of("enrichment", H);
     model->enrichment = add_grn(builder, "enrichment", H, H, H, 0, 1, &site);
+    model->enrichment_params = model->enrichment.params;
     add_attention(builder);
     model->attention_gate = add_gate(builder, "attention_gate", gates_dropped, &model->attention_gate_params);
     site = site_of("feedforward", H);
     model->feedforward = add_grn(builder, "feedforward", H, H, H, 0, 0, &site);
+    model->feedforward_params = model->feedforward.params;
     model->output_gate = add_gate(builder, "output_gate", 0, &model->output_gate_params);
-    first = model->table.count;
     model->output = add_linear(builder, "output", outputs[model->config.loss], OUTPUT, H,
                                model->columns.targets * tft_config_outputs(&model->config), 1);
-    model->output_params = span_from(builder, first);
+    model->output_params = take_span(builder);
 }
 
-enum halay_status tft_model_create(struct halay_log *log, const struct tft_model_config *config,
-                                   struct tft_model **model)
+enum halay_status network_build(struct tft_model *model)
 {
-    const struct kernels *kernels = config->device.kernels ? config->device.kernels : tft_kernels_cpu();
-    enum halay_status status = config_check(log, kernels, config);
-    struct tft_model *made;
-    struct builder builder;
+    struct builder builder = { .model = model, .networks = model->networks };
 
-    if (status)
-        return status;
-    if (config->dtype == TFT_BF16 && !kernels->has_bf16()) {
-        halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16, or a GPU");
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    made = calloc(1, sizeof *made);
-    if (!made)
-        goto no_memory;
-    made->log = log;
-    made->kernels = kernels;
-    made->config = *config;
-    made->T = config->E + config->D;
-    /* The first step would see nothing if it does not see itself: only the decoder has queries. */
-    made->queries = config->plain && config->conformance != TFT_PYTORCH_FORECASTING ? made->T : config->D;
-    made->loss_factor = config->conformance == TFT_PYTORCH_FORECASTING ? 2 / (double)config->quantile_count : 1;
-    made->networks = calloc(2 * config->variable_count, sizeof *made->networks);
-    if (!made->networks)
-        goto no_memory;
-    builder = (struct builder){ .model = made };
     add_inputs(&builder);
     add_layers(&builder);
-    tft_params_align(&made->table);
-    if (builder.status == HALAY_ERR_NO_MEMORY)
-        goto no_memory;
-    if (builder.status) {
-        halay_error(log, "the model is too large");
-        tft_model_destroy(made);
-        return builder.status;
-    }
-    *model = made;
-    return HALAY_OK;
-
-no_memory:
-    halay_error(log, "no memory for the model's description");
-    tft_model_destroy(made);
-    return HALAY_ERR_NO_MEMORY;
-}
-
-void tft_model_destroy(struct tft_model *model)
-{
-    if (!model)
-        return;
-    tft_params_fini(&model->table);
-    free(model->networks);
-    free(model);
-}
-
-const struct tft_model_config *tft_model_config(const struct tft_model *model)
-{
-    return &model->config;
-}
-
-const struct tft_columns *tft_model_columns(const struct tft_model *model)
-{
-    return &model->columns;
-}
-
-const struct tft_param_table *tft_model_params(const struct tft_model *model)
-{
-    return &model->table;
-}
-
-size_t tft_model_param_count(const struct tft_model *model)
-{
-    return tft_params_count(&model->table);
-}
-
-double tft_model_loss_factor(const struct tft_model *model)
-{
-    return model->loss_factor;
-}
-
-const struct kernels *tft_model_kernels(const struct tft_model *model)
-{
-    return model->kernels;
+    tft_params_align(&model->table);
+    return builder.status;
 }

@@ -3,7 +3,7 @@
  * What a forecast weighed, from the workspace's time-major rows to samples first. Rows that samples share were computed
  * once (shared_rows.c).
  */
-#include "tft/core/model/network.h"
+#include "tft/core/model/model_impl.h"
 
 /* Row r of weights (rows, V) to the host. */
 static void copy_row(const struct tft_workspace *w, const real *weights, size_t r, size_t V, real *to)
@@ -40,7 +40,7 @@ static void copy_statics(const struct tft_workspace *w, real *to)
 {
     const struct vsn *vsn = &w->model->static_selection;
 
-    for (size_t b = 0; to && w->model->statics && b < w->batch.B; b++)
+    for (size_t b = 0; to && vsn->V && b < w->batch.B; b++)
         if (vsn->single)
             to[b] = 1;
         else

@@ -415,7 +415,7 @@ static size_t normal_quantiles(struct network *n, size_t p)
 }
 
 /* The head: from the last rows (B, D, H) to quantiles (B, D, O, Q), scaled as the window is; as
- * tft/core/model/outputs.c makes them. */
+ * tft/core/model/distribution.c makes them. */
 static size_t head(struct network *n, size_t rows)
 {
     const struct tft_model_config *config = n->config;

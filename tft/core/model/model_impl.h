@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model's inside: which layers it has, and where. For network.c, workspace.c, forward.c and backward.c only.
+ * The inside of a model: its layers, and the arrays that they leave to each other. For the files of tft/core/model.
  */
-#ifndef HALAY_TFT_NETWORK_H
-#define HALAY_TFT_NETWORK_H
+#ifndef HALAY_TFT_MODEL_IMPL_H
+#define HALAY_TFT_MODEL_IMPL_H
 
 #include "tft/core/layers/attention.h"
 #include "tft/core/layers/embedding.h"
@@ -13,6 +13,42 @@
 
 /* The four uses of the static vector. */
 enum { CONTEXT_SELECTION, CONTEXT_ENRICHMENT, CONTEXT_H, CONTEXT_C, CONTEXTS };
+
+/*
+ * The layers between the LSTMs and the output, in the order of forward: X(kind, name, rows). From a row follow the
+ * layer in the model and its parameters, its state in a workspace, and its part of the arena and of the scratch memory.
+ * In rows and columns: B samples, T steps, N queries, D steps of the horizon, H, P numbers of the output.
+ */
+#define TFT_LAYERS(X)               \
+    X(glu, sequence_gate, (T * B))  \
+    X(grn, enrichment, (T * B))     \
+    X(attention, attention, B)      \
+    X(glu, attention_gate, (N * B)) \
+    X(grn, feedforward, (N * B))    \
+    X(glu, output_gate, (N * B))
+
+/* What the layers leave to each other, and its gradients: X(name, rows, columns). */
+#define TFT_ACTIVATIONS(X)                                    \
+    X(static_vector, B, H)                                    \
+    X(d_static, B, H)                                         \
+    X(selected, (T * B), H) /* the selections' output */      \
+    X(gates, (T * B), 4 * H)                                  \
+    X(h, B + T * B, H)                                        \
+    X(c, B + T * B, H)                                        \
+    X(phi, (T * B), H)                                        \
+    X(enriched, (T * B), H)                                   \
+    X(attended, (N * B), H)                                   \
+    X(gated, (N * B), H)                                      \
+    X(fed, (N * B), H)                                        \
+    X(last, (N * B), H)                                       \
+    X(output, (D * B), P)                                     \
+    X(predictions, (D * B), P) /* (B, D, O, P of a target) */ \
+    X(d_phi, (T * B), H)                                      \
+    X(d_enriched, (T * B), H)                                 \
+    X(d_sequence, (T * B), H)                                 \
+    X(d_tail, (N * B), H)                                     \
+    X(d_tail_in, (N * B), H)                                  \
+    X(d_output, (D * B), P)
 
 /* A variable's embedding, and its column among the batch's reals or categories (static or temporal). */
 struct variable {
@@ -29,27 +65,25 @@ struct tft_model {
     struct tft_model_config config;
     struct tft_columns columns;
     struct tft_param_table table;
-    size_t T, queries;  /* E + D; steps of the tail: D, or T in the plain graph */
-    size_t derived;     /* weights that a granule derives from parameters */
-    size_t folded;      /* weights that forecasts derive from parameters */
-    double loss_factor; /* pytorch-forecasting's loss is a multiple of the published one */
-    size_t statics, history_count, future_count;
+    size_t T, queries;                             /* E + D; steps of the tail: D, or T in the plain graph */
+    size_t derived;                                /* weights that a granule derives from parameters */
+    size_t folded;                                 /* weights that forecasts derive from parameters */
+    double loss_factor;                            /* pytorch-forecasting's loss is a multiple of the published one */
     size_t chosen[TFT_CHOICES][TFT_VARIABLES_MAX]; /* the selections' variables */
     struct variable variables[TFT_VARIABLES_MAX];
 
     struct vsn static_selection, history_selection, future_selection;
-    struct grn *networks; /* of all variables in the three selections, owned */
     struct grn contexts[CONTEXTS];
     struct lstm encoder, decoder;
-    struct glu sequence_gate; /* after the LSTMs */
-    struct grn enrichment;
-    struct attention attention;
-    struct glu attention_gate;
-    struct grn feedforward;
-    struct glu output_gate;
+#define X(kind, name, rows) struct kind name;
+    TFT_LAYERS(X)
+#undef X
     struct linear output;
-    struct span encoder_params, decoder_params, sequence_gate_params, attention_params, attention_gate_params,
-        output_gate_params, output_params;
+    struct span encoder_params, decoder_params, output_params;
+#define X(kind, name, rows) struct span name##_params;
+    TFT_LAYERS(X)
+#undef X
+    struct grn networks[]; /* of all variables in the three selections */
 };
 
 /* Steps of a window whose values of such a variable the model sees. */
@@ -60,14 +94,13 @@ static inline size_t steps_seen(const struct tft_model *model, enum tft_role rol
     return role == TFT_KNOWN ? model->T : model->config.E;
 }
 
-/* Logs what would be right if something is wrong. */
+/* Checks a configuration: HALAY_ERR_ARGUMENT (logged, with what would be right). */
 enum halay_status config_check(struct halay_log *log, const struct kernels *kernels,
                                const struct tft_model_config *config);
 
 struct tft_workspace {
     const struct tft_model *model; /* borrowed */
     void *memory;                  /* owned: the arena */
-    struct grn_state *networks;    /* owned */
     void *host;                    /* owned: what the host fills and reads, where it cannot do so in `memory` */
     struct tft_batch batch;        /* the host's */
     struct tft_batch input;        /* its arrays on the device */
@@ -80,27 +113,21 @@ struct tft_workspace {
     real *d_xi[TFT_VARIABLES_MAX];
 
     struct vsn_state static_selection, history_selection, future_selection;
-    struct grn_state contexts[CONTEXTS], enrichment, feedforward;
-    struct glu_state sequence_gate, attention_gate, output_gate;
-    struct attention_state attention;
-    real *static_vector, *context[CONTEXTS]; /* (B, H) */
-    real *selected;                          /* (T B, H): the selections' output */
-    real *gates, *h, *c;                     /* (T B, 4 H), (B + T B, H) */
-    real *phi, *enriched;                    /* (T B, H) */
-    real *attended, *gated, *fed, *last;     /* (N B, H), N queries */
-    real *output, *predictions;              /* (D B, P O), (B, D, O, P) */
-    real *forecast;                          /* the host's predictions */
-
-    real *d_static, *d_context[CONTEXTS];  /* (B, H) */
-    real *d_phi, *d_enriched, *d_sequence; /* (T B, H) */
-    real *d_tail, *d_tail_in;              /* (N B, H) */
-    real *d_output;                        /* (D B, P O) */
+    struct grn_state contexts[CONTEXTS];
+#define X(kind, name, rows) struct kind##_state name;
+    TFT_LAYERS(X)
+#undef X
+#define X(name, rows, columns) real *name;
+    TFT_ACTIVATIONS(X)
+#undef X
+    real *context[CONTEXTS], *d_context[CONTEXTS]; /* (B, H) */
+    real *forecast;                                /* the host's predictions */
     real *derived, *d_derived;
     struct queue *queue; /* owned: what computes */
     uint64_t version;    /* version of the parameters that the rounded ones come from (tft/core/model/model.h) */
     real *folded;        /* NULL in the plain graph */
     uint64_t folded_version;
-    int32_t *places;     /* (T B): for tft/core/model/shared_rows.c, as is slots; NULL in the plain graph */
+    int32_t *places;     /* (T B): of rows that windows share (forward.c), as is slots; NULL in the plain graph */
     size_t *slots;       /* (shared_rows_slots) */
     int alike;           /* forecasts: the samples have the same static inputs, so what follows from them is made of the
                         first one, and selections of the rows that differ: */
@@ -112,6 +139,8 @@ struct tft_workspace {
     double *loss;
 
     double seconds[TFT_PART_COUNT], sums_seconds, mark; /* sums_seconds: spent in the final callback since mark */
+
+    struct grn_state networks[]; /* as the model's */
 };
 
 /* How many encoder steps each sample lacks; NULL if none does. */
@@ -148,22 +177,23 @@ static inline struct lstm_steps decoder_steps(struct tft_workspace *w, size_t en
                                 .c = w->c + encoder };
 }
 
+/* Seconds on a clock that never goes back. */
+double workspace_now(void);
 /* Adds the time since the last call to a part (less what the final callback took, which is the part SUM's). */
 void workspace_clock(struct tft_workspace *workspace, enum tft_part part);
 
-/* Selection's inputs, from the row on. */
+/* Describes a selection's inputs, from a row on. */
 void selection_inputs(const struct tft_workspace *workspace, const struct vsn *vsn, size_t row,
                       struct vsn_input *inputs);
 
-/* Rows that windows share, computed once (shared_rows.c): whether all samples have the same static inputs. */
-int shared_rows_statics(const struct tft_workspace *workspace);
-/* Brings the distinct ones of rows [row, row + R) of a selection's inputs to the front, in their order, and returns how
- * many they are; places[row + r] is then where row + r went, counted from row. */
-size_t shared_rows_gather(struct tft_workspace *workspace, const struct vsn *vsn, size_t row, size_t R);
+/* Brings the batch, and how many steps each sample lacks, to where the device reads them. */
+void workspace_upload(struct tft_workspace *workspace);
 
+/* Adds every layer's parameters to the table of a model whose configuration is set (network.c). */
+enum halay_status network_build(struct tft_model *model);
 void model_forward(struct tft_workspace *workspace, const struct pass *pass);
 void model_backward(struct tft_workspace *workspace, const struct pass *pass);
-/* A gate over all rows, block by block. row: the window's row of the first one. */
+/* Run a gate over all rows, block by block. row: the window's row of the first one. */
 void gate_rows_forward(const struct pass *pass, const struct glu *glu, struct glu_state *state, size_t row,
                        const real *x, const real *skip, size_t R, real *z);
 void gate_rows_backward(const struct pass *pass, const struct glu *glu, const struct glu_state *state, size_t R,
