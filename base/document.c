@@ -332,3 +332,25 @@ void halay_document_lines_fini(struct halay_document_lines *lines)
     free(lines->at);
     *lines = (struct halay_document_lines){ 0 };
 }
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+enum halay_status halay_document_commit(struct halay_output *out, const json_t *document)
+{
+    if (json_dumpf(document, out->file, JSON_INDENT(1)) && !ferror(out->file)) { /* commit reports a failed write */
+        halay_error(out->log, "no memory to write '%s'", out->path ? out->path : "standard output");
+        halay_output_abort(out);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    fputc('\n', out->file);
+    return halay_output_commit(out);
+}
+
+enum halay_status halay_document_write(struct halay_log *log, const char *stage, const char *path,
+                                       const json_t *document)
+{
+    struct halay_output out;
+    enum halay_status status = halay_output_open_staged(log, stage, path, &out);
+
+    return status ? status : halay_document_commit(&out, document);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Documents: files in YAML or JSON that people write, read into one kind of tree (Jansson's). The root is a mapping.
+ * Documents: files in YAML or JSON, read into one kind of tree (Jansson's) whose root is a mapping; written as JSON.
  *
  * A reader of untrusted text: depth and size are bounded, and what would let a small file become a large tree, or what
  * means nothing here, is refused: anchors, aliases, tags, several documents in one file, keys given twice. Errors name
@@ -10,6 +10,7 @@
 #define HALAY_BASE_DOCUMENT_H
 
 #include "base/log.h"
+#include "base/output_file.h"
 #include <jansson.h>
 #include <stddef.h>
 
@@ -40,5 +41,11 @@ enum halay_status halay_document_parse(struct halay_log *log, const char *name, 
 int halay_document_line_of(const struct halay_document_lines *lines, const json_t *value);
 
 void halay_document_lines_fini(struct halay_document_lines *lines);
+
+/* Writes the document as the whole file, in indented JSON, and completes it; drops the file on error. */
+enum halay_status halay_document_commit(struct halay_output *out, const json_t *document);
+/* The same in one call; stage: halay_output_open_staged. */
+enum halay_status halay_document_write(struct halay_log *log, const char *stage, const char *path,
+                                       const json_t *document);
 
 #endif

@@ -12,11 +12,11 @@
  */
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/document.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "perf/trainer/arithmetic.h"
 #include "perf/trainer/synthetic.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/gemm_bf16.h"
 #include "tft/core/kernels/kernels.h"
@@ -585,7 +585,7 @@ static enum halay_status write_result(struct bench *bench, const double *parts)
     json_t *result = result_of(bench, parts);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
     if (result)
-        status = tft_output_json(&bench->log, "", bench->options.json, result);
+        status = halay_document_write(&bench->log, "", bench->options.json, result);
     else
         halay_error(&bench->log, "no memory for the result");
     json_decref(result);

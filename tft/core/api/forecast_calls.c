@@ -3,9 +3,9 @@
  * Forecasts, as a call. Without a split each entity gets one forecast, from its last row. Ranks share the windows, and
  * each gets all forecasts, in order of entity and origin.
  */
+#include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/api/model_calls.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
 #include <math.h>
@@ -20,8 +20,8 @@ struct work {
     const struct halay_tft_forecast_options *options;
     int split, calibrate;
     struct tft_windows windows;
-    struct tft_weight_reader reader;  /* of forecasts that are explained */
-    struct tft_output out, explained; /* rank 0, if files are asked for */
+    struct tft_weight_reader reader;    /* of forecasts that are explained */
+    struct halay_output out, explained; /* rank 0, if files are asked for */
     struct tft_forecast_file file;
     struct tft_explain_file look;
     /* What the program gets of each window; its arrays are owned. */
@@ -233,9 +233,9 @@ static enum halay_status open_files(struct work *w)
     if (!status)
         status = tft_session_format(w->model->tft, NULL, o->explanation, &explanation_is_jsonl);
     if (!status && o->file && s->rank == 0)
-        status = tft_output_open(s->log, o->file, &w->out);
+        status = halay_output_open(s->log, o->file, &w->out);
     if (!status && o->explanation && s->rank == 0)
-        status = tft_output_open(s->log, o->explanation, &w->explained);
+        status = halay_output_open(s->log, o->explanation, &w->explained);
     w->file = (struct tft_forecast_file){
         .file = w->out.file, .data = &s->data, .quantiles = &s->run.config.quantiles, .json = is_jsonl
     };
@@ -249,9 +249,9 @@ static enum halay_status open_files(struct work *w)
 
 static enum halay_status complete_files(struct work *w)
 {
-    enum halay_status status = w->explained.file ? tft_output_commit(&w->explained) : HALAY_OK;
+    enum halay_status status = w->explained.file ? halay_output_commit(&w->explained) : HALAY_OK;
 
-    return status || !w->out.file ? status : tft_output_commit(&w->out);
+    return status || !w->out.file ? status : halay_output_commit(&w->out);
 }
 
 /* ---- the call ---- */
@@ -346,8 +346,8 @@ enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct
         status = tft_profile_add(model->profile, &w.windows);
     if (!status && given.summary)
         status = summarize(&w, given.summary);
-    tft_output_abort(&w.out);
-    tft_output_abort(&w.explained);
+    halay_output_abort(&w.out);
+    halay_output_abort(&w.explained);
     tft_weight_reader_fini(&w.reader);
     tft_windows_fini(&w.windows);
     free_room(&w);

@@ -3,9 +3,9 @@
  * Calls on models: open, save, describe, export.
  */
 #include "tft/core/api/model_calls.h"
+#include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/data/join.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/run/batches.h"
 #include "tft/tools/export/export.h"
 #include <stdlib.h>
@@ -151,14 +151,14 @@ static enum halay_status read_export(const struct halay_tft_model *m, const stru
 
 static enum halay_status write_about(struct halay_log *log, const char *path, const json_t *described)
 {
-    struct tft_output out = { 0 };
-    enum halay_status status = tft_output_open(log, path, &out);
+    struct halay_output out = { 0 };
+    enum halay_status status = halay_output_open(log, path, &out);
 
     if (status)
         return status;
     json_dumpf(described, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)); /* commit reports a failed write */
     fputc('\n', out.file);
-    return tft_output_commit(&out);
+    return halay_output_commit(&out);
 }
 
 enum halay_status halay_tft_model_export(const struct halay_tft_model *m,

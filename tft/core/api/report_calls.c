@@ -4,9 +4,9 @@
  * zero-initialised, every fini accepts half-built.
  */
 #include "base/document.h"
+#include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/api/model_calls.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/tools/report/report.h"
 #include <errno.h>
@@ -139,13 +139,13 @@ static void report_fini(struct tft_report *r)
 
 static enum halay_status write_page(struct halay_log *log, const char *path, const struct tft_report *r)
 {
-    struct tft_output out;
-    enum halay_status status = tft_output_open(log, path, &out);
+    struct halay_output out;
+    enum halay_status status = halay_output_open(log, path, &out);
 
     if (status)
         return status;
     tft_report_write(out.file, r);
-    return tft_output_commit(&out);
+    return halay_output_commit(&out);
 }
 
 /* ---- the call ---- */

@@ -3,6 +3,7 @@
  * Files of results.
  */
 #include "tft/core/api/result_files.h"
+#include "base/document.h"
 #include "tft/core/score/score_output.h"
 
 enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv, const char *page,
@@ -11,33 +12,33 @@ enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, c
     enum halay_status status = HALAY_OK;
 
     if (json && t->rank == 0)
-        status = tft_output_open(&t->log, json, &f->json);
+        status = halay_output_open(&t->log, json, &f->json);
     if (!status && csv && t->rank == 0)
-        status = tft_output_open(&t->log, csv, &f->csv);
+        status = halay_output_open(&t->log, csv, &f->csv);
     if (!status && page && t->rank == 0)
-        status = tft_output_open(&t->log, page, &f->page);
+        status = halay_output_open(&t->log, page, &f->page);
     return status;
 }
 
 enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result,
                                          const struct tft_report *report)
 {
-    enum halay_status status = f->json.file ? tft_output_commit_json(&f->json, result) : HALAY_OK;
+    enum halay_status status = f->json.file ? halay_document_commit(&f->json, result) : HALAY_OK;
 
     if (!status && f->csv.file) {
         tft_scores_write_csv(f->csv.file, result);
-        status = tft_output_commit(&f->csv);
+        status = halay_output_commit(&f->csv);
     }
     if (!status && f->page.file) {
         tft_report_write(f->page.file, report);
-        status = tft_output_commit(&f->page);
+        status = halay_output_commit(&f->page);
     }
     return status;
 }
 
 void tft_result_files_abort(struct tft_result_files *f)
 {
-    tft_output_abort(&f->json);
-    tft_output_abort(&f->csv);
-    tft_output_abort(&f->page);
+    halay_output_abort(&f->json);
+    halay_output_abort(&f->csv);
+    halay_output_abort(&f->page);
 }

@@ -6,13 +6,13 @@
 #ifndef HALAY_TFT_RESULT_FILES_H
 #define HALAY_TFT_RESULT_FILES_H
 
+#include "base/output_file.h"
 #include "tft/core/api/session.h"
-#include "tft/core/data/output_file.h"
 #include "tft/tools/report/report.h"
 
 /* Zero-initialise. */
 struct tft_result_files {
-    struct tft_output json, csv, page;
+    struct halay_output json, csv, page;
 };
 
 /* Paths: NULL: none; "-": standard output. abort in any case. */

@@ -8,7 +8,7 @@
  */
 #include "tft/core/data/htd_sections.h"
 #include "base/memory.h"
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -138,7 +138,7 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
 {
     const void *all[HTD_SECTIONS];
     size_t lengths[HTD_SECTIONS];
-    struct tft_output out;
+    struct halay_output out;
     struct header h;
 
     memcpy(all, data, HTD_SUMS * sizeof *data);
@@ -150,10 +150,10 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
     }
     all[HTD_SUMS] = sums;
     plan_sections(sums, lengths, &h);
-    enum halay_status status = tft_output_open(log, path, &out);
+    enum halay_status status = halay_output_open(log, path, &out);
     if (!status) {
         write_sections(out.file, &h, all, spill);
-        status = tft_output_commit(&out);
+        status = halay_output_commit(&out);
     }
     free(sums);
     return status;

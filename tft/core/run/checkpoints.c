@@ -6,7 +6,7 @@
  * manifests names. Cleanup: NULL-initialised, one exit.
  */
 #include "tft/core/run/checkpoints.h"
-#include "tft/core/data/output_file.h"
+#include "base/document.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/safetensors.h"
 #include <dirent.h>
@@ -456,7 +456,7 @@ static enum halay_status save_manifest(const struct tft_checkpoints *c, const js
     }
     if (path && manifest &&
         !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
-        status = tft_output_json(c->log, c->stage, path, manifest);
+        status = halay_document_write(c->log, c->stage, path, manifest);
     json_decref(manifest);
     free(path);
     return status;

@@ -4,7 +4,7 @@
  */
 #include "tft/core/run/mlflow.h"
 #include "base/number_text.h"
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/lines.h"
 #include <dirent.h>
@@ -33,13 +33,13 @@ static long long step_of(const char *line)
 
 static enum halay_status write_text(struct halay_log *log, const char *folder, const char *name, const char *text)
 {
-    struct tft_output out;
+    struct halay_output out;
     char *path = tft_path_join(log, folder, name);
-    enum halay_status status = path ? tft_output_open(log, path, &out) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = path ? halay_output_open(log, path, &out) : HALAY_ERR_NO_MEMORY;
 
     if (!status) {
         fputs(text, out.file);
-        status = tft_output_commit(&out);
+        status = halay_output_commit(&out);
     }
     free(path);
     return status;
@@ -90,9 +90,9 @@ static void draw_id(char id[33])
 
 static enum halay_status describe_experiment(struct tft_mlflow *m, const char *experiment)
 {
-    struct tft_output out;
+    struct halay_output out;
     char *path = tft_path_join(m->log, experiment, "meta.yaml");
-    enum halay_status status = path ? tft_output_open(m->log, path, &out) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = path ? halay_output_open(m->log, path, &out) : HALAY_ERR_NO_MEMORY;
 
     if (!status) {
         fputs("artifact_location: ", out.file);
@@ -101,7 +101,7 @@ static enum halay_status describe_experiment(struct tft_mlflow *m, const char *e
                 "creation_time: %lld\nexperiment_id: '0'\nlast_update_time: %lld\nlifecycle_stage: active\n"
                 "name: halay-tft\n",
                 m->began_ms, m->began_ms);
-        status = tft_output_commit(&out);
+        status = halay_output_commit(&out);
     }
     free(path);
     return status;
@@ -109,9 +109,9 @@ static enum halay_status describe_experiment(struct tft_mlflow *m, const char *e
 
 static enum halay_status describe_run(struct tft_mlflow *m, enum tft_mlflow_end end)
 {
-    struct tft_output out;
+    struct halay_output out;
     char *path = tft_path_join(m->log, m->folder, "meta.yaml");
-    enum halay_status status = path ? tft_output_open(m->log, path, &out) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = path ? halay_output_open(m->log, path, &out) : HALAY_ERR_NO_MEMORY;
 
     if (!status) {
         fputs("artifact_uri: ", out.file);
@@ -129,7 +129,7 @@ static enum halay_status describe_run(struct tft_mlflow *m, enum tft_mlflow_end 
                 "run_uuid: '%s'\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: %lld\nstatus: %d\n"
                 "tags: []\nuser_id: ''\n",
                 m->id, m->began_ms, (int)end);
-        status = tft_output_commit(&out);
+        status = halay_output_commit(&out);
     }
     free(path);
     return status;

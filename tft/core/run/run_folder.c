@@ -7,7 +7,6 @@
 #include "base/document.h"
 #include "base/memory.h"
 #include "base/number_text.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/kernels/gemm_bf16.h"
 #include "tft/core/model/model.h"
@@ -161,7 +160,7 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
     } else {
         if (!resumes)
             remove_beside(folder);
-        status = tft_output_json(log, "", path, run);
+        status = halay_document_write(log, "", path, run);
     }
     free(model);
     free(path);

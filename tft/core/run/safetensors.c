@@ -7,7 +7,7 @@
  * trainer's files.
  */
 #include "tft/core/run/safetensors.h"
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
                                                const struct tft_param_table *table, const float *block,
                                                const json_t *metadata)
 {
-    struct tft_output out;
+    struct halay_output out;
     json_t *header = make_header(table, metadata);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     enum halay_status status;
@@ -61,14 +61,14 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
         halay_error(log, "no memory to write '%s'", path);
         return HALAY_ERR_NO_MEMORY;
     }
-    status = tft_output_open_staged(log, stage, path, &out);
+    status = halay_output_open_staged(log, stage, path, &out);
     if (!status) {
         uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
         fwrite(&padded, sizeof padded, 1, out.file);
         fprintf(out.file, "%s%*s", text, (int)(padded - length), "");
         for (size_t i = 0; i < table->count; i++)
             fwrite(block + table->params[i].offset, sizeof *block, table->params[i].count, out.file);
-        status = tft_output_commit(&out);
+        status = halay_output_commit(&out);
     }
     free(text);
     return status;

@@ -6,7 +6,6 @@
 #include "base/document.h"
 #include "base/memory.h"
 #include "base/number_text.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/score/scores.h"
 #include <math.h>
@@ -58,7 +57,7 @@ enum halay_status tft_calibration_save(struct halay_log *log, const char *folder
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     if (path && whole)
-        status = tft_output_json(log, "", path, whole);
+        status = halay_document_write(log, "", path, whole);
     else if (path)
         halay_error(log, "no memory for '%s'", path);
     free(path);

@@ -4,7 +4,7 @@
  */
 #include "tft/core/score/profile.h"
 #include "base/bins.h"
-#include "tft/core/data/output_file.h"
+#include "base/document.h"
 #include "tft/core/data/paths.h"
 #include <math.h>
 #include <stdio.h>
@@ -222,7 +222,7 @@ enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data 
 enum halay_status tft_profile_save(struct halay_log *log, const char *folder, const json_t *document)
 {
     char *path = tft_path_join(log, folder, "profile.json");
-    enum halay_status status = path ? tft_output_json(log, "", path, document) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = path ? halay_document_write(log, "", path, document) : HALAY_ERR_NO_MEMORY;
 
     free(path);
     return status;

@@ -7,7 +7,7 @@
  */
 #include "tft/core/train/backtest.h"
 #include "base/number_text.h"
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/ranks.h"
 #include "tft/core/score/calibrate.h"
@@ -29,7 +29,7 @@ struct backtest {
     int64_t begin;            /* the first forecast's first step */
     struct tft_schema before; /* owned: the schema that the data came with */
     struct tft_evaluation evaluation;
-    struct tft_output out; /* rank 0, if forecasts are asked for */
+    struct halay_output out; /* rank 0, if forecasts are asked for */
     struct tft_forecast_file file;
     json_t *described; /* owned: the description of each fit */
 };
@@ -399,7 +399,7 @@ static enum halay_status begin(struct backtest *b)
     if (b->rank == 0) {
         status = tft_make_folder(b->log, b->options->folder);
         if (!status && b->options->forecasts)
-            status = tft_output_open(b->log, b->options->forecasts, &b->out);
+            status = halay_output_open(b->log, b->options->forecasts, &b->out);
         failed = status != HALAY_OK;
     }
     if (halay_size(b->ctx) > 1)
@@ -422,7 +422,7 @@ static enum halay_status run_fits(struct backtest *b, json_t **result)
     for (size_t fit = 0; fit < b->fits && !status; fit++)
         status = run_fit(b, fit);
     if (!status && b->out.file)
-        status = tft_output_commit(&b->out);
+        status = halay_output_commit(&b->out);
     if (status)
         return status;
     *result = describe_backtest(b);
@@ -450,7 +450,7 @@ enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx,
 
     if (!status)
         status = run_fits(&b, result);
-    tft_output_abort(&b.out);
+    halay_output_abort(&b.out);
     if (b.evaluation.data)
         tft_evaluation_fini(&b.evaluation);
     if (b.before.document) { /* the data have their own splits again */

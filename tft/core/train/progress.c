@@ -4,8 +4,8 @@
  */
 #include "tft/core/train/progress.h"
 #include "base/clock.h"
+#include "base/document.h"
 #include "base/number_text.h"
-#include "tft/core/data/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/lines.h"
 #include "tft/core/run/run_length.h"
@@ -90,7 +90,7 @@ void tft_progress_fini(struct tft_progress *progress)
 enum halay_status tft_progress_end(struct tft_progress *p, const char *how, uint64_t step)
 {
     json_t *end = json_pack("{ss sI}", "end", how, "step", (json_int_t)step);
-    enum halay_status status = end ? tft_output_json(p->log, "", p->end, end) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = end ? halay_document_write(p->log, "", p->end, end) : HALAY_ERR_NO_MEMORY;
 
     json_decref(end);
     return status;

@@ -96,7 +96,7 @@ static enum halay_status choose_singles(struct tft_explanation *e)
 
 void tft_explanation_fini(struct tft_explanation *e)
 {
-    tft_output_abort(&e->table);
+    halay_output_abort(&e->table);
     for (size_t k = 0; k < TFT_EXPLAIN_SERIES; k++) {
         free(e->series[k].values);
         free(e->series[k].distances);

@@ -10,7 +10,7 @@
 #ifndef HALAY_TFT_EXPLAIN_H
 #define HALAY_TFT_EXPLAIN_H
 
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include "tft/core/score/inference.h"
 #include "tft/tools/explain/shares.h"
 #include "tft/tools/explain/singles.h"
@@ -71,9 +71,9 @@ struct tft_explanation {
     size_t farthest_count;
     struct tft_single_layout layout; /* of a window's numbers */
     struct tft_single worst, best, asked;
-    size_t asked_number;     /* the window that the request names; SIZE_MAX: it names none */
-    double *q_risk;          /* owned: (1 + model's variables, quantiles) of the forecasts, and without each variable */
-    struct tft_output table; /* windows.csv, while it is written */
+    size_t asked_number; /* the window that the request names; SIZE_MAX: it names none */
+    double *q_risk;      /* owned: (1 + model's variables, quantiles) of the forecasts, and without each variable */
+    struct halay_output table; /* windows.csv, while it is written */
 };
 
 /* All ranks together. Call fini in any case. HALAY_ERR_CANCELED as tft_forecast. */

@@ -20,10 +20,10 @@ static int is_writer(const struct tft_explanation *e)
     return e->request->tables && e->inference->rank == 0;
 }
 
-static enum halay_status open_table(const struct tft_explanation *e, const char *name, struct tft_output *out)
+static enum halay_status open_table(const struct tft_explanation *e, const char *name, struct halay_output *out)
 {
     char *path = tft_path_join(e->inference->log, e->request->tables, name);
-    enum halay_status status = path ? tft_output_open(e->inference->log, path, out) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = path ? halay_output_open(e->inference->log, path, out) : HALAY_ERR_NO_MEMORY;
 
     free(path);
     return status;
@@ -99,7 +99,7 @@ static void write_input(const struct tft_explanation *e, FILE *file, int choice,
 
 static enum halay_status write_importance(const struct tft_explanation *e)
 {
-    struct tft_output out = { 0 };
+    struct halay_output out = { 0 };
     enum halay_status status = open_table(e, "importance.csv", &out);
 
     if (status)
@@ -108,7 +108,7 @@ static enum halay_status write_importance(const struct tft_explanation *e)
     for (int choice = 0; choice < TFT_CHOICES; choice++)
         for (size_t j = 0; j < e->reader.V[choice]; j++)
             write_input(e, out.file, choice, j);
-    return tft_output_commit(&out);
+    return halay_output_commit(&out);
 }
 
 /* From a step of the horizon, of a head, or (heads) of all together. bins: (T, TFT_SHARE_BINS), or NULL. */
@@ -130,7 +130,7 @@ static void write_attention_of(const struct tft_explanation *e, FILE *file, size
 static enum halay_status write_attention(const struct tft_explanation *e)
 {
     const struct tft_weight_reader *r = &e->reader;
-    struct tft_output out = { 0 };
+    struct halay_output out = { 0 };
     enum halay_status status = open_table(e, "attention.csv", &out);
 
     if (status)
@@ -143,14 +143,14 @@ static enum halay_status write_attention(const struct tft_explanation *e)
         write_attention_of(e, out.file, h, r->heads, is_shown ? e->sums.shown_bins + k * r->T * TFT_SHARE_BINS : NULL);
         k += (size_t)is_shown;
     }
-    return tft_output_commit(&out);
+    return halay_output_commit(&out);
 }
 
 enum halay_status tft_explain_tables_close(struct tft_explanation *e)
 {
     if (!is_writer(e))
         return HALAY_OK;
-    enum halay_status status = tft_output_commit(&e->table);
+    enum halay_status status = halay_output_commit(&e->table);
     if (!status)
         status = write_importance(e);
     return status ? status : write_attention(e);

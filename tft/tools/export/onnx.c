@@ -3,7 +3,7 @@
  * From a run to the file: inputs, network, forecast, outputs; then what describes them.
  */
 #include "tft/tools/export/onnx.h"
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include "tft/tools/export/onnx_forecast.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static enum halay_status write_model(struct export *x, const char *path, const j
 {
     json_t *metadata = metadata_of(x, described);
     struct tft_protobuf model = { 0 };
-    struct tft_output out = { 0 };
+    struct halay_output out = { 0 };
     enum halay_status status = metadata ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
     if (status)
@@ -157,10 +157,10 @@ static enum halay_status write_model(struct export *x, const char *path, const j
     if (!status)
         status = onnx_graph_model(x->log, &x->graph, x->run->schema.name, metadata, &model);
     if (!status)
-        status = tft_output_open(x->log, path, &out);
+        status = halay_output_open(x->log, path, &out);
     if (!status) {
         fwrite(model.bytes, 1, model.size, out.file);
-        status = tft_output_commit(&out);
+        status = halay_output_commit(&out);
     }
     tft_protobuf_fini(&model);
     json_decref(metadata);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output files. Until it is complete a file has no name, so that nothing of it is left if the process is killed. Then
- * it gets its name with ".tmp" and the process's number, on the same file system, so that rename replaces the name in
- * one step. The folder is synced afterwards, so that the name survives a crash too.
+ * Output files. A file has no name until it is complete, so a killed process leaves nothing of it. Then it gets its
+ * name with ".tmp" and the process's number, on the same file system, so that rename replaces the name in one step. The
+ * folder is synced afterwards, so that the name survives a crash.
  */
-#include "tft/core/data/output_file.h"
+#include "base/output_file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum halay_status tft_output_open(struct halay_log *log, const char *path, struct tft_output *out)
+enum halay_status halay_output_open(struct halay_log *log, const char *path, struct halay_output *out)
 {
-    return tft_output_open_staged(log, "", path, out);
+    return halay_output_open_staged(log, "", path, out);
 }
 
-/* The name that an output has until it is complete; NULL if there is no memory. */
+/* Returns the name that an output has until it is complete; NULL without memory. */
 static char *name_beside(const char *stage, const char *path)
 {
     char *copy = *stage ? strdup(path) : NULL, *beside = NULL;
@@ -30,7 +30,8 @@ static char *name_beside(const char *stage, const char *path)
     return beside;
 }
 
-/* A file without a name in the folder of one; NULL (errno says why): the file system, or /proc, cannot. */
+/* Opens a file without a name in the folder of `beside`. Returns NULL, with errno, if the file system or /proc has no
+ * such files. */
 static FILE *open_nameless(const char *beside)
 {
     char *copy = access("/proc/self/fd", X_OK) ? NULL : strdup(beside);
@@ -43,8 +44,8 @@ static FILE *open_nameless(const char *beside)
     return file;
 }
 
-/* Name a file that is complete. */
-static int give_name(const struct tft_output *out)
+/* Names a complete file. */
+static int give_name(const struct halay_output *out)
 {
     char path[64];
 
@@ -53,10 +54,10 @@ static int give_name(const struct tft_output *out)
     return linkat(AT_FDCWD, path, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW);
 }
 
-enum halay_status tft_output_open_staged(struct halay_log *log, const char *stage, const char *path,
-                                         struct tft_output *out)
+enum halay_status halay_output_open_staged(struct halay_log *log, const char *stage, const char *path,
+                                           struct halay_output *out)
 {
-    struct tft_output o = { .log = log };
+    struct halay_output o = { .log = log };
 
     if (!strcmp(path, "-")) {
         o.file = stdout;
@@ -82,13 +83,25 @@ enum halay_status tft_output_open_staged(struct halay_log *log, const char *stag
         o.beside = NULL;
     }
     if (!o.file) {
-        halay_error(log, "cannot write '%s': %s", path, strerror(errno));
+        int error = errno;
+        halay_error(log, "cannot write '%s': %s", path, strerror(error));
         free(o.path);
         free(o.beside);
+        errno = error;
         return HALAY_ERR_SYSTEM;
     }
     *out = o;
     return HALAY_OK;
+}
+
+/* Moves the complete file to its path. File systems without links rename also where the first file should stay. */
+static int move_to_path(const struct halay_output *out)
+{
+    if (!out->keeps_first)
+        return rename(out->beside, out->path);
+    if (!link(out->beside, out->path) || errno == EEXIST || !access(out->path, F_OK))
+        return 0;
+    return rename(out->beside, out->path);
 }
 
 static int sync_folder(const char *path)
@@ -103,7 +116,7 @@ static int sync_folder(const char *path)
     return failed;
 }
 
-enum halay_status tft_output_commit(struct tft_output *out)
+enum halay_status halay_output_commit(struct halay_output *out)
 {
     int failed = fflush(out->file) || ferror(out->file);
 
@@ -120,36 +133,29 @@ enum halay_status tft_output_commit(struct tft_output *out)
         error = errno;
     }
     out->file = NULL;
-    if (!failed && out->beside && (rename(out->beside, out->path) || sync_folder(out->path))) {
+    if (!failed && out->beside && (move_to_path(out) || sync_folder(out->path))) {
         failed = 1;
         error = errno;
     }
     if (failed)
         halay_error(out->log, "cannot write '%s': %s", out->path, strerror(error));
-    tft_output_abort(out);
+    halay_output_abort(out);
+    errno = error;
     return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
-enum halay_status tft_output_json(struct halay_log *log, const char *stage, const char *path, const json_t *document)
+enum halay_status halay_output_text(struct halay_log *log, const char *path, const char *text)
 {
-    struct tft_output out;
-    enum halay_status status = tft_output_open_staged(log, stage, path, &out);
+    struct halay_output out;
+    enum halay_status status = halay_output_open(log, path, &out);
 
-    return status ? status : tft_output_commit_json(&out, document);
+    if (status)
+        return status;
+    fputs(text, out.file); /* commit reports a failed write */
+    return halay_output_commit(&out);
 }
 
-enum halay_status tft_output_commit_json(struct tft_output *out, const json_t *document)
-{
-    if (json_dumpf(document, out->file, JSON_INDENT(1)) && !ferror(out->file)) { /* commit reports a failed write */
-        halay_error(out->log, "no memory to write '%s'", out->path ? out->path : "standard output");
-        tft_output_abort(out);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    fputc('\n', out->file);
-    return tft_output_commit(out);
-}
-
-void tft_output_abort(struct tft_output *out)
+void halay_output_abort(struct halay_output *out)
 {
     if (out->file && out->path)
         fclose(out->file);
@@ -157,5 +163,5 @@ void tft_output_abort(struct tft_output *out)
         unlink(out->beside); /* gone already if it was renamed */
     free(out->path);
     free(out->beside);
-    *out = (struct tft_output){ 0 };
+    *out = (struct halay_output){ 0 };
 }
