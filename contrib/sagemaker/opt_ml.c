@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The failure file is written under another name, then linked (the first one stays) or renamed.
+ * The container's folder. The first failure file stays, unless a later one replaces it.
  */
 #include "contrib/sagemaker/opt_ml.h"
 #include "base/config.h"
+#include "base/output_file.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 const char *opt_ml_root(void)
 {
@@ -22,30 +22,18 @@ void opt_ml_path(const char *name, char *path, size_t size)
     snprintf(path, size, "%s/%s", opt_ml_root(), name);
 }
 
-/* The first one stays. Renamed where the file system has no links. */
-static void keep_first(const char *beside, const char *path)
-{
-    if (link(beside, path) < 0 && errno != EEXIST && access(path, F_OK) < 0)
-        rename(beside, path);
-}
-
 void opt_ml_write_failure(const char *text, int replaces)
 {
-    char path[PATH_MAX], beside[PATH_MAX + 32];
+    char path[PATH_MAX];
+    struct halay_output out;
 
     opt_ml_path("output", path, sizeof path);
     if (mkdir(path, 0777) < 0 && errno != EEXIST)
         return;
     opt_ml_path("output/failure", path, sizeof path);
-    snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
-    FILE *file = fopen(beside, "we");
-    if (!file)
+    if (halay_output_open(NULL, path, &out))
         return;
-    fputs(text, file);
-    int is_whole = fclose(file) == 0;
-    if (is_whole && replaces)
-        rename(beside, path);
-    else if (is_whole)
-        keep_first(beside, path);
-    unlink(beside);
+    out.keeps_first = !replaces;
+    fputs(text, out.file);
+    (void)halay_output_commit(&out); /* the job fails in any case */
 }

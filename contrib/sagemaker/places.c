@@ -6,6 +6,7 @@
  * job ends. The lines of evaluations are kept with the checkpoints, if there are any, so that an interrupted job
  * continues them in another container.
  */
+#include "base/output_file.h"
 #include "contrib/sagemaker/container.h"
 #include "contrib/sagemaker/opt_ml.h"
 #include <dirent.h>
@@ -263,24 +264,21 @@ int sagemaker_find_places(struct sagemaker_container *c, struct tft_train_comman
     return status ? tft_exit_status(status) : -1;
 }
 
-/* Whole, or not at all. */
 static int copy_file(const char *from_path, const char *to_path)
 {
-    char beside[PATH_MAX + 8], bytes[1 << 14];
+    char bytes[1 << 14];
     size_t n;
+    struct halay_output to = { 0 };
+    FILE *from = fopen(from_path, "re");
+    int failed = !from || halay_output_open(NULL, to_path, &to);
 
-    snprintf(beside, sizeof beside, "%s.tmp", to_path);
-    FILE *from = fopen(from_path, "re"), *to = from ? fopen(beside, "we") : NULL;
-    while (to && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
-        fwrite(bytes, 1, n, to);
-    int failed = !to || ferror(from) || ferror(to);
-    failed |= to && fclose(to);
-    failed = failed || rename(beside, to_path);
+    while (!failed && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
+        fwrite(bytes, 1, n, to.file);
+    failed = failed || ferror(from) || halay_output_commit(&to);
     int error = errno;
     if (from)
         fclose(from);
-    if (to && failed)
-        unlink(beside);
+    halay_output_abort(&to);
     errno = error;
     return failed;
 }

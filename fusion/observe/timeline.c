@@ -6,10 +6,9 @@
  *
  * The ring stays until the context goes: a hook that began before stop may still write into it. What it writes then has
  * a number behind the last one that was looked at, or is not whole yet and is left out.
- *
- * The file is written under another name and renamed, so it is whole or not there.
  */
 #include "base/error_text.h"
+#include "base/output_file.h"
 #include "base/trace.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/state/context.h"
@@ -62,31 +61,19 @@ enum halay_status halay_timeline_start(struct halay_context *ctx, const char *pa
     return halay_returns(status);
 }
 
-/* Write beside the path, then rename. */
 static enum halay_status timeline_write_file(struct halay_context *ctx, const struct halay_recorder *recorder)
 {
-    size_t size = strlen(recorder->path) + 8;
-    char *beside = malloc(size);
-    enum halay_status status = HALAY_ERR_SYSTEM;
+    struct halay_output out = { 0 };
+    enum halay_status status = halay_output_open(NULL, recorder->path, &out);
 
-    if (!beside)
-        return HALAY_ERR_NO_MEMORY;
-    snprintf(beside, size, "%s.part", recorder->path);
-    FILE *out = fopen(beside, "we");
-    if (out) {
-        status = halay_trace_write(recorder->store, recorder->from, out);
-        if (fclose(out) && status == HALAY_OK)
-            status = HALAY_ERR_SYSTEM;
-        if (status == HALAY_OK && rename(beside, recorder->path))
-            status = HALAY_ERR_SYSTEM;
-    }
-    if (status != HALAY_OK) {
+    if (!status)
+        status = halay_trace_write(recorder->store, recorder->from, out.file);
+    if (!status)
+        status = halay_output_commit(&out);
+    if (status)
         halay_error(ctx->log, "cannot write the timeline '%s': %s", recorder->path,
                     status == HALAY_ERR_SYSTEM ? strerror(errno) : halay_status_string(status));
-        if (out)
-            remove(beside);
-    }
-    free(beside);
+    halay_output_abort(&out);
     return status;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output. The JSON file is written beside its name and renamed, so that nobody reads half of one; whatever state a
- * perf_json is in, perf_json_abandon ends it.
+ * Output.
  */
 #include "perf/src/output.h"
 #include "base/clock.h"
@@ -13,61 +12,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int perf_json_open(const char *path, struct perf_json *json)
+static int report_failed_write(const char *path)
 {
-    struct perf_json j = { .file = stdout };
-
-    if (strcmp(path, "-")) {
-        size_t bytes = strlen(path) + 32;
-        j.path = strdup(path);
-        j.temporary = malloc(bytes);
-        if (!j.path || !j.temporary)
-            goto err_free;
-        snprintf(j.temporary, bytes, "%s.%ld.tmp", path, (long)getpid());
-        j.file = fopen(j.temporary, "w");
-        if (!j.file)
-            goto err_free;
-    }
-    *json = j;
-    return 0;
-
-err_free:
     fprintf(stderr, "halay-perf: cannot write '%s': %s\n", path, strerror(errno));
-    free(j.temporary);
-    free(j.path);
     return 1;
 }
 
-int perf_json_finish(struct perf_json *json, json_t *value)
+int perf_json_open(const char *path, struct halay_output *json)
+{
+    return halay_output_open(NULL, path, json) ? report_failed_write(path) : 0;
+}
+
+int perf_json_finish(const char *path, struct halay_output *json, json_t *value)
 {
     int failed = !value || json_dumpf(value, json->file, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
 
-    failed |= fputc('\n', json->file) == EOF || fflush(json->file) != 0;
     json_decref(value);
-    if (json->path && json->file) {
-        failed |= fclose(json->file) != 0;
-        json->file = NULL;
-        failed = failed || rename(json->temporary, json->path) != 0;
+    if (!failed) {
+        fputc('\n', json->file);
+        failed = halay_output_commit(json) != HALAY_OK;
     }
     if (failed)
-        fprintf(stderr, "halay-perf: cannot write '%s': %s\n", json->path ? json->path : "-", strerror(errno));
-    if (!failed) {
-        free(json->temporary);
-        json->temporary = NULL; /* it has its name now: abandon must not remove it */
-    }
-    perf_json_abandon(json);
+        report_failed_write(path);
+    halay_output_abort(json);
     return failed;
-}
-
-void perf_json_abandon(struct perf_json *json)
-{
-    if (json->path && json->file)
-        fclose(json->file);
-    if (json->temporary)
-        unlink(json->temporary);
-    free(json->temporary);
-    free(json->path);
-    memset(json, 0, sizeof *json);
 }
 
 static int is_pipe(int fd)

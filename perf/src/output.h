@@ -5,24 +5,18 @@
 #ifndef HALAY_PERF_OUTPUT_H
 #define HALAY_PERF_OUTPUT_H
 
+#include "base/output_file.h"
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* A file that appears under its name only when it is complete. */
-struct perf_json {
-    FILE *file;
-    char *path;      /* owned; NULL: standard output */
-    char *temporary; /* owned */
-};
-
-/* Open it ("-": standard output) before anything is measured, so that a bad path fails early. Nonzero on failure, after
- * a line on standard error. */
-int perf_json_open(const char *path, struct perf_json *json);
-/* Write the object and move the file to its name; closes in any case. value is released. Nonzero on failure. */
-int perf_json_finish(struct perf_json *json, json_t *value);
-void perf_json_abandon(struct perf_json *json); /* zeroed, open or finished */
+/* Opens the JSON file before anything is measured, so that a bad path fails early. Returns nonzero after a line on
+ * standard error. The file is dropped with halay_output_abort. */
+int perf_json_open(const char *path, struct halay_output *json);
+/* Writes the object, which it releases, and completes the file; path is for messages. Returns nonzero after a line on
+ * standard error. */
+int perf_json_finish(const char *path, struct halay_output *json, json_t *value);
 
 /* A line on a terminal, rewritten at most ten times a second; nothing without a terminal. */
 struct perf_progress {

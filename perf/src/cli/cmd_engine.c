@@ -35,7 +35,7 @@ struct run {
     struct perf_engine engine;     /* owned */
     struct perf_versus versus;     /* owned */
     struct perf_progress progress; /* owned; of rank 0 */
-    struct perf_json json;         /* owned; of rank 0 */
+    struct halay_output json;      /* owned; of rank 0 */
     json_t *report;                /* owned; of rank 0 with --json */
     int prints;                    /* rank 0, unless the JSON goes to standard output */
     int is_open, is_measured;
@@ -122,7 +122,7 @@ static enum halay_status start_engine(struct run *run)
 static void engine_run_fini(struct run *run)
 {
     json_decref(run->report);
-    perf_json_abandon(&run->json);
+    halay_output_abort(&run->json);
     if (run->is_open)
         perf_engine_close(&run->engine);
     perf_versus_end(&run->versus, run->is_measured);
@@ -279,7 +279,7 @@ static int finish_engine(struct run *run)
     if (run->engine.wrong && run->engine.rank == 0)
         fprintf(stderr, "halay-perf engine: elements were wrong\n");
     if (run->report) {
-        failed = perf_json_finish(&run->json, run->report);
+        failed = perf_json_finish(run->options.json, &run->json, run->report);
         run->report = NULL;
     }
     return failed || run->engine.wrong ? EXIT_FAILURE : EXIT_SUCCESS;

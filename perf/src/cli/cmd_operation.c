@@ -49,8 +49,8 @@ struct run {
     int is_orderly;            /* all ranks reach the end: MPI may wait for them */
     struct perf_bench bench;   /* owned */
     struct perf_progress progress;
-    struct perf_json json; /* owned; of rank 0 */
-    json_t *results;       /* owned; of rank 0 with --json */
+    struct halay_output json; /* owned; of rank 0 */
+    json_t *results;          /* owned; of rank 0 with --json */
 };
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
@@ -280,7 +280,7 @@ static void operation_run_fini(struct run *run)
     if (run->bench.group)
         perf_bench_fini(&run->bench);
     json_decref(run->results);
-    perf_json_abandon(&run->json);
+    halay_output_abort(&run->json);
     halay_group_close(run->group);
     perf_progress_fini(&run->progress);
     perf_versus_end(&run->versus, run->is_orderly);
@@ -353,7 +353,7 @@ static int finish_operation(struct run *run, double wrong)
     if (wrong > 0 && run->rank == 0)
         perf_say(run->command->name, "%.0f elements were wrong", wrong);
     if (run->results)
-        failed = perf_json_finish(&run->json, perf_report_object(&report, run->results));
+        failed = perf_json_finish(run->options.json, &run->json, perf_report_object(&report, run->results));
     run->is_orderly = halay_group_barrier(run->group) == HALAY_OK;
     failed |= !run->is_orderly;
     return failed || wrong > 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -91,7 +91,7 @@ static int check_ranks(const struct perf_timeline *timelines, size_t count, char
 static int run_merge_files(struct halay_log *log, const char *output, char **paths, size_t count)
 {
     struct perf_timeline *timelines = calloc(count, sizeof *timelines);
-    struct perf_json json = { 0 };
+    struct halay_output json = { 0 };
     enum halay_status status = timelines ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     int exit_status = EXIT_FAILURE;
 
@@ -100,7 +100,7 @@ static int run_merge_files(struct halay_log *log, const char *output, char **pat
     if (status == HALAY_OK && check_ranks(timelines, count, paths))
         exit_status = EXIT_USAGE;
     else if (status == HALAY_OK && !perf_json_open(output, &json))
-        exit_status = perf_json_finish(&json, merge(timelines, count, paths)) ? EXIT_FAILURE : EXIT_SUCCESS;
+        exit_status = perf_json_finish(output, &json, merge(timelines, count, paths)) ? EXIT_FAILURE : EXIT_SUCCESS;
     for (size_t f = 0; timelines && f < count; f++)
         perf_timeline_fini(&timelines[f]);
     free(timelines);

@@ -12,6 +12,7 @@
  * alone prints and writes.
  */
 #include "base/memory.h"
+#include "base/output_file.h"
 #include "halay_coll.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/operation/measure.h"
@@ -52,8 +53,8 @@ struct run {
     struct perf_tune_operation *measured; /* owned: OPERATIONS_MAX of them, then as many */
     struct perf_tune_operation *slots;    /* for the same operations' slots; zeros where there are none */
     int count;
-    char path[4096], temporary[4200];
-    FILE *file; /* owned; of rank 0: the temporary one, or standard output */
+    char path[4096];
+    struct halay_output out; /* owned; of rank 0 */
 };
 
 static int is_first(const struct run *run)
@@ -100,17 +101,10 @@ static int open_table(struct run *run)
 {
     if (find_path(run))
         return 1;
-    if (!strcmp(run->path, "-")) {
-        run->file = stdout;
+    if (!make_folders(run->path) && !halay_output_open(NULL, run->path, &run->out))
         return 0;
-    }
-    snprintf(run->temporary, sizeof run->temporary, "%s.%ld.tmp", run->path, (long)getpid());
-    if (make_folders(run->path) || !(run->file = fopen(run->temporary, "w"))) {
-        perf_say("tune", "cannot write '%s': %s", run->path, strerror(errno));
-        *run->temporary = 0;
-        return 1;
-    }
-    return 0;
+    perf_say("tune", "cannot write '%s': %s", run->path, strerror(errno));
+    return 1;
 }
 
 static void write_comment(const struct run *run)
@@ -119,7 +113,7 @@ static void write_comment(const struct run *run)
 
     if (uname(&system))
         snprintf(system.nodename, sizeof system.nodename, "?");
-    fprintf(run->file, "#tune   %s %s %d ranks on %s, by halay-perf %s\n", run->scope.transport, run->scope.place,
+    fprintf(run->out.file, "#tune   %s %s %d ranks on %s, by halay-perf %s\n", run->scope.transport, run->scope.place,
             run->scope.ranks, system.nodename, halay_version());
 }
 
@@ -131,43 +125,36 @@ static void write_table(struct run *run)
                                          .count = run->count,
                                          .has_costs = perf_tune_has_costs(&costs),
                                          .has_segment = run->fragment != 0 };
-    FILE *old = run->file == stdout ? NULL : fopen(run->path, "r");
+    FILE *old = run->out.file == stdout ? NULL : fopen(run->path, "r");
 
     if (old) {
-        perf_tune_copy_others(&run->scope, &news, old, run->file);
+        perf_tune_copy_others(&run->scope, &news, old, run->out.file);
         (void)fclose(old); /* it was only read */
     } else {
         fputs("halay-tuning 1\n# The first row that matches wins: put your own rows here. See "
               "docs/reference/tuning.md.\n",
-              run->file);
+              run->out.file);
     }
     write_comment(run);
     if (run->fragment)
-        fprintf(run->file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->fragment);
+        fprintf(run->out.file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->fragment);
     for (int k = 0; k < run->count; k++)
-        perf_tune_write_rules(&run->scope, &run->measured[k], run->file);
+        perf_tune_write_rules(&run->scope, &run->measured[k], run->out.file);
     for (int k = 0; k < run->count; k++)
-        perf_tune_write_slots(&run->scope, &run->slots[k], run->file);
+        perf_tune_write_slots(&run->scope, &run->slots[k], run->out.file);
     if (perf_tune_has_costs(&costs))
-        perf_tune_write_costs(&run->scope, &costs, run->file);
+        perf_tune_write_costs(&run->scope, &costs, run->out.file);
 }
 
 static int finish_table(struct run *run)
 {
-    int failed, is_file = run->file != stdout;
+    const int is_file = run->out.path != NULL;
 
     write_table(run);
-    failed = fflush(run->file) || ferror(run->file) || (is_file && fsync(fileno(run->file)));
-    if (is_file) {
-        failed |= fclose(run->file) != 0;
-        run->file = NULL;
-        failed = failed || rename(run->temporary, run->path);
-    }
-    if (failed) {
+    if (halay_output_commit(&run->out)) {
         perf_say("tune", "cannot write '%s': %s", run->path, strerror(errno));
         return 1;
     }
-    *run->temporary = 0;
     if (is_file)
         printf("written: %s\n", run->path);
     return 0;
@@ -283,7 +270,7 @@ static void print_operation(struct run *run, const struct perf_tune_operation *o
     if (!is_first(run))
         return;
     perf_progress_clear(&run->progress);
-    if (run->file == stdout)
+    if (run->out.file == stdout)
         return;
     perf_tune_choose(o, 0, choice);
     printf("%s%s: microseconds, * what is chosen\n%12s", o->name, what, "bytes");
@@ -418,10 +405,7 @@ static int tune(struct run *run)
 
 static void tune_run_fini(struct run *run)
 {
-    if (run->file && run->file != stdout)
-        (void)fclose(run->file); /* it is given up */
-    if (*run->temporary)
-        unlink(run->temporary);
+    halay_output_abort(&run->out);
     free(run->measured);
     halay_group_close(run->group);
     if (run->has_environment)

@@ -3,6 +3,7 @@
  * halay-tft tune: trainings with configurations of a space, the next of which follow from those before; the worse ones
  * are stopped early. Here the request becomes a tuner, and what it found becomes files.
  */
+#include "base/output_file.h"
 #include "tft/tools/cli/run_options.h"
 #include "tft/tools/cli/session.h"
 #include "tft/tools/cli/tuner.h"
@@ -360,7 +361,7 @@ static enum halay_status write_best(struct tuning *g)
     json_object_update(keys, found);
     char *text = json_dumps(keys, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     enum halay_status status =
-        text ? tft_command_write(g->log, g->request->best ? g->request->best : path, text) : HALAY_ERR_NO_MEMORY;
+        text ? halay_output_text(g->log, g->request->best ? g->request->best : path, text) : HALAY_ERR_NO_MEMORY;
     free(text);
     json_decref(keys);
     json_decref(found);
@@ -378,7 +379,7 @@ static enum halay_status write_folder(struct tft_tuner *t)
 
     snprintf(path, sizeof path, "%s/tune.json", t->folder);
     if (!status)
-        status = tft_command_write(g->log, path, json);
+        status = halay_output_text(g->log, path, json);
     snprintf(path, sizeof path, "%s/tune.html", t->folder);
     if (!status)
         status = tft_command_write_form(g->log, json, "page", g->request->page ? g->request->page : path);
@@ -395,7 +396,7 @@ static enum halay_status write_results(struct tuning *g)
     enum halay_status status = json ? write_folder(&g->tuner) : HALAY_ERR_NO_MEMORY;
 
     if (!status && r->json)
-        status = tft_command_write(g->log, r->json, json);
+        status = halay_output_text(g->log, r->json, json);
     if (!status && r->csv)
         status = tft_command_write_form(g->log, json, "csv", r->csv);
     if (!status)

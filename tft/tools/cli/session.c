@@ -3,12 +3,10 @@
  * Options, sessions and output of commands.
  */
 #include "tft/tools/cli/session.h"
-#include <errno.h>
-#include <limits.h>
+#include "base/output_file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- options ---- */
 
@@ -118,27 +116,6 @@ enum halay_status tft_command_flush(struct halay_log *log)
     return HALAY_ERR_SYSTEM;
 }
 
-enum halay_status tft_command_write(struct halay_log *log, const char *path, const char *text)
-{
-    char beside[PATH_MAX + 8];
-    FILE *file;
-
-    if (!strcmp(path, "-")) {
-        fputs(text, stdout);
-        return tft_command_flush(log);
-    }
-    snprintf(beside, sizeof beside, "%.*s.part", PATH_MAX, path);
-    file = fopen(beside, "we");
-    int failed = !file || fputs(text, file) < 0 || fflush(file) || fsync(fileno(file));
-    if (file)
-        failed |= fclose(file) != 0;
-    if (!failed && !rename(beside, path))
-        return HALAY_OK;
-    halay_error(log, "cannot write '%s': %s", path, strerror(errno));
-    unlink(beside);
-    return HALAY_ERR_SYSTEM;
-}
-
 enum halay_status tft_command_write_form(struct halay_log *log, const char *json, const char *form, const char *path)
 {
     char *text = NULL;
@@ -147,7 +124,7 @@ enum halay_status tft_command_write_form(struct halay_log *log, const char *json
     if (status)
         halay_error(log, "%s", halay_tft_error_text());
     else
-        status = tft_command_write(log, path, text);
+        status = halay_output_text(log, path, text);
     halay_tft_free(text);
     return status;
 }

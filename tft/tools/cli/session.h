@@ -84,9 +84,7 @@ void tft_interrupt_watch_also(int number);
 
 /* Flushes standard output. HALAY_ERR_SYSTEM (logged): a write failed. */
 enum halay_status tft_command_flush(struct halay_log *log);
-/* Writes a file with this text, whole or not at all; "-" is standard output. HALAY_ERR_SYSTEM (logged). */
-enum halay_status tft_command_write(struct halay_log *log, const char *path, const char *text);
-/* Writes a form of a result (halay_tft_format) to such a file. */
+/* Writes a form of a result (halay_tft_format) as a whole file; "-" is standard output. HALAY_ERR_SYSTEM (logged). */
 enum halay_status tft_command_write_form(struct halay_log *log, const char *json, const char *form, const char *path);
 /* Prints the table of a result (halay_tft_format), unless one of its files (NULL: none) is standard output. */
 enum halay_status tft_command_print_table(struct halay_log *log, const char *json, const char *file, const char *csv);

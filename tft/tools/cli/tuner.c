@@ -5,6 +5,7 @@
  * search that was killed continues as if it had not been: a running trial resumes from its checkpoint.
  */
 #include "tft/tools/cli/tuner.h"
+#include "base/output_file.h"
 #include "tft/tools/cli/session.h"
 #include <ftw.h>
 #include <math.h>
@@ -93,7 +94,7 @@ static enum halay_status write_config(struct tft_tuner *t, const json_t *keys, c
     char *text = all && !json_object_update(all, (json_t *)keys)
                      ? json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(15))
                      : NULL;
-    enum halay_status status = text ? tft_command_write(t->log, path, text) : no_memory(t);
+    enum halay_status status = text ? halay_output_text(t->log, path, text) : no_memory(t);
 
     json_decref(all);
     free(text);
