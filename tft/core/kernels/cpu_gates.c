@@ -1,92 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands between the products of a layer: layer norm, ELU, dropout, the gate.
- *
- * Layer norm takes its statistics in two passes over a row that is in the first-level cache: the mean, then the squares
- * around it, so that a large mean costs no precision. Backward, with s = gamma d_z:
- *     d_y = inverse (s - mean(s) - xhat mean(s xhat)),   d_gamma = sum over rows of d_z xhat,   d_beta = of d_z.
+ * The element-wise parts between the products of a layer: ELU, dropout, the gate.
  */
 #include "tft/core/kernels/cpu.h"
 #include "tft/core/kernels/vector.h"
-
-static void zero(real *x, size_t n)
-{
-    memset(x, 0, n * sizeof *x);
-}
-
-TFT_VECTOR static void normalise(real *restrict y, size_t R, size_t W, real epsilon, real *restrict inverse)
-{
-    for (size_t r = 0; r < R; r++) {
-        real *row = y + r * W;
-        real sum = 0, squares = 0, mean, scale;
-
-#pragma omp simd reduction(+ : sum)
-        for (size_t i = 0; i < W; i++)
-            sum += row[i];
-        mean = sum / (real)W;
-#pragma omp simd reduction(+ : squares)
-        for (size_t i = 0; i < W; i++)
-            squares += (row[i] - mean) * (row[i] - mean);
-        scale = (real)1 / (real)sqrt(squares / (real)W + epsilon);
-        for (size_t i = 0; i < W; i++)
-            row[i] = (row[i] - mean) * scale;
-        inverse[r] = scale;
-    }
-}
-
-TFT_VECTOR static void output(const real *restrict xhat, const real *restrict gamma, const real *restrict beta,
-                              size_t R, size_t W, real *restrict z)
-{
-    for (size_t r = 0; r < R; r++)
-        for (size_t i = 0; i < W; i++)
-            z[r * W + i] = gamma[i] * xhat[r * W + i] + beta[i];
-}
-
-TFT_VECTOR static void backward(const real *restrict xhat, const real *restrict inverse, const real *restrict gamma,
-                                size_t R, size_t W, real *restrict d_gamma, real *restrict d_beta, real *restrict d_z)
-{
-    for (size_t r = 0; r < R; r++) {
-        const real *x = xhat + r * W;
-        real *d = d_z + r * W;
-        real sum = 0, along = 0;
-
-#pragma omp simd reduction(+ : sum, along)
-        for (size_t i = 0; i < W; i++) {
-            real s = gamma[i] * d[i];
-
-            sum += s;
-            along += s * x[i];
-        }
-        sum /= (real)W;
-        along /= (real)W;
-        for (size_t i = 0; i < W; i++) {
-            d_gamma[i] += d[i] * x[i];
-            d_beta[i] += d[i];
-            d[i] = inverse[r] * (gamma[i] * d[i] - sum - x[i] * along);
-        }
-    }
-}
-
-void cpu_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z)
-{
-    normalise(y, norm->R, norm->W, norm->epsilon, inverse);
-    if (z)
-        output(y, norm->gamma, norm->beta, norm->R, norm->W, z);
-}
-
-void cpu_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
-{
-    output(xhat, norm->gamma, norm->beta, norm->R, norm->W, z);
-}
-
-void cpu_norm_backward(struct queue *queue, const struct norm_backward *b)
-{
-    if (!b->add) {
-        zero(b->d_gamma, b->W);
-        zero(b->d_beta, b->W);
-    }
-    backward(b->xhat, b->inverse, b->gamma, b->R, b->W, b->d_gamma, b->d_beta, b->d_z);
-}
 
 TFT_VECTOR static void elu(real *x, size_t n)
 {
@@ -114,7 +31,7 @@ TFT_VECTOR static void elu_backward(const real *restrict e, real *restrict d_e, 
 void cpu_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum)
 {
     if (!add)
-        zero(sum, W);
+        memset(sum, 0, W * sizeof *sum);
     elu_backward(e, d_e, R, W, sum);
 }
 
@@ -198,8 +115,8 @@ TFT_VECTOR static void gate_backward(const struct gate_backward *in, real *restr
 void cpu_gate_backward(struct queue *queue, const struct gate_backward *b)
 {
     if (!b->add) {
-        zero(b->sum_v, b->W);
-        zero(b->sum_g, b->W);
+        memset(b->sum_v, 0, b->W * sizeof *b->sum_v);
+        memset(b->sum_g, 0, b->W * sizeof *b->sum_g);
     }
     gate_backward(b, b->d_v, b->d_g, b->sum_v, b->sum_g);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quantiles that cannot cross, the outputs' order, and the optimizer.
+ * Outputs: quantiles that cannot cross, losses, the outputs' order.
  *
  * Ascending quantiles: o_q moves p_q and all above it, with slope sigmoid(o_q) = 1 - e^(p_(q-1) - p_q): what forward
  * wrote over o is enough.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/vector.h"
-#include <float.h>
+#include "tft/core/kernels/likelihood.h"
 
 void cpu_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o)
 {
@@ -40,88 +39,76 @@ void cpu_samples_first(struct queue *queue, const struct outputs_run *run, real 
                     y[((b * D + t) * O + o) * P + k] = run->p[(t * B + b) * P * O + k * O + o];
 }
 
-TFT_VECTOR static double sum_of_squares(const real *x, size_t n)
+/* d loss / d forecast of a target that is `above` the forecast; a NaN stays one. */
+static double slope_of(double above, double quantile)
 {
+    if (above > 0)
+        return -quantile;
+    return above < 0 ? 1 - quantile : above;
+}
+
+static double quantile_loss(const struct outputs_run *run, real *d_p)
+{
+    size_t Q = run->P, O = run->O, B = run->B, D = run->D;
     double sum = 0;
 
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < n; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sum;
+    for (size_t t = 0; t < D; t++)
+        for (size_t b = 0; b < B; b++)
+            for (size_t q = 0; q < Q; q++)
+                for (size_t o = 0; o < O; o++) {
+                    size_t at = (t * B + b) * Q * O + q * O + o, target = (b * D + t) * O + o;
+                    double weight = (double)run->w[target], above, slope;
+
+                    /* A masked target may hold anything, a NaN too. */
+                    above = weight == 0 ? 0 : (double)run->y[target] - (double)run->p[at];
+                    slope = slope_of(above, run->quantiles[q]);
+                    sum -= weight == 0 ? 0 : weight * slope * above;
+                    if (d_p)
+                        d_p[at] = weight == 0 ? 0 : (real)(weight * slope * run->scale);
+                }
+    return sum * run->scale;
 }
 
-void cpu_squares(struct queue *queue, const real *x, size_t n, double *sum)
+/* A target's loss, and its slopes along the P numbers o. */
+static double loss_of_target(const struct outputs_run *run, size_t target, size_t unit, const double *o, double *slopes)
 {
-    *sum = sum_of_squares(x, n);
-}
+    double y = (double)run->y[target], loss;
 
-/* A moment to which nothing is added any more (an embedding's row that is not seen again) would stay subnormal for
- * ever, since rounding to nearest keeps it from reaching zero, and make its vectors ten times slower. */
-TFT_VECTOR static void average(real *restrict y, const real *restrict x, size_t n, real share)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] += share * (x[i] - y[i]);
-}
-
-void cpu_average(struct queue *queue, double share, const real *x, size_t n, real *y)
-{
-    (void)queue;
-    average(y, x, n, (real)share);
-}
-
-TFT_INLINE real normal_or_zero(real x)
-{
-#ifdef TFT_DOUBLE
-    const real least = DBL_MIN;
-#else
-    const real least = FLT_MIN;
-#endif
-    real size = x < 0 ? -x : x;
-
-    return size < least ? 0 : x;
-}
-
-/* The factors of one update. */
-struct factors {
-    real scale, beta1, beta2, rest1, rest2, rate, decay, epsilon;
-};
-
-TFT_VECTOR static void update(real *restrict p, real *restrict m, real *restrict v, const real *restrict gradient,
-                              size_t n, const struct factors *factors)
-{
-    const real scale = factors->scale, beta1 = factors->beta1, beta2 = factors->beta2, rest1 = factors->rest1,
-               rest2 = factors->rest2, rate = factors->rate, decay = factors->decay, epsilon = factors->epsilon;
-
-    for (size_t i = 0; i < n; i++) {
-        real g = gradient[i] * scale;
-
-        m[i] = normal_or_zero(beta1 * m[i] + rest1 * g);
-        v[i] = normal_or_zero(beta2 * v[i] + rest2 * g * g);
-        p[i] -= rate * m[i] / ((real)sqrt(v[i]) + epsilon) + decay * p[i];
+    if (tft_loss_is_point(run->loss)) {
+        *slopes = tft_loss_slope_of_point(run->loss, y - *o);
+        return tft_loss_of_point(run->loss, y - *o);
     }
+    const struct tft_distribution d =
+        tft_distribution_of(run->loss, run->power, o, (double)run->offsets[target], (double)run->units[unit]);
+    loss = tft_likelihood_loss(&d, y, slopes);
+    for (size_t k = 0; k < run->P; k++)
+        slopes[k] *= d.slopes[k];
+    return loss;
 }
 
-static double scale_of(const struct adam_run *run)
+static double sum_of_targets(const struct outputs_run *run, real *d_p)
 {
-    double sum = 0, norm;
+    size_t P = run->P, O = run->O, B = run->B, D = run->D;
+    double sum = 0;
 
-    for (size_t i = 0; run->squares && i < run->count; i++)
-        sum += run->squares[i];
-    norm = sqrt(sum);
-    return run->squares && norm > run->clip ? run->clip / norm : 1; /* a NaN leaves the gradient as it is */
+    for (size_t t = 0; t < D; t++)
+        for (size_t b = 0; b < B; b++)
+            for (size_t o = 0; o < O; o++) {
+                size_t at = (t * B + b) * P * O + o, target = (b * D + t) * O + o;
+                double weight = (double)run->w[target], numbers[TFT_LOSS_PARAMETERS_MAX],
+                       slopes[TFT_LOSS_PARAMETERS_MAX] = { 0 };
+
+                for (size_t k = 0; k < P; k++)
+                    numbers[k] = (double)run->p[at + k * O];
+                if (weight != 0) /* a masked target may hold anything, a NaN too */
+                    sum += weight * loss_of_target(run, target, b * O + o, numbers, slopes);
+                for (size_t k = 0; k < P && d_p; k++)
+                    d_p[at + k * O] = (real)(weight * slopes[k] * run->scale);
+            }
+    return sum * run->scale;
 }
 
-void cpu_adam(struct queue *queue, const struct adam_run *run, const real *gradient, size_t n, real *m, real *v,
-              real *p)
+void cpu_loss(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p)
 {
-    const struct factors factors = { .scale = (real)scale_of(run),
-                                     .beta1 = (real)run->beta1,
-                                     .beta2 = (real)run->beta2,
-                                     .rest1 = (real)(1 - run->beta1),
-                                     .rest2 = (real)(1 - run->beta2),
-                                     .rate = (real)run->rate,
-                                     .decay = (real)run->decay,
-                                     .epsilon = (real)run->epsilon };
-
-    update(p, m, v, gradient, n, &factors);
+    *loss = run->loss == TFT_LOSS_QUANTILES ? quantile_loss(run, d_p) : sum_of_targets(run, d_p);
 }

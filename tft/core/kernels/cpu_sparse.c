@@ -8,42 +8,13 @@
 #include "tft/core/kernels/cpu.h"
 #include <string.h>
 
-struct parts {
-    int32_t *count, *codes; /* (1), (most) */
-    real *rows;             /* (most, W) */
-};
-
-static struct parts parts_of(real *x, struct sparse shape)
-{
-    char *at = (char *)x;
-
-    return (struct parts){ (int32_t *)(void *)at, (int32_t *)(void *)(at + 64),
-                           x + sparse_reals(shape.most, shape.W) - shape.most * shape.W };
-}
-
-/* The first place whose code is not below this one. */
-static size_t place_of(const int32_t *codes, size_t n, int32_t code)
-{
-    size_t from = 0;
-
-    while (from < n) {
-        size_t middle = from + (n - from) / 2;
-
-        if (codes[middle] < code)
-            from = middle + 1;
-        else
-            n = middle;
-    }
-    return from;
-}
-
 void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to)
 {
-    struct parts p = parts_of(to, shape);
+    struct sparse_parts p = sparse_parts_of(to, shape);
     size_t n = 0, W = shape.W;
 
     for (size_t r = 0; r < R; r++) {
-        size_t place = place_of(p.codes, n, codes[r]);
+        size_t place = sparse_place(p.codes, n, codes[r]);
 
         if (place < n && p.codes[place] == codes[r])
             continue;
@@ -53,11 +24,11 @@ void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, si
     *p.count = (int32_t)n;
     memset(p.rows, 0, n * W * sizeof *p.rows);
     for (size_t r = 0; r < R; r++)
-        cpu_add(queue, x + r * W, W, p.rows + place_of(p.codes, n, codes[r]) * W);
+        cpu_add(queue, x + r * W, W, p.rows + sparse_place(p.codes, n, codes[r]) * W);
 }
 
 /* How many rows of both together. */
-static size_t count_union(const struct parts *a, const struct parts *b)
+static size_t count_union(const struct sparse_parts *a, const struct sparse_parts *b)
 {
     size_t n = 0, i = 0, k = 0, left = (size_t)*a->count, right = (size_t)*b->count;
 
@@ -73,9 +44,8 @@ static size_t count_union(const struct parts *a, const struct parts *b)
 /* From the end, so that no row is overwritten before it is moved. */
 void cpu_sparse_add(struct queue *queue, const real *x, struct sparse shape, real *to)
 {
-    /* Only read. */
-    const struct parts right = parts_of((real *)(uintptr_t)x, shape);
-    struct parts left = parts_of(to, shape);
+    const struct sparse_parts right = sparse_parts_of(x, shape);
+    struct sparse_parts left = sparse_parts_of(to, shape);
     size_t W = shape.W, i = (size_t)*left.count, k = (size_t)*right.count, n = count_union(&left, &right);
 
     *left.count = (int32_t)n;
@@ -96,25 +66,5 @@ void cpu_sparse_add(struct queue *queue, const real *x, struct sparse shape, rea
             left.codes[n] = code;
             memcpy(left.rows + n * W, right.rows + --k * W, W * sizeof *left.rows);
         }
-    }
-}
-
-void cpu_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum)
-{
-    const struct parts p = parts_of((real *)(uintptr_t)x, shape);
-
-    cpu_squares(queue, p.rows, (size_t)*p.count * shape.W, sum);
-}
-
-void cpu_sparse_adam(struct queue *queue, const struct adam_run *run, const real *gradient, struct sparse shape,
-                     real *m, real *v, real *p)
-{
-    const struct parts g = parts_of((real *)(uintptr_t)gradient, shape);
-    size_t W = shape.W;
-
-    for (size_t i = 0; i < (size_t)*g.count; i++) {
-        size_t at = (size_t)g.codes[i] * W;
-
-        cpu_adam(queue, run, g.rows + i * W, W, m + at, v + at, p + at);
     }
 }

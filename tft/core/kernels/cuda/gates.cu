@@ -1,91 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands between the products of a layer: layer norm, ELU, dropout, the gate. Norms have a warp a row, with the
- * two passes of the processor's; backward has one pass for the sums over rows and one for the rows.
+ * The element-wise parts between the products of a layer: ELU, dropout, the gate.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include "tft/core/kernels/philox.h"
 
 namespace gates_kernels
 {
-
-/* ---- layer norm ---- */
-
-struct normalise {
-    size_t W;
-    float epsilon;
-    const float *gamma, *beta;
-    float *y, *inverse, *z; /* z may be NULL */
-
-    __device__ void operator()(size_t r, unsigned lane) const
-    {
-        float *row = y + r * W, sum = 0, squares = 0;
-
-        for (size_t i = lane; i < W; i += WARP)
-            sum += row[i];
-        const float mean = warp_sum(sum) / static_cast<float>(W);
-        for (size_t i = lane; i < W; i += WARP)
-            squares += (row[i] - mean) * (row[i] - mean);
-        const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(W) + epsilon);
-        for (size_t i = lane; i < W; i += WARP) {
-            const float xhat = (row[i] - mean) * scale;
-
-            row[i] = xhat;
-            if (z)
-                z[r * W + i] = gamma[i] * xhat + beta[i];
-        }
-        if (lane == 0)
-            inverse[r] = scale;
-    }
-};
-
-struct norm_z {
-    size_t W;
-    const float *gamma, *beta, *xhat;
-    float *z;
-
-    __device__ void operator()(size_t i) const
-    {
-        z[i] = gamma[i % W] * xhat[i] + beta[i % W];
-    }
-};
-
-struct norm_sums {
-    static constexpr int SUMS = 2;
-    const float *d_z, *xhat;
-    size_t W;
-
-    __device__ void operator()(size_t r, size_t i, float *sums) const
-    {
-        const float d = d_z[r * W + i];
-
-        sums[0] += d * xhat[r * W + i];
-        sums[1] += d;
-    }
-};
-
-struct norm_rows {
-    size_t W;
-    const float *xhat, *inverse, *gamma;
-    float *d_z;
-
-    __device__ void operator()(size_t r, unsigned lane) const
-    {
-        const float *x = xhat + r * W;
-        float *d = d_z + r * W, sum = 0, along = 0;
-
-        for (size_t i = lane; i < W; i += WARP) {
-            const float s = gamma[i] * d[i];
-
-            sum += s;
-            along += s * x[i];
-        }
-        sum = warp_sum(sum) / static_cast<float>(W);
-        along = warp_sum(along) / static_cast<float>(W);
-        for (size_t i = lane; i < W; i += WARP)
-            d[i] = inverse[r] * (gamma[i] * d[i] - sum - x[i] * along);
-    }
-};
 
 /* ---- ELU ---- */
 
@@ -245,22 +166,6 @@ struct gate_slopes {
 } // namespace gates_kernels
 
 using namespace gates_kernels;
-
-void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z)
-{
-    run_rows(queue, normalise{ norm->W, norm->epsilon, norm->gamma, norm->beta, y, inverse, z }, norm->R);
-}
-
-void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
-{
-    run_each(queue, norm_z{ norm->W, norm->gamma, norm->beta, xhat, z }, norm->R * norm->W);
-}
-
-void cuda_norm_backward(struct queue *queue, const struct norm_backward *b)
-{
-    run_columns(queue, norm_sums{ b->d_z, b->xhat, b->W }, b->R, b->W, b->add, b->d_gamma, b->d_beta);
-    run_rows(queue, norm_rows{ b->W, b->xhat, b->inverse, b->gamma, b->d_z }, b->R);
-}
 
 void cuda_elu(struct queue *queue, size_t n, real *x)
 {
