@@ -130,7 +130,7 @@ static void check_forecasts(const struct tft_data *d, int season, int phases)
 
 static void check_seasons(const struct tft_schema *s, size_t count, size_t first, size_t last)
 {
-    size_t seasons[TFT_NAIVE_MOST], n = tft_naive_seasons(s, seasons);
+    size_t seasons[TFT_NAIVE_MAX], n = tft_naive_seasons(s, seasons);
 
     CHECK(n == count && seasons[0] == first && seasons[n - 2] == last && seasons[n - 1] == TFT_NAIVE_DRIFT,
           "%zu: %zu ... %zu, %zu", n, seasons[0], seasons[n - 2], seasons[n - 1]);
@@ -222,9 +222,9 @@ static void limits(void)
             d.schema.horizon = horizon;
             REQUIRE(!tft_naive_init(&test_log, &d, 0, season, median, 1, &naive));
             size_t groups = d.entity_count * naive.ahead * naive.phases;
-            CHECK(naive.residuals_most >= 100 &&
-                      (naive.residuals_most == 100 || groups * naive.residuals_most <= 20000000),
-                  "%zu of %zu: %zu", horizon, season, naive.residuals_most);
+            CHECK(naive.residuals_max >= 100 &&
+                      (naive.residuals_max == 100 || groups * naive.residuals_max <= 20000000),
+                  "%zu of %zu: %zu", horizon, season, naive.residuals_max);
             tft_naive_fini(&naive);
         }
     free(entities);

@@ -3,27 +3,26 @@
  * Making calibrations: scores of many windows, kept, and then their factors.
  */
 #include "tft/core/score/calibrate.h"
-#include "base/memory.h"
 #include "tft/core/score/calibration.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* This many windows are enough (tft_spread). */
-enum { WINDOWS_MOST = 100000 };
+enum { WINDOWS_MAX = 100000 };
 
 struct fit {
     const struct tft_data *data; /* borrowed */
     struct tft_calibration c;
     struct tft_windows windows;
     size_t count, values; /* of windows; of scores in one */
-    uint64_t *numbers;    /* owned: which windows */
-    size_t *entities;     /* owned: (count) whose they are, ascending */
-    float *scores;        /* owned: (count, values) */
-    double *column;       /* owned: (count) the scores of a step and band */
+    uint64_t *numbers;    /* which windows; like the next three, of c's memory */
+    size_t *entities;     /* (count) whose they are, ascending */
+    float *scores;        /* (count, values) */
+    double *column;       /* (count) the scores of a step and band */
 };
 
-/* One that only forecasts other windows. */
+/* Returns a forecaster that only forecasts other windows. */
 static struct tft_forecaster forecaster_of(const struct tft_forecaster *like, const struct tft_windows *windows,
                                            const uint64_t *numbers)
 {
@@ -49,25 +48,23 @@ static enum halay_status keep_scores(void *arg, size_t position, const struct tf
 }
 
 static enum halay_status fit_init(struct halay_log *log, const struct tft_data *data, const struct tft_list *quantiles,
-                                  size_t most, struct fit *f)
+                                  size_t max, struct fit *f)
 {
-    size_t bytes;
-    enum halay_status status = tft_calibration_init(log, quantiles, data, &f->c);
+    struct halay_region *memory = &f->c.memory;
+    enum halay_status status;
 
-    if (!status)
-        status = tft_windows_init(log, data, TFT_VALID, data->schema.horizon, &f->windows);
-    if (status)
+    if ((status = tft_calibration_init(log, quantiles, data, &f->c)) ||
+        (status = tft_windows_init(log, data, TFT_VALID, data->schema.horizon, &f->windows)))
         return status;
     f->data = data;
-    most = most < WINDOWS_MOST ? most : WINDOWS_MOST;
-    f->count = f->windows.count < most ? f->windows.count : most;
+    max = max < WINDOWS_MAX ? max : WINDOWS_MAX;
+    f->count = f->windows.count < max ? f->windows.count : max;
     f->values = f->c.target_count * f->c.horizon * f->c.band_count;
-    f->numbers = calloc(f->count + 1, sizeof *f->numbers);
-    f->entities = calloc(f->count + 1, sizeof *f->entities);
-    f->column = calloc(f->count + 1, sizeof *f->column);
-    if (!halay_mul_overflows(f->count * f->values + 1, sizeof *f->scores, &bytes))
-        f->scores = malloc(bytes);
-    if (!f->numbers || !f->entities || !f->column || !f->scores) {
+    f->numbers = halay_region_alloc(memory, f->count, sizeof *f->numbers);
+    f->entities = halay_region_alloc(memory, f->count, sizeof *f->entities);
+    f->column = halay_region_alloc(memory, f->count, sizeof *f->column);
+    f->scores = halay_region_alloc(memory, f->count * f->values, sizeof *f->scores);
+    if (memory->failed) {
         halay_error(log, "no memory for the scores of %zu windows", f->count);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -76,17 +73,7 @@ static enum halay_status fit_init(struct halay_log *log, const struct tft_data *
     return HALAY_OK;
 }
 
-static void fit_fini(struct fit *f)
-{
-    free(f->scores);
-    free(f->column);
-    free(f->entities);
-    free(f->numbers);
-    tft_windows_fini(&f->windows);
-    tft_calibration_fini(&f->c);
-}
-
-/* The factors of a target, from windows [first, end): a new reference; *found: how many there are. */
+/* Returns the factors of a target, from windows [first, end): a new reference; *found: how many there are. */
 static json_t *factors_json(struct fit *f, size_t target, size_t first, size_t end, size_t *found)
 {
     json_t *steps = json_array();
@@ -138,25 +125,24 @@ static json_t *fit_json(struct fit *f, const struct tft_list *quantiles)
 }
 
 enum halay_status tft_calibrate(const struct tft_forecaster *like, const struct tft_data *data,
-                                const struct tft_list *quantiles, size_t most, json_t **document)
+                                const struct tft_list *quantiles, size_t max, json_t **document)
 {
     struct fit f = { 0 };
-    enum halay_status status = fit_init(like->log, data, quantiles, most, &f);
+    enum halay_status status = fit_init(like->log, data, quantiles, max, &f);
     struct tft_forecaster forecaster = forecaster_of(like, &f.windows, f.numbers);
 
-    if (!status)
-        status = tft_forecaster_init(&forecaster);
-    if (!status)
-        status = tft_forecast(&forecaster, f.count, keep_scores, &f);
-    if (!status) {
-        *document = fit_json(&f, quantiles);
-        if (!*document) {
-            halay_error(like->log, "no memory for a calibration");
-            status = HALAY_ERR_NO_MEMORY;
-        }
+    if (status || (status = tft_forecaster_init(&forecaster)) ||
+        (status = tft_forecast(&forecaster, f.count, keep_scores, &f)))
+        goto release;
+    *document = fit_json(&f, quantiles);
+    if (!*document) {
+        halay_error(like->log, "no memory for a calibration");
+        status = HALAY_ERR_NO_MEMORY;
     }
+release:
     tft_forecaster_fini(&forecaster);
-    fit_fini(&f);
+    tft_windows_fini(&f.windows);
+    tft_calibration_fini(&f.c);
     return status;
 }
 
@@ -210,13 +196,12 @@ enum halay_status tft_calibrate_recall(const struct tft_forecaster *like)
 {
     struct tft_windows before = { 0 };
     struct tft_forecaster forecaster = forecaster_of(like, &before, NULL);
+    enum halay_status status;
 
     if (!like->calibrator || !like->calibrator->is_rolling)
         return HALAY_OK;
-    enum halay_status status = tft_windows_init_preceding(like->log, like->gather.windows, TFT_RECENT, &before);
-    if (!status)
-        status = tft_forecaster_init(&forecaster);
-    if (!status)
+    if (!(status = tft_windows_init_preceding(like->log, like->gather.windows, TFT_RECENT, &before)) &&
+        !(status = tft_forecaster_init(&forecaster)))
         status = tft_forecast(&forecaster, before.count, note_window, like->calibrator);
     tft_forecaster_fini(&forecaster);
     tft_windows_fini(&before);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calibration: from and to its document. Cleanup: zeroed first, fini accepts half-built.
+ * Calibration: the document, and its use. All windows pass through the calibrator on one thread in their order, so that
+ * nothing depends on ranks or threads.
  */
 #include "tft/core/score/calibration.h"
 #include "base/document.h"
-#include "base/memory.h"
 #include "base/number_text.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/score/scores.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 1, SLOTS = TFT_RECENT + 1 };
 
 /* ---- save ---- */
 
@@ -66,9 +66,50 @@ enum halay_status tft_calibration_save(struct halay_log *log, const char *folder
 
 /* ---- load ---- */
 
-/* Factors of (horizon, bands); HALAY_ERR_FORMAT if the list has another shape. Older files have none of the flat bands,
- * the second half. */
-static enum halay_status take_factors(const struct tft_calibration *c, const json_t *list, double *factors)
+static size_t values_of(const struct tft_calibration *c)
+{
+    return c->target_count * c->horizon * c->band_count;
+}
+
+/* Returns memory for this number of factors, none of which is known; NULL if there is none. */
+static double *no_factors(struct tft_calibration *c, size_t count)
+{
+    double *factors = halay_region_alloc(&c->memory, count, sizeof *factors);
+
+    for (size_t i = 0; factors && i < count; i++)
+        factors[i] = NAN;
+    return factors;
+}
+
+enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_list *quantiles,
+                                       const struct tft_data *data, struct tft_calibration *c)
+{
+    *c = (struct tft_calibration){ .target_count = data->schema.target_count,
+                                   .horizon = data->schema.horizon,
+                                   .quantile_count = quantiles->count,
+                                   .median = tft_median_of(quantiles->values, quantiles->count) };
+    c->band_count = tft_bands_of(quantiles->values, quantiles->count, c->bands);
+    c->by_horizon = no_factors(c, values_of(c));
+    c->entry = halay_region_alloc(&c->memory, data->entity_count, sizeof *c->entry);
+    if (c->memory.failed) {
+        halay_error(log, "no memory for a calibration");
+        tft_calibration_fini(c);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (size_t e = 0; e < data->entity_count; e++)
+        c->entry[e] = SIZE_MAX;
+    return HALAY_OK;
+}
+
+void tft_calibration_fini(struct tft_calibration *c)
+{
+    halay_region_fini(&c->memory);
+    *c = (struct tft_calibration){ 0 };
+}
+
+/* Reads factors of (horizon, bands); HALAY_ERR_FORMAT if the list has another shape. Older files have none of the flat
+ * bands, the second half. */
+static enum halay_status read_factors(const struct tft_calibration *c, const json_t *list, double *factors)
 {
     int fits = json_array_size(list) == c->horizon;
 
@@ -84,7 +125,7 @@ static enum halay_status take_factors(const struct tft_calibration *c, const jso
     return fits ? HALAY_OK : HALAY_ERR_FORMAT;
 }
 
-/* Give the entities of the data that the document knows an entry each. */
+/* Numbers the entities of the data that the document knows; returns how many it does. */
 static size_t number_entries(const struct tft_data *data, const json_t *targets, size_t *entry)
 {
     size_t n = 0;
@@ -100,43 +141,27 @@ static size_t number_entries(const struct tft_data *data, const json_t *targets,
     return n;
 }
 
-static enum halay_status take_entities(struct halay_log *log, const struct tft_data *data, const json_t *targets,
-                                       struct tft_calibration *c)
+static enum halay_status read_targets(struct halay_log *log, const json_t *targets, const struct tft_data *data,
+                                      struct tft_calibration *c)
 {
-    size_t entries = number_entries(data, targets, c->entry), of_target = c->horizon * c->band_count, count;
+    const size_t entries = number_entries(data, targets, c->entry), of_target = c->horizon * c->band_count;
     enum halay_status status = HALAY_OK;
 
-    if (!halay_mul_overflows(entries + 1, c->target_count * of_target, &count))
-        c->by_entity = calloc(count + 1, sizeof *c->by_entity);
+    c->by_entity = no_factors(c, entries * values_of(c));
     if (!c->by_entity) {
         halay_error(log, "no memory for a calibration");
         return HALAY_ERR_NO_MEMORY;
     }
-    for (size_t i = 0; i < count; i++)
-        c->by_entity[i] = NAN;
-    for (size_t e = 0; e < data->entity_count; e++)
-        for (size_t o = 0; o < c->target_count && c->entry[e] != SIZE_MAX && !status; o++) {
-            const json_t *target = json_object_get(targets, data->schema.inputs[data->schema.targets[o]].name);
-            const json_t *factors = json_object_get(json_object_get(target, "by_entity"), data->entities[e].id);
-            if (factors)
-                status = take_factors(c, factors, c->by_entity + (c->entry[e] * c->target_count + o) * of_target);
-        }
-    return status;
-}
-
-static enum halay_status take_document(struct halay_log *log, const json_t *document, const struct tft_data *data,
-                                       struct tft_calibration *c)
-{
-    const json_t *targets = json_object_get(document, "targets");
-    enum halay_status status = HALAY_OK;
-
-    c->windows = (size_t)json_integer_value(json_object_get(document, "windows"));
     for (size_t o = 0; o < c->target_count && !status; o++) {
         const json_t *target = json_object_get(targets, data->schema.inputs[data->schema.targets[o]].name);
-        status = take_factors(c, json_object_get(target, "by_horizon"), c->by_horizon + o * c->horizon * c->band_count);
+        const json_t *by_entity = json_object_get(target, "by_entity");
+        status = read_factors(c, json_object_get(target, "by_horizon"), c->by_horizon + o * of_target);
+        for (size_t e = 0; e < data->entity_count && !status; e++) {
+            const json_t *factors = json_object_get(by_entity, data->entities[e].id);
+            if (factors)
+                status = read_factors(c, factors, c->by_entity + (c->entry[e] * c->target_count + o) * of_target);
+        }
     }
-    if (!status)
-        status = take_entities(log, data, targets, c);
     return status;
 }
 
@@ -160,52 +185,47 @@ int tft_calibration_suits(struct halay_log *log, const char *folder, const json_
     return 0;
 }
 
-/* Is the document a calibration of this run, of the parameters that it has now? */
+/* Returns HALAY_OK if the document is a calibration of this run, of the parameters that it has now. */
 static enum halay_status check_document(struct halay_log *log, const char *folder, const json_t *document,
                                         const struct tft_run *run)
 {
     json_t *quantiles = tft_list_json(&run->config.quantiles);
-    enum halay_status status = HALAY_OK;
+    const int is_current = is_of(document, run) && json_equal(quantiles, json_object_get(document, "quantiles"));
 
-    if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION) {
-        halay_error(
-            log,
-            "'%s/calibration.json' is no calibration that this version reads; 'halay-tft train --resume' makes one",
-            folder);
-        status = HALAY_ERR_FORMAT;
-    } else if (!is_of(document, run) || !json_equal(quantiles, json_object_get(document, "quantiles"))) {
+    json_decref(quantiles);
+    if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION)
+        halay_error(log,
+                    "'%s/calibration.json' is no calibration that this version reads; 'halay-tft train --resume' makes "
+                    "one",
+                    folder);
+    else if (!is_current)
         halay_error(log,
                     "'%s/calibration.json' was made with other parameters (those of step %lld) than the run has now "
                     "(step %lld); "
                     "'halay-tft train --resume' makes it anew",
                     folder, (long long)json_integer_value(json_object_get(document, "step")), run->step);
-        status = HALAY_ERR_FORMAT;
-    }
-    json_decref(quantiles);
-    return status;
+    else
+        return HALAY_OK;
+    return HALAY_ERR_FORMAT;
 }
 
 enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
-                                       struct tft_calibration *calibration)
+                                       struct tft_calibration *c)
 {
-    struct tft_calibration c = { 0 };
-    const char *place = folder ? folder : "memory";
-    enum halay_status status = check_document(log, place, document, run);
+    enum halay_status status;
 
-    if (!status)
-        status = tft_calibration_init(log, &run->config.quantiles, data, &c);
-    if (!status) {
-        status = take_document(log, document, data, &c);
-        if (status == HALAY_ERR_FORMAT)
-            halay_error(log,
-                        "'%s/calibration.json' is damaged: it does not have a factor for each horizon and interval",
-                        place);
-    }
+    folder = folder ? folder : "memory";
+    if ((status = check_document(log, folder, document, run)) ||
+        (status = tft_calibration_init(log, &run->config.quantiles, data, c)))
+        return status;
+    c->windows = (size_t)json_integer_value(json_object_get(document, "windows"));
+    status = read_targets(log, json_object_get(document, "targets"), data, c);
+    if (status == HALAY_ERR_FORMAT)
+        halay_error(log, "'%s/calibration.json' is damaged: it does not have a factor for each horizon and interval",
+                    folder);
     if (status)
-        tft_calibration_fini(&c);
-    else
-        *calibration = c;
+        tft_calibration_fini(c);
     return status;
 }
 
@@ -248,39 +268,6 @@ enum halay_status tft_calibration_load(struct halay_log *log, const char *folder
 
 /* ---- use ---- */
 
-enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_list *quantiles,
-                                       const struct tft_data *data, struct tft_calibration *calibration)
-{
-    struct tft_calibration c = { .target_count = data->schema.target_count,
-                                 .horizon = data->schema.horizon,
-                                 .quantile_count = quantiles->count,
-                                 .median = tft_median_of(quantiles->values, quantiles->count) };
-
-    c.band_count = tft_bands_of(quantiles->values, quantiles->count, c.bands);
-    size_t count = c.target_count * c.horizon * c.band_count;
-    c.by_horizon = calloc(count + 1, sizeof *c.by_horizon);
-    c.entry = calloc(data->entity_count + 1, sizeof *c.entry);
-    if (!c.by_horizon || !c.entry) {
-        halay_error(log, "no memory for a calibration");
-        tft_calibration_fini(&c);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t i = 0; i < count; i++)
-        c.by_horizon[i] = NAN;
-    for (size_t e = 0; e < data->entity_count; e++)
-        c.entry[e] = SIZE_MAX;
-    *calibration = c;
-    return HALAY_OK;
-}
-
-void tft_calibration_fini(struct tft_calibration *c)
-{
-    free(c->by_horizon);
-    free(c->by_entity);
-    free(c->entry);
-    *c = (struct tft_calibration){ 0 };
-}
-
 double tft_calibration_factor(const struct tft_calibration *c, size_t entity, size_t target, size_t horizon,
                               size_t band, enum tft_calibrated_by *by)
 {
@@ -295,45 +282,27 @@ double tft_calibration_factor(const struct tft_calibration *c, size_t entity, si
     return factor;
 }
 
-/*
- * The calibrator. All windows pass through it on one thread in their order, so that nothing depends on ranks or
- * threads. Cleanup: zeroed first, fini accepts half-built.
- */
-
-enum { SLOTS = TFT_RECENT + 1 };
-
 enum halay_status tft_calibrator_init(struct halay_log *log, const struct tft_data *data, int is_rolling,
-                                      struct tft_calibration *calibration, struct tft_calibrator *calibrator)
+                                      struct tft_calibration *calibration, struct tft_calibrator *c)
 {
-    struct tft_calibrator c = { .log = log, .data = data, .is_rolling = is_rolling, .calibration = *calibration };
+    struct tft_calibration *stored = &c->calibration;
 
+    *c = (struct tft_calibrator){ .log = log, .data = data, .is_rolling = is_rolling, .calibration = *calibration };
     *calibration = (struct tft_calibration){ 0 };
-    c.before =
-        calloc(c.calibration.horizon * c.calibration.target_count, c.calibration.quantile_count * sizeof *c.before);
-    if (is_rolling)
-        c.recent = calloc(data->entity_count + 1, sizeof *c.recent);
-    if (!c.before || (is_rolling && !c.recent)) {
-        halay_error(log, "no memory for a calibration");
-        tft_calibrator_fini(&c);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    *calibrator = c;
-    return HALAY_OK;
+    c->before = halay_region_alloc(&stored->memory, stored->horizon * stored->target_count * stored->quantile_count,
+                                   sizeof *c->before);
+    c->recent = halay_region_alloc(&stored->memory, is_rolling ? data->entity_count : 0, sizeof *c->recent);
+    if (!stored->memory.failed)
+        return HALAY_OK;
+    halay_error(log, "no memory for a calibration");
+    tft_calibrator_fini(c);
+    return HALAY_ERR_NO_MEMORY;
 }
 
 void tft_calibrator_fini(struct tft_calibrator *c)
 {
-    for (size_t e = 0; c->recent && e < c->data->entity_count; e++)
-        free(c->recent[e].scores);
-    free(c->recent);
-    free(c->before);
     tft_calibration_fini(&c->calibration);
     *c = (struct tft_calibrator){ 0 };
-}
-
-static size_t values_of(const struct tft_calibration *c)
-{
-    return c->target_count * c->horizon * c->band_count;
 }
 
 void tft_calibration_scores(const struct tft_calibration *c, const struct tft_data *d, const struct tft_window *w,
@@ -356,27 +325,26 @@ void tft_calibration_scores(const struct tft_calibration *c, const struct tft_da
 
 enum halay_status tft_calibrator_note(struct tft_calibrator *c, const struct tft_window *w, const float *p)
 {
+    struct tft_calibration *stored = &c->calibration;
     struct tft_recent *r = &c->recent[w->entity];
-    size_t values = values_of(&c->calibration), slot = r->count % SLOTS;
+    size_t values = values_of(stored), slot = r->count % SLOTS;
 
-    if (r->count && w->origin < r->origins[(r->count - 1) % SLOTS] + c->calibration.horizon)
+    if (r->count && w->origin < r->origins[(r->count - 1) % SLOTS] + stored->horizon)
         return HALAY_OK;
-    if (!r->scores)
-        r->scores = malloc((SLOTS * values + 1) * sizeof *r->scores);
-    if (!r->scores) {
+    if (!r->scores && !(r->scores = halay_region_alloc(&stored->memory, SLOTS * values, sizeof *r->scores))) {
         halay_error(c->log, "no memory for the latest windows of %zu entities", c->data->entity_count);
         return HALAY_ERR_NO_MEMORY;
     }
-    enum halay_status status = tft_data_check(c->data, w->origin, c->calibration.horizon);
+    enum halay_status status = tft_data_check(c->data, w->origin, stored->horizon);
     if (status)
         return status;
-    tft_calibration_scores(&c->calibration, c->data, w, p, r->scores + slot * values);
+    tft_calibration_scores(stored, c->data, w, p, r->scores + slot * values);
     r->origins[slot] = w->origin;
     r->count++;
     return HALAY_OK;
 }
 
-/* The factor that the latest windows give a forecast from this origin; NAN: they have too few values. */
+/* Returns the factor that the latest windows give a forecast from this origin; NAN if they have too few values. */
 static double recent_factor(const struct tft_calibrator *c, const struct tft_window *w, size_t at, double level)
 {
     const struct tft_recent *r = &c->recent[w->entity];
@@ -393,7 +361,7 @@ static double recent_factor(const struct tft_calibrator *c, const struct tft_win
     return tft_conformal_factor(scores, n, level);
 }
 
-/* The factors of a step's bands that apply to its forecast, p (quantiles) in order; NAN of the others. */
+/* Finds the factors of a step's bands that apply to its forecast, p (quantiles) in order; NAN for the others. */
 static void choose_factors(struct tft_calibrator *c, const struct tft_window *w, size_t target, size_t h,
                            const double *p, double *factors)
 {

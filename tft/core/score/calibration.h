@@ -9,12 +9,12 @@
  *      "quantiles": [...], "windows": how many, "targets": {NAME: {"by_horizon": FACTORS, "by_entity": {ID: FACTORS}}}}
  *
  * FACTORS is a list for each horizon of a factor for each band, those for flat forecasts last; null where there were
- * too few values. An entity without
- * any is left out.
+ * too few values. An entity without any is left out.
  */
 #ifndef HALAY_TFT_CALIBRATION_H
 #define HALAY_TFT_CALIBRATION_H
 
+#include "base/memory.h"
 #include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 #include "tft/core/run/run_folder.h"
@@ -23,9 +23,10 @@
 struct tft_calibration {
     size_t target_count, horizon, band_count, quantile_count, median, windows;
     struct tft_band bands[TFT_BANDS_MAX];
-    double *by_horizon; /* owned: (targets, horizon, bands); NAN: none */
-    double *by_entity;  /* owned: (entries, targets, horizon, bands) */
-    size_t *entry;      /* owned: (the data's entities) which of these; SIZE_MAX: none */
+    double *by_horizon;         /* (targets, horizon, bands); NAN: none */
+    double *by_entity;          /* (entries, targets, horizon, bands) */
+    size_t *entry;              /* (the data's entities) which of these; SIZE_MAX: none */
+    struct halay_region memory; /* owned: of these */
 };
 
 /* Where an entity's factors come from. */
@@ -76,16 +77,16 @@ enum { TFT_RECENT = 60 };
 struct tft_recent {
     size_t count;
     size_t origins[TFT_RECENT + 1]; /* of window i at i modulo the size */
-    float *scores;                  /* owned: (size, targets, horizon, bands); NAN: none */
+    float *scores;                  /* (size, targets, horizon, bands); NAN: none */
 };
 
 struct tft_calibrator {
     struct halay_log *log; /* borrowed, as data */
     const struct tft_data *data;
     int is_rolling;
-    struct tft_calibration calibration; /* owned */
-    struct tft_recent *recent;          /* owned: (the data's entities); NULL unless is_rolling */
-    float *before;                      /* owned: (D, O, Q), scaled: what the model said of the last window */
+    struct tft_calibration calibration; /* owned, with the memory of the next two */
+    struct tft_recent *recent;          /* (the data's entities); none unless is_rolling */
+    float *before;                      /* (D, O, Q), scaled: the model's own forecast of the last window */
     size_t by[TFT_CALIBRATED_BY_COUNT]; /* bands of forecast steps */
 };
 

@@ -14,18 +14,24 @@ static size_t naive_count(const struct tft_evaluation *a)
 
 /* ---- naive forecasts ---- */
 
-static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *gather, size_t count,
-                      const struct tft_naive *naive)
+/* Adds the scores of a target's naive forecasts by a season at positions [0, count) of a gather. */
+static enum halay_status add_naive(struct halay_log *log, const struct tft_gather *gather, size_t count, size_t o,
+                                   size_t season, struct tft_naive_scores *scores)
 {
     const struct tft_data *d = gather->windows->data;
-    size_t O = d->schema.target_count, o = naive->target;
+    const size_t O = d->schema.target_count;
+    struct tft_naive naive;
+    enum halay_status status =
+        tft_naive_init(log, d, o, season, scores->with.quantiles, scores->with.quantile_count, &naive);
 
+    if (status)
+        return status;
     for (size_t i = 0; i < count; i++) {
         struct tft_window w = tft_gather_window(gather, i);
         for (size_t h = 0; h < d->schema.horizon; h++) {
             size_t at = (w.origin + h) * O + o;
             double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
-            if (!d->present[at] || !tft_naive_forecast(naive, w.entity, w.origin, h, p, &value))
+            if (!d->present[at] || !tft_naive_forecast(&naive, w.entity, w.origin, h, p, &value))
                 continue;
             for (size_t q = 0; q < scores->with.quantile_count; q++)
                 same[q] = value;
@@ -33,6 +39,8 @@ static void add_naive(struct tft_naive_scores *scores, const struct tft_gather *
             tft_scores_add(&scores->plain, w.entity, h, d->target[at], same, 0);
         }
     }
+    tft_naive_fini(&naive);
+    return HALAY_OK;
 }
 
 static void naive_scores_fini(struct tft_naive_scores *scores)
@@ -50,31 +58,27 @@ static enum halay_status naive_scores_init(struct halay_log *log, const struct t
     return status ? status : tft_scores_init(log, q->values, q->count, D, entities, &scores->plain);
 }
 
-/* Add the median's q-risks of one target and season, a part of their mean over the targets; without any value they are
+/* Adds the median's q-risks of one target and season, a part of their mean over the targets; without any value they are
  * infinite. */
 static enum halay_status add_risks(struct halay_log *log, const struct tft_gather *gather, size_t count,
                                    const struct tft_list *q, size_t target, size_t season, double risks[2])
 {
     const struct tft_data *d = gather->windows->data;
-    double targets = (double)d->schema.target_count;
-    struct tft_naive naive = { 0 };
+    const double targets = (double)d->schema.target_count;
     struct tft_naive_scores scores = { 0 };
-    enum halay_status status = tft_naive_init(log, d, target, season, q->values, q->count, &naive);
+    enum halay_status status;
 
-    if (!status)
-        status = naive_scores_init(log, d, q, &scores);
-    if (!status) {
-        add_naive(&scores, gather, count, &naive);
+    if (!(status = naive_scores_init(log, d, q, &scores)) &&
+        !(status = add_naive(log, gather, count, target, season, &scores))) {
         int is_scored = scores.with.all.size > 0;
         risks[0] += is_scored ? tft_sums_q_risk(&scores.with.all, scores.with.median) / targets : INFINITY;
         risks[1] += is_scored ? tft_sums_q_risk(&scores.plain.all, scores.with.median) / targets : INFINITY;
     }
     naive_scores_fini(&scores);
-    tft_naive_fini(&naive);
     return status;
 }
 
-/* Take the lower of a season's, with residuals and plain, if it is lower. */
+/* Takes the lower of a season's, with residuals and plain, if it is lower. */
 static void take_lower(size_t season, const double risks[2], struct tft_naive_best *best)
 {
     for (int is_plain = 0; is_plain < 2; is_plain++)
@@ -86,18 +90,18 @@ enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_ga
                                       const struct tft_list *quantiles, struct tft_naive_best *best)
 {
     const struct tft_schema *s = &gather->windows->data->schema;
-    size_t seasons[TFT_NAIVE_MOST], n = tft_naive_seasons(s, seasons);
-    enum halay_status status = HALAY_OK;
+    size_t seasons[TFT_NAIVE_MAX], n = tft_naive_seasons(s, seasons);
+    enum halay_status status;
 
     *best = (struct tft_naive_best){ .q_risk = INFINITY };
-    for (size_t k = 0; k < n && !status; k++) {
+    for (size_t k = 0; k < n; k++) {
         double risks[2] = { 0, 0 };
-        for (size_t o = 0; o < s->target_count && !status; o++)
-            status = add_risks(log, gather, count, quantiles, o, seasons[k], risks);
-        if (!status)
-            take_lower(seasons[k], risks, best);
+        for (size_t o = 0; o < s->target_count; o++)
+            if ((status = add_risks(log, gather, count, quantiles, o, seasons[k], risks)))
+                return status;
+        take_lower(seasons[k], risks, best);
     }
-    return status;
+    return HALAY_OK;
 }
 
 /* {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n} */
@@ -116,33 +120,27 @@ static json_t *naive_json(const struct tft_naive_scores *s)
     return object;
 }
 
-/* ---- all ---- */
+/* ---- the evaluation ---- */
 
-static enum halay_status init_naive_scores(struct tft_evaluation *a)
+enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_data *data, const struct tft_list *q,
+                                      struct tft_evaluation *a)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    a->season_count = tft_naive_seasons(&a->data->schema, a->seasons);
+    *a = (struct tft_evaluation){ .log = log, .data = data, .quantiles = q };
+    if ((status = tft_forecast_scores_init(log, q->values, q->count, data, data->entity_count, &a->result)) ||
+        (status = tft_seasonal_error_init(log, data, &a->seasonal)))
+        return status;
+    a->season_count = tft_naive_seasons(&data->schema, a->seasons);
     a->naive = calloc(naive_count(a), sizeof *a->naive);
     if (!a->naive) {
-        halay_error(a->log, "no memory for naive forecasts");
+        halay_error(log, "no memory for naive forecasts");
         return HALAY_ERR_NO_MEMORY;
     }
-    for (size_t k = 0; k < naive_count(a) && !status; k++)
-        status = naive_scores_init(a->log, a->data, a->quantiles, &a->naive[k]);
-    return status;
-}
-
-enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_data *data,
-                                      const struct tft_list *quantiles, struct tft_evaluation *a)
-{
-    *a = (struct tft_evaluation){ .log = log, .data = data, .quantiles = quantiles };
-    enum halay_status status =
-        tft_forecast_scores_init(log, quantiles->values, quantiles->count, data, data->entity_count, &a->result);
-
-    if (!status)
-        status = tft_seasonal_error_init(log, data, &a->seasonal);
-    return status ? status : init_naive_scores(a);
+    for (size_t k = 0; k < naive_count(a); k++)
+        if ((status = naive_scores_init(log, data, q, &a->naive[k])))
+            return status;
+    return HALAY_OK;
 }
 
 void tft_evaluation_fini(struct tft_evaluation *a)
@@ -155,36 +153,24 @@ void tft_evaluation_fini(struct tft_evaluation *a)
     *a = (struct tft_evaluation){ 0 };
 }
 
-/* Add the scores of naive forecasts k. */
-static enum halay_status add_season(struct tft_evaluation *a, const struct tft_gather *gather, size_t k)
-{
-    const struct tft_list *q = a->quantiles;
-    size_t O = a->data->schema.target_count;
-    struct tft_naive naive = { 0 };
-    enum halay_status status = tft_naive_init(a->log, a->data, k % O, a->seasons[k / O], q->values, q->count, &naive);
-
-    if (!status)
-        add_naive(&a->naive[k], gather, gather->windows->count, &naive);
-    tft_naive_fini(&naive);
-    return status;
-}
-
 enum halay_status tft_evaluation_add(struct tft_evaluation *a, struct tft_forecaster *forecaster,
                                      tft_forecast_take also, void *arg)
 {
     const struct tft_windows *windows = forecaster->gather.windows;
-    enum halay_status status = HALAY_OK;
+    const size_t O = a->data->schema.target_count, n = windows->count;
+    enum halay_status status;
 
-    for (size_t k = 0; k < naive_count(a) && !status; k++)
-        status = add_season(a, &forecaster->gather, k);
-    if (!status)
-        status = tft_forecast_scores_add(forecaster, windows->count, &a->seasonal, also, arg, &a->result);
-    a->windows += windows->count;
+    for (size_t k = 0; k < naive_count(a); k++)
+        if ((status = add_naive(a->log, &forecaster->gather, n, k % O, a->seasons[k / O], &a->naive[k])))
+            return status;
+    if ((status = tft_forecast_scores_add(forecaster, n, &a->seasonal, also, arg, &a->result)))
+        return status;
+    a->windows += n;
     a->short_windows += tft_windows_short(windows);
-    return status;
+    return HALAY_OK;
 }
 
-/* Why a target has no scaled error; NULL: it has one, or no value is scored at all. */
+/* Returns why a target has no scaled error; NULL if it has one, or no value is scored at all. */
 static json_t *why_no_mase(const struct tft_evaluation *a, size_t target)
 {
     const struct tft_sums *all = &a->result.scores[target].all;
@@ -197,7 +183,7 @@ static json_t *why_no_mase(const struct tft_evaluation *a, size_t target)
                : json_sprintf("no value before the forecasts has one %zu steps before; set another 'season'", season);
 }
 
-/* The best of a target's naive forecasts, of those that have at least half of its values. */
+/* Returns the best of a target's naive forecasts, of those that have at least half of its values. */
 static struct tft_naive_best best_of(const struct tft_evaluation *a, size_t target)
 {
     const struct tft_scores *mine = &a->result.scores[target];
@@ -213,7 +199,7 @@ static struct tft_naive_best best_of(const struct tft_evaluation *a, size_t targ
     return best;
 }
 
-/* Put which naive forecasts are the best, and a sentence if the target's are no better. */
+/* Adds which naive forecasts are the best, and a sentence if the target's are no better. */
 static void put_best(const struct tft_evaluation *a, size_t target, json_t *scores)
 {
     const struct tft_scores *mine = &a->result.scores[target];
@@ -233,10 +219,10 @@ static void put_best(const struct tft_evaluation *a, size_t target, json_t *scor
     json_object_set_new(scores, "no_better_than_naive", json_string(text));
 }
 
-/* All scores of a target. */
+/* Returns all scores of a target; NULL if there is no memory. */
 static json_t *target_json(const struct tft_evaluation *a, size_t target)
 {
-    size_t O = a->data->schema.target_count;
+    const size_t O = a->data->schema.target_count;
     const char **ids = calloc(a->data->entity_count, sizeof *ids);
     json_t *scores, *naive = json_object(), *why = why_no_mase(a, target);
     char name[32];
@@ -249,14 +235,12 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
         tft_naive_key(a->seasons[k / O], name, sizeof name);
         json_object_set_new(naive, name, naive_json(&a->naive[k]));
     }
-    if (scores && a->result.uncalibrated)
+    if (a->result.uncalibrated)
         json_object_set_new(scores, "uncalibrated", tft_scores_intervals_json(&a->result.uncalibrated[target]));
-    if (scores && why)
-        json_object_set(scores, "no_mase", why);
-    if (scores)
-        put_best(a, target, scores);
-    json_decref(why);
-    if (scores && !json_object_set_new(scores, "naive", naive))
+    if (why)
+        json_object_set_new(scores, "no_mase", why);
+    put_best(a, target, scores);
+    if (!json_object_set_new(scores, "naive", naive))
         return scores;
     json_decref(scores);
     return NULL;
@@ -265,21 +249,20 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
 json_t *tft_evaluation_json(const struct tft_evaluation *a)
 {
     const struct tft_schema *s = &a->data->schema;
-    size_t O = s->target_count;
+    json_t *each[TFT_INPUTS_MAX], *by_name, *all = NULL;
+    size_t O = s->target_count, made = 0;
 
     if (O == 1)
         return target_json(a, 0);
-    json_t **each = calloc(O, sizeof *each), *all = NULL, *by_name = json_object();
-    int ok = each && by_name;
-    for (size_t o = 0; ok && o < O; o++) { /* the object by name owns them */
+    by_name = json_object();
+    for (size_t o = 0; o < O; o++) { /* the object by name owns them */
         each[o] = target_json(a, o);
-        ok = !json_object_set_new(by_name, s->inputs[s->targets[o]].name, each[o]);
+        made += !json_object_set_new(by_name, s->inputs[s->targets[o]].name, each[o]);
     }
-    if (ok)
+    if (made == O)
         all = tft_scores_mean_json(each, O);
     if (all)
         json_object_set(all, "targets", by_name);
     json_decref(by_name);
-    free(each);
     return all;
 }

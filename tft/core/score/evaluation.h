@@ -22,9 +22,9 @@ struct tft_evaluation {
     const struct tft_list *quantiles;
     size_t windows, short_windows;
     struct tft_forecast_scores result;
-    size_t season_count, seasons[TFT_NAIVE_MOST]; /* of naive forecasts */
-    struct tft_naive_scores *naive;               /* owned: (season_count, targets) */
-    struct tft_seasonal_error seasonal;           /* owned: divides the scaled error */
+    size_t season_count, seasons[TFT_NAIVE_MAX]; /* of naive forecasts */
+    struct tft_naive_scores *naive;              /* owned: (season_count, targets) */
+    struct tft_seasonal_error seasonal;          /* owned: divides the scaled error */
 };
 
 /* Empty sums. On error fini still has to be called. */

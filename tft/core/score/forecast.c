@@ -23,7 +23,7 @@ size_t tft_forecast_granules(const struct tft_model *model)
     return (TFT_FORECAST_CHUNK + tft_model_config(model)->granule - 1) / tft_model_config(model)->granule;
 }
 
-/* Does the loss not follow from forecasts? */
+/* Returns nonzero if the loss does not follow from forecasts. */
 static int has_loss(const struct tft_model *model)
 {
     return tft_loss_is_distribution(tft_model_config(model)->loss);
@@ -34,7 +34,7 @@ static size_t window_values(const struct tft_model *model)
     return tft_model_config(model)->D * tft_model_columns(model)->targets * tft_model_config(model)->quantile_count;
 }
 
-/* Numbers of one window in a chunk. */
+/* Returns the numbers of one window in a chunk. */
 static size_t all_values(const struct tft_forecaster *f)
 {
     return window_values(f->model) + f->more + (size_t)has_loss(f->model);
@@ -72,7 +72,7 @@ void tft_forecaster_fini(struct tft_forecaster *f)
     f->chunk = NULL;
 }
 
-/* A sample's forecast (D, O, Q) of what the model computed for it, (D, O, P). */
+/* Makes a sample's forecast (D, O, Q) from what the model computed for it, (D, O, P). */
 static void forecast_sample(const struct share *s, const struct tft_batch *batch, size_t b, const real *computed,
                             float *forecast)
 {
@@ -110,7 +110,7 @@ static enum halay_status fill_share(void *arg, int thread, struct tft_batch *bat
     return tft_stop_asked(s->forecaster->stop) ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
 }
 
-/* Into s->out, by these parameters. */
+/* Computes into s->out, by these parameters. */
 static enum halay_status compute_by(struct share *s, const float *params, size_t windows)
 {
     const int with_loss = has_loss(s->forecaster->model);
@@ -127,26 +127,27 @@ static enum halay_status compute_by(struct share *s, const float *params, size_t
     return tft_forward_run(s->forecaster->workers, &forward);
 }
 
-/* Make the mean of what `out` has and of the members' forecasts, which are computed at `other`. */
+/* Makes the mean of `out` and of the members' forecasts, which are computed at `other`. */
 static enum halay_status average_members(const struct share *share, size_t windows, float *other)
 {
     const struct tft_members *members = share->forecaster->members;
+    const size_t all = share->all, last = has_loss(share->forecaster->model) ? all - 1 : all, count = windows * all;
     const float part = 1 / (float)(members->count + 1);
-    const int with_loss = has_loss(share->forecaster->model);
     struct share s = *share;
-    enum halay_status status = HALAY_OK;
 
     s.look = NULL;
     s.out = other;
-    for (size_t m = 0; m < members->count && !status; m++) {
-        memset(other, 0, windows * s.all * sizeof *other);
-        status = compute_by(&s, members->params[m], windows);
-        for (size_t i = 0; i < windows * s.all && !status; i++)
-            share->out[i] += i % s.all < s.values || (with_loss && i % s.all == s.all - 1) ? other[i] : 0;
+    for (size_t m = 0; m < members->count; m++) {
+        memset(other, 0, count * sizeof *other);
+        enum halay_status status = compute_by(&s, members->params[m], windows);
+        if (status)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            share->out[i] += i % all < s.values || i % all == last ? other[i] : 0;
     }
-    for (size_t i = 0; i < windows * s.all && !status; i++)
-        share->out[i] *= i % s.all < s.values || (with_loss && i % s.all == s.all - 1) ? part : 1;
-    return status;
+    for (size_t i = 0; i < count; i++)
+        share->out[i] *= i % all < s.values || i % all == last ? part : 1;
+    return HALAY_OK;
 }
 
 static enum halay_status compute_share(struct tft_forecaster *f, size_t first, size_t from, size_t to)
@@ -160,18 +161,22 @@ static enum halay_status compute_share(struct tft_forecaster *f, size_t first, s
                        .values = window_values(f->model),
                        .look = f->look,
                        .all = all_values(f) };
+
+    if (to <= from)
+        return HALAY_OK;
     s.gather.base += first + from;
     s.out = f->chunk + from * s.all;
-    enum halay_status status = to > from ? compute_by(&s, f->params, to - from) : HALAY_OK;
-    if (!status && to > from && has_members(f)) /* after the chunk and the number that is summed with it */
-        status = average_members(&s, to - from, f->chunk + f->chunk_windows * s.all + 1);
-    return status;
+    enum halay_status status = compute_by(&s, f->params, to - from);
+    if (status || !has_members(f))
+        return status;
+    /* after the chunk and the number that is summed with it */
+    return average_members(&s, to - from, f->chunk + f->chunk_windows * s.all + 1);
 }
 
-/* What ranks add up beside their forecasts: how many are interrupted, and how many have given up. */
+/* Ranks add up two counts beside their forecasts: how many are interrupted, and how many have given up. */
 enum { GAVE_UP = 65536 };
 
-/* All ranks: what became of a chunk that has the sum of these. */
+/* Decides on all ranks what becomes of a chunk with the sum of these. */
 static enum halay_status judge_chunk(struct tft_forecaster *f, float sum)
 {
     int reason;
@@ -184,7 +189,7 @@ static enum halay_status judge_chunk(struct tft_forecaster *f, float sum)
     return status || !(sum > 0) ? status : HALAY_ERR_CANCELED;
 }
 
-/* failed: HALAY_OK, or why this rank gives up, of which the others hear. */
+/* failed: HALAY_OK, or why this rank gives up, which the others learn by the sum. */
 static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, size_t n, enum halay_status failed)
 {
     size_t rank = f->ctx ? (size_t)halay_rank(f->ctx) : 0, ranks = f->ctx ? (size_t)halay_size(f->ctx) : 1;
@@ -206,14 +211,14 @@ static enum halay_status compute_chunk(struct tft_forecaster *f, size_t first, s
     return judge_chunk(f, *sum);
 }
 
-/* What is never below 0 is not when it has been blended or calibrated, either. */
+/* Keeps forecasts of targets that are never below 0 there after blending and calibration. */
 static void keep_possible(const struct tft_forecaster *f, float *p)
 {
     for (size_t i = 0; tft_loss_is_unscaled(tft_model_config(f->model)->loss) && i < window_values(f->model); i++)
         p[i] = p[i] < 0 ? 0 : p[i];
 }
 
-/* Put each step's quantiles in ascending order, which is never farther from the truth (V. Chernozhukov, I.
+/* Puts each step's quantiles in ascending order, which is never farther from the truth (V. Chernozhukov, I.
  * Fernandez-Val, A. Galichon, "Quantile and probability curves without crossing", Econometrica 78(3), 2010). A model
  * that conforms to another program's forecasts what that one does. */
 static void sort_quantiles(const struct tft_forecaster *f, float *p)
@@ -231,26 +236,26 @@ static void sort_quantiles(const struct tft_forecaster *f, float *p)
             }
 }
 
-/* A chunk's forecasts, finished and given away. */
+/* Finishes a chunk's forecasts, and passes them on. */
 static enum halay_status take_chunk(struct tft_forecaster *f, size_t first, size_t n, tft_forecast_take take, void *arg)
 {
-    size_t values = all_values(f);
-    enum halay_status status = HALAY_OK;
+    const struct tft_data *d = f->gather.windows->data;
+    enum halay_status status;
 
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct tft_window window = tft_gather_window(&f->gather, first + i);
-        float *p = f->chunk + i * values;
+        float *p = f->chunk + i * all_values(f);
 
         sort_quantiles(f, p);
-        if (f->blend && f->blend->errors)
-            status = tft_blend_apply(f->blend, f->gather.windows->data, &window, f->gather.occlusion, p);
-        if (!status && f->calibrator)
-            status = tft_calibrator_apply(f->calibrator, &window, p);
+        if (f->blend && f->blend->errors && (status = tft_blend_apply(f->blend, d, &window, f->gather.occlusion, p)))
+            return status;
+        if (f->calibrator && (status = tft_calibrator_apply(f->calibrator, &window, p)))
+            return status;
         keep_possible(f, p);
-        if (!status)
-            status = take(arg, first + i, &window, p);
+        if ((status = take(arg, first + i, &window, p)))
+            return status;
     }
-    return status;
+    return HALAY_OK;
 }
 
 enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forecast_take take, void *arg)

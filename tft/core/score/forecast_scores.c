@@ -15,28 +15,34 @@ struct scorer {
     void *arg;
 };
 
-void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tft_data *d, const double *seasonal_error,
-                                  const struct tft_window *w, size_t h, const float *p)
+/* Adds the forecast of one step to each target's scores, and their losses times the row's weight to *sum. */
+static void add_step(struct tft_scores *all, const struct tft_data *d, const double *seasonal_error,
+                     const struct tft_window *w, size_t h, const float *p, double *sum)
 {
-    size_t O = d->schema.target_count, entity = w->entity, row = w->origin + h;
+    const size_t O = d->schema.target_count, row = w->origin + h;
 
     for (size_t o = 0; o < O; o++) {
-        const struct tft_scaler *scaler = tft_data_target_scaler(d, entity, o);
-        struct tft_scores *scores = &r->scores[o];
-        size_t Q = scores->quantile_count;
+        const struct tft_scaler *scaler = tft_data_target_scaler(d, w->entity, o);
+        struct tft_scores *scores = &all[o];
         double unscaled[TFT_SCORE_QUANTILES_MAX], y = tft_data_forecast_target(d, row, o), loss = 0;
         if (!d->present[row * O + o])
             continue;
-        for (size_t q = 0; q < Q; q++) {
-            double scaled = p[o * Q + q];
+        for (size_t q = 0; q < scores->quantile_count; q++) {
+            double scaled = p[o * scores->quantile_count + q];
             unscaled[q] = tft_scaler_undo(scaler, scaled);
             loss += tft_loss_is_point(d->loss) ? tft_loss_of_point(d->loss, y - scaled)
                                                : tft_quantile_loss(y, scaled, scores->quantiles[q]);
         }
-        r->loss_sum += loss * tft_data_weight(d, row);
-        tft_scores_add(scores, scores->entity_count > 1 ? entity : 0, h, d->target[row * O + o], unscaled,
+        *sum += loss * tft_data_weight(d, row);
+        tft_scores_add(scores, scores->entity_count > 1 ? w->entity : 0, h, d->target[row * O + o], unscaled,
                        seasonal_error ? seasonal_error[o] : 0);
     }
+}
+
+void tft_forecast_scores_add_step(struct tft_forecast_scores *r, const struct tft_data *d, const double *seasonal_error,
+                                  const struct tft_window *w, size_t h, const float *p)
+{
+    add_step(r->scores, d, seasonal_error, w, h, p, &r->loss_sum);
 }
 
 void tft_forecast_scores_finish(const struct tft_model *model, struct tft_forecast_scores *r)
@@ -51,25 +57,6 @@ void tft_forecast_scores_finish(const struct tft_model *model, struct tft_foreca
     r->loss = n ? sum / (double)n : 0;
 }
 
-/* The same step as the model says. */
-static void add_uncalibrated(const struct scorer *s, const double *seasonal_error, const struct tft_window *w, size_t h)
-{
-    const struct tft_data *d = s->forecaster->gather.windows->data;
-    size_t O = d->schema.target_count, row = w->origin + h;
-
-    for (size_t o = 0; o < O; o++) {
-        const struct tft_scaler *scaler = tft_data_target_scaler(d, w->entity, o);
-        struct tft_scores *scores = &s->result->uncalibrated[o];
-        size_t Q = scores->quantile_count;
-        double unscaled[TFT_SCORE_QUANTILES_MAX];
-        for (size_t q = 0; q < Q; q++)
-            unscaled[q] = tft_scaler_undo(scaler, (double)s->forecaster->calibrator->before[(h * O + o) * Q + q]);
-        if (d->present[row * O + o])
-            tft_scores_add(scores, w->entity, h, d->target[row * O + o], unscaled,
-                           seasonal_error ? seasonal_error[o] : 0);
-    }
-}
-
 static enum halay_status score_window(void *arg, size_t position, const struct tft_window *w, const float *p)
 {
     struct scorer *s = arg;
@@ -80,11 +67,13 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
     if (status)
         return status;
     const double *seasonal_error = s->seasonal ? tft_seasonal_error_before(s->seasonal, w) : NULL;
+    double unused = 0;
     s->result->likelihood_sum += tft_forecast_loss(s->forecaster, p);
     for (size_t h = 0; h < d->schema.horizon; h++) {
         tft_forecast_scores_add_step(s->result, d, seasonal_error, w, h, p + h * values);
         if (s->result->uncalibrated)
-            add_uncalibrated(s, seasonal_error, w, h);
+            add_step(s->result->uncalibrated, d, seasonal_error, w, h, s->forecaster->calibrator->before + h * values,
+                     &unused);
     }
     return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
 }
@@ -96,33 +85,30 @@ static void free_scores(struct tft_scores *scores, size_t count)
     free(scores);
 }
 
-/* (targets) empty sums. */
+/* Returns (targets) empty sums; NULL (logged) if there is no memory. */
 static struct tft_scores *make_scores(struct halay_log *log, const double *quantiles, size_t quantile_count,
                                       const struct tft_data *data, size_t entities)
 {
     size_t O = data->schema.target_count;
     struct tft_scores *scores = calloc(O, sizeof *scores);
-    enum halay_status status = scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
-    if (status)
+    if (!scores)
         halay_error(log, "no memory for scores");
-    for (size_t o = 0; o < O && !status; o++)
-        status = tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, entities, &scores[o]);
-    if (status)
-        free_scores(scores, O);
-    return status ? NULL : scores;
+    for (size_t o = 0; scores && o < O; o++)
+        if (tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, entities, &scores[o])) {
+            free_scores(scores, O);
+            return NULL;
+        }
+    return scores;
 }
 
 enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
                                            const struct tft_data *data, size_t entities,
                                            struct tft_forecast_scores *result)
 {
-    struct tft_scores *scores = make_scores(log, quantiles, quantile_count, data, entities);
-
-    if (!scores)
-        return HALAY_ERR_NO_MEMORY;
-    *result = (struct tft_forecast_scores){ .target_count = data->schema.target_count, .scores = scores };
-    return HALAY_OK;
+    *result = (struct tft_forecast_scores){ .target_count = data->schema.target_count };
+    result->scores = make_scores(log, quantiles, quantile_count, data, entities);
+    return result->scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count, struct tft_seasonal_error *seasonal,
@@ -141,19 +127,15 @@ enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count
     return status;
 }
 
-enum halay_status tft_forecast_scores_of(struct tft_forecaster *f, size_t count, struct tft_forecast_scores *result)
+enum halay_status tft_forecast_scores_of(struct tft_forecaster *f, size_t count, struct tft_forecast_scores *r)
 {
     const struct tft_model_config *m = tft_model_config(f->model);
-    struct tft_forecast_scores r = { 0 };
-    enum halay_status status = tft_forecast_scores_init(
-        f->log, m->quantiles, m->quantile_count, f->gather.windows->data, f->gather.windows->data->entity_count, &r);
+    const struct tft_data *d = f->gather.windows->data;
+    enum halay_status status;
 
-    if (!status)
-        status = tft_forecast_scores_add(f, count, NULL, NULL, NULL, &r);
-    if (status)
-        tft_forecast_scores_fini(&r);
-    else
-        *result = r;
+    if ((status = tft_forecast_scores_init(f->log, m->quantiles, m->quantile_count, d, d->entity_count, r)) ||
+        (status = tft_forecast_scores_add(f, count, NULL, NULL, NULL, r)))
+        tft_forecast_scores_fini(r);
     return status;
 }
 

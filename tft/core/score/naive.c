@@ -4,11 +4,9 @@
  * rows times horizon residuals and few quantiles, so that only the places of these are put in order (C. A. R. Hoare,
  * "Algorithm 65: find", CACM 4(7), 1961).
  *
- * Only measured values count: a filled one may know what comes after the origin. Cleanup: zeroed first, fini accepts
- * half-built.
+ * Only measured values count: a filled one may know what follows the origin.
  */
 #include "tft/core/score/naive.h"
-#include "base/memory.h"
 #include "base/number_text.h"
 #include "tft/core/data/windows.h"
 #include <math.h>
@@ -16,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. At most RESIDUALS_MOST
+/* The fewest residuals that have a P10; a phase with fewer gets the quantiles of all phases. At most RESIDUALS_MAX
  * in all are looked at, unless that leaves fewer than RESIDUALS_ENOUGH for each quantile: a horizon of 720 steps has as
  * many times those of the last value as of a season of 720. */
-enum { RESIDUALS_LEAST = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MOST = 20000000, ROUNDS_MOST = 64 };
+enum { RESIDUALS_MIN = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MAX = 20000000, ROUNDS_MAX = 64 };
 
 /* Forecasts that are better by less than this are no better. */
 static const double margin = .01;
 
-/* A value of the entity's row; NAN: not measured. */
+/* Returns the value of the entity's row; NAN: not measured. */
 static double value_at(const struct tft_naive *naive, const struct tft_entity *e, size_t row)
 {
     size_t at = (e->first + row) * naive->data->schema.target_count + naive->target;
@@ -32,7 +30,8 @@ static double value_at(const struct tft_naive *naive, const struct tft_entity *e
     return naive->data->present[at] ? naive->data->target[at] : NAN;
 }
 
-/* The value `lag` steps before the row, or the latest whole number of seasons before that; NAN: there is none. */
+/* Returns the value `lag` steps before the row, or the latest whole number of seasons before that; NAN: there is
+ * none. */
 static double value_before(const struct tft_naive *naive, const struct tft_entity *e, size_t row, size_t lag)
 {
     double value = NAN;
@@ -42,7 +41,8 @@ static double value_before(const struct tft_naive *naive, const struct tft_entit
     return value;
 }
 
-/* The line through the first value and the last one that is `lag` or more steps before the row; NAN: they are one. */
+/* Returns the line through the first value and the last one that is `lag` or more steps before the row; NAN: they are
+ * one. */
 static double line_at(const struct tft_naive *naive, size_t entity, size_t row, size_t lag)
 {
     const struct tft_entity *e = &naive->data->entities[entity];
@@ -56,7 +56,7 @@ static double line_at(const struct tft_naive *naive, size_t entity, size_t row, 
     return last > first ? b + (b - a) / (double)(last - first) * (double)(row - last) : NAN;
 }
 
-/* What is forecast of an entity's row from `lag` steps before; NAN: nothing. */
+/* Returns the forecast of an entity's row from `lag` steps before; NAN: there is none. */
 static double forecast_at(const struct tft_naive *naive, size_t entity, size_t row, size_t lag)
 {
     return naive->season == TFT_NAIVE_DRIFT ? line_at(naive, entity, row, lag)
@@ -73,7 +73,7 @@ static int compare_residuals(const void *a, const void *b)
  * smaller. What takes too long to divide is sorted. */
 static void find_place(double *low, double *high, const double *place)
 {
-    for (int round = 0; low < high && round < ROUNDS_MOST; round++) {
+    for (int round = 0; low < high && round < ROUNDS_MAX; round++) {
         const double pivot = low[(high - low) / 2];
         double *i = low, *j = high;
         for (; i <= j; i++, j--) {
@@ -98,7 +98,7 @@ static void find_place(double *low, double *high, const double *place)
         qsort(low, (size_t)(high - low) + 1, sizeof *low, compare_residuals);
 }
 
-/* Quantile of values, linear between the two nearest; 0 of none. Changes their order. */
+/* Returns the quantile of values, linear between the two nearest; 0 of none. Changes their order. */
 static double residual_quantile(double *values, size_t n, double quantile)
 {
     if (!n)
@@ -113,13 +113,13 @@ static double residual_quantile(double *values, size_t n, double quantile)
     return *below + (above - *below) * (at - (double)(size_t)at);
 }
 
-/* Residuals of every step-th of the entity's first `end` rows, from `first` on, against the forecast from `lag` before:
- * how many. */
-static size_t collect(const struct tft_naive *naive, size_t entity, size_t lag, size_t first, size_t step, size_t end,
-                      double *residuals)
+/* Collects residuals of every step-th of the entity's first `end` rows, from `first` on, against the forecast from
+ * `lag` before; returns how many. */
+static size_t collect_residuals(const struct tft_naive *naive, size_t entity, size_t lag, size_t first, size_t step,
+                                size_t end, double *residuals)
 {
     size_t n = 0, rows = end > first ? (end - first + step - 1) / step : 0;
-    size_t count = rows < naive->residuals_most ? rows : naive->residuals_most;
+    size_t count = rows < naive->residuals_max ? rows : naive->residuals_max;
 
     for (size_t i = 0; i < count; i++) {
         size_t row = first + step * tft_spread(i, count, rows);
@@ -130,7 +130,7 @@ static size_t collect(const struct tft_naive *naive, size_t entity, size_t lag, 
     return n;
 }
 
-/* One entity, `ahead` + 1 seasons ahead; scratch has room for its rows. */
+/* Fits one entity, `ahead` + 1 seasons ahead; scratch has room for its rows. */
 static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size_t end, const double *quantiles,
                       double *scratch)
 {
@@ -139,13 +139,13 @@ static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size
     const double *of_all = NULL; /* quantiles of all phases, found once */
 
     for (size_t phase = 0; phase < phases; phase++, to += Q) {
-        size_t n = collect(naive, entity, lag, phase, phases, end, scratch);
-        if (n < RESIDUALS_LEAST && phases > 1) {
+        size_t n = collect_residuals(naive, entity, lag, phase, phases, end, scratch);
+        if (n < RESIDUALS_MIN && phases > 1) {
             if (of_all) {
                 memcpy(to, of_all, Q * sizeof *to);
                 continue;
             }
-            n = collect(naive, entity, lag, 0, 1, end, scratch);
+            n = collect_residuals(naive, entity, lag, 0, 1, end, scratch);
             of_all = to;
         }
         for (size_t q = 0; q < Q; q++)
@@ -153,7 +153,7 @@ static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size
     }
 }
 
-/* The first measured row of an entity. */
+/* Returns the first measured row of an entity; SIZE_MAX: there is none. */
 static size_t first_of(const struct tft_naive *naive, const struct tft_entity *e)
 {
     size_t row = 0;
@@ -166,17 +166,18 @@ static size_t first_of(const struct tft_naive *naive, const struct tft_entity *e
 static enum halay_status fit_entity(struct tft_naive *naive, size_t entity, const double *quantiles, double *scratch)
 {
     const struct tft_data *d = naive->data;
-    size_t end = tft_data_split_rows(d, entity, TFT_TRAIN);
+    const size_t end = tft_data_split_rows(d, entity, TFT_TRAIN);
     enum halay_status status = tft_data_check(d, d->entities[entity].first, d->entities[entity].rows);
 
-    if (!status)
-        naive->first[entity] = first_of(naive, &d->entities[entity]);
-    for (size_t ahead = 0; ahead < naive->ahead && !status; ahead++)
+    if (status)
+        return status;
+    naive->first[entity] = first_of(naive, &d->entities[entity]);
+    for (size_t ahead = 0; ahead < naive->ahead; ahead++)
         fit_ahead(naive, entity, ahead, end, quantiles, scratch);
-    return status;
+    return HALAY_OK;
 }
 
-size_t tft_naive_seasons(const struct tft_schema *schema, size_t seasons[TFT_NAIVE_MOST])
+size_t tft_naive_seasons(const struct tft_schema *schema, size_t seasons[TFT_NAIVE_MAX])
 {
     size_t n = 0;
 
@@ -188,7 +189,7 @@ size_t tft_naive_seasons(const struct tft_schema *schema, size_t seasons[TFT_NAI
     return n;
 }
 
-/* Sizes, by the schema. */
+/* Sets sizes, by the schema. */
 static void set_sizes(struct tft_naive *n)
 {
     const struct tft_schema *s = &n->data->schema;
@@ -196,45 +197,40 @@ static void set_sizes(struct tft_naive *n)
     n->step = n->season == TFT_NAIVE_DRIFT ? 1 : n->season;
     n->ahead = (s->horizon + n->step - 1) / n->step;
     n->phases = n->step > 1 ? s->seasons[0] : 1;
-    n->residuals_most = RESIDUALS_MOST / (n->data->entity_count * n->ahead * n->phases + 1);
-    if (n->residuals_most < RESIDUALS_ENOUGH)
-        n->residuals_most = RESIDUALS_ENOUGH;
+    n->residuals_max = RESIDUALS_MAX / (n->data->entity_count * n->ahead * n->phases + 1);
+    if (n->residuals_max < RESIDUALS_ENOUGH)
+        n->residuals_max = RESIDUALS_ENOUGH;
 }
 
 enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t season,
-                                 const double *quantiles, size_t quantile_count, struct tft_naive *naive)
+                                 const double *quantiles, size_t quantile_count, struct tft_naive *n)
 {
-    struct tft_naive n = { .data = data, .target = target, .season = season, .quantile_count = quantile_count };
-    size_t longest = 1, count;
-    double *scratch = NULL;
+    struct halay_region *memory = &n->memory;
     enum halay_status status = HALAY_OK;
+    size_t longest = 1, entities = data->entity_count;
+    double *scratch;
 
-    set_sizes(&n);
-    for (size_t e = 0; e < data->entity_count; e++)
+    *n = (struct tft_naive){ .data = data, .target = target, .season = season, .quantile_count = quantile_count };
+    set_sizes(n);
+    for (size_t e = 0; e < entities; e++)
         longest = data->entities[e].rows > longest ? data->entities[e].rows : longest;
-    if (!halay_mul_overflows(data->entity_count * quantile_count, n.ahead * n.phases, &count)) {
-        scratch = calloc(longest, sizeof *scratch);
-        n.first = calloc(data->entity_count, sizeof *n.first);
-        n.residuals = calloc(count, sizeof *n.residuals);
-    }
-    if (!scratch || !n.first || !n.residuals) {
+    scratch = halay_region_alloc(memory, longest, sizeof *scratch);
+    n->first = halay_region_alloc(memory, entities, sizeof *n->first);
+    n->residuals = halay_region_alloc(memory, entities * quantile_count, n->ahead * n->phases * sizeof *n->residuals);
+    if (memory->failed) {
         halay_error(log, "no memory for naive forecasts");
         status = HALAY_ERR_NO_MEMORY;
     }
-    for (size_t e = 0; e < data->entity_count && !status; e++)
-        status = fit_entity(&n, e, quantiles, scratch);
-    free(scratch);
+    for (size_t e = 0; e < entities && !status; e++)
+        status = fit_entity(n, e, quantiles, scratch);
     if (status)
-        tft_naive_fini(&n);
-    else
-        *naive = n;
+        tft_naive_fini(n);
     return status;
 }
 
 void tft_naive_fini(struct tft_naive *naive)
 {
-    free(naive->first);
-    free(naive->residuals);
+    halay_region_fini(&naive->memory);
     *naive = (struct tft_naive){ 0 };
 }
 
@@ -281,8 +277,8 @@ int tft_naive_wins(double q_risk, const struct tft_naive_best *best)
     return q_risk > 0 && isfinite(best->q_risk) && q_risk >= (1 - margin) * best->q_risk;
 }
 
-/* Append a key to the advice. */
-static void advise(char *advice, size_t size, int is_set, const char *key)
+/* Appends a key that is not set to the advice. */
+static void append_advice(char *advice, size_t size, int is_set, const char *key)
 {
     size_t used = strlen(advice);
 
@@ -302,8 +298,8 @@ void tft_naive_warning(const struct tft_schema *s, size_t target, const char *me
         window &= input->per == TFT_PER_WINDOW;
         blend &= input->blend;
     }
-    advise(advice, sizeof advice, window, "per: window");
-    advise(advice, sizeof advice, blend, "blend: season");
+    append_advice(advice, sizeof advice, window, "per: window");
+    append_advice(advice, sizeof advice, blend, "blend: season");
     tft_naive_key(best->season, key, sizeof key);
     tft_naive_title(key, s->horizon, title, sizeof title);
     halay_snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", median,

@@ -16,10 +16,11 @@
 #ifndef HALAY_TFT_NAIVE_H
 #define HALAY_TFT_NAIVE_H
 
+#include "base/memory.h"
 #include "tft/core/data/data.h"
 
 /* The key of drift among seasons; the most naive forecasts that a schema has. */
-enum { TFT_NAIVE_DRIFT = 0, TFT_NAIVE_MOST = TFT_SEASONS_MAX + 2 };
+enum { TFT_NAIVE_DRIFT = 0, TFT_NAIVE_MAX = TFT_SEASONS_MAX + 2 };
 
 struct tft_naive {
     const struct tft_data *data; /* borrowed for as long as this lives */
@@ -28,10 +29,11 @@ struct tft_naive {
     size_t step;                 /* the season; 1 for drift */
     size_t ahead;                /* such steps in the horizon, rounded up */
     size_t phases;               /* in the schema's first season; 1 where residuals are of all */
-    size_t residuals_most;       /* of an entity, a phase and so far ahead that are taken, spread over training */
+    size_t residuals_max;        /* of an entity, a phase and so far ahead that are taken, spread over training */
     size_t quantile_count;
-    size_t *first;     /* owned: (entities) the first measured row; SIZE_MAX: none */
-    double *residuals; /* owned: (entities, ahead, phases, quantiles) */
+    size_t *first;              /* (entities) the first measured row; SIZE_MAX: none */
+    double *residuals;          /* (entities, ahead, phases, quantiles) */
+    struct halay_region memory; /* owned: of both */
 };
 
 /* The best of several naive forecasts of some values. */
@@ -42,7 +44,7 @@ struct tft_naive_best {
 };
 
 /* The seasons of a schema's naive forecasts: its own, a single step if none of them is, and drift; how many. */
-size_t tft_naive_seasons(const struct tft_schema *schema, size_t seasons[TFT_NAIVE_MOST]);
+size_t tft_naive_seasons(const struct tft_schema *schema, size_t seasons[TFT_NAIVE_MAX]);
 
 /* Fit to the training span. Calls tft_data_check for all rows. */
 enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *data, size_t target, size_t season,

@@ -35,25 +35,24 @@ double tft_quantile_loss(double y, double p, double quantile)
 enum halay_status tft_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count, size_t horizon,
                                   size_t entity_count, struct tft_scores *scores)
 {
-    struct tft_scores s = { .quantile_count = quantile_count, .horizon = horizon, .entity_count = entity_count };
-
-    s.by_horizon = calloc(horizon, sizeof *s.by_horizon);
-    s.by_entity = calloc(entity_count, sizeof *s.by_entity);
-    if (!s.by_horizon || !s.by_entity || quantile_count > TFT_SCORE_QUANTILES_MAX) {
+    *scores = (struct tft_scores){ .quantile_count = quantile_count,
+                                   .horizon = horizon,
+                                   .entity_count = entity_count,
+                                   .by_horizon = calloc(horizon + entity_count, sizeof *scores->by_horizon) };
+    if (!scores->by_horizon || quantile_count > TFT_SCORE_QUANTILES_MAX) {
         halay_error(log, "no memory for scores");
-        tft_scores_fini(&s);
+        tft_scores_fini(scores);
         return HALAY_ERR_NO_MEMORY;
     }
-    memcpy(s.quantiles, quantiles, quantile_count * sizeof *quantiles);
-    s.median = tft_median_of(s.quantiles, quantile_count);
-    *scores = s;
+    scores->by_entity = scores->by_horizon + horizon;
+    memcpy(scores->quantiles, quantiles, quantile_count * sizeof *quantiles);
+    scores->median = tft_median_of(quantiles, quantile_count);
     return HALAY_OK;
 }
 
 void tft_scores_fini(struct tft_scores *scores)
 {
     free(scores->by_horizon);
-    free(scores->by_entity);
     *scores = (struct tft_scores){ 0 };
 }
 
@@ -94,19 +93,35 @@ double tft_sums_q_risk(const struct tft_sums *sums, size_t quantile)
     return sums->size > 0 ? 2 * sums->quantile_loss[quantile] / sums->size : 0;
 }
 
-json_t *tft_scores_q_risk_json(const struct tft_scores *s, const struct tft_sums *sums)
+/* Returns a number; null for NAN, since 0 would be the best score. */
+static json_t *number_json(double value)
+{
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+/* Returns {"p10": ...} of a number for each quantile. */
+static json_t *by_quantile_json(const struct tft_scores *s, const double *values)
 {
     json_t *object = json_object();
 
     for (size_t q = 0; q < s->quantile_count; q++) {
         char name[32];
         tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, sums->size > 0 ? json_real(tft_sums_q_risk(sums, q)) : json_null());
+        json_object_set_new(object, name, number_json(values[q]));
     }
     return object;
 }
 
-/* The mean over the horizons that have a q-risk: values, and not only zeros; NAN if none has. */
+json_t *tft_scores_q_risk_json(const struct tft_scores *s, const struct tft_sums *sums)
+{
+    double values[TFT_SCORE_QUANTILES_MAX];
+
+    for (size_t q = 0; q < s->quantile_count; q++)
+        values[q] = sums->size > 0 ? tft_sums_q_risk(sums, q) : NAN;
+    return by_quantile_json(s, values);
+}
+
+/* Returns the mean over the horizons that have a q-risk: values, and not only zeros; NAN if none has. */
 static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
 {
     double sum = 0;
@@ -119,7 +134,7 @@ static double mean_by_horizon(const struct tft_scores *s, size_t quantile)
     return n ? sum / (double)n : NAN;
 }
 
-/* The mean of a function over the targets for which it is a number; NAN if there are none. */
+/* Returns the mean of a function over the targets for which it is a number; NAN without such targets. */
 static double mean_of_targets(const struct tft_scores *s, size_t targets, size_t quantile,
                               double (*of)(const struct tft_scores *s, size_t quantile))
 {
@@ -134,19 +149,15 @@ static double mean_of_targets(const struct tft_scores *s, size_t targets, size_t
     return n ? sum / (double)n : NAN;
 }
 
-/* {"p10": ...}, each the mean of a function over the targets. */
+/* Returns {"p10": ...}, each the mean of a function over the targets. */
 static json_t *mean_json(const struct tft_scores *s, size_t targets,
                          double (*of)(const struct tft_scores *s, size_t quantile))
 {
-    json_t *object = json_object();
+    double values[TFT_SCORE_QUANTILES_MAX];
 
-    for (size_t q = 0; q < s->quantile_count; q++) {
-        double mean = mean_of_targets(s, targets, q, of);
-        char name[32];
-        tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, isnan(mean) ? json_null() : json_real(mean));
-    }
-    return object;
+    for (size_t q = 0; q < s->quantile_count; q++)
+        values[q] = mean_of_targets(s, targets, q, of);
+    return by_quantile_json(s, values);
 }
 
 static double q_risk_of_all(const struct tft_scores *s, size_t quantile)
@@ -171,29 +182,28 @@ json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *s, size_t targe
     return mean_json(s, targets, mean_by_horizon);
 }
 
-/* null if there is nothing: 0 would be the best score. */
+/* Returns a sum per value; null without values. */
 static json_t *per_value(double sum, size_t n)
 {
-    return n ? json_real(sum / (double)n) : json_null();
+    return number_json(n ? sum / (double)n : NAN);
 }
 
-/* The share of values that are not above each quantile (put in order): {"p10": ...}. */
+/* Returns the share of values that are not above each quantile (put in order): {"p10": ...}. */
 static json_t *reliability_json(const struct tft_scores *s, const struct tft_sums *sums)
 {
-    json_t *object = json_object();
+    double values[TFT_SCORE_QUANTILES_MAX];
     size_t n = 0;
 
     for (size_t q = 0; q < s->quantile_count; q++) {
-        char name[32];
         n += sums->above[q];
-        tft_quantile_name(s->quantiles[q], name, sizeof name);
-        json_object_set_new(object, name, per_value((double)n, sums->n));
+        values[q] = sums->n ? (double)n / (double)sums->n : NAN;
     }
-    return object;
+    return by_quantile_json(s, values);
 }
 
-/* The histogram of y's place in its forecast distribution: of each part between two quantiles, and of the two outside,
- * the share of values there divided by the share that the quantiles promise. {"p0_p10": ..., "p10_p50": ...} */
+/* Returns the histogram of y's place in its forecast distribution: of each part between two quantiles, and of the two
+ * outside, the share of values there divided by the share that the quantiles promise. {"p0_p10": ..., "p10_p50": ...}
+ * */
 static json_t *pit_json(const struct tft_scores *s, const struct tft_sums *sums)
 {
     json_t *object = json_object();
@@ -209,13 +219,11 @@ static json_t *pit_json(const struct tft_scores *s, const struct tft_sums *sums)
     return object;
 }
 
-/* A score per value of the sums of quantile losses; null where there is none. */
+/* Returns a score per value of the sums of quantile losses; null where it is not defined. */
 static json_t *of_losses(const struct tft_scores *s, const struct tft_sums *sums,
                          double (*score)(const double *quantiles, size_t count, const double *losses))
 {
-    double sum = score(s->quantiles, s->quantile_count, sums->quantile_loss);
-
-    return isnan(sum) ? json_null() : per_value(sum, sums->n);
+    return per_value(score(s->quantiles, s->quantile_count, sums->quantile_loss), sums->n);
 }
 
 static void put_intervals(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
@@ -245,7 +253,7 @@ json_t *tft_scores_intervals_json(const struct tft_scores *s)
     return object;
 }
 
-/* Add the scores of some sums to an object. */
+/* Adds the scores of some sums to an object. */
 static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, json_t *object)
 {
     double wql = 0;
@@ -262,7 +270,7 @@ static void put_scores(const struct tft_scores *s, const struct tft_sums *sums, 
     put_intervals(s, sums, object);
 }
 
-/* The mean over the entities that have a scaled error of each one's mean; null if none has. */
+/* Returns the mean over the entities that have a scaled error of each one's mean; null if none has. */
 static json_t *mean_of_entities(const struct tft_scores *s)
 {
     double sum = 0;
@@ -280,35 +288,30 @@ json_t *tft_scores_json(const struct tft_scores *s, const char *const *ids)
 {
     json_t *object = json_object(), *entities = json_object(), *horizons = json_array();
 
-    if (!object || !entities || !horizons) {
-        json_decref(object);
-        json_decref(entities);
-        json_decref(horizons);
-        return NULL;
-    }
     put_scores(s, &s->all, object);
     json_object_set_new(object, "mase", mean_of_entities(s));
     json_object_set_new(object, "q_risk_by_horizon_mean", mean_json(s, 1, mean_by_horizon));
     for (size_t e = 0; e < s->entity_count; e++) {
+        if (!s->by_entity[e].n)
+            continue;
         json_t *of_entity = json_object();
-        if (of_entity && s->by_entity[e].n)
-            put_scores(s, &s->by_entity[e], of_entity);
-        if (of_entity && s->by_entity[e].n)
-            json_object_set(entities, ids[e], of_entity);
-        json_decref(of_entity);
+        put_scores(s, &s->by_entity[e], of_entity);
+        json_object_set_new(entities, ids[e], of_entity);
     }
     for (size_t h = 0; h < s->horizon; h++) {
         json_t *of_horizon = json_pack("{sI}", "horizon", (json_int_t)h + 1);
-        if (of_horizon)
-            put_scores(s, &s->by_horizon[h], of_horizon);
+        put_scores(s, &s->by_horizon[h], of_horizon);
         json_array_append_new(horizons, of_horizon);
     }
     json_object_set_new(object, "by_entity", entities);
-    json_object_set_new(object, "by_horizon", horizons);
-    return object;
+    if (!json_object_set_new(object, "by_horizon", horizons))
+        return object;
+    json_decref(object);
+    return NULL;
 }
 
-/* The mean of objects[key], or objects[key][inner] if inner is not NULL, over the objects in which it is a number. */
+/* Returns the mean of objects[key], or objects[key][inner] if inner is not NULL, over the objects in which it is a
+ * number. */
 static json_t *mean_of(json_t *const *objects, size_t n, const char *key, const char *inner)
 {
     double sum = 0;
@@ -323,7 +326,7 @@ static json_t *mean_of(json_t *const *objects, size_t n, const char *key, const 
     return per_value(sum, found);
 }
 
-/* Into `to` the mean of a value over the objects; numbers, and objects of numbers. Counts are added up. */
+/* Adds to `to` the mean of a value over the objects; numbers, and objects of numbers. Counts are added up. */
 static void put_mean(json_t *to, const char *key, json_t *const *of, size_t n)
 {
     const json_t *first = json_object_get(of[0], key);

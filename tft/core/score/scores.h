@@ -34,7 +34,7 @@ struct tft_scores {
     size_t median;                             /* the one nearest to 0.5 */
     struct tft_sums all;
     struct tft_sums *by_horizon; /* owned: (horizon) */
-    struct tft_sums *by_entity;  /* owned: (entities) */
+    struct tft_sums *by_entity;  /* (entities), of the same memory */
 };
 
 /* "p10" for 0.1, "p2.5" for 0.025. */
