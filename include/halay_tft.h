@@ -295,47 +295,58 @@ HALAY_API enum halay_status halay_tft_model_save(const struct halay_tft_model *m
 /*
  * What a model is: a JSON object with "config" (all keys), "schema", "encoder" and "horizon" (steps), "quantiles" and
  * "targets" (lists), "parameters" (their number, of one member), "members" (models whose forecasts are averaged),
+ * "inputs" (the network's, in its order: a list of "name", "role", "type" ("real" or "category"), "categories"),
  * "step" (of the weights), "calibrated" (whether it has a calibration), "refitted" (whether forecasts after the last
  * row are of refitted weights), "needs_future" (whether forecasts behind the last rows need known inputs of a future).
  * Later versions may add keys. HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_model *model, char **json);
 
-/* A model as a file for another program. Zero-initialise, set struct_size to sizeof, then the rest. */
-struct halay_tft_export_options {
-    size_t struct_size;
-    const char *format;    /* NULL or "onnx": a graph that forecasts from a table's own values (docs/guides/onnx.md);
-                              "nvidia", "pytorch-forecasting": their state_dict() as safetensors */
-    const char *path;      /* the file, replaced when it is complete */
-    const char *calibrate; /* onnx: "none" or "conformal"; NULL: as the model was trained */
-    int explains;          /* onnx: with the weights of inputs, and attention, as further outputs */
-    const char *about;     /* a file for *json, indented; NULL: none; "-": standard output */
-};
-
 /*
- * Write a model for another program. *json says what that has to know: the inputs of a graph, in order, and what to
- * feed to each; the arguments of a constructor. This rank writes. HALAY_ERR_ARGUMENT: the format cannot express the
- * model, or it has no calibration; HALAY_ERR_UNSUPPORTED; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY.
+ * One of a model's tensors of weights, of the first member and the best evaluation, by its number from 0: *name
+ * ("encoder.kernel"), *shape of *dimensions sizes, *values in row-major order; past the last one all are NULL or 0.
+ * They stay the model's. HALAY_ERR_ARGUMENT: an argument is NULL.
  */
-HALAY_API enum halay_status halay_tft_model_export(const struct halay_tft_model *model,
-                                                   const struct halay_tft_export_options *options, char **json);
+HALAY_API enum halay_status halay_tft_model_weights(const struct halay_tft_model *model, size_t number,
+                                                    const char **name, size_t *dimensions, const size_t **shape,
+                                                    const float **values);
 
-/* Parameters of another implementation. Zero-initialise, set struct_size to sizeof, then the rest. */
-struct halay_tft_import_options {
+/* A model that no training has made. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_create_options {
     size_t struct_size;
-    const char *format; /* "nvidia" (DeepLearningExamples' TFT) or "pytorch-forecasting" */
-    const char *file;   /* what a state_dict() of it holds, as safetensors */
     /* Inputs, scalers and categories: those of data, with the keys of a configuration (NULL: the defaults), ... */
     struct halay_tft_data *data;
     const char *config;
     const struct halay_tft_model *like; /* ... or those of this model, whose keys it has, too */
-    const char *folder;                 /* the run's folder to make, as by halay_tft_model_save */
+    const float *weights; /* all tensors one after the other, in halay_tft_model_weights' order; NULL: 0 */
+    size_t weight_count;  /* numbers of weights */
 };
 
-/* Make a model of another implementation's parameters. HALAY_ERR_CONFIG: the keys are wrong; HALAY_ERR_FORMAT: the
- * file's tensors are others than the model's; HALAY_ERR_ARGUMENT; HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY. */
-HALAY_API enum halay_status halay_tft_import(struct halay_tft *tft, const struct halay_tft_import_options *options,
-                                             struct halay_tft_model **model);
+/* Make a model of given weights, without members, refitted weights and calibration. HALAY_ERR_CONFIG: the keys are
+ * wrong; HALAY_ERR_ARGUMENT: weight_count is not the model's; HALAY_ERR_FORMAT: a target has a 'blend', whose weights
+ * only a training finds; HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_model_create(struct halay_tft *tft,
+                                                   const struct halay_tft_create_options *options,
+                                                   struct halay_tft_model **model);
+
+/* A model as an ONNX graph that forecasts from a table's own values (docs/guides/onnx.md). Zero-initialise, set
+ * struct_size to sizeof, then the rest. */
+struct halay_tft_export_options {
+    size_t struct_size;
+    const char *format;    /* NULL or "onnx" */
+    const char *path;      /* the file, replaced when it is complete */
+    const char *calibrate; /* "none" or "conformal"; NULL: as the model was trained */
+    int explains;          /* with the weights of inputs, and attention, as further outputs */
+    const char *about;     /* a file for *json, indented; NULL: none; "-": standard output */
+};
+
+/*
+ * Write a model for another program. *json has the graph's inputs, in order, and what to feed to each. This rank
+ * writes. HALAY_ERR_ARGUMENT: the format cannot express the model, or it has no calibration; HALAY_ERR_UNSUPPORTED;
+ * HALAY_ERR_SYSTEM; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_model_export(const struct halay_tft_model *model,
+                                                   const struct halay_tft_export_options *options, char **json);
 
 /* Free a model; a folder stays. NULL is allowed. */
 HALAY_API void halay_tft_model_close(struct halay_tft_model *model);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""halay-tft export and import beside PyTorch's models: the same parameters must give the same forecasts.
+"""export_torch and import_torch of halay.tft beside PyTorch's models: the same parameters must give the same forecasts.
 
     python3 torch_models.py [--build FOLDER] [--nvidia FOLDER]
 
 For each case a table of random numbers is written, prepared, and trained on for a few steps.
 
-    export   the file is loaded, strictly, into PyTorch's model, made with the arguments that export prints; both
+    export   the file is loaded, strictly, into PyTorch's model, made with the arguments that export returns; both
              forecast the same windows
     import   the parameters of a random PyTorch model are written to a file and imported; both forecast the same
              windows, and exporting again gives the same bits
@@ -242,6 +242,8 @@ def one_case(tft, implementation, case, folder):
     import torch
     name, conformance, inputs, hidden, heads, continuous, shortest = case
     table = Table(inputs, shortest, folder)
+    from halay.tft import Forecaster, export_torch, import_torch
+    sizes = {"hidden_size": hidden, "heads": heads, "hidden_continuous_size": continuous, "quantiles": QUANTILES}
     keys = ["--hidden-size", str(hidden), "--heads", str(heads), "--hidden-continuous-size", str(continuous),
             "--quantiles", ",".join(map(str, QUANTILES))]
     data, trained, file, again = (table.path(p) for p in ("d.htd", "run", "f.safetensors", "g.safetensors"))
@@ -250,7 +252,7 @@ def one_case(tft, implementation, case, folder):
         "--conformance", conformance, "--keep", "0", *keys)
     wrong, both = [], []
 
-    document = json.loads(run(tft, "export", "--checkpoint", trained, "--format", name, "-o", file))
+    document = export_torch(Forecaster.load(trained), file, name)
     model = implementation.make(document, table)
     model.load_state_dict(read_file(file), strict=True)
     both.append(differences(implementation, model, document, table, forecasts(tft, table, trained)))
@@ -259,9 +261,10 @@ def one_case(tft, implementation, case, folder):
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.4)
     write_file(file, model.state_dict())
-    run(tft, "import", "--data", data, "--format", name, file, "--out", table.path("imported"), *keys)
+    imported = import_torch(file, name, data=data, **sizes)
+    imported.save(table.path("imported"))
     both.append(differences(implementation, model, document, table, forecasts(tft, table, table.path("imported"))))
-    run(tft, "export", "--checkpoint", table.path("imported"), "--format", name, "-o", again, "--config", os.devnull)
+    export_torch(imported, again, name)
     written, state = read_file(again), model.state_dict()
     for tensor in sorted(set(written) ^ set(state)):
         wrong.append("'%s' is in one of the files only" % tensor)
@@ -294,6 +297,8 @@ def main():
                         help="append each format's names and shapes of the first case (torch_models.txt)")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
+    os.environ["HALAY_LIBRARY"] = os.path.join(options.build, ".libs", "libhalay.so.1")
+    sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
     try:
         import torch
     except ImportError as error:

@@ -9,7 +9,7 @@ piece=$top_srcdir/data/pjm
 
 check "--version" "$tft" --version
 check "--help" "$tft" --help
-for command in prepare train evaluate backtest predict explain report export import; do
+for command in prepare train evaluate backtest predict explain report export; do
     check "$command --help" "$tft" $command --help
     # shellcheck disable=SC2016 # the inner shell expands
     refused 1 "cannot write to standard output" sh -c '"$tft" "$1" --help >/dev/full' sh $command
@@ -45,14 +45,11 @@ refused 2 "'--future' is for forecasts beyond the end" "$tft" predict --checkpoi
 refused 2 "option --format: 'xml' is none of csv, jsonl" "$tft" predict --checkpoint x --format xml y -o z
 refused 2 "'--explain' and -o name the same file, '-'" "$tft" predict --checkpoint x --explain - y -o -
 refused 2 "--format is missing" "$tft" export --checkpoint x -o y
-refused 2 "option --format: 'keras' is none of nvidia, pytorch-forecasting, onnx" "$tft" export --checkpoint x \
-    --format keras -o y
-refused 2 "standard output is taken by -o" "$tft" export --checkpoint x --format nvidia -o -
-refused 2 "one of --data and --checkpoint is missing" "$tft" import --format nvidia x --out y
-refused 2 "one of --data and --checkpoint is missing" "$tft" import --format nvidia --data d --checkpoint c x --out y
-refused 2 "keys of a configuration go with --data" "$tft" import --format nvidia --checkpoint c --heads 2 x --out y
-refused 2 "the one FILE.safetensors to read is missing" "$tft" import --format nvidia --data d --out y
-refused 1 "cannot open 'd'" "$tft" import --format nvidia --data d x --out y
+refused 2 "unknown format 'keras': onnx is written here" "$tft" export --checkpoint x --format keras -o y
+refused 2 "halay.tft.Forecaster.load('x').export('y', format='nvidia')" "$tft" export --checkpoint x \
+    --format pytorch-forecasting -o y
+refused 2 "standard output is taken by -o" "$tft" export --checkpoint x --format onnx -o -
+refused 2 "command 'import' was removed: Python reads PyTorch's files: halay.tft.import_torch('FILE'" "$tft" import x
 
 # Configuration files.
 printf 'hidden_size: 8\nhidden_sise: 8\n' >"$scratch/c.yaml"
@@ -114,8 +111,6 @@ refused 1 "long enough for a training window of 2 + 1 steps" long
 awk 'BEGIN { print "z,y,x,c"; for (i = 0; i < 1000000; i++) print "a," i % 7 ",1,c" i }' </dev/null >"$scratch/long.csv"
 check "a million categories" long
 grep -q '^name  *c  *observed  *1000000 ' "$scratch/said" || wrong "not a million categories: $(cat "$scratch/said")"
-refused 2 "leave 'conformance' out" "$tft" import --format nvidia --data "$scratch/long.htd" \
-    --conformance pytorch-forecasting x --out "$scratch/y"
 rm "$scratch/long.csv" "$scratch/long.htd"
 
 # shellcheck disable=SC2016 # the inner shell expands

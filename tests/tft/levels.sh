@@ -131,8 +131,6 @@ cp -r "$scratch/few" "$scratch/older"
 sed 's/"baselines"/"seasons"/' "$scratch/few/run.json" >"$scratch/older/run.json"
 refused 1 "does not have the baselines that this version blends forecasts with: train the model again" \
     "$tft" predict --checkpoint "$scratch/older" "$scratch/A_load.csv" -o "$scratch/a.csv"
-refused 1 "target 'load' has a 'blend', whose weights only a training finds" \
-    "$tft" import --format nvidia --data "$scratch/blend.htd" "$scratch/none.safetensors" --out "$scratch/imported"
 check "predict blend" "$tft" predict --checkpoint "$scratch/blend" "$scratch/A_load.csv" -o "$scratch/a.csv"
 sed 's/role: known, scale: none/role: known, blend: season/' "$scratch/blend.yaml" >"$scratch/known.yaml"
 refused 1 "'blend' must be left out: it is for targets" \

@@ -154,6 +154,4 @@ refuse 2 "'loss: mae' forecasts one number: leave 'quantiles' out" normal --loss
 refuse 2 "'loss: mae' forecasts one number: there is no interval to calibrate" normal --loss mae --calibrate conformal
 refused 1 "'loss' was \"mse\" when the run began and is \"mae\" now" "$tft" train --data "$scratch/burst.htd" \
     --out "$scratch/mse" --hidden-size 4 --heads 2 --dropout 0 --resume --loss mae
-refused 1 "model forecasts quantiles, this one has 'loss: gaussian'" "$tft" export --checkpoint "$scratch/gaussian" \
-    --format pytorch-forecasting -o "$scratch/exported"
 finish

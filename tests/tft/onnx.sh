@@ -142,10 +142,6 @@ bad=$scratch/bad.onnx
 refused 1 "cannot calibrate 'rolling'" "$tft" export --checkpoint "$scratch/short" --format onnx \
     --calibrate rolling -o "$bad"
 refused 1 "has no calibration" "$tft" export --checkpoint "$scratch/plain" --format onnx --calibrate conformal -o "$bad"
-refused 2 "'--explain' goes with '--format onnx'" "$tft" export --checkpoint "$scratch/plain" --format nvidia \
-    --explain -o "$bad"
-refused 2 "'--calibrate' goes with '--format onnx'" "$tft" export --checkpoint "$scratch/plain" --format nvidia \
-    --calibrate none -o "$bad"
 check "train poisson" "$tft" train --data "$scratch/plain.htd" --out "$scratch/poisson" --hidden-size 4 --heads 1 \
     --max-steps 2 --valid-samples 8 --threads 1 --loss poisson
 refused 1 "'loss: poisson': quantiles of this distribution" "$tft" export --checkpoint "$scratch/poisson" \

@@ -25,6 +25,8 @@ static const struct removed {
     { "calibrate",
       "'train' calibrates at its end; 'train --resume --calibrate conformal' a run that was trained without" },
     { "compare", "'tune --search grid' compares trainings that differ in keys; 'perf/bench/ranks' numbers of ranks" },
+    { "import", "Python reads PyTorch's files: halay.tft.import_torch('FILE', 'nvidia', data='DATA.htd', "
+                "KEY=VALUE).save('RUN')" },
     { "watch", "'train' prints each evaluation, 'halayrun --status' shows its job, 'report' draws RUN at any time" },
 };
 

@@ -14,5 +14,15 @@ from ._errors import ForecastWarning
 from ._results import Drift, Evaluation, Explanation
 from ._tune import Tuning
 from .forecaster import Forecaster
+from ._torch import export_torch, import_torch
 
-__all__ = ["Drift", "Evaluation", "Explanation", "ForecastWarning", "Forecaster", "Tuning"]
+__all__ = [
+    "Drift",
+    "Evaluation",
+    "Explanation",
+    "ForecastWarning",
+    "Forecaster",
+    "Tuning",
+    "export_torch",
+    "import_torch",
+]

@@ -3,7 +3,7 @@
 
 import ctypes
 import os
-from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, List, Tuple
 
 from .. import _library
@@ -207,6 +207,19 @@ class ExportOptions(ctypes.Structure):
     ]
 
 
+class CreateOptions(ctypes.Structure):
+    """struct halay_tft_create_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("data", c_void_p),
+        ("config", c_char_p),
+        ("like", c_void_p),
+        ("weights", c_void_p),
+        ("weight_count", c_size_t),
+    ]
+
+
 _PLACE = POINTER(c_void_p)
 
 # Name, result, arguments. A pointer to something opaque, or to a text that is given back, is a c_void_p.
@@ -217,10 +230,15 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_error_text", c_char_p, []),
     ("halay_tft_free", None, [c_void_p]),
     ("halay_tft_prepare", c_int, [c_void_p, POINTER(Table), POINTER(PrepareOptions), _PLACE]),
+    ("halay_tft_data_open", c_int, [c_void_p, c_char_p, _PLACE]),
     ("halay_tft_data_describe", c_int, [c_void_p, _PLACE]),
     ("halay_tft_data_close", None, [c_void_p]),
     ("halay_tft_train", c_int, [c_void_p, c_void_p, POINTER(TrainOptions), _PLACE]),
     ("halay_tft_model_open", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("halay_tft_model_weights", c_int, [
+        c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_size_t), POINTER(POINTER(c_size_t)),
+        POINTER(POINTER(c_float))]),  # fmt: skip
+    ("halay_tft_model_create", c_int, [c_void_p, POINTER(CreateOptions), _PLACE]),
     ("halay_tft_model_save", c_int, [c_void_p, c_char_p]),
     ("halay_tft_model_describe", c_int, [c_void_p, _PLACE]),
     ("halay_tft_model_export", c_int, [c_void_p, POINTER(ExportOptions), _PLACE]),

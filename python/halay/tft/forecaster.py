@@ -696,10 +696,16 @@ class Forecaster:
         Write the model as a file for another program; return what that program has to know.
 
         "onnx": a graph that forecasts from a table's own values, with scalers, categories, filling and calibration
-        inside (docs/guides/onnx.md); "nvidia", "pytorch-forecasting": the parameters as their state_dict(), in a
-        safetensors file. calibrate, explain: with ONNX only, as in predict. Of several ranks, which all call it, rank 0
-        writes.
+        inside (docs/guides/onnx.md); "nvidia", "pytorch-forecasting": as export_torch does it. calibrate, explain: with
+        ONNX only, as in predict. Of several ranks, which all call it, rank 0 writes.
         """
+        if format != "onnx":
+            from ._torch import export_torch  # which knows this class
+
+            if calibrate is not None or explain:
+                raise ValueError("calibrate and explain go with the format onnx")
+            self._fitted()
+            return export_torch(self, path, format)
         how = {"format": format, "path": os.fsencode(path), "calibrate": calibrate, "explains": int(explain)}
         options = sized(c.ExportOptions, **how)
 

@@ -7,7 +7,7 @@
 #include "base/struct_size.h"
 #include "tft/core/data/join.h"
 #include "tft/core/run/batches.h"
-#include "tft/tools/export/export.h"
+#include "tft/tools/export/onnx.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,17 +29,27 @@ static void warn_unfinished(struct halay_log *log, const char *folder, const str
                       folder);
 }
 
-enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, int stays,
-                                      struct halay_tft_model **model)
+/* NULL if there is no memory (logged). */
+static struct halay_tft_model *new_model(struct halay_tft *t)
 {
     struct halay_tft_model *m = calloc(1, sizeof *m);
 
     if (!m) {
         halay_error(&t->log, "no memory for a model");
-        return HALAY_ERR_NO_MEMORY;
+        return NULL;
     }
     m->tft = t;
     m->inference = (struct tft_inference){ .log = &t->log, .stop = &t->stop };
+    return m;
+}
+
+enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, int stays,
+                                      struct halay_tft_model **model)
+{
+    struct halay_tft_model *m = new_model(t);
+
+    if (!m)
+        return HALAY_ERR_NO_MEMORY;
     struct tft_device device;
     enum halay_status status = tft_session_device(t, &device);
     if (!status)
@@ -80,6 +90,104 @@ void halay_tft_model_close(struct halay_tft_model *m)
     free(m);
 }
 
+/* ---- weights ---- */
+
+enum halay_status halay_tft_model_weights(const struct halay_tft_model *m, size_t number, const char **name,
+                                          size_t *dimensions, const size_t **shape, const float **values)
+{
+    if (!m || !name || !dimensions || !shape || !values)
+        return tft_session_refuse_null("halay_tft_model_weights", "an argument");
+    const struct tft_param_table *table = tft_model_params(m->inference.run.model);
+    const struct tft_param *param = number < table->count ? &table->params[number] : NULL;
+
+    *name = param ? param->name : NULL;
+    *dimensions = param ? (size_t)param->dimensions : 0;
+    *shape = param ? param->shape : NULL;
+    *values = param ? m->inference.run.params + param->offset : NULL;
+    return HALAY_OK;
+}
+
+static enum halay_status refuse_blend(struct halay_log *log, const struct tft_schema *schema)
+{
+    for (size_t o = 0; o < schema->target_count; o++)
+        if (schema->inputs[schema->targets[o]].blend) {
+            halay_error(log,
+                        "target '%s' has a 'blend', whose weights only a training finds: prepare the data without it",
+                        schema->inputs[schema->targets[o]].name);
+            return HALAY_ERR_FORMAT;
+        }
+    return HALAY_OK;
+}
+
+/* The tensors, which in the model's block begin at aligned places. */
+static enum halay_status take_weights(struct halay_log *log, const struct halay_tft_create_options *o,
+                                      struct tft_run *run)
+{
+    const struct tft_param_table *table = tft_model_params(run->model);
+    const size_t wanted = tft_model_param_count(run->model);
+    const float *from = o->weights;
+
+    memset(run->params, 0, table->reals * sizeof *run->params);
+    if (from && o->weight_count != wanted) {
+        halay_error(log, "%zu weights for a model of %zu", o->weight_count, wanted);
+        return HALAY_ERR_ARGUMENT;
+    }
+    for (size_t i = 0; from && i < table->count; i++) {
+        memcpy(run->params + table->params[i].offset, from, table->params[i].count * sizeof *from);
+        from += table->params[i].count;
+    }
+    return HALAY_OK;
+}
+
+/* Fill in the run of a new model; what it holds after an error is the caller's. */
+static enum halay_status create_run(struct halay_tft *t, const struct halay_tft_create_options *o, struct tft_run *run)
+{
+    struct tft_run_config config;
+    struct tft_device device;
+
+    if (!o->data == !o->like || (o->like && o->config)) {
+        halay_error(&t->log, "a model's inputs, scalers and keys are either those of data and a configuration or those "
+                             "of a model");
+        return HALAY_ERR_ARGUMENT;
+    }
+    const struct tft_schema *schema = o->data ? &o->data->data.schema : &o->like->inference.run.schema;
+    const struct tft_encoding *encoding = o->data ? &o->data->data.encoding : &o->like->inference.run.encoding;
+    enum halay_status status = refuse_blend(&t->log, schema);
+    if (status)
+        return status;
+    if (o->like)
+        config = o->like->inference.run.config;
+    else if ((status = tft_session_config(t, o->config, &config)))
+        return status;
+    if ((status = tft_session_device(t, &device)))
+        return status;
+    json_t *document = tft_run_describe(&t->log, &config, schema, encoding);
+    status = document ? tft_run_of(&t->log, "a new model", document, &device, run) : HALAY_ERR_NO_MEMORY;
+    json_decref(document);
+    return status ? status : take_weights(&t->log, o, run);
+}
+
+enum halay_status halay_tft_model_create(struct halay_tft *t, const struct halay_tft_create_options *options,
+                                         struct halay_tft_model **model)
+{
+    struct halay_tft_create_options given;
+
+    if (!t || !options || !model)
+        return tft_session_refuse_null("halay_tft_model_create", "an argument");
+    tft_session_enter(t);
+    enum halay_status status =
+        halay_struct_read(&t->log, "halay_tft_create_options", options, sizeof given, sizeof given, &given);
+    if (status)
+        return tft_session_leave(t, status);
+    struct halay_tft_model *m = new_model(t);
+    status = m ? create_run(t, &given, &m->inference.run) : HALAY_ERR_NO_MEMORY;
+    if (status)
+        halay_tft_model_close(m);
+    else
+        *model = m;
+    return tft_session_leave(t, status);
+}
+
 /* ---- save ---- */
 
 enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const char *folder)
@@ -115,6 +223,22 @@ static json_t *list_targets(const struct tft_schema *s)
     return names;
 }
 
+static json_t *list_inputs(const struct tft_model_config *config)
+{
+    static const char *const roles[] = {
+        [TFT_STATIC] = "static", [TFT_KNOWN] = "known", [TFT_OBSERVED] = "observed", [TFT_TARGET] = "target"
+    };
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && i < config->variable_count; i++) {
+        const struct tft_variable *v = &config->variables[i];
+        json_array_append_new(list, json_pack("{ss ss ss sI}", "name", v->name, "role", roles[v->role], "type",
+                                              v->type == TFT_CATEGORY ? "category" : "real", "categories",
+                                              (json_int_t)v->categories));
+    }
+    return list;
+}
+
 enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char **json)
 {
     if (!m || !json)
@@ -122,31 +246,33 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
     const struct tft_run *run = &m->inference.run;
     tft_session_enter(m->tft);
     json_t *all = json_pack(
-        "{ss sO sO sI sI so so sI sI sI sb sb sb}", "kind", "model", "config", json_object_get(run->document, "config"),
-        "schema", run->schema.document, "encoder", (json_int_t)run->schema.encoder, "horizon",
-        (json_int_t)run->schema.horizon, "quantiles", tft_list_json(&run->config.quantiles), "targets",
-        list_targets(&run->schema), "parameters", (json_int_t)tft_model_param_count(run->model), "members",
-        (json_int_t)run->members.count + 1, "step", (json_int_t)run->step, "calibrated", m->calibration != NULL,
-        "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
+        "{ss sO sO sI sI so so so sI sI sI sb sb sb}", "kind", "model", "config",
+        json_object_get(run->document, "config"), "schema", run->schema.document, "encoder",
+        (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon, "quantiles",
+        tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "inputs",
+        list_inputs(tft_model_config(run->model)), "parameters", (json_int_t)tft_model_param_count(run->model),
+        "members", (json_int_t)run->members.count + 1, "step", (json_int_t)run->step, "calibrated",
+        m->calibration != NULL, "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 
 /* ---- export ---- */
 
 static enum halay_status read_export(const struct halay_tft_model *m, const struct halay_tft_export_options *o,
-                                     struct tft_export *export)
+                                     struct tft_onnx_options *onnx)
 {
-    *export =
-        (struct tft_export){ .path = o->path,
-                             .onnx = { .calibration = m->calibration, .folder = m->folder, .explains = o->explains } };
-    enum halay_status status =
-        tft_session_word(m->tft, "format", o->format, tft_export_formats, TFT_EXPORT_ONNX, &export->format);
-    if (!status)
-        status = tft_session_word(m->tft, "calibrate", o->calibrate, tft_calibrate_words, -1, &export->onnx.calibrate);
-    if (status || (o->path && *o->path))
-        return status;
-    halay_error(&m->tft->log, "'path' of halay_tft_export_options is missing: the file to write");
-    return HALAY_ERR_ARGUMENT;
+    struct halay_log *log = &m->tft->log;
+
+    *onnx = (struct tft_onnx_options){ .calibration = m->calibration, .folder = m->folder, .explains = o->explains };
+    if (o->format && strcmp(o->format, "onnx")) {
+        halay_error(log, "unknown 'format' '%s': 'onnx' is known (halay.tft.export_torch writes PyTorch's)", o->format);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (!o->path || !*o->path) {
+        halay_error(log, "'path' of halay_tft_export_options is missing: the file to write");
+        return HALAY_ERR_ARGUMENT;
+    }
+    return tft_session_word(m->tft, "calibrate", o->calibrate, tft_calibrate_words, -1, &onnx->calibrate);
 }
 
 static enum halay_status write_about(struct halay_log *log, const char *path, const json_t *described)
@@ -165,7 +291,7 @@ enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
                                          const struct halay_tft_export_options *options, char **json)
 {
     struct halay_tft_export_options given;
-    struct tft_export export;
+    struct tft_onnx_options onnx;
     json_t *described = NULL;
 
     if (!m || !options || !json)
@@ -175,9 +301,9 @@ enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
     enum halay_status status =
         halay_struct_read(log, "halay_tft_export_options", options, sizeof given, sizeof given, &given);
     if (!status)
-        status = read_export(m, &given, &export);
+        status = read_export(m, &given, &onnx);
     if (!status)
-        status = tft_export_run(log, &m->inference.run, &export, &described);
+        status = tft_onnx_write(log, given.path, &m->inference.run, &onnx, &described);
     if (!status && json_object_set_new(described, "kind", json_string("graph")))
         status = HALAY_ERR_NO_MEMORY;
     if (!status && given.about)

@@ -205,6 +205,14 @@ enum halay_status tft_onnx_write(struct halay_log *log, const char *path, const 
 {
     struct export x = { .log = log, .run = run, .options = options };
     json_t *description = NULL;
+
+    if (run->members.count) {
+        halay_error(log,
+                    "a run of %zu members has no such form: it would have the first alone; export a run that was "
+                    "trained with 'members: 1'",
+                    run->members.count + 1);
+        return HALAY_ERR_UNSUPPORTED;
+    }
     enum halay_status status = take_calibration(&x);
 
     if (!status)
