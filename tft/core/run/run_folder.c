@@ -35,22 +35,18 @@ static const char *instruction_set(void)
 #endif
 }
 
-/* What of the machine the bits of a training depend on; NULL if there is no memory. */
+/* Describes what of the machine the bits of a training depend on; NULL if there is no memory. */
 static json_t *describe_machine(const struct tft_run_config *config)
 {
     static const char *const means[] = {
         [TFT_BF16_NONE] = "none", [TFT_BF16_DOT] = "avx512_bf16", [TFT_BF16_TILES] = "amx_bf16"
     };
+    const char *bf16 = config->dtype == TFT_BF16 ? means[tft_bf16_here()] : NULL;
     char products[256];
 
     tft_gemm_describe(products, sizeof products);
-    json_t *machine = json_pack("{ss ss}", "instruction_set", instruction_set(), "matrix_products", products);
-    if (machine && config->dtype == TFT_BF16 &&
-        json_object_set_new(machine, "bf16_products", json_string(means[tft_bf16_here()]))) {
-        json_decref(machine);
-        machine = NULL;
-    }
-    return machine;
+    return json_pack("{ss ss ss*}", "instruction_set", instruction_set(), "matrix_products", products, "bf16_products",
+                     bf16);
 }
 
 enum { FORMAT_VERSION = 1 };
@@ -58,19 +54,16 @@ enum { FORMAT_VERSION = 1 };
 json_t *tft_run_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_schema *schema,
                          const struct tft_encoding *encoding)
 {
-    json_t *run = json_pack("{si ss so sO sO}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
-                            tft_run_config_json(config), "schema", schema->document, "encoding", encoding->document);
+    json_t *run = json_pack("{si ss so sO sO so}", "format", FORMAT_VERSION, "halay", halay_version(), "config",
+                            tft_run_config_json(config), "schema", schema->document, "encoding", encoding->document,
+                            "machine", describe_machine(config));
 
-    if (run && json_object_set_new(run, "machine", describe_machine(config))) {
-        json_decref(run);
-        run = NULL;
-    }
     if (!run)
         halay_error(log, "no memory for the run's description");
     return run;
 }
 
-/* Of a run's description without what may change when it resumes. */
+/* Returns the CRC-32 of a run's description without what may change when it resumes. */
 static uint32_t crc_of(const json_t *run)
 {
     json_t *copy = json_copy((json_t *)run);
@@ -87,7 +80,7 @@ static uint32_t crc_of(const json_t *run)
     return (uint32_t)crc;
 }
 
-/* What has changed since the run was written gives a warning. */
+/* Warns of what has changed on the machine since the run was written. */
 static enum halay_status warn_of_machine(struct halay_log *log, const char *where, const json_t *before,
                                          const struct tft_run_config *config)
 {
@@ -133,16 +126,8 @@ static void remove_file(const char *folder, const char *name)
     char *path = tft_path_join(NULL, folder, name);
 
     if (path)
-        unlink(path);
+        unlink(path); /* a file that stays does no harm: a folder without a model may be trained into */
     free(path);
-}
-
-/* Weights that are beside those of another training in the folder; what stays is not read. */
-static void remove_beside(const char *folder)
-{
-    remove_file(folder, "refit.safetensors");
-    for (size_t i = 0; i + 1 < TFT_RUN_MEMBERS_MAX; i++)
-        remove_file(folder, tft_member_name(i, ".safetensors").text);
 }
 
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes)
@@ -154,14 +139,20 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
     char *path = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
     if (!path || !model) {
         status = HALAY_ERR_NO_MEMORY;
-    } else if (!resumes && !access(model, F_OK)) {
+        goto release;
+    }
+    if (!resumes && !access(model, F_OK)) {
         halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
         status = HALAY_ERR_ARGUMENT;
-    } else {
-        if (!resumes)
-            remove_beside(folder);
-        status = halay_document_write(log, "", path, run);
+        goto release;
     }
+    if (!resumes) { /* weights beside those of another training; a file that stays is not read */
+        remove_file(folder, "refit.safetensors");
+        for (size_t i = 0; i + 1 < TFT_RUN_MEMBERS_MAX; i++)
+            remove_file(folder, tft_member_name(i, ".safetensors").text);
+    }
+    status = halay_document_write(log, "", path, run);
+release:
     free(model);
     free(path);
     return status;
@@ -169,14 +160,9 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
 
 void tft_run_discard(const char *folder)
 {
-    static const char *const names[] = { "run.json", "metrics.jsonl", "end.json" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = tft_path_join(NULL, folder, names[i]);
-        if (path)
-            unlink(path); /* a file that stays does no harm: a folder without a model may be trained into */
-        free(path);
-    }
+    remove_file(folder, "run.json");
+    remove_file(folder, "metrics.jsonl");
+    remove_file(folder, "end.json");
     char *checkpoints = tft_path_join(NULL, folder, "checkpoints");
     if (checkpoints)
         rmdir(checkpoints); /* only if it is empty */
@@ -204,26 +190,28 @@ static int is_of_run(const json_t *metadata, uint32_t crc)
     return run && !strcmp(run, of_run);
 }
 
-/* The text of the blend's weights that the file has, to be freed; NULL if it is not of this run. */
-static char *blend_of_file(const char *path, uint32_t crc)
+/* Returns the text of the blend's weights that the file has, to be freed; NULL if it is not of this run. */
+static char *blend_of_file(struct halay_log *log, const char *folder, uint32_t crc)
 {
+    char *path = tft_path_join(log, folder, "model.safetensors"), *text = NULL;
     json_t *header = NULL;
 
-    if (access(path, F_OK) || tft_safetensors_header(NULL, path, &header))
-        return NULL;
-    const json_t *metadata = json_object_get(header, "__metadata__");
-    const char *blend = json_string_value(json_object_get(metadata, "blend"));
-    char *text = blend && is_of_run(metadata, crc) ? strdup(blend) : NULL;
-    json_decref(header);
+    if (path && !access(path, F_OK) && !tft_safetensors_header(NULL, path, &header)) {
+        const json_t *metadata = json_object_get(header, "__metadata__");
+        const char *blend = json_string_value(json_object_get(metadata, "blend"));
+        text = blend && is_of_run(metadata, crc) ? strdup(blend) : NULL;
+        json_decref(header);
+    }
+    free(path);
     return text;
 }
 
-/* Write weights of a step. key, text: one more entry of the metadata; NULL: none. */
-static enum halay_status save_params(struct halay_log *log, const char *path, const json_t *run, long long step,
-                                     const struct tft_param_table *table, const float *params, const char *key,
-                                     const char *text)
+/* Writes weights of a step. more: entries of the metadata, which it takes over. */
+static enum halay_status save_params(struct halay_log *log, const char *folder, const char *name, const json_t *run,
+                                     long long step, const struct tft_param_table *table, const float *params,
+                                     json_t *more)
 {
-    char of_run[16], of_step[32], of_params[16];
+    char *path = tft_path_join(log, folder, name), of_run[16], of_step[32], of_params[16];
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
@@ -231,9 +219,11 @@ static enum halay_status save_params(struct halay_log *log, const char *path, co
     tft_run_print_crc(table, params, of_params);
     json_t *metadata =
         json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
-    if (metadata && (!key || !json_object_set_new(metadata, key, json_string(text))))
+    if (path && more && !json_object_update(metadata, more))
         status = tft_safetensors_write(log, path, table, params, metadata);
     json_decref(metadata);
+    json_decref(more);
+    free(path);
     return status;
 }
 
@@ -242,54 +232,50 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
                                     const float *params, int keeps_blend)
 {
     const int is_blended = blend && blend->errors;
-    char *path = tft_path_join(log, folder, "model.safetensors"), *of_blend = NULL;
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    char *weights = is_blended && keeps_blend ? blend_of_file(log, folder, crc_of(run)) : NULL;
 
-    if (is_blended && keeps_blend && path)
-        of_blend = blend_of_file(path, crc_of(run));
-    if (is_blended && !of_blend)
-        of_blend = tft_blend_weights_text(blend);
-    if (path && (!is_blended || of_blend))
-        status = save_params(log, path, run, step, table, params, is_blended ? "blend" : NULL, of_blend);
-    free(of_blend);
-    free(path);
-    return status;
+    if (is_blended && !weights)
+        weights = tft_blend_weights_text(blend);
+    json_t *more = is_blended ? json_pack("{ss}", "blend", weights) : json_object();
+    free(weights);
+    return save_params(log, folder, "model.safetensors", run, step, table, params, more);
+}
+
+/* Writes weights that belong beside those of `first`. */
+static enum halay_status save_beside(struct halay_log *log, const char *folder, const char *name, const json_t *run,
+                                     long long step, const struct tft_param_table *table, const float *first,
+                                     const float *params)
+{
+    char of_first[16];
+
+    tft_run_print_crc(table, first, of_first);
+    return save_params(log, folder, name, run, step, table, params, json_pack("{ss}", "first", of_first));
 }
 
 enum halay_status tft_run_save_refit(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                      const struct tft_param_table *table, const float *first, const float *params)
 {
-    char *path = tft_path_join(log, folder, "refit.safetensors"), of_first[16];
-
-    tft_run_print_crc(table, first, of_first);
-    enum halay_status status =
-        path ? save_params(log, path, run, step, table, params, "first", of_first) : HALAY_ERR_NO_MEMORY;
-    free(path);
-    return status;
+    return save_beside(log, folder, "refit.safetensors", run, step, table, first, params);
 }
 
 enum halay_status tft_run_save_members(struct halay_log *log, const char *folder, const json_t *run, long long step,
                                        const struct tft_param_table *table, const float *first,
                                        const struct tft_members *members)
 {
-    char of_first[16];
     enum halay_status status = HALAY_OK;
 
-    tft_run_print_crc(table, first, of_first);
-    for (size_t i = 0; i < members->count && !status; i++) {
-        char *path = tft_path_join(log, folder, tft_member_name(i, ".safetensors").text);
-        status = path ? save_params(log, path, run, step, table, members->params[i], "first", of_first)
-                      : HALAY_ERR_NO_MEMORY;
-        free(path);
-    }
+    for (size_t i = 0; i < members->count && !status; i++)
+        status = save_beside(log, folder, tft_member_name(i, ".safetensors").text, run, step, table, first,
+                             members->params[i]);
     return status;
 }
 
 /* ---- load ---- */
 
-static enum halay_status take_run(struct halay_log *log, const char *path, const json_t *run, struct tft_run *r)
+/* Reads a run's description. The message of a section names it and the file. */
+static enum halay_status read_run(struct halay_log *log, const char *path, const json_t *run, struct tft_run *r)
 {
-    char where[300];
+    char of_config[300], of_schema[300];
     json_t *config = json_object_get(run, "config"), *schema = json_object_get(run, "schema");
     json_t *encoding = json_object_get(run, "encoding");
     enum halay_status status;
@@ -299,18 +285,14 @@ static enum halay_status take_run(struct halay_log *log, const char *path, const
         halay_error(log, "'%s' does not describe a run that this version reads", path);
         return HALAY_ERR_FORMAT;
     }
+    snprintf(of_config, sizeof of_config, "configuration in '%.200s'", path);
+    snprintf(of_schema, sizeof of_schema, "schema in '%.200s'", path);
     tft_run_config_defaults(&r->config);
-    snprintf(where, sizeof where, "configuration in '%.200s'", path);
-    status = tft_run_config_take_run(log, where, config, &r->config);
+    status = tft_run_config_take_run(log, of_config, config, &r->config);
     r->config.members = r->config.members ? r->config.members : 1; /* of a version that did not write it */
-    if (!status)
-        status = tft_run_config_check(log, &r->config);
-    snprintf(where, sizeof where, "schema in '%.200s'", path);
-    if (!status)
-        status = tft_schema_init(log, where, schema, &r->schema);
-    if (!status)
-        status = tft_encoding_init(log, path, &r->schema, encoding, &r->encoding);
-    if (status)
+    if (status || (status = tft_run_config_check(log, &r->config)) ||
+        (status = tft_schema_init(log, of_schema, schema, &r->schema)) ||
+        (status = tft_encoding_init(log, path, &r->schema, encoding, &r->encoding)))
         return status;
     status = tft_blend_read(json_object_get(run, "blend"), &r->schema, r->config.quantiles.count, &r->blend);
     if (status)
@@ -337,7 +319,7 @@ static enum halay_status make_model(struct halay_log *log, const struct tft_devi
     return r->params ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-/* Read weights whose run is this one's, and their metadata, which the caller gets. */
+/* Reads weights whose run is this one's, and their metadata, which the caller gets. */
 static enum halay_status read_params(struct halay_log *log, const char *path, uint32_t crc,
                                      const struct tft_param_table *table, float *params, json_t **metadata)
 {
@@ -378,7 +360,7 @@ int tft_run_has_best(const char *folder, const json_t *run, const struct tft_par
     return has;
 }
 
-static enum halay_status take_params(struct halay_log *log, const char *path, uint32_t crc, struct tft_run *r)
+static enum halay_status read_best(struct halay_log *log, const char *path, uint32_t crc, struct tft_run *r)
 {
     json_t *metadata;
     enum halay_status status = read_params(log, path, crc, tft_model_params(r->model), r->params, &metadata);
@@ -405,28 +387,26 @@ static int belongs_beside(const json_t *header, uint32_t crc, const char *of_fir
     return is_of_run(metadata, crc) && first && !strcmp(first, of_first);
 }
 
-/* Read weights that belong beside the run's. *params: a new block; NULL: there are none, they are of another run or of
+/* Reads weights that belong beside the run's. *params: a new block; NULL: there are none, they are of another run or of
  * a training that continued since, or (with a warning) they are damaged. */
-static enum halay_status take_beside(struct halay_log *log, const char *folder, const char *name, uint32_t crc,
+static enum halay_status read_beside(struct halay_log *log, const char *folder, const char *name, uint32_t crc,
                                      const struct tft_run *r, float **params)
 {
+    const struct tft_param_table *table = tft_model_params(r->model);
     char *path = tft_path_join(log, folder, name), of_first[16];
     json_t *header = NULL, *metadata = NULL;
     enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
     *params = NULL;
-    if (status || access(path, F_OK)) {
-        free(path);
-        return status;
-    }
-    tft_run_print_crc(tft_model_params(r->model), r->params, of_first);
-    status = tft_safetensors_header(NULL, path, &header);
-    if (!status && belongs_beside(header, crc, of_first)) {
-        *params = tft_alloc_params(log, r->model);
-        status = *params ? read_params(NULL, path, crc, tft_model_params(r->model), *params, &metadata)
-                         : HALAY_ERR_NO_MEMORY;
-        json_decref(metadata);
-    }
+    if (status || access(path, F_OK))
+        goto release;
+    tft_run_print_crc(table, r->params, of_first);
+    if ((status = tft_safetensors_header(NULL, path, &header)) || !belongs_beside(header, crc, of_first))
+        goto release;
+    *params = tft_alloc_params(log, r->model);
+    status = *params ? read_params(NULL, path, crc, table, *params, &metadata) : HALAY_ERR_NO_MEMORY;
+release:
+    json_decref(metadata);
     json_decref(header);
     if (status) {
         free(*params);
@@ -440,16 +420,16 @@ static enum halay_status take_beside(struct halay_log *log, const char *folder, 
     return status;
 }
 
-/* All members, or none. */
-static enum halay_status take_members(struct halay_log *log, const char *folder, uint32_t crc, struct tft_run *r)
+/* Reads all members, or none. */
+static enum halay_status read_members(struct halay_log *log, const char *folder, uint32_t crc, struct tft_run *r)
 {
     const size_t count = (size_t)r->config.members - 1;
     enum halay_status status = HALAY_OK;
 
     while (!status && r->members.count < count) {
-        float **params = &r->members.params[r->members.count];
-        status = take_beside(log, folder, tft_member_name(r->members.count, ".safetensors").text, crc, r, params);
-        if (!*params)
+        const size_t i = r->members.count;
+        status = read_beside(log, folder, tft_member_name(i, ".safetensors").text, crc, r, &r->members.params[i]);
+        if (!r->members.params[i])
             break;
         r->members.count++;
     }
@@ -458,127 +438,93 @@ static enum halay_status take_members(struct halay_log *log, const char *folder,
     return status;
 }
 
-/* A folder of checkpoints: the best weights of the newest good one, or its parameters if it has none. */
-static enum halay_status load_newest(struct halay_log *log, const char *folder, const struct tft_device *device,
-                                     struct tft_run *r)
+/* Reads the best weights of a folder's newest good checkpoint, or its parameters if it has none. */
+static enum halay_status load_newest(struct tft_checkpoints *c, const struct tft_device *device, struct tft_run *r)
 {
     struct tft_training_state state;
-    struct tft_checkpoints checkpoints;
     json_t *manifest = NULL;
     const json_t *run;
+    enum halay_status status;
 
-    enum halay_status status = tft_checkpoints_init(log, folder, 0, &checkpoints);
-    if (status)
-        return status;
-    status = tft_checkpoints_find(&checkpoints, &manifest);
-    if (!status)
-        status = tft_checkpoints_state(&checkpoints, manifest, &run, &state);
-    if (!status)
-        status = take_run(log, folder, run, r);
-    if (!status)
-        status = make_model(log, device, r);
-    if (!status)
-        status = tft_checkpoints_resume(&checkpoints, manifest, tft_model_params(r->model), r->params, &r->step);
-    if (!status && r->step < 0) {
+    if ((status = tft_checkpoints_find(c, &manifest)) || (status = tft_checkpoints_state(c, manifest, &run, &state)) ||
+        (status = read_run(c->log, c->folder, run, r)) || (status = make_model(c->log, device, r)) ||
+        (status = tft_checkpoints_resume(c, manifest, tft_model_params(r->model), r->params, &r->step)))
+        goto release;
+    if (r->step < 0) {
         r->step = (long long)state.step;
-        status =
-            tft_checkpoints_read(&checkpoints, manifest, TFT_CHECKPOINT_PARAMS, tft_model_params(r->model), r->params);
+        status = tft_checkpoints_read(c, manifest, TFT_CHECKPOINT_PARAMS, tft_model_params(r->model), r->params);
     }
     r->is_checkpoint = 1;
+release:
     json_decref(manifest);
-    tft_checkpoints_fini(&checkpoints);
     return status;
 }
 
 static enum halay_status load_run(struct halay_log *log, const char *folder, const char *run_path,
-                                  const char *model_path, const struct tft_device *device, struct tft_run *r)
+                                  const char *model_path, const struct tft_device *device, int is_first_only,
+                                  struct tft_run *r)
 {
     json_t *run = NULL;
+    enum halay_status status;
 
     if (access(model_path, F_OK)) {
         halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
-    enum halay_status status = halay_document_load(log, run_path, NULL, &run);
-    if (!status)
-        status = take_run(log, run_path, run, r);
-    if (!status)
-        status = make_model(log, device, r);
-    if (!status)
-        status = take_params(log, model_path, crc_of(run), r);
+    if ((status = halay_document_load(log, run_path, NULL, &run)))
+        return status;
+    const uint32_t crc = crc_of(run);
+    if (!(status = read_run(log, run_path, run, r)) && !(status = make_model(log, device, r)))
+        status = read_best(log, model_path, crc, r);
     json_decref(run);
-    return status;
+    if (status || is_first_only || (status = read_members(log, folder, crc, r)) || !r->config.refit ||
+        r->config.members > 1)
+        return status;
+    return read_beside(log, folder, "refit.safetensors", crc, r, &r->refit);
 }
 
-/* What is beside a run's parameters. */
-static enum halay_status load_beside(struct halay_log *log, const char *folder, struct tft_run *r)
+static enum halay_status load_folder(struct halay_log *log, const char *folder, const struct tft_device *device,
+                                     int is_first_only, struct tft_run *r)
 {
-    const uint32_t crc = crc_of(r->document);
-    enum halay_status status = take_members(log, folder, crc, r);
-
-    if (!status && r->config.refit && r->config.members < 2)
-        status = take_beside(log, folder, "refit.safetensors", crc, r, &r->refit);
-    return status;
-}
-
-static int has_checkpoints(struct halay_log *log, const char *folder)
-{
-    struct tft_checkpoints checkpoints;
-
-    if (tft_checkpoints_init(log, folder, 0, &checkpoints))
-        return 0;
-    int has_any = tft_checkpoints_has_any(&checkpoints);
-    tft_checkpoints_fini(&checkpoints);
-    return has_any;
-}
-
-static enum halay_status load(struct halay_log *log, const char *folder, const struct tft_device *device,
-                              int is_first_only, struct tft_run *run)
-{
-    struct tft_run r = { 0 };
-    char *run_path = tft_path_join(log, folder, "run.json"),
-         *model_path = tft_path_join(log, folder, "model.safetensors");
+    char *run = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
+    struct tft_checkpoints checkpoints = { 0 };
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    if (run_path && model_path && access(run_path, F_OK) && has_checkpoints(log, folder)) {
-        status = load_newest(log, folder, device, &r);
-    } else if (run_path && model_path) {
-        status = load_run(log, folder, run_path, model_path, device, &r);
-        if (!status && !is_first_only)
-            status = load_beside(log, folder, &r);
-    }
-    free(run_path);
-    free(model_path);
-    if (status)
-        tft_run_fini(&r);
+    *r = (struct tft_run){ 0 };
+    if (!run || !model || (status = tft_checkpoints_init(log, folder, 0, &checkpoints)))
+        goto release;
+    if (access(run, F_OK) && tft_checkpoints_has_any(&checkpoints))
+        status = load_newest(&checkpoints, device, r);
     else
-        *run = r;
+        status = load_run(log, folder, run, model, device, is_first_only, r);
+release:
+    tft_checkpoints_fini(&checkpoints);
+    free(run);
+    free(model);
+    if (status)
+        tft_run_fini(r);
     return status;
 }
 
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
                                struct tft_run *run)
 {
-    return load(log, folder, device, 0, run);
+    return load_folder(log, folder, device, 0, run);
 }
 
 enum halay_status tft_run_load_first(struct halay_log *log, const char *folder, struct tft_run *run)
 {
-    return load(log, folder, NULL, 1, run);
+    return load_folder(log, folder, NULL, 1, run);
 }
 
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
-                             const struct tft_device *device, struct tft_run *run)
+                             const struct tft_device *device, struct tft_run *r)
 {
-    struct tft_run r = { 0 };
-    enum halay_status status = take_run(log, where, document, &r);
+    enum halay_status status;
 
-    if (!status)
-        status = make_model(log, device, &r);
-    if (status)
-        tft_run_fini(&r);
-    else
-        *run = r;
+    *r = (struct tft_run){ 0 };
+    if ((status = read_run(log, where, document, r)) || (status = make_model(log, device, r)))
+        tft_run_fini(r);
     return status;
 }
 
@@ -595,7 +541,7 @@ void tft_run_fini(struct tft_run *r)
     *r = (struct tft_run){ 0 };
 }
 
-/* The season is the model's only where it is blended with forecasts by it. */
+/* Returns nonzero if no forecast is blended, or by the same seasons: only there is the season the model's. */
 static int same_season(const struct tft_schema *a, const struct tft_schema *b)
 {
     int is_blended = 0;
@@ -606,7 +552,7 @@ static int same_season(const struct tft_schema *a, const struct tft_schema *b)
                            !memcmp(a->seasons, b->seasons, a->season_count * sizeof *a->seasons));
 }
 
-/* Rules may differ where tzdata does; the place is the same. */
+/* Returns nonzero if two schemas have the same zone. Rules may differ where tzdata does; the place is the same. */
 static int same_zone(const json_t *a, const json_t *b)
 {
     const char *x = json_string_value(json_object_get(json_object_get(a, "zone"), "name"));
@@ -619,40 +565,33 @@ enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run
                                      struct tft_data *data)
 {
     static const char *const sections[] = { "inputs", "window", "every", "resample" };
+    const json_t *trained = r->schema.document, *given = data->schema.document;
+    const int clocks = data->encoding.clocks;
+    const char *differs = same_zone(trained, given) ? NULL : "zone";
 
-    if (!same_zone(r->schema.document, data->schema.document)) {
-        halay_error(log, "'%s' was prepared by another schema than the model was trained with: 'zone' differs", path);
-        return HALAY_ERR_FORMAT;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections && !differs; i++) {
+        const json_t *a = json_object_get(trained, sections[i]), *b = json_object_get(given, sections[i]);
+        differs = (a || b) && !json_equal(a, b) ? sections[i] : NULL;
     }
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        const json_t *trained = json_object_get(r->schema.document, sections[i]);
-        const json_t *given = json_object_get(data->schema.document, sections[i]);
-        if ((trained || given) && !json_equal(trained, given)) {
-            halay_error(log, "'%s' was prepared by another schema than the model was trained with: '%s' differs", path,
-                        sections[i]);
-            return HALAY_ERR_FORMAT;
-        }
-    }
-    if (!same_season(&r->schema, &data->schema)) {
+    if (differs)
+        halay_error(log, "'%s' was prepared by another schema than the model was trained with: '%s' differs", path,
+                    differs);
+    else if (!same_season(&r->schema, &data->schema))
         halay_error(log,
                     "'%s' was prepared with a season of %zu steps (seasons: %zu), the model's forecasts are "
                     "blended by one of %zu (seasons: %zu)",
                     path, data->schema.seasons[0], data->schema.season_count, r->schema.seasons[0],
                     r->schema.season_count);
-        return HALAY_ERR_FORMAT;
-    }
-    if (!tft_encoding_is_same(r->encoding.document, data->encoding.document)) {
-        if (r->encoding.clocks != data->encoding.clocks && r->encoding.clocks && data->encoding.clocks) {
-            halay_error(log,
-                        "'%s' was prepared from times with %s offset from UTC; those that the model was trained on "
-                        "have %s",
-                        path, data->encoding.clocks == 2 ? "an" : "no", data->encoding.clocks == 2 ? "none" : "one");
-            return HALAY_ERR_FORMAT;
-        }
+    else if (tft_encoding_is_same(r->encoding.document, data->encoding.document))
+        return HALAY_OK;
+    else if (r->encoding.clocks != clocks && r->encoding.clocks && clocks)
+        halay_error(log,
+                    "'%s' was prepared from times with %s offset from UTC; those that the model was trained on "
+                    "have %s",
+                    path, clocks == 2 ? "an" : "no", clocks == 2 ? "none" : "one");
+    else
         halay_error(log, "'%s' was prepared with other entities or scalers than the model was trained with", path);
-        return HALAY_ERR_FORMAT;
-    }
-    return HALAY_OK;
+    return HALAY_ERR_FORMAT;
 }
 
 struct tft_member_name tft_member_name(size_t member, const char *ending)
@@ -706,48 +645,47 @@ enum halay_status tft_share_members(struct halay_context *ctx, const struct tft_
     return status;
 }
 
-/* The numbers of what rank 0 has read, in memory that all ranks have. */
+/* Shares the numbers that rank 0 has read; the others make memory for them. */
 static enum halay_status share_params(struct halay_log *log, struct halay_context *ctx, struct tft_run *r)
 {
     const size_t reals = tft_model_params(r->model)->reals;
     double about[] = { (double)r->step, r->refit != NULL, (double)r->members.count };
-    enum halay_status status = halay_broadcast(ctx, "run.step", about, 3, HALAY_F64, 0), room = HALAY_OK;
+    enum halay_status status = halay_broadcast(ctx, "run.step", about, 3, HALAY_F64, 0);
 
     r->step = (long long)about[0];
-    if (!status && about[1] && !r->refit) {
-        r->refit = tft_alloc_params(log, r->model);
-        room = r->refit ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-    }
-    if (!status && !room && !r->members.count)
-        room = tft_members_init(log, r->model, (size_t)about[2], &r->members);
-    status = tft_agree(ctx, "run.room", status ? status : room);
-    if (!status)
-        status = tft_share_members(ctx, tft_model_params(r->model), &r->members);
-    if (!status && r->refit)
-        status = halay_broadcast(ctx, "run.refit", r->refit, reals, HALAY_F32, 0);
-    if (!status && r->blend.errors)
-        status = halay_broadcast(ctx, "run.blend", r->blend.weights, tft_blend_weights_count(&r->blend), HALAY_F64, 0);
-    return status ? status : halay_broadcast(ctx, "run.parameters", r->params, reals, HALAY_F32, 0);
+    if (!status && about[1] && !r->refit && !(r->refit = tft_alloc_params(log, r->model)))
+        status = HALAY_ERR_NO_MEMORY;
+    if (!status && !r->members.count)
+        status = tft_members_init(log, r->model, (size_t)about[2], &r->members);
+    if ((status = tft_agree(ctx, "run.room", status)) ||
+        (status = tft_share_members(ctx, tft_model_params(r->model), &r->members)))
+        return status;
+    if (r->refit && (status = halay_broadcast(ctx, "run.refit", r->refit, reals, HALAY_F32, 0)))
+        return status;
+    if (r->blend.errors && (status = halay_broadcast(ctx, "run.blend", r->blend.weights,
+                                                     tft_blend_weights_count(&r->blend), HALAY_F64, 0)))
+        return status;
+    return halay_broadcast(ctx, "run.parameters", r->params, reals, HALAY_F32, 0);
 }
 
 enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_context *ctx, const char *folder,
-                                      const struct tft_device *device, struct tft_run *run)
+                                      const struct tft_device *device, struct tft_run *r)
 {
     const int reads = halay_rank(ctx) == 0;
-    struct tft_run r = { 0 };
-    enum halay_status status = reads ? tft_run_load(log, folder, device, &r) : HALAY_OK;
-    json_t *document = json_incref(r.document); /* NULL stays that */
+    enum halay_status status = HALAY_OK;
 
+    *r = (struct tft_run){ 0 };
+    if (reads)
+        status = tft_run_load(log, folder, device, r);
+    json_t *document = json_incref(r->document); /* NULL stays NULL */
     status = tft_share_document(log, ctx, folder, status, &document);
     if (!status && !reads)
-        status = tft_run_of(log, folder, document, device, &r);
+        status = tft_run_of(log, folder, document, device, r);
     json_decref(document);
     status = tft_agree(ctx, "run.made", status);
     if (!status && halay_size(ctx) > 1)
-        status = share_params(log, ctx, &r);
+        status = share_params(log, ctx, r);
     if (status)
-        tft_run_fini(&r);
-    else
-        *run = r;
+        tft_run_fini(r);
     return status;
 }

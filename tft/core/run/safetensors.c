@@ -9,6 +9,7 @@
 #include "tft/core/run/safetensors.h"
 #include "base/output_file.h"
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,9 +77,16 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
 
 /* ---- read ---- */
 
-static enum halay_status cannot_read(struct halay_log *log, const char *path, const char *what)
+static enum halay_status __attribute__((format(printf, 3, 4)))
+cannot_read(struct halay_log *log, const char *path, const char *format, ...)
 {
-    halay_error(log, "'%s' cannot be read: %s", path, what);
+    char why[256];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+    halay_error(log, "'%s' cannot be read: %s", path, why);
     return HALAY_ERR_FORMAT;
 }
 
@@ -112,35 +120,29 @@ static enum halay_status read_json_header(struct halay_log *log, const char *pat
     return HALAY_OK;
 }
 
-/* Does an entry of the header describe this parameter? If so, its place in the data is stored. */
+/* Checks that an entry of the header describes this parameter. *begin: its place in the data. */
 static enum halay_status check_entry(struct halay_log *log, const char *path, const struct tft_param *p,
                                      const json_t *entry, uint64_t data_bytes, uint64_t *begin)
 {
     const json_t *shape = json_object_get(entry, "shape");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    int same = json_array_size(shape) == (size_t)p->dimensions;
     json_int_t from, to;
-    char what[256];
 
     if (!entry)
-        snprintf(what, sizeof what, "tensor '%s' is missing", p->name);
-    else if (!dtype || strcmp(dtype, "F32"))
-        snprintf(what, sizeof what, "tensor '%s' is not of type F32", p->name);
-    else {
-        int same = json_array_size(shape) == (size_t)p->dimensions;
-        for (int k = 0; same && k < p->dimensions; k++)
-            same = json_is_integer(json_array_get(shape, (size_t)k)) &&
-                   json_integer_value(json_array_get(shape, (size_t)k)) == (json_int_t)p->shape[k];
-        if (!same)
-            snprintf(what, sizeof what, "tensor '%s' has another shape than the model's", p->name);
-        else if (json_unpack((json_t *)entry, "{s[II!]}", "data_offsets", &from, &to) || from < 0 || to < from ||
-                 (uint64_t)to > data_bytes || (uint64_t)(to - from) != p->count * sizeof(float))
-            snprintf(what, sizeof what, "the place of tensor '%s' makes no sense", p->name);
-        else {
-            *begin = (uint64_t)from;
-            return HALAY_OK;
-        }
-    }
-    return cannot_read(log, path, what);
+        return cannot_read(log, path, "tensor '%s' is missing", p->name);
+    if (!dtype || strcmp(dtype, "F32"))
+        return cannot_read(log, path, "tensor '%s' is not of type F32", p->name);
+    for (int k = 0; same && k < p->dimensions; k++)
+        same = json_is_integer(json_array_get(shape, (size_t)k)) &&
+               json_integer_value(json_array_get(shape, (size_t)k)) == (json_int_t)p->shape[k];
+    if (!same)
+        return cannot_read(log, path, "tensor '%s' has another shape than the model's", p->name);
+    if (json_unpack((json_t *)entry, "{s[II!]}", "data_offsets", &from, &to) || from < 0 || to < from ||
+        (uint64_t)to > data_bytes || (uint64_t)(to - from) != p->count * sizeof(float))
+        return cannot_read(log, path, "the place of tensor '%s' makes no sense", p->name);
+    *begin = (uint64_t)from;
+    return HALAY_OK;
 }
 
 struct range {
@@ -190,26 +192,23 @@ static enum halay_status read_tensors(struct halay_log *log, const char *path, F
     return HALAY_OK;
 }
 
-/* Open a file and read its header: its length, and where the data begin. On error nothing is held. */
+/* Opens a file and reads its header: its length, and where the data begin. On error nothing is held. */
 static enum halay_status open_file(struct halay_log *log, const char *path, FILE **file, json_t **header,
                                    uint64_t *bytes, uint64_t *data)
 {
     struct stat st;
-    FILE *opened = fopen(path, "rbe");
-    enum halay_status status;
+    enum halay_status status = HALAY_ERR_SYSTEM;
 
-    if (!opened || fstat(fileno(opened), &st)) {
+    *file = fopen(path, "rbe");
+    if (!*file || fstat(fileno(*file), &st)) {
         halay_error(log, "cannot open '%s': %s", path, strerror(errno));
-        status = HALAY_ERR_SYSTEM;
     } else {
         *bytes = (uint64_t)st.st_size;
         status = st.st_size < 8 ? cannot_read(log, path, "it is truncated")
-                                : read_json_header(log, path, opened, (uint64_t)st.st_size, header, data);
+                                : read_json_header(log, path, *file, *bytes, header, data);
     }
-    if (!status)
-        *file = opened;
-    else if (opened)
-        fclose(opened);
+    if (status && *file)
+        fclose(*file);
     return status;
 }
 
@@ -231,25 +230,18 @@ enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, 
     uint64_t bytes, data;
     FILE *file;
     enum halay_status status = open_file(log, path, &file, &header, &bytes, &data);
-    struct range *ranges;
 
     if (status)
         return status;
-    ranges = calloc(table->count + 1, sizeof *ranges);
+    struct range *ranges = calloc(table->count + 1, sizeof *ranges);
     if (!ranges) {
         halay_error(log, "no memory to read '%s'", path);
         status = HALAY_ERR_NO_MEMORY;
-        goto err_close;
-    }
-    status = check_ranges(log, path, table, header, bytes - data, ranges);
-    if (!status)
+    } else if (!(status = check_ranges(log, path, table, header, bytes - data, ranges))) {
         status = read_tensors(log, path, file, table, header, data, block);
-    if (!status && metadata) {
-        *metadata = json_incref(json_object_get(header, "__metadata__"));
-        if (!*metadata)
-            *metadata = json_object();
     }
-err_close:
+    if (!status && metadata && !(*metadata = json_incref(json_object_get(header, "__metadata__"))))
+        *metadata = json_object();
     json_decref(header);
     free(ranges);
     fclose(file);
