@@ -19,7 +19,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/mempolicy.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,6 +51,18 @@ int halay_add_overflows(size_t a, size_t b, size_t *sum)
         return 1;
     *sum = result;
     return 0;
+}
+
+enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...)
+{
+    char text[400];
+    va_list args;
+
+    va_start(args, what);
+    vsnprintf(text, sizeof text, what, args);
+    va_end(args);
+    halay_error(log, "no memory %s", text);
+    return HALAY_ERR_NO_MEMORY;
 }
 
 void *halay_aligned_alloc(size_t alignment, size_t bytes)

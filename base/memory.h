@@ -22,6 +22,9 @@ static inline size_t halay_round_up(size_t value, size_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* Logs "no memory " and what for ("for the scalers", "to read '%s'"). Returns HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...) __attribute__((format(printf, 2, 3)));
+
 /* A block aligned to `alignment` (a power of two), freed by free(). NULL if there is none; zero bytes give one byte. */
 void *halay_aligned_alloc(size_t alignment, size_t bytes);
 

@@ -7,6 +7,7 @@
  * zeroed first and close accepts it half-built.
  */
 #include "tft/core/data/csv.h"
+#include "base/memory.h"
 #include "tft/core/data/inflate.h"
 #include <fnmatch.h>
 #include <stdint.h>
@@ -50,10 +51,8 @@ static enum halay_status refill(struct tft_csv *csv)
         return bad_row(csv, "longer than 1 MiB (is a quote not closed?)");
     if (csv->size - kept < TFT_INFLATE_BLOCK) {
         char *more = realloc(csv->data, csv->size * 2 + 1);
-        if (!more) {
-            halay_error(csv->log, "no memory for a row of '%s'", csv->path);
-            return HALAY_ERR_NO_MEMORY;
-        }
+        if (!more)
+            return halay_no_memory(csv->log, "for a row of '%s'", csv->path);
         csv->data = more;
         csv->size *= 2;
     }

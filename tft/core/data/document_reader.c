@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The readers of single values.
+ * Documents by descriptor.
  */
 #include "tft/core/data/document_reader.h"
 #include "base/config.h"
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,18 +16,27 @@ struct tft_where tft_where_inside(const struct tft_where *outer, const char *wha
     return w;
 }
 
-enum halay_status tft_where_check_keys(const struct tft_where *w, const json_t *object, const char *const *words)
+enum halay_status tft_where_wrong(const struct tft_where *w, const char *key, const char *should)
 {
-    const char *key;
+    halay_error(w->log, "%s: '%s' must be %s", w->text, key, should);
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status check_keys(const struct tft_where *w, const json_t *object, const struct tft_member *members)
+{
+    enum { KEYS_MAX = 48 };
+    const char *keys[KEYS_MAX + 1] = { NULL }, *key;
     json_t *value;
 
+    for (size_t i = 0; members[i].key && i < KEYS_MAX; i++)
+        keys[i] = members[i].key;
     json_object_foreach((json_t *)object, key, value) {
-        int found = 0;
-        for (size_t i = 0; words[i] && !found; i++)
-            found = !strcmp(key, words[i]);
-        if (found)
+        size_t i = 0;
+        while (keys[i] && strcmp(key, keys[i]))
+            i++;
+        if (keys[i])
             continue;
-        const char *near = halay_nearest_word(key, words);
+        const char *near = halay_nearest_word(key, keys);
         if (near)
             halay_error(w->log, "%s: unknown key '%s'; did you mean '%s'?", w->text, key, near);
         else
@@ -36,83 +46,180 @@ enum halay_status tft_where_check_keys(const struct tft_where *w, const json_t *
     return HALAY_OK;
 }
 
-enum halay_status tft_where_wrong(const struct tft_where *w, const char *key, const char *should)
+/* ---- one member ---- */
+
+static int take_word(const char *text, const char *const *words, int *number)
 {
-    halay_error(w->log, "%s: '%s' must be %s", w->text, key, should);
-    return HALAY_ERR_CONFIG;
-}
-
-enum halay_status tft_read_text(const struct tft_where *w, const json_t *object, const char *key, int may_be_empty,
-                                const char **text)
-{
-    const json_t *value = json_object_get(object, key);
-
-    if (!value)
-        return HALAY_OK;
-    if (!json_is_string(value) || (!may_be_empty && !*json_string_value(value)))
-        return tft_where_wrong(w, key, "a text");
-    *text = json_string_value(value);
-    return HALAY_OK;
-}
-
-enum halay_status tft_read_word(const struct tft_where *w, const json_t *object, const char *key,
-                                const char *const *words, int *number)
-{
-    const json_t *value = json_object_get(object, key);
-    char list[256] = "";
-
-    if (!value)
-        return HALAY_OK;
-    for (size_t i = 0; json_is_string(value) && words[i]; i++)
-        if (!strcmp(json_string_value(value), words[i])) {
-            *number = (int)i;
-            return HALAY_OK;
+    for (int i = 0; text && words[i]; i++)
+        if (!strcmp(text, words[i])) {
+            *number = i;
+            return 1;
         }
-    for (size_t i = 0; words[i]; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "one of ", words[i]);
+    return 0;
+}
+
+static int take_whole(const json_t *value, double least, double most, int64_t *number)
+{
+    *number = json_integer_value(value);
+    return json_is_integer(value) && (double)*number >= least && (double)*number <= most;
+}
+
+/* Returns zero if the row does not allow the value. */
+static int take(const struct tft_member *m, const json_t *value, void *to)
+{
+    const char *text = json_string_value(value);
+    const double real = json_number_value(value);
+    int64_t whole;
+
+    switch (m->kind) {
+    case TFT_MEMBER_TEXT:
+    case TFT_MEMBER_TEXT_OR_EMPTY:
+        if (!text || (!*text && m->kind == TFT_MEMBER_TEXT))
+            return 0;
+        *(const char **)to = text;
+        return 1;
+    case TFT_MEMBER_CHAR:
+        if (!text || !*text || text[1] || strchr("\"\n\r", *text))
+            return 0;
+        *(char *)to = *text;
+        return 1;
+    case TFT_MEMBER_WORD:
+        return take_word(text, m->words, to);
+    case TFT_MEMBER_TRUTH:
+        *(int *)to = json_is_true(value);
+        return json_is_boolean(value);
+    case TFT_MEMBER_STEPS:
+        if (!take_whole(value, 1, m->most, &whole))
+            return 0;
+        *(size_t *)to = (size_t)whole;
+        return 1;
+    case TFT_MEMBER_WHOLE:
+        return take_whole(value, m->least, m->most, to);
+    case TFT_MEMBER_REAL:
+        *(double *)to = real;
+        return json_is_number(value) && real >= m->least && real <= m->most;
+    case TFT_MEMBER_VALUE:
+        *(const json_t **)to = value;
+        return 1;
+    default:
+        return 1;
     }
-    return tft_where_wrong(w, key, list);
 }
 
-enum halay_status tft_read_truth(const struct tft_where *w, const json_t *object, const char *key, int *truth)
+static int take_at(const struct tft_member *m, const json_t *object, void *to)
 {
-    const json_t *value = json_object_get(object, key);
+    const json_t *value = json_object_get(object, m->key);
 
-    if (!value)
+    return value ? take(m, value, (char *)to + m->at) : !m->missing;
+}
+
+/* What the value must be: the row's text, or one made in `text`. */
+static const char *describe(const struct tft_member *m, const json_t *value, char *text, size_t size)
+{
+    static const char *const kinds[] = { [TFT_MEMBER_TEXT] = "a text",
+                                         [TFT_MEMBER_TEXT_OR_EMPTY] = "a text",
+                                         [TFT_MEMBER_CHAR] = "one character",
+                                         [TFT_MEMBER_TRUTH] = "true or false" };
+    const char *given = json_string_value(value);
+
+    if (!value || m->should)
+        return value ? m->should : m->missing;
+    if (m->kind == TFT_MEMBER_CHAR && !(given && *given))
+        return "a text";
+    if (m->kind == TFT_MEMBER_STEPS)
+        snprintf(text, size, "a whole number of steps from 1 to %.0f", m->most);
+    else if (m->kind == TFT_MEMBER_WHOLE || m->kind == TFT_MEMBER_REAL)
+        snprintf(text, size, "a %snumber from %g to %.10g", m->kind == TFT_MEMBER_WHOLE ? "whole " : "", m->least,
+                 m->most);
+    else if (m->kind != TFT_MEMBER_WORD)
+        return kinds[m->kind];
+    for (size_t i = 0, used = 0; m->kind == TFT_MEMBER_WORD && m->words[i]; i++, used = strlen(text))
+        snprintf(text + used, size - used, "%s%s", i ? ", " : "one of ", m->words[i]);
+    return text;
+}
+
+enum halay_status tft_member_read(const struct tft_where *w, const json_t *object, const struct tft_member *member,
+                                  void *to)
+{
+    char text[256] = "";
+
+    if (take_at(member, object, to))
         return HALAY_OK;
-    if (!json_is_boolean(value))
-        return tft_where_wrong(w, key, "true or false");
-    *truth = json_is_true(value);
-    return HALAY_OK;
+    return tft_where_wrong(w, member->key, describe(member, json_object_get(object, member->key), text, sizeof text));
 }
 
-enum halay_status tft_read_steps(const struct tft_where *w, const json_t *object, const char *key, size_t most,
-                                 size_t *number)
+/* ---- mappings ---- */
+
+enum halay_status tft_members_read(const struct tft_where *w, const json_t *object, const struct tft_member *members,
+                                   void *to)
 {
-    const json_t *value = json_object_get(object, key);
-    char should[64];
+    enum halay_status status = check_keys(w, object, members);
 
-    if (!value)
-        return HALAY_OK;
-    if (!json_is_integer(value) || json_integer_value(value) < 1 || (size_t)json_integer_value(value) > most) {
-        snprintf(should, sizeof should, "a whole number of steps from 1 to %zu", most);
-        return tft_where_wrong(w, key, should);
-    }
-    *number = (size_t)json_integer_value(value);
-    return HALAY_OK;
-}
-
-enum halay_status tft_read_char(const struct tft_where *w, const json_t *object, const char *key, char *c)
-{
-    const char *text = NULL;
-    enum halay_status status = tft_read_text(w, object, key, 0, &text);
-
-    if (!status && text && (text[1] || *text == '"' || *text == '\n' || *text == '\r'))
-        return tft_where_wrong(w, key, "one character");
-    if (!status && text)
-        *c = *text;
+    for (; members->key && !status; members++)
+        status = tft_member_read(w, object, members, to);
     return status;
+}
+
+enum halay_status tft_section_read(const struct tft_where *outer, const json_t *object, const char *key,
+                                   int is_required, const struct tft_member *members, void *to)
+{
+    const struct tft_where w = tft_where_inside(outer, key, NULL);
+    const json_t *section;
+
+    if (!is_required && !json_object_get(object, key))
+        return HALAY_OK;
+    enum halay_status status = tft_read_object(outer, object, key, &section);
+    return status ? status : tft_members_read(&w, section, members, to);
+}
+
+const struct tft_member *tft_members_take(const json_t *object, const struct tft_member *members, void *to)
+{
+    while (members->key && take_at(members, object, to))
+        members++;
+    return members->key ? members : NULL;
+}
+
+static json_t *write_member(const struct tft_member *m, const void *from)
+{
+    const char one[2] = { m->kind == TFT_MEMBER_CHAR ? *(const char *)from : 0, 0 };
+
+    switch (m->kind) {
+    case TFT_MEMBER_TEXT:
+    case TFT_MEMBER_TEXT_OR_EMPTY:
+        return json_string(*(const char *const *)from);
+    case TFT_MEMBER_CHAR:
+        return json_string(one);
+    case TFT_MEMBER_WORD:
+        return json_string(m->words[*(const int *)from]);
+    case TFT_MEMBER_TRUTH:
+        return json_boolean(*(const int *)from);
+    case TFT_MEMBER_STEPS:
+        return json_integer((json_int_t) * (const size_t *)from);
+    case TFT_MEMBER_WHOLE:
+        return json_integer((json_int_t) * (const int64_t *)from);
+    case TFT_MEMBER_REAL:
+        return json_real(*(const double *)from);
+    default:
+        return json_incref(*(json_t *const *)from);
+    }
+}
+
+json_t *tft_members_write(const struct tft_member *members, const void *from)
+{
+    json_t *object = json_object();
+
+    for (; members->key && object; members++) {
+        const void *at = (const char *)from + members->at;
+        const int is_pointer = members->kind == TFT_MEMBER_TEXT || members->kind == TFT_MEMBER_TEXT_OR_EMPTY ||
+                               members->kind == TFT_MEMBER_VALUE;
+        if (members->kind == TFT_MEMBER_OTHER || (is_pointer && !*(void *const *)at))
+            continue;
+        if (json_object_set_new(object, members->key, write_member(members, at))) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
 }
 
 enum halay_status tft_read_object(const struct tft_where *w, const json_t *object, const char *key,

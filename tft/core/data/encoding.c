@@ -6,6 +6,7 @@
  * the same numbers. fit.c finds them. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/core/data/encoding.h"
+#include "base/memory.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,6 +31,22 @@ double tft_scaler_undo(const struct tft_scaler *s, double scaled)
     return s->log1p ? expm1(value) : value;
 }
 
+#define NO_ORIGIN "no origin, weight or entities"
+#define AT(member) offsetof(struct tft_encoding_document, member)
+#define LATEST ((double)((int64_t)1 << 42))
+
+const struct tft_member tft_encoding_members[] = {
+    TFT_MEMBER("origin", WHOLE, AT(origin), .least = -LATEST, .most = LATEST, .should = "the origin is out of range",
+               .missing = NO_ORIGIN),
+    TFT_MEMBER("weight", REAL, AT(weight), .least = DBL_TRUE_MIN, .most = INFINITY, .should = NO_ORIGIN,
+               .missing = NO_ORIGIN),
+    TFT_MEMBER("entities", VALUE, AT(entities), .missing = NO_ORIGIN),
+    TFT_MEMBER("scalers", VALUE, AT(scalers)),
+    TFT_MEMBER("categories", VALUE, AT(categories)),
+    TFT_MEMBER("clocks", WHOLE, AT(clocks), .most = 2, .should = "the clocks are out of range"),
+    TFT_MEMBERS_END,
+};
+
 static enum halay_status damaged(struct halay_log *log, const char *where, const char *what)
 {
     halay_error(log, "%s: the scalers are damaged: %s", where, what);
@@ -42,10 +59,8 @@ static enum halay_status take_names(struct halay_log *log, const char *where, co
 {
     *count = json_array_size(list);
     *names = calloc(*count + 1, sizeof **names);
-    if (!*names) {
-        halay_error(log, "no memory for the scalers");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!*names)
+        return halay_no_memory(log, "for the scalers");
     for (size_t i = 0; i < *count; i++) {
         (*names)[i] = json_string_value(json_array_get(list, i));
         if (!(*names)[i] || (i && strcmp((*names)[i - 1], (*names)[i]) >= 0))
@@ -87,38 +102,34 @@ static int has_vocabulary(const struct tft_input *input)
 static enum halay_status take_all(struct halay_log *log, const char *where, const struct tft_schema *schema,
                                   const json_t *document, struct tft_encoding *e)
 {
-    const json_t *origin = json_object_get(document, "origin"), *weight = json_object_get(document, "weight");
-    enum halay_status status = take_names(log, where, json_object_get(document, "entities"), &e->entity_count, &e->ids);
+    struct tft_encoding_document d = { .origin = 0 };
+    const struct tft_member *wrong = tft_members_take(document, tft_encoding_members, &d);
+    enum halay_status status;
 
-    if (status)
+    if (wrong || !json_array_size(d.entities))
+        return damaged(log, where, wrong && json_object_get(document, wrong->key) ? wrong->should : NO_ORIGIN);
+    if ((status = take_names(log, where, d.entities, &e->entity_count, &e->ids)))
         return status;
-    if (!json_is_integer(origin) || !e->entity_count || !json_is_number(weight) || !(json_number_value(weight) > 0))
-        return damaged(log, where, "no origin, weight or entities");
-    e->origin = json_integer_value(origin);
-    e->weight = json_number_value(weight);
-    e->clocks = (int)json_integer_value(json_object_get(document, "clocks"));
-    if (e->clocks < 0 || e->clocks > 2)
-        return damaged(log, where, "the clocks are out of range");
-    if (e->origin > (int64_t)1 << 42 || e->origin < -((int64_t)1 << 42))
-        return damaged(log, where, "the origin is out of range");
+    e->origin = d.origin;
+    e->weight = d.weight;
+    e->clocks = (int)d.clocks;
     e->scalers = calloc((e->entity_count + 1) * schema->input_count, sizeof *e->scalers);
     e->vocabularies = calloc(schema->input_count, sizeof *e->vocabularies);
-    if (!e->scalers || !e->vocabularies) {
-        halay_error(log, "no memory for the scalers");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!e->scalers || !e->vocabularies)
+        return halay_no_memory(log, "for the scalers");
     for (size_t i = 0; i < (e->entity_count + 1) * schema->input_count; i++)
         e->scalers[i].scale = 1;
-    for (size_t i = 0; i < schema->input_count && !status; i++) {
+    for (size_t i = 0; i < schema->input_count; i++) {
         const struct tft_input *input = &schema->inputs[i];
-        const json_t *scalers = json_object_get(json_object_get(document, "scalers"), input->name);
-        const json_t *names = json_object_get(json_object_get(document, "categories"), input->name);
-        if (input->scale != TFT_SCALE_NONE)
-            status = take_scalers(log, where, input, scalers, i, e);
-        if (!status && has_vocabulary(input))
-            status = take_names(log, where, names, &e->vocabularies[i].count, &e->vocabularies[i].names);
+        const json_t *scalers = json_object_get(d.scalers, input->name);
+        const json_t *names = json_object_get(d.categories, input->name);
+        struct tft_vocabulary *v = &e->vocabularies[i];
+        if (input->scale != TFT_SCALE_NONE && (status = take_scalers(log, where, input, scalers, i, e)))
+            return status;
+        if (has_vocabulary(input) && (status = take_names(log, where, names, &v->count, &v->names)))
+            return status;
     }
-    return status;
+    return HALAY_OK;
 }
 
 enum halay_status tft_encoding_init(struct halay_log *log, const char *where, const struct tft_schema *schema,

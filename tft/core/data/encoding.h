@@ -11,6 +11,7 @@
 #ifndef HALAY_TFT_ENCODING_H
 #define HALAY_TFT_ENCODING_H
 
+#include "tft/core/data/document_reader.h"
 #include "tft/core/data/table.h"
 
 /* scaled = (value - shift) / scale, of log(1 + value) if log1p is set. */
@@ -41,6 +42,15 @@ struct tft_encoding {
                                    entity that training has not seen, and knows what is scaled by all entities only */
     struct tft_vocabulary *vocabularies; /* owned: (inputs) of categories that a column or a map of the id names */
 };
+
+/* The document's keys. */
+struct tft_encoding_document {
+    int64_t origin;
+    double weight;
+    const json_t *entities, *scalers, *categories; /* borrowed */
+    int64_t clocks;                                /* 0: not written */
+};
+extern const struct tft_member tft_encoding_members[];
 
 /* Remove from the table the entities that cannot be encoded, because the training span has no measured value for one of
  * their targets. The summary counts them, and a warning says how many they are. */

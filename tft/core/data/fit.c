@@ -429,15 +429,14 @@ static int describe_inputs(struct fitter *f, json_t *scalers, json_t *categories
 static json_t *make_document(struct fitter *f, double weight)
 {
     json_t *entities = json_array(), *scalers = json_object(), *categories = json_object();
+    const struct tft_encoding_document d = { f->view.origin, weight, entities, scalers, categories, f->table->clocks };
     int ok = entities && scalers && categories && describe_inputs(f, scalers, categories);
 
     for (size_t e = 0; ok && e < f->table->series_count; e++)
         ok = !is_seen(f, e) || !json_array_append_new(entities, json_string(f->table->series[e].id));
-    json_t *document = ok ? json_pack("{sI sf sO sO sO}", "origin", (json_int_t)f->view.origin, "weight", weight,
-                                      "entities", entities, "scalers", scalers, "categories", categories)
-                          : NULL;
-    if (document && !f->schema->zone && f->table->clocks)
-        json_object_set_new(document, "clocks", json_integer(f->table->clocks));
+    json_t *document = ok ? tft_members_write(tft_encoding_members, &d) : NULL;
+    if (f->schema->zone || !d.clocks)
+        json_object_del(document, "clocks");
     json_decref(entities);
     json_decref(scalers);
     json_decref(categories);

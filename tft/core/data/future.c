@@ -6,6 +6,7 @@
  * after the end.
  */
 #include "tft/core/data/future.h"
+#include "base/memory.h"
 #include "tft/core/data/fill.h"
 #include <stdlib.h>
 #include <string.h>
@@ -54,10 +55,8 @@ static enum halay_status translate(const struct future *f, struct tft_table *to,
 
     if (!f->schema->inputs[to->columns[k]].is_category || *value != *value)
         return HALAY_OK;
-    if (tft_dictionary_add(&to->dictionaries[k], f->table.dictionaries[k].texts[(size_t)*value], &number)) {
-        halay_error(f->log, "no memory for the rows of the future");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (tft_dictionary_add(&to->dictionaries[k], f->table.dictionaries[k].texts[(size_t)*value], &number))
+        return halay_no_memory(f->log, "for the rows of the future");
     *value = (double)number;
     return HALAY_OK;
 }
@@ -66,10 +65,8 @@ static enum halay_status mark_dropped(const struct future *f, struct tft_series 
 {
     if (!s->dropped)
         s->dropped = calloc(s->rows, 1);
-    if (!s->dropped) {
-        halay_error(f->log, "no memory for the rows of the future");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!s->dropped)
+        return halay_no_memory(f->log, "for the rows of the future");
     s->dropped[row] = 1;
     return HALAY_OK;
 }
@@ -101,10 +98,8 @@ static enum halay_status fill(const struct future *f, const struct tft_table *t,
         if (!tft_roles[input->role].is_known_ahead ||
             (input->fill != TFT_FILL_FORWARD && input->fill != TFT_FILL_INTERPOLATE))
             continue;
-        if (tft_fill_again(input->fill, t->column_count, k, s->rows - f->rows, s)) {
-            halay_error(f->log, "no memory for the rows of the future");
-            return HALAY_ERR_NO_MEMORY;
-        }
+        if (tft_fill_again(input->fill, t->column_count, k, s->rows - f->rows, s))
+            return halay_no_memory(f->log, "for the rows of the future");
     }
     return HALAY_OK;
 }

@@ -7,6 +7,7 @@
  * sections themselves.
  */
 #include "tft/core/data/htd.h"
+#include "base/memory.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,10 +150,8 @@ static enum halay_status take_own(struct halay_log *log, const char *path, const
     if (!list)
         return HALAY_OK;
     d->own = calloc(d->entity_count * inputs, sizeof *d->own);
-    if (!d->own) {
-        halay_error(log, "no memory to open '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!d->own)
+        return halay_no_memory(log, "to open '%s'", path);
     for (size_t e = 0; e < d->entity_count; e++)
         for (size_t i = 0; d->codes[e] == d->encoding.entity_count && i < inputs; i++, at += 2) {
             const double shift = json_number_value(json_array_get(list, at)),

@@ -144,10 +144,8 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
     memcpy(all, data, HTD_SUMS * sizeof *data);
     memcpy(lengths, bytes, HTD_SUMS * sizeof *bytes);
     uint32_t *sums = make_sums(all, lengths, spill);
-    if (!sums) {
-        halay_error(log, "no memory to write '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!sums)
+        return halay_no_memory(log, "to write '%s'", path);
     all[HTD_SUMS] = sums;
     plan_sections(sums, lengths, &h);
     enum halay_status status = halay_output_open(log, path, &out);
@@ -212,10 +210,8 @@ static enum halay_status take_sums(struct tft_htd *f)
     if (table[HTD_SUMS].bytes != n * sizeof *f->sums || checksum_of_table(f->map, f->sums) != f->map->table_crc)
         return bad(f->log, f->path, "is damaged: its section table does not add up");
     f->states = calloc(n + 1, sizeof *f->states);
-    if (!f->states) {
-        halay_error(f->log, "no memory to open '%s'", f->path);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!f->states)
+        return halay_no_memory(f->log, "to open '%s'", f->path);
     return HALAY_OK;
 }
 

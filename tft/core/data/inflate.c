@@ -10,6 +10,7 @@
  * accepts it half-built.
  */
 #include "tft/core/data/inflate.h"
+#include "base/memory.h"
 #include "tft/core/kernels/thread.h"
 #include <errno.h>
 #include <pthread.h>
@@ -163,10 +164,8 @@ static enum halay_status start_thread(struct tft_inflate *f)
 {
     for (int i = 0; i < BLOCKS; i++) {
         f->blocks[i] = malloc(TFT_INFLATE_BLOCK);
-        if (!f->blocks[i]) {
-            halay_error(f->log, "no memory to read '%s'", f->path);
-            return HALAY_ERR_NO_MEMORY;
-        }
+        if (!f->blocks[i])
+            return halay_no_memory(f->log, "to read '%s'", f->path);
     }
     return tft_thread_start(f->log, read_ahead, f, &f->thread);
 }
@@ -222,8 +221,7 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     }
     if (f->compressed && inflateInit2(&f->stream, 16 + MAX_WBITS) != Z_OK) { /* 16: a gzip header */
         f->compressed = 0;
-        halay_error(f->log, "no memory to read '%s'", f->path);
-        return HALAY_ERR_NO_MEMORY;
+        return halay_no_memory(f->log, "to read '%s'", f->path);
     }
     return HALAY_OK;
 }

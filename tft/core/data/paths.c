@@ -3,6 +3,7 @@
  * Paths. Cleanup: a zero-initialised object that fini accepts half-built.
  */
 #include "tft/core/data/paths.h"
+#include "base/memory.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,10 +23,8 @@ static enum halay_status add_path(struct halay_log *log, struct tft_paths *p, co
         p->list = list;
         path = folder ? tft_path_join(log, folder, name) : strdup(name);
     }
-    if (!path) {
-        halay_error(log, "no memory for a list of files");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!path)
+        return halay_no_memory(log, "for a list of files");
     p->list[p->count++] = path;
     return HALAY_OK;
 }

@@ -2,6 +2,7 @@
  *
  * Preset: reads the ids and times of all rows. preset_step.c finds the step, preset_schema.c makes the schema.
  */
+#include "base/memory.h"
 #include "tft/core/data/csv.h"
 #include "tft/core/data/number.h"
 #include "tft/core/data/paths.h"
@@ -23,8 +24,7 @@ struct tft_where tft_preset_where(const struct tft_preset_scan *s)
 
 enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s)
 {
-    halay_error(s->log, "no memory for the times of the table");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(s->log, "for the times of the table");
 }
 
 static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, int64_t time, double value)
@@ -403,15 +403,24 @@ static enum halay_status judge_numbers(struct tft_preset_scan *s)
 
 /* ---- the given schema ---- */
 
-static enum halay_status read_id(struct tft_preset_scan *s)
+#define AT(member) offsetof(struct tft_preset_scan, member)
+
+static const struct tft_member id_members[] = {
+    TFT_MEMBER("column", TEXT, AT(id)),
+    TFT_MEMBER("constant", TEXT, AT(id_constant)),
+    TFT_MEMBERS_END,
+};
+
+static enum halay_status read_id(const struct tft_where *w, struct tft_preset_scan *s)
 {
-    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, "id", NULL);
     const json_t *id = json_object_get(s->given, "id");
 
+    enum halay_status status = tft_section_read(w, s->given, "id", 0, id_members, s);
+
     s->id_is_given = id != NULL;
-    if (json_object_size(id) > 1)
-        return tft_where_wrong(&w, "id", "{column: NAME} or {constant: NAME}, not both");
-    return id ? tft_read_text(&inside, id, "constant", 0, &s->id_constant) : HALAY_OK;
+    if (!status && json_object_size(id) > 1)
+        return tft_where_wrong(w, "id", "{column: NAME} or {constant: NAME}, not both");
+    return status;
 }
 
 static enum halay_status take_zone(struct tft_preset_scan *s, const char *name)
@@ -428,100 +437,103 @@ static enum halay_status take_zone(struct tft_preset_scan *s, const char *name)
     return status || !s->zone_document ? status : tft_zone_create(s->log, s->where, s->zone_document, &s->zone);
 }
 
-/* A column's name. */
-static enum halay_status read_column(const struct tft_preset_scan *s, const char *key, const char *const *words,
-                                     const char **column)
+static const struct tft_member time_members[] = {
+    TFT_MEMBER("column", TEXT, AT(ds)),
+    TFT_MEMBER("integer", TRUTH, AT(integer_is_given)),
+    TFT_MEMBER("format", TEXT, AT(format)),
+    TFT_MEMBERS_END,
+};
+
+static enum halay_status read_time(const struct tft_where *w, struct tft_preset_scan *s)
 {
-    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, key, NULL);
-    const json_t *object;
+    const struct tft_where inside = tft_where_inside(w, "time", NULL);
+    enum halay_status status = tft_section_read(w, s->given, "time", 0, time_members, s);
 
-    if (!json_object_get(s->given, key))
-        return HALAY_OK;
-    enum halay_status status = tft_read_object(&w, s->given, key, &object);
-    if (!status)
-        status = tft_where_check_keys(&inside, object, words);
-    return status ? status : tft_read_text(&inside, object, "column", 0, column);
-}
-
-static enum halay_status read_time(struct tft_preset_scan *s)
-{
-    const struct tft_where w = tft_preset_where(s), inside = tft_where_inside(&w, "time", NULL);
-    const json_t *time = json_object_get(s->given, "time");
-    enum halay_status status = read_column(s, "time", TFT_WORDS("column", "integer", "format"), &s->ds);
-
-    if (!status)
-        status = tft_read_truth(&inside, time, "integer", &s->integer_is_given);
-    if (!status)
-        status = tft_read_text(&inside, time, "format", 0, &s->format);
     if (!status && s->format && (s->integer_is_given || !tft_time_format_is_valid(s->format)))
-        status = tft_where_wrong(&inside, "format", "made as docs/reference/schema.md says, without 'integer'");
+        return tft_where_wrong(&inside, "format", "made as docs/reference/schema.md says, without 'integer'");
     return status;
 }
+
+static const struct tft_member given_members[] = {
+    TFT_MEMBER("preset", WORD, AT(preset), .words = TFT_WORDS("long")),
+    TFT_KEY("name"),
+    TFT_KEY("id"),
+    TFT_KEY("time"),
+    TFT_KEY("zone"),
+    TFT_KEY("csv"),
+    TFT_KEY("every"),
+    TFT_KEY("resample"),
+    TFT_KEY("season"),
+    TFT_KEY("duplicates"),
+    TFT_KEY("active"),
+    TFT_KEY("gaps"),
+    TFT_KEY("inputs"),
+    TFT_KEY("window"),
+    TFT_KEY("split"),
+    TFT_MEMBERS_END,
+};
 
 static enum halay_status read_given(struct tft_preset_scan *s)
 {
     const struct tft_where w = tft_preset_where(s);
     const json_t *object, *input;
     const char *name;
-    int preset = 0;
-    enum halay_status status =
-        tft_where_check_keys(&w, s->given,
-                             TFT_WORDS("preset", "name", "id", "time", "zone", "csv", "every", "resample", "season",
-                                       "duplicates", "active", "gaps", "inputs", "window", "split"));
+    enum halay_status status;
 
-    if (!status)
-        status = tft_read_word(&w, s->given, "preset", TFT_WORDS("long"), &preset);
-    if (!status)
-        status = read_column(s, "id", TFT_WORDS("column", "constant"), &s->id);
-    if (!status)
-        status = read_id(s);
-    if (!status)
-        status = read_time(s);
-    if (!status && json_object_get(s->given, "window"))
-        status = tft_read_object(&w, s->given, "window", &object);
-    if (!status && json_object_get(s->given, "inputs"))
-        status = tft_read_object(&w, s->given, "inputs", &object);
+    if ((status = tft_members_read(&w, s->given, given_members, s)) || (status = read_id(&w, s)) ||
+        (status = read_time(&w, s)))
+        return status;
+    if (json_object_get(s->given, "window") && (status = tft_read_object(&w, s->given, "window", &object)))
+        return status;
+    if (json_object_get(s->given, "inputs") && (status = tft_read_object(&w, s->given, "inputs", &object)))
+        return status;
     json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
         const char *role = json_string_value(json_object_get(input, "role"));
         s->y = role && !strcmp(role, "target") ? NULL : s->y;
     }
     s->season_is_unknown = !json_object_get(s->given, "season") && !json_object_get(s->given, "resample");
-    return status;
+    return HALAY_OK;
+}
+
+/* Reads all tables, the text's or the frame's. */
+static enum halay_status scan(struct tft_preset_scan *s, const struct tft_table_source *tables)
+{
+    struct tft_paths *files = &s->files;
+    enum halay_status status = HALAY_OK;
+
+    if (tables->paths)
+        status = tft_paths_expand(s->log, tables->paths, tables->path_count, NULL, files);
+    for (size_t i = 0; i < files->count && !status; i++)
+        status = scan_file(s, files->list[i], &tables->text);
+    if (!status && tables->text.bytes)
+        status = scan_file(s, tables->text.name, &tables->text);
+    if (!status && tables->frame)
+        status = scan_frame(s, tables->frame);
+    if (status || s->count)
+        return status ? status : judge_commas(s);
+    halay_error(s->log, "%s: the table has no rows", s->where);
+    return HALAY_ERR_FORMAT;
 }
 
 static enum halay_status complete(struct tft_preset_scan *s, const struct tft_table_source *tables,
                                   const struct tft_preset *preset, struct tft_schema *schema)
 {
-    struct tft_paths files = { 0 };
-    enum halay_status status = take_zone(s, preset->zone);
+    enum halay_status status;
 
-    if (!status && tables->paths)
-        status = tft_paths_expand(s->log, tables->paths, tables->path_count, NULL, &files);
-    for (size_t i = 0; i < files.count && !status; i++)
-        status = scan_file(s, files.list[i], &tables->text);
-    if (!status && tables->text.bytes)
-        status = scan_file(s, tables->text.name, &tables->text);
-    if (!status && tables->frame)
-        status = scan_frame(s, tables->frame);
-    if (!status)
-        status = judge_commas(s);
-    if (!status && !s->count) {
-        halay_error(s->log, "%s: the table has no rows", s->where);
-        status = HALAY_ERR_FORMAT;
-    }
-    if (!status)
-        status = judge_numbers(s);
-    if (!status)
-        status = tft_preset_find_step(s);
-    if (!status)
-        status = tft_preset_make_schema(s, preset, schema);
+    if ((status = take_zone(s, preset->zone)) || (status = scan(s, tables)) || (status = judge_numbers(s)) ||
+        (status = tft_preset_find_step(s)))
+        return status;
+    return tft_preset_make_schema(s, preset, schema);
+}
+
+static void scan_fini(struct tft_preset_scan *s)
+{
     free(s->moments);
     free(s->kept.values);
     tft_zone_destroy(s->zone);
     json_decref(s->zone_document);
     tft_dictionary_fini(&s->ids);
-    tft_paths_fini(&files);
-    return status;
+    tft_paths_fini(&s->files);
 }
 
 enum halay_status tft_preset_read(struct halay_log *log, const struct tft_schema_source *given,
@@ -541,6 +553,7 @@ enum halay_status tft_preset_read(struct halay_log *log, const struct tft_schema
         status = read_given(&s);
     if (!status)
         status = is_preset ? complete(&s, tables, preset, schema) : tft_schema_init(log, s.where, document, schema);
+    scan_fini(&s);
     json_decref(document);
     *found = is_preset;
     return status;

@@ -7,6 +7,7 @@
 
 #include "tft/core/data/dictionary.h"
 #include "tft/core/data/document_reader.h"
+#include "tft/core/data/paths.h"
 #include "tft/core/data/preset.h"
 #include "tft/core/data/time_forms.h"
 
@@ -33,6 +34,7 @@ struct tft_kept {
 struct tft_preset_scan {
     struct halay_log *log;
     const json_t *given;          /* borrowed: the schema that says what differs; NULL: none */
+    int preset;                   /* 0: long */
     char where[TFT_SCHEMA_WHERE]; /* what it is, for messages */
     const char *id, *ds, *y;      /* columns; borrowed from it. y: NULL: it has targets */
     const char *id_constant;      /* borrowed: all rows are of this series; NULL: a column says */
@@ -50,6 +52,7 @@ struct tft_preset_scan {
     int season_is_unknown;     /* where ds is a whole number */
     int clocks;                /* 1: times without an offset from UTC were read, 2: with one, 3: both */
     struct tft_time_look look; /* of whole numbers */
+    struct tft_paths files;    /* owned */
     const char *file;          /* borrowed: the one that is read; NULL: a frame */
     struct {
         const char *file; /* borrowed */

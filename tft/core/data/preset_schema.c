@@ -2,6 +2,7 @@
  *
  * Preset: makes the document that a user would have written, from what the rows say and what the given schema says.
  */
+#include "base/memory.h"
 #include "tft/core/data/preset_impl.h"
 #include <stdio.h>
 #include <string.h>
@@ -567,10 +568,8 @@ enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct
     const size_t held = trains_on_all(&lengths, preset->has_test) ? horizon : (parts + 1) * horizon;
     size_t encoder = given_past ? given_past : choose_encoder(s, habit.encoder, NULL, horizon, held);
     json_t *document = make_document(s, make_window(s, encoder, horizon, held), split);
-    if (!document) {
-        halay_error(s->log, "no memory for the schema");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!document)
+        return halay_no_memory(s->log, "for the schema");
     status = tft_schema_init(s->log, s->where, document, &probe);
     if (!status) {
         status = find_seasons(s, &probe, document);

@@ -3,6 +3,7 @@
  * Rows: stream each file, or a frame (frame.h), and append each row to its entity, or, of a wide one, each cell to its
  * column's entity.
  */
+#include "base/memory.h"
 #include "tft/core/data/csv.h"
 #include "tft/core/data/encoding.h"
 #include "tft/core/data/number.h"
@@ -38,8 +39,7 @@ struct source {
 
 static enum halay_status no_memory(struct tft_collector *c)
 {
-    halay_error(c->log, "no memory for the table");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(c->log, "for the table");
 }
 
 /* ---- what a file and a frame have in common ---- */

@@ -8,6 +8,7 @@
  */
 #include "tft/core/data/schema.h"
 #include "base/document.h"
+#include "base/memory.h"
 #include "tft/core/data/document_reader.h"
 #include "tft/core/data/schema_impl.h"
 #include "tft/core/model/tft.h"
@@ -15,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define AT(member) offsetof(struct tft_schema, member)
 
 const char *const tft_split_names[] = { "train", "valid", "test", NULL };
 
@@ -52,48 +55,48 @@ static enum halay_status check_pattern(const struct tft_where *w, const char *pa
     return groups == 1 ? HALAY_OK : tft_where_wrong(w, "pattern", "a regular expression with one (group)");
 }
 
+struct id {
+    const char *from, *pattern, *column, *columns, *constant;
+};
+
+static const struct tft_member id_members[] = {
+    TFT_MEMBER("from", TEXT, offsetof(struct id, from)),
+    TFT_MEMBER("pattern", TEXT, offsetof(struct id, pattern)),
+    TFT_MEMBER("column", TEXT_OR_EMPTY, offsetof(struct id, column)),
+    TFT_MEMBER("columns", TEXT, offsetof(struct id, columns)),
+    TFT_MEMBER("constant", TEXT, offsetof(struct id, constant)),
+    TFT_MEMBERS_END,
+};
+
 static enum halay_status read_id(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
+    struct id id = { 0 };
     const struct tft_where w = tft_where_inside(outer, "id", NULL);
-    const json_t *id;
-    const char *from = NULL, *columns = NULL;
-    enum halay_status status = tft_read_object(outer, document, "id", &id);
+    enum halay_status status = tft_section_read(outer, document, "id", 1, id_members, &id);
 
-    if (!status)
-        status = tft_where_check_keys(&w, id, TFT_WORDS("from", "pattern", "column", "columns", "constant"));
-    if (!status)
-        status = tft_read_text(&w, id, "from", 0, &from);
-    if (!status)
-        status = tft_read_text(&w, id, "pattern", 0, &s->id_pattern);
-    if (!status)
-        status = tft_read_text(&w, id, "column", 1, &s->id_column);
-    if (!status)
-        status = tft_read_text(&w, id, "columns", 0, &columns);
-    if (!status)
-        status = tft_read_text(&w, id, "constant", 0, &s->id_constant);
     if (status)
         return status;
-    if (s->id_constant && json_object_size(id) == 1) {
+    s->id_pattern = id.pattern;
+    s->id_column = id.column;
+    s->id_constant = id.constant;
+    const size_t keys = json_object_size(json_object_get(document, "id"));
+    const int is_filename = id.from || id.pattern;
+    if (id.constant && keys == 1)
         s->id_kind = TFT_ID_CONSTANT;
-        return HALAY_OK;
-    }
-    if (s->id_column && !from && !s->id_pattern && !columns) {
+    else if (id.column && !is_filename && !id.columns)
         s->id_kind = TFT_ID_COLUMN;
-        return HALAY_OK;
-    }
-    if (columns && !strcmp(columns, "header") && !from && !s->id_pattern && !s->id_column) {
+    else if (id.columns && !strcmp(id.columns, "header") && !is_filename && !id.column)
         s->id_kind = TFT_ID_HEADER;
-        return HALAY_OK;
-    }
-    if (!from || strcmp(from, "filename") || !s->id_pattern || json_object_size(id) != 2) {
+    else if (id.from && !strcmp(id.from, "filename") && id.pattern && keys == 2)
+        s->id_kind = TFT_ID_FILENAME;
+    else {
         halay_error(w.log,
                     "%s: give {from: filename, pattern: \"^(.*)_hourly\"}, {column: NAME}, {columns: header} or "
                     "{constant: NAME}",
                     w.text);
         return HALAY_ERR_CONFIG;
     }
-    s->id_kind = TFT_ID_FILENAME;
-    return check_pattern(&w, s->id_pattern);
+    return s->id_kind == TFT_ID_FILENAME ? check_pattern(&w, s->id_pattern) : HALAY_OK;
 }
 
 static enum halay_status read_time_columns(const struct tft_where *w, const json_t *time, struct tft_schema *s)
@@ -114,26 +117,22 @@ static enum halay_status read_time_columns(const struct tft_where *w, const json
     return HALAY_OK;
 }
 
+static const struct tft_member time_members[] = {
+    TFT_MEMBER("column", TEXT_OR_EMPTY, AT(time_columns)),
+    TFT_KEY("columns"),
+    TFT_MEMBER("format", TEXT, AT(time_format)),
+    TFT_MEMBER("integer", TRUTH, AT(time_is_integer)),
+    TFT_MEMBERS_END,
+};
+
 static enum halay_status read_time_section(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
     const struct tft_where w = tft_where_inside(outer, "time", NULL);
     const json_t *time = json_object_get(document, "time");
-    int integer = 0;
-    enum halay_status status;
+    enum halay_status status = tft_section_read(outer, document, "time", 0, time_members, s);
 
     s->time_kind = TFT_TIME_NONE;
-    if (!time)
-        return HALAY_OK;
-    status = tft_read_object(outer, document, "time", &time);
-    if (!status)
-        status = tft_where_check_keys(&w, time, TFT_WORDS("column", "columns", "format", "integer"));
-    if (!status)
-        status = tft_read_text(&w, time, "column", 1, &s->time_columns[0]);
-    if (!status)
-        status = tft_read_text(&w, time, "format", 0, &s->time_format);
-    if (!status)
-        status = tft_read_truth(&w, time, "integer", &integer);
-    if (status)
+    if (status || !time)
         return status;
     if (s->time_format && !tft_time_format_is_valid(s->time_format))
         return tft_where_wrong(
@@ -143,12 +142,12 @@ static enum halay_status read_time_section(const struct tft_where *outer, const 
     if (!s->time_columns[0] == !json_object_get(time, "columns"))
         return tft_where_wrong(&w, "column",
                                "the name of the column that holds the time (or 'columns' a list of several)");
-    if (integer && (s->time_format || !s->time_columns[0]))
+    if (s->time_is_integer && (s->time_format || !s->time_columns[0]))
         return tft_where_wrong(&w, "integer", "with one 'column' and no 'format'");
     if (!s->time_columns[0])
         return read_time_columns(&w, time, s);
     s->time_column_count = 1;
-    s->time_kind = integer ? TFT_TIME_INTEGER : TFT_TIME_TEXT;
+    s->time_kind = s->time_is_integer ? TFT_TIME_INTEGER : TFT_TIME_TEXT;
     return HALAY_OK;
 }
 
@@ -166,10 +165,8 @@ static enum halay_status read_zone(const struct tft_where *w, const json_t *docu
         enum halay_status status = tft_zone_load(w->log, w->text, TFT_ZONES_FOLDER, json_string_value(zone), &loaded);
         if (status)
             return status;
-        if (json_object_set_new((json_t *)document, "zone", loaded)) {
-            halay_error(w->log, "no memory for a time zone");
-            return HALAY_ERR_NO_MEMORY;
-        }
+        if (json_object_set_new((json_t *)document, "zone", loaded))
+            return halay_no_memory(w->log, "for a time zone");
         zone = loaded;
     }
     return tft_zone_create(w->log, w->text, zone, &s->zone);
@@ -214,29 +211,37 @@ static enum halay_status read_step(const struct tft_where *w, const json_t *obje
     return HALAY_OK;
 }
 
-static enum halay_status read_every(const struct tft_where *w, const json_t *document, struct tft_schema *s)
+static const struct tft_member resample_members[] = {
+    TFT_KEY("every"),
+    TFT_MEMBER("how", WORD, 0, .words = TFT_WORDS("mean", "sum", "last")),
+    TFT_MEMBERS_END,
+};
+
+static enum halay_status read_resample(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    const struct tft_where inside = tft_where_inside(w, "resample", NULL);
+    const struct tft_where w = tft_where_inside(outer, "resample", NULL);
     const json_t *resample = json_object_get(document, "resample");
     int how = 0;
-    enum halay_status status = read_step(w, document, s);
+    enum halay_status status = tft_section_read(outer, document, "resample", 0, resample_members, &how);
 
-    if (!status && resample)
-        status = tft_read_object(w, document, "resample", &resample);
-    if (!status && resample)
-        status = tft_where_check_keys(&inside, resample, TFT_WORDS("every", "how"));
-    if (!status && resample && json_object_get(resample, "every")) {
-        s->rows_every = s->every;
-        status = read_step(&inside, resample, s);
-    }
-    if (!status && resample)
-        status = tft_read_word(&inside, resample, "how", TFT_WORDS("mean", "sum", "last"), &how);
-    if (status)
+    if (status || !resample)
         return status;
-    if (resample && s->every.kind == TFT_PERIOD_HOURS)
-        return tft_where_wrong(&inside, "every", "a step without hours of the day");
-    if (resample)
-        s->resampling = (enum tft_resampling)(TFT_RESAMPLE_MEAN + how);
+    if (json_object_get(resample, "every"))
+        s->rows_every = s->every;
+    if ((status = read_step(&w, resample, s)))
+        return status;
+    if (s->every.kind == TFT_PERIOD_HOURS)
+        return tft_where_wrong(&w, "every", "a step without hours of the day");
+    s->resampling = (enum tft_resampling)(TFT_RESAMPLE_MEAN + how);
+    return HALAY_OK;
+}
+
+static enum halay_status read_every(const struct tft_where *w, const json_t *document, struct tft_schema *s)
+{
+    enum halay_status status;
+
+    if ((status = read_step(w, document, s)) || (status = read_resample(w, document, s)))
+        return status;
     if (!s->every.count && tft_schema_counts(s))
         s->every = (struct tft_period){ .kind = TFT_PERIOD_INTEGER, .count = 1 };
     if (!s->every.count)
@@ -318,55 +323,45 @@ static enum halay_status read_missing(const struct tft_where *w, const json_t *c
     return HALAY_OK;
 }
 
+static const struct tft_member csv_members[] = {
+    TFT_MEMBER("separator", CHAR, AT(separator)),
+    TFT_MEMBER("decimal", CHAR, AT(decimal)),
+    TFT_KEY("missing"),
+    TFT_MEMBERS_END,
+};
+
 static enum halay_status read_csv(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
     const struct tft_where w = tft_where_inside(outer, "csv", NULL);
-    const json_t *csv = json_object_get(document, "csv");
-    enum halay_status status;
+    enum halay_status status = tft_section_read(outer, document, "csv", 0, csv_members, s);
 
-    s->separator = ',';
-    s->decimal = '.';
-    s->missing[0] = "";
-    s->missing[1] = NULL;
-    if (!csv)
-        return HALAY_OK;
-    status = tft_read_object(outer, document, "csv", &csv);
-    if (!status)
-        status = tft_where_check_keys(&w, csv, TFT_WORDS("separator", "decimal", "missing"));
-    if (!status)
-        status = tft_read_char(&w, csv, "separator", &s->separator);
-    if (!status)
-        status = tft_read_char(&w, csv, "decimal", &s->decimal);
     if (status)
         return status;
     if (s->decimal != '.' && s->decimal != ',')
         return tft_where_wrong(&w, "decimal", "\".\" or \",\"");
     if (s->decimal == s->separator)
         return tft_where_wrong(&w, "decimal", "another character than 'separator'");
-    return read_missing(&w, csv, s);
+    return read_missing(&w, json_object_get(document, "csv"), s);
 }
+
+static const struct tft_member window_members[] = {
+    TFT_MEMBER("encoder", STEPS, AT(encoder), .most = TFT_STEPS_MAX, .missing = "given"),
+    TFT_MEMBER("horizon", STEPS, AT(horizon), .most = TFT_STEPS_MAX, .missing = "given"),
+    TFT_MEMBER("stride", STEPS, AT(stride), .most = TFT_STEPS_MAX),
+    TFT_KEY("min_encoder"),
+    TFT_MEMBERS_END,
+};
 
 static enum halay_status read_window(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
     const struct tft_where w = tft_where_inside(outer, "window", NULL);
-    const json_t *window;
-    enum halay_status status = tft_read_object(outer, document, "window", &window);
+    enum halay_status status = tft_section_read(outer, document, "window", 1, window_members, s);
 
-    s->stride = 1;
-    if (!status)
-        status = tft_where_check_keys(&w, window, TFT_WORDS("encoder", "horizon", "stride", "min_encoder"));
-    if (!status)
-        status = tft_read_steps(&w, window, "encoder", TFT_STEPS_MAX, &s->encoder);
-    if (!status)
-        status = tft_read_steps(&w, window, "horizon", TFT_STEPS_MAX, &s->horizon);
-    if (!status)
-        status = tft_read_steps(&w, window, "stride", TFT_STEPS_MAX, &s->stride);
+    if (status)
+        return status;
+    const struct tft_member least = TFT_MEMBER("min_encoder", STEPS, AT(min_encoder), .most = (double)s->encoder);
     s->min_encoder = s->encoder;
-    if (!status && s->encoder)
-        status = tft_read_steps(&w, window, "min_encoder", s->encoder, &s->min_encoder);
-    if (!status && (!s->encoder || !s->horizon))
-        status = tft_where_wrong(&w, s->encoder ? "horizon" : "encoder", "given");
-    return status;
+    return tft_member_read(&w, json_object_get(document, "window"), &least, s);
 }
 
 /* "< 2017-08-01" or "<= 2017-07-31 23:00". */
@@ -438,89 +433,94 @@ static int is_by_entity(const json_t *split)
     return 0;
 }
 
-static enum halay_status read_split(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
+/* Validation and test begin where the split before them ends. */
+static enum halay_status read_bounds(const struct tft_where *w, const json_t *split, struct tft_schema *s)
 {
-    const struct tft_where w = tft_where_inside(outer, "split", NULL);
-    const json_t *split;
-    int context = 0;
     int64_t last = INT64_MIN;
-    enum halay_status status = tft_read_object(outer, document, "split", &split);
+    enum halay_status status;
 
-    if (!status)
-        status = tft_where_check_keys(&w, split, TFT_WORDS("train", "valid", "test", "context"));
-    if (!status)
-        status = tft_read_word(&w, split, "context", TFT_WORDS("before", "none"), &context);
-    s->context_before = !context;
-    if (!status && is_by_entity(split))
-        return read_entity_split(&w, split, s);
-    for (int i = 0; i < TFT_SPLIT_COUNT && !status; i++) {
-        const char *text = NULL;
-        status = tft_read_text(&w, split, tft_split_names[i], 0, &text);
-        if (status || !text)
+    for (int i = 0; i < TFT_SPLIT_COUNT; i++) {
+        const char *text = json_string_value(json_object_get(split, tft_split_names[i]));
+        if (!text)
             continue;
-        status = read_bound(&w, s, tft_split_names[i], text, &s->split_end[i]);
-        s->has_split[i] = !status;
-        if (!status && s->split_end[i] <= last)
-            status = tft_where_wrong(&w, tft_split_names[i], "after the split before it");
+        if ((status = read_bound(w, s, tft_split_names[i], text, &s->split_end[i])))
+            return status;
+        s->has_split[i] = 1;
+        if (s->split_end[i] <= last)
+            return tft_where_wrong(w, tft_split_names[i], "after the split before it");
         last = s->split_end[i];
     }
-    if (!status && !s->has_split[TFT_TRAIN])
-        status = tft_where_wrong(&w, "train", "given, like \"< 2017-08-01\"");
-    return status;
+    return s->has_split[TFT_TRAIN] ? HALAY_OK : tft_where_wrong(w, "train", "given, like \"< 2017-08-01\"");
 }
 
-static enum halay_status read_file_patterns(const struct tft_where *w, const json_t *document, struct tft_schema *s)
+struct split {
+    const char *ends[TFT_SPLIT_COUNT]; /* read again, in order */
+    int context;
+};
+
+static const struct tft_member split_members[] = {
+    TFT_MEMBER("train", TEXT, offsetof(struct split, ends[TFT_TRAIN])),
+    TFT_MEMBER("valid", TEXT, offsetof(struct split, ends[TFT_VALID])),
+    TFT_MEMBER("test", TEXT, offsetof(struct split, ends[TFT_TEST])),
+    TFT_MEMBER("context", WORD, offsetof(struct split, context), .words = TFT_WORDS("before", "none")),
+    TFT_MEMBERS_END,
+};
+
+static enum halay_status read_split(const struct tft_where *outer, const json_t *document, struct tft_schema *s)
 {
-    s->files = json_object_get(document, "files");
-    if (!s->files)
-        return HALAY_OK;
-    if (!json_is_array(s->files))
-        return tft_where_wrong(w, "files", "a list of patterns like [\"*_hourly.csv.gz\"]");
+    struct split split = { .context = 0 };
+    const struct tft_where w = tft_where_inside(outer, "split", NULL);
+    const json_t *object = json_object_get(document, "split");
+    enum halay_status status = tft_section_read(outer, document, "split", 1, split_members, &split);
+
+    s->context_before = !split.context;
+    if (status)
+        return status;
+    return is_by_entity(object) ? read_entity_split(&w, object, s) : read_bounds(&w, object, s);
+}
+
+static enum halay_status check_file_patterns(const struct tft_where *w, const json_t *document, struct tft_schema *s)
+{
+    const char *should = "a list of patterns like [\"*_hourly.csv.gz\"]";
+
+    (void)document;
+    if (s->files && !json_is_array(s->files))
+        return tft_where_wrong(w, "files", should);
     for (size_t i = 0; i < json_array_size(s->files); i++)
         if (!json_is_string(json_array_get(s->files, i)))
-            return tft_where_wrong(w, "files", "a list of patterns like [\"*_hourly.csv.gz\"]");
+            return tft_where_wrong(w, "files", should);
     return HALAY_OK;
 }
 
-static enum halay_status read_rows(const struct tft_where *w, const json_t *document, struct tft_schema *s)
-{
-    int duplicates = TFT_DUPLICATES_ERROR, active = 0, gaps = 0;
-    enum halay_status status =
-        tft_read_word(w, document, "duplicates", TFT_WORDS("mean", "first", "last", "error"), &duplicates);
-
-    if (!status)
-        status = tft_read_word(w, document, "active", TFT_WORDS("all", "trim"), &active);
-    if (!status)
-        status = tft_read_word(w, document, "gaps", TFT_WORDS("few", "fill"), &gaps);
-    s->fills_gaps = gaps;
-    s->duplicates = (enum tft_duplicates)duplicates;
-    s->trim = (enum tft_trim)active;
-    return status;
-}
+static const struct tft_member document_members[] = {
+    TFT_MEMBER("name", TEXT, AT(name)),
+    TFT_MEMBER("files", VALUE, AT(files)),
+    TFT_KEY("id"),
+    TFT_KEY("time"),
+    TFT_KEY("zone"),
+    TFT_KEY("every"),
+    TFT_KEY("season"),
+    TFT_KEY("span"),
+    TFT_MEMBER("duplicates", WORD, AT(duplicates), .words = TFT_WORDS("mean", "first", "last", "error")),
+    TFT_MEMBER("active", WORD, AT(trim), .words = TFT_WORDS("all", "trim")),
+    TFT_MEMBER("gaps", WORD, AT(fills_gaps), .words = TFT_WORDS("few", "fill")),
+    TFT_KEY("resample"),
+    TFT_KEY("inputs"),
+    TFT_KEY("window"),
+    TFT_KEY("split"),
+    TFT_KEY("csv"),
+    TFT_MEMBERS_END,
+};
 
 static enum halay_status read_all(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     static enum halay_status (*const sections[])(const struct tft_where *, const json_t *, struct tft_schema *) = {
-        read_file_patterns,
-        read_id,
-        read_time_section,
-        read_zone,
-        read_every,
-        read_season,
-        read_span,
-        read_rows,
-        read_csv,
-        read_window,
-        tft_schema_read_inputs,
+        check_file_patterns, read_id,   read_time_section, read_zone,   read_every,
+        read_season,         read_span, read_csv,          read_window, tft_schema_read_inputs,
         read_split,
     };
-    enum halay_status status =
-        tft_where_check_keys(w, document,
-                             TFT_WORDS("name", "files", "id", "time", "zone", "every", "season", "span", "duplicates",
-                                       "active", "gaps", "resample", "inputs", "window", "split", "csv"));
+    enum halay_status status = tft_members_read(w, document, document_members, s);
 
-    if (!status)
-        status = tft_read_text(w, document, "name", 0, &s->name);
     for (size_t i = 0; i < sizeof sections / sizeof *sections && !status; i++)
         status = sections[i](w, document, s);
     return status;
@@ -529,7 +529,12 @@ static enum halay_status read_all(const struct tft_where *w, const json_t *docum
 enum halay_status tft_schema_init(struct halay_log *log, const char *where, json_t *document, struct tft_schema *schema)
 {
     struct tft_where w = { .log = log };
-    struct tft_schema s = { .name = "data" };
+    struct tft_schema s = { .name = "data",
+                            .duplicates = TFT_DUPLICATES_ERROR,
+                            .separator = ',',
+                            .decimal = '.',
+                            .missing = { "" },
+                            .stride = 1 };
 
     snprintf(w.text, sizeof w.text, "%.200s", where);
     enum halay_status status = read_all(&w, document, &s);

@@ -114,6 +114,7 @@ struct tft_schema {
     size_t time_column_count;
     const char *time_columns[TFT_TIME_COLUMNS_MAX];
     const char *time_format; /* NULL: ISO 8601 */
+    int time_is_integer;     /* TFT_TIME_INTEGER */
     struct tft_zone *zone;   /* owned: of the clock by which the files, and the schema's moments, are written; NULL:
                                      nothing is known of it */
     /* Steps below a day are steps of UTC; days and longer ones are the clock's, and so are moments without a zone. */

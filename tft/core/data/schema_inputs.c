@@ -19,11 +19,42 @@ const struct tft_role_traits tft_roles[] = {
 };
 _Static_assert(sizeof tft_roles / sizeof *tft_roles == TFT_INPUT_ROLES, "each role has a row");
 
-/* What a document says of an input that struct tft_input does not keep. */
-struct extras {
+/* An input as the document has it. */
+struct given {
+    struct tft_input input;
+    const char *from;
+    size_t most; /* days */
     int cyclic, missing_indicator;
-    const json_t *lags;
+    const json_t *lags, *missing_number;
     size_t terms; /* of a Fourier series */
+};
+
+#define AT(member) offsetof(struct given, member)
+
+static const struct tft_member members[] = {
+    TFT_MEMBER("column", TEXT_OR_EMPTY, AT(input.column)),
+    TFT_KEY("calendar"),
+    TFT_KEY("holiday"),
+    TFT_MEMBER("days", WORD, AT(input.days), .words = TFT_WORDS("none", "until", "since")),
+    TFT_MEMBER("most", STEPS, AT(most), .most = TFT_HOLIDAY_DAYS_MAX),
+    TFT_KEY("fourier"),
+    TFT_MEMBER("from", TEXT, AT(from)),
+    TFT_MEMBER("role", WORD, AT(input.role), .words = TFT_WORDS("target", "known", "observed", "static", "weight"),
+               .missing = "given: target, known, observed, static or weight"),
+    TFT_MEMBER("type", WORD, AT(input.is_category), .words = TFT_WORDS("real", "category")),
+    TFT_KEY("fill"),
+    TFT_MEMBER("scale", WORD, AT(input.scale), .words = TFT_WORDS("none", "standard", "robust", "log1p-standard")),
+    TFT_MEMBER("per", WORD, AT(input.per), .words = TFT_WORDS("entity", "all", "window")),
+    TFT_KEY("relative_to"),
+    TFT_MEMBER("blend", WORD, AT(input.blend), .words = TFT_WORDS("none", "season")),
+    TFT_MEMBER("missing_indicator", TRUTH, AT(missing_indicator)),
+    TFT_MEMBER("lags", VALUE, AT(lags)),
+    TFT_MEMBER("cyclic", TRUTH, AT(cyclic)),
+    TFT_MEMBER("unknown", TRUTH, AT(input.unknown)),
+    TFT_MEMBER("map", VALUE, AT(input.map)),
+    TFT_MEMBER("transform", WORD, AT(input.transform), .words = TFT_WORDS("none", "log", "log1p")),
+    TFT_MEMBER("missing_number", VALUE, AT(missing_number)),
+    TFT_MEMBERS_END,
 };
 
 /* {holiday: {DAY: NAME}}, as an input's key or as its calendar. */
@@ -45,21 +76,14 @@ static enum halay_status read_holidays(const struct tft_where *w, const json_t *
 }
 
 /* How far the day is from a holiday. */
-static enum halay_status read_days(const struct tft_where *w, const json_t *object, struct tft_input *input)
+static enum halay_status check_days(const struct tft_where *w, const json_t *object, struct given *g)
 {
-    size_t most = 30;
-    int days = TFT_DAYS_NONE;
-    enum halay_status status = tft_read_word(w, object, "days", TFT_WORDS("none", "until", "since"), &days);
-
-    if (!status)
-        status = tft_read_steps(w, object, "most", TFT_HOLIDAY_DAYS_MAX, &most);
-    if (!status && days && input->source != TFT_FROM_HOLIDAYS)
+    g->input.days_most = (int64_t)g->most;
+    if (g->input.days && g->input.source != TFT_FROM_HOLIDAYS)
         return tft_where_wrong(w, "days", "left out: it is for holidays");
-    if (!status && !days && json_object_get(object, "most"))
+    if (!g->input.days && json_object_get(object, "most"))
         return tft_where_wrong(w, "most", "left out: it limits 'days'");
-    input->days = (enum tft_holiday_days)days;
-    input->days_most = (int64_t)most;
-    return status;
+    return HALAY_OK;
 }
 
 /* "365.25 days", "24h"; a number is one of steps. */
@@ -91,67 +115,68 @@ static int read_period(const json_t *value, struct tft_input *input)
     return 0;
 }
 
+static const struct tft_member fourier_members[] = {
+    TFT_KEY("period"),
+    TFT_MEMBER("terms", STEPS, AT(terms), .most = TFT_WAVE_TERMS_MAX),
+    TFT_MEMBERS_END,
+};
+
 static enum halay_status read_fourier(const struct tft_where *outer, const struct tft_schema *s, const json_t *object,
-                                      struct tft_input *input, size_t *terms)
+                                      struct given *g)
 {
     const struct tft_where w = tft_where_inside(outer, "fourier", NULL);
-    const json_t *fourier;
-    enum halay_status status = tft_read_object(outer, object, "fourier", &fourier);
 
-    if (!status)
-        status = tft_where_check_keys(&w, fourier, TFT_WORDS("period", "terms"));
+    g->input.source = TFT_FROM_WAVE;
+    g->terms = 1;
+    enum halay_status status = tft_section_read(outer, object, "fourier", 1, fourier_members, g);
     if (status)
         return status;
-    if (!read_period(json_object_get(fourier, "period"), input) || (tft_schema_counts(s) && !input->period_in_steps))
-        return tft_where_wrong(
-            &w, "period",
-            tft_schema_counts(s) ? "a number of steps, at least 2"
-                                 : "a time like \"365.25 days\", \"24h\", \"15min\", or a number of steps, at least 2");
-    input->source = TFT_FROM_WAVE;
-    *terms = 1;
-    return tft_read_steps(&w, fourier, "terms", TFT_WAVE_TERMS_MAX, terms);
+    const json_t *period = json_object_get(json_object_get(object, "fourier"), "period");
+    if (read_period(period, &g->input) && (!tft_schema_counts(s) || g->input.period_in_steps))
+        return HALAY_OK;
+    return tft_where_wrong(&w, "period",
+                           tft_schema_counts(s)
+                               ? "a number of steps, at least 2"
+                               : "a time like \"365.25 days\", \"24h\", \"15min\", or a number of steps, at least 2");
 }
 
 /* Where an input's values come from: exactly one of column, calendar, holiday, fourier, from. */
 static enum halay_status read_source(const struct tft_where *w, const struct tft_schema *s, const json_t *object,
-                                     struct tft_input *input, struct extras *x)
+                                     struct given *g)
 {
-    const char *from = NULL;
-    int calendar = 0, has_holidays = holidays_of(object) != NULL, is_wave = json_object_get(object, "fourier") != NULL;
-    enum halay_status status = tft_read_text(w, object, "column", 1, &input->column);
+    const struct tft_member calendar = TFT_MEMBER("calendar", WORD, AT(input.calendar), .words = tft_calendar_names);
+    const int has_holidays = holidays_of(object) != NULL, is_wave = json_object_get(object, "fourier") != NULL;
+    struct tft_input *input = &g->input;
+    enum halay_status status = HALAY_OK;
 
-    if (!status && !json_is_object(json_object_get(object, "calendar")))
-        status = tft_read_word(w, object, "calendar", tft_calendar_names, &calendar);
-    if (!status)
-        status = tft_read_text(w, object, "from", 0, &from);
+    if (!json_is_object(json_object_get(object, "calendar")))
+        status = tft_member_read(w, object, &calendar, g);
     if (status)
         return status;
-    if (!!input->column + !!calendar + has_holidays + is_wave + !!from != 1 || (from && strcmp(from, "id"))) {
+    if (!!input->column + !!input->calendar + has_holidays + is_wave + !!g->from != 1 ||
+        (g->from && strcmp(g->from, "id"))) {
         halay_error(w->log,
                     "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', "
                     "'fourier: {period: 365.25 days, terms: 3}', 'from: id'",
                     w->text);
         return HALAY_ERR_CONFIG;
     }
-    input->calendar = (enum tft_calendar)calendar;
     if (has_holidays)
         return read_holidays(w, object, input);
     if (is_wave)
-        return read_fourier(w, s, object, input, &x->terms);
-    if (from)
-        input->source = TFT_FROM_ID;
-    else
-        input->source = calendar ? TFT_FROM_CALENDAR : TFT_FROM_COLUMN;
+        return read_fourier(w, s, object, g);
+    input->source = g->from ? TFT_FROM_ID : input->calendar ? TFT_FROM_CALENDAR : TFT_FROM_COLUMN;
     return HALAY_OK;
 }
 
-static enum halay_status read_fill(const struct tft_where *w, const json_t *object, struct tft_input *input)
+static enum halay_status read_fill(const struct tft_where *w, const json_t *object, struct given *g)
 {
-    const json_t *fill = json_object_get(object, "fill");
-    int word = TFT_FILL_NONE;
+    const struct tft_member word =
+        TFT_MEMBER("fill", WORD, AT(input.fill), .words = TFT_WORDS("none", "drop", "forward", "interpolate"));
+    const json_t *fill = json_object_get(object, "fill"), *constant = json_object_get(fill, "constant");
+    struct tft_input *input = &g->input;
 
     if (json_is_object(fill)) {
-        const json_t *constant = json_object_get(fill, "constant");
         if (json_object_size(fill) != 1 || (input->is_category ? !json_is_string(constant) : !json_is_number(constant)))
             return tft_where_wrong(w, "fill",
                                    input->is_category ? "none, drop, forward or {constant: TEXT}"
@@ -161,9 +186,7 @@ static enum halay_status read_fill(const struct tft_where *w, const json_t *obje
         input->constant_text = json_string_value(constant);
         return HALAY_OK;
     }
-    enum halay_status status =
-        tft_read_word(w, object, "fill", TFT_WORDS("none", "drop", "forward", "interpolate"), &word);
-    input->fill = (enum tft_filling)word;
+    enum halay_status status = tft_member_read(w, object, &word, g);
     if (!status && input->is_category && input->fill == TFT_FILL_INTERPOLATE)
         return tft_where_wrong(w, "fill", "none, drop, forward or {constant: TEXT} for a category");
     return status;
@@ -188,50 +211,30 @@ static enum halay_status check_removed(const struct tft_where *w, const json_t *
     return HALAY_ERR_CONFIG;
 }
 
-static enum halay_status read_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
+static enum halay_status check_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
 {
-    int scale = input->role == TFT_INPUT_WEIGHT ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
-    int per = input->role == TFT_INPUT_STATIC ? TFT_PER_ALL : TFT_PER_ENTITY, blend = TFT_BLEND_NONE;
-    enum halay_status status = check_removed(w, object);
-
-    if (!status)
-        status = tft_read_word(w, object, "scale", TFT_WORDS("none", "standard", "robust", "log1p-standard"), &scale);
-    if (!status)
-        status = tft_read_word(w, object, "per", TFT_WORDS("entity", "all", "window"), &per);
-    if (!status)
-        status = tft_read_word(w, object, "blend", TFT_WORDS("none", "season"), &blend);
-    if (!status && input->is_category && json_object_get(object, "scale") && scale != TFT_SCALE_NONE)
+    if (input->is_category && json_object_get(object, "scale") && input->scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a category");
-    if (!status && input->role == TFT_INPUT_WEIGHT && scale != TFT_SCALE_NONE)
+    if (input->role == TFT_INPUT_WEIGHT && input->scale != TFT_SCALE_NONE)
         return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
-    input->scale = input->is_category ? TFT_SCALE_NONE : (enum tft_scale)scale;
-    input->per = (enum tft_scale_by)per;
-    input->blend = (enum tft_blending)blend;
-    return status;
+    input->scale = input->is_category ? TFT_SCALE_NONE : input->scale;
+    return HALAY_OK;
 }
 
-static enum halay_status read_values(const struct tft_where *w, const json_t *object, struct tft_input *input)
+static enum halay_status check_values(const struct tft_where *w, struct given *g)
 {
-    const json_t *map = json_object_get(object, "map"), *number = json_object_get(object, "missing_number"), *to;
-    int transform = TFT_TRANSFORM_NONE;
     const char *key;
-    enum halay_status status = tft_read_truth(w, object, "unknown", &input->unknown);
+    json_t *to;
 
-    if (!status)
-        status = tft_read_word(w, object, "transform", TFT_WORDS("none", "log", "log1p"), &transform);
-    if (status)
-        return status;
-    if (number && !json_is_number(number))
+    if (g->missing_number && !json_is_number(g->missing_number))
         return tft_where_wrong(w, "missing_number", "a number");
-    if (map && !json_is_object(map))
+    if (g->input.map && !json_is_object(g->input.map))
         return tft_where_wrong(w, "map", "a list of texts and what they become");
-    json_object_foreach((json_t *)map, key, to)
+    json_object_foreach((json_t *)g->input.map, key, to)
         if (!json_is_string(to))
             return tft_where_wrong(w, "map", "a list of texts and what they become (put numbers into quotes)");
-    input->map = map;
-    input->transform = (enum tft_transform)transform;
-    input->has_missing_number = number != NULL;
-    input->missing_number = json_number_value(number);
+    g->input.has_missing_number = g->missing_number != NULL;
+    g->input.missing_number = json_number_value(g->missing_number);
     return HALAY_OK;
 }
 
@@ -240,6 +243,8 @@ static enum halay_status check_lags(const struct tft_where *w, const json_t *lag
     const json_t *lag;
     size_t i;
 
+    if (!lags)
+        return HALAY_OK;
     if (!json_is_array(lags) || !json_array_size(lags))
         return tft_where_wrong(w, "lags", "a list of steps like [24, 168]");
     json_array_foreach((json_t *)lags, i, lag)
@@ -277,9 +282,9 @@ static enum halay_status check_source(const struct tft_where *w, const struct tf
 }
 
 /* Do the other keys fit? */
-static enum halay_status check_input(const struct tft_where *w, const struct tft_schema *s,
-                                     const struct tft_input *input, const struct extras *x)
+static enum halay_status check_input(const struct tft_where *w, const struct tft_schema *s, const struct given *g)
 {
+    const struct tft_input *input = &g->input;
     int real_column = input->source == TFT_FROM_COLUMN && !input->is_category;
     enum halay_status status = check_source(w, s, input);
 
@@ -305,34 +310,20 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
     if ((input->transform || input->has_missing_number) && !real_column)
         return tft_where_wrong(w, input->transform ? "transform" : "missing_number",
                                "left out: it is for real columns");
-    if (x->cyclic &&
+    if (g->cyclic &&
         (input->source != TFT_FROM_CALENDAR || input->calendar == TFT_CALENDAR_STEPS || input->is_category))
         return tft_where_wrong(w, "cyclic", "left out: it is for real calendar inputs that come round again");
-    if (x->lags && (!real_column || input->role == TFT_INPUT_STATIC || input->role == TFT_INPUT_WEIGHT))
+    if (g->lags && (!real_column || input->role == TFT_INPUT_STATIC || input->role == TFT_INPUT_WEIGHT))
         return tft_where_wrong(w, "lags", "left out: they are of real columns that change with time");
-    if (x->missing_indicator && (input->source != TFT_FROM_COLUMN || input->role == TFT_INPUT_WEIGHT))
+    if (g->missing_indicator && (input->source != TFT_FROM_COLUMN || input->role == TFT_INPUT_WEIGHT))
         return tft_where_wrong(w, "missing_indicator", "left out: it is for columns");
     return HALAY_OK;
 }
 
-static enum halay_status read_role(const struct tft_where *w, const json_t *object, struct tft_input *input)
-{
-    const char *words[TFT_INPUT_ROLES + 1] = { NULL };
-    int role = -1;
-
-    for (int i = 0; i < TFT_INPUT_ROLES; i++)
-        words[i] = tft_roles[i].name;
-    enum halay_status status = tft_read_word(w, object, "role", words, &role);
-    if (!status && role < 0)
-        status = tft_where_wrong(w, "role", "given: target, known, observed, static or weight");
-    if (!status)
-        input->role = (enum tft_input_role)role;
-    return status;
-}
-
 static enum halay_status read_input(const struct tft_where *w, const struct tft_schema *s, const char *name,
-                                    const json_t *object, struct tft_input *input, struct extras *x)
+                                    const json_t *object, struct given *g)
 {
+    struct tft_input *input = &g->input;
     enum halay_status status;
 
     if (!*name || strlen(name) > TFT_INPUT_NAME_MAX || !json_is_object(object)) {
@@ -340,45 +331,28 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
                     TFT_INPUT_NAME_MAX);
         return HALAY_ERR_CONFIG;
     }
+    const char *role = json_string_value(json_object_get(object, "role"));
     snprintf(input->name, sizeof input->name, "%s", name);
-    status = tft_where_check_keys(w, object,
-                                  TFT_WORDS("column", "calendar", "holiday", "days", "most", "fourier", "from", "role",
-                                            "type", "fill", "scale", "per", "relative_to", "blend", "missing_indicator",
-                                            "lags", "cyclic", "unknown", "map", "transform", "missing_number"));
-    if (!status)
-        status = read_source(w, s, object, input, x);
-    if (!status)
-        status = read_days(w, object, input);
-    if (!status)
-        status = read_role(w, object, input);
-    if (!status)
-        status = tft_read_word(w, object, "type", TFT_WORDS("real", "category"), &input->is_category);
-    if (!status)
-        status = read_fill(w, object, input);
-    if (!status)
-        status = read_scale(w, object, input);
-    if (!status)
-        status = read_values(w, object, input);
-    if (!status)
-        status = tft_read_truth(w, object, "cyclic", &x->cyclic);
-    if (!status)
-        status = tft_read_truth(w, object, "missing_indicator", &x->missing_indicator);
-    x->lags = json_object_get(object, "lags");
-    if (!status && x->lags)
-        status = check_lags(w, x->lags);
-    return status ? status : check_input(w, s, input, x);
+    input->scale = role && !strcmp(role, "weight") ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
+    input->per = role && !strcmp(role, "static") ? TFT_PER_ALL : TFT_PER_ENTITY;
+    if ((status = check_removed(w, object)) || (status = tft_members_read(w, object, members, g)) ||
+        (status = read_source(w, s, object, g)) || (status = check_days(w, object, g)) ||
+        (status = read_fill(w, object, g)) || (status = check_scale(w, object, input)) ||
+        (status = check_values(w, g)) || (status = check_lags(w, g->lags)))
+        return status;
+    return check_input(w, s, g);
 }
 
 /* One more input, made from another one, whose name it extends. */
 static enum halay_status derive(const struct tft_where *w, struct tft_schema *s, size_t base,
-                                enum tft_derivation derivation, size_t lag, const char *behind)
+                                enum tft_derivation derivation, size_t lag, const char *suffix)
 {
     struct tft_input input = s->inputs[base];
     char name[TFT_INPUT_NAME_MAX + 33];
 
     if (s->input_count == TFT_INPUTS_MAX)
         return tft_where_wrong(w, "inputs", "at most 128, including those made from them");
-    snprintf(name, sizeof name, "%s%s", input.name, behind);
+    snprintf(name, sizeof name, "%s%s", input.name, suffix);
     if (strlen(name) > TFT_INPUT_NAME_MAX) {
         halay_error(w->log, "%s: '%s' is too long a name for the inputs made from it", w->text, input.name);
         return HALAY_ERR_CONFIG;
@@ -406,13 +380,12 @@ static enum halay_status derive(const struct tft_where *w, struct tft_schema *s,
 static enum halay_status expand_wave(const struct tft_where *w, struct tft_schema *s, size_t base, size_t terms)
 {
     const int is_constant = s->inputs[base].period_in_steps && s->inputs[base].period == 1;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    for (size_t i = 1; i < 2 * terms && !status && !is_constant; i++) {
-        char behind[16];
-        snprintf(behind, sizeof behind, "_%s%zu", i % 2 ? "cos" : "sin", i / 2 + 1);
-        status = derive(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, behind);
-        if (status)
+    for (size_t i = 1; i < 2 * terms && !is_constant; i++) {
+        char suffix[16];
+        snprintf(suffix, sizeof suffix, "_%s%zu", i % 2 ? "cos" : "sin", i / 2 + 1);
+        if ((status = derive(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, suffix)))
             return status;
         s->inputs[base + i].base = base + i;
         s->inputs[base + i].harmonic = i / 2 + 1;
@@ -425,35 +398,33 @@ static enum halay_status expand_wave(const struct tft_where *w, struct tft_schem
 }
 
 /* The inputs made from the one just added. */
-static enum halay_status expand(const struct tft_where *w, struct tft_schema *s, const struct extras *x)
+static enum halay_status expand(const struct tft_where *w, struct tft_schema *s, const struct given *g)
 {
     size_t base = s->input_count - 1, i;
     const json_t *lag;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    if (x->cyclic) { /* two in place of the one */
-        status = derive(w, s, base, TFT_COSINE, 0, "_cos");
-        if (status)
+    if (g->cyclic) { /* two in place of the one */
+        if ((status = derive(w, s, base, TFT_COSINE, 0, "_cos")))
             return status;
         snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 5, "_sin");
         s->inputs[base].derivation = TFT_SINE;
         s->inputs[base].scale = TFT_SCALE_NONE;
         s->inputs[base + 1].base = base + 1;
     }
-    if (x->terms)
-        status = expand_wave(w, s, base, x->terms);
-    if (!status && x->missing_indicator)
-        status = derive(w, s, base, TFT_WAS_MISSING, 0, "_missing");
-    json_array_foreach((json_t *)x->lags, i, lag) {
-        char behind[32];
+    if (g->terms && (status = expand_wave(w, s, base, g->terms)))
+        return status;
+    if (g->missing_indicator && (status = derive(w, s, base, TFT_WAS_MISSING, 0, "_missing")))
+        return status;
+    json_array_foreach((json_t *)g->lags, i, lag) {
+        char suffix[32];
         size_t steps = (size_t)json_integer_value(lag);
-        if (status)
-            break;
-        snprintf(behind, sizeof behind, "_lag%zu", steps);
-        status = derive(w, s, base, TFT_LAG, steps, behind);
+        snprintf(suffix, sizeof suffix, "_lag%zu", steps);
+        if ((status = derive(w, s, base, TFT_LAG, steps, suffix)))
+            return status;
         s->longest_lag = steps > s->longest_lag ? steps : s->longest_lag;
     }
-    return status;
+    return HALAY_OK;
 }
 
 /* All names must differ, those of derived inputs too. */
@@ -504,15 +475,12 @@ enum halay_status tft_schema_read_inputs(const struct tft_where *w, const json_t
         return status;
     json_object_foreach((json_t *)inputs, name, value) {
         const struct tft_where of_input = tft_where_inside(w, "input", name);
-        struct extras x = { 0 };
+        struct given g = { .input.base = s->input_count, .most = 30 };
         if (s->input_count == TFT_INPUTS_MAX)
             return tft_where_wrong(w, "inputs", "at most 128");
-        s->inputs[s->input_count] = (struct tft_input){ .base = s->input_count };
-        status = read_input(&of_input, s, name, value, &s->inputs[s->input_count], &x);
-        s->input_count++; /* fini frees it */
-        if (!status)
-            status = expand(&of_input, s, &x);
-        if (status)
+        status = read_input(&of_input, s, name, value, &g);
+        s->inputs[s->input_count++] = g.input; /* fini frees it */
+        if (status || (status = expand(&of_input, s, &g)))
             return status;
     }
     return check_all(w, s);

@@ -28,8 +28,7 @@ struct grid {
 
 static enum halay_status no_memory(struct tft_collector *c)
 {
-    halay_error(c->log, "no memory for the table");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(c->log, "for the table");
 }
 
 /* ---- order ---- */

@@ -48,8 +48,7 @@ static size_t default_limit(void)
 
 static enum halay_status no_memory(const struct tft_spill *s, size_t bytes)
 {
-    halay_error(s->log, "no memory for %zu bytes of the table", bytes);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(s->log, "for %zu bytes of the table", bytes);
 }
 
 enum halay_status tft_spill_create(struct halay_log *log, const char *beside, size_t limit, struct tft_spill **spill)

@@ -4,6 +4,7 @@
  * constructor. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/core/data/windows.h"
+#include "base/memory.h"
 #include <stdlib.h>
 
 /* Which windows: those whose targets lie in a split and, if it is narrowed, in the moments [begin, end). */
@@ -40,10 +41,8 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
     if (w->run_count + 1 >= l->size) { /* one more for the end */
         size_t size = l->size ? l->size * 2 : w->data->entity_count + 2;
         struct tft_window_run *runs = realloc(w->runs, size * sizeof *runs);
-        if (!runs) {
-            halay_error(l->log, "no memory for the windows of %zu entities", w->data->entity_count);
-            return HALAY_ERR_NO_MEMORY;
-        }
+        if (!runs)
+            return halay_no_memory(l->log, "for the windows of %zu entities", w->data->entity_count);
         w->runs = runs;
         l->size = size;
     }
