@@ -19,8 +19,17 @@ enum { ROW_MOST = 2048 };
 #define TEXT(x) #x
 #define DNNL_NAME(major, minor, patch) "onednn " TEXT(major) "." TEXT(minor) "." TEXT(patch)
 
-/* A product of one row is another kernel's than one of several, and adds in another order. A window's forecast must not
- * depend on how many are computed with it, so that the row is multiplied twice. */
+/*
+ * A window's forecast must not depend on how many are computed with it, so that a row's sums have one order, however
+ * many rows there are. With AVX-512 only a single row has another kernel, and is multiplied twice. The kernels for AVX2
+ * have other orders for the last rows of each block of six: halay's own product, which is as fast there, takes their
+ * place unless the first factor is transposed, whose rows are weights, not samples.
+ */
+static int has_one_order(void)
+{
+    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
+}
+
 static void multiply_row(struct matrix a, struct matrix b, size_t N, size_t K, int add, real *c)
 {
     real rows[2 * ROW_MOST], products[2 * ROW_MOST];
@@ -36,6 +45,10 @@ void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, in
 {
     if (M == 0 || N == 0)
         return;
+    if (!a.transposed && !has_one_order()) {
+        tft_gemm_tiles(tft_gemm_vector(), a, b, M, N, K, (struct target){ c, ldc, add });
+        return;
+    }
     if (M == 1 && N <= ROW_MOST && K <= ROW_MOST) {
         multiply_row(a, b, N, K, add, c);
         return;

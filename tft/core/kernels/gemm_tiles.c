@@ -122,7 +122,7 @@ void tft_gemm_tiles(size_t vector, struct matrix a, struct matrix b, size_t M, s
     const struct kernel kernel = kernel_of(vector);
     struct factors f = { .row = a.transposed ? 1 : a.ld, .step = a.transposed ? a.ld : 1 };
 
-    if (M <= FEW_ROWS || N < FEW_COLUMNS || K == 0) {
+    if ((a.transposed && M <= FEW_ROWS) || N < FEW_COLUMNS || K == 0) {
         tft_gemm_plain(a, b, M, N, K, to.add, to.data, to.ld);
         return;
     }
