@@ -53,7 +53,7 @@ static void write_prediction(FILE *to, const struct halay_tft_query *query)
     fputc('}', to);
 }
 
-/* One table, whose header comes once. */
+/* One table with one header. */
 static void write_csv(FILE *to, const struct halay_tft_query *queries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -102,7 +102,7 @@ int serve_answer(struct halay_http_exchange *exchange, enum serve_form form, con
                                                                             .headers = headers });
     }
     free(body);
-    return serve_answer_refusal(exchange, 503, "there is no memory for the answer");
+    return serve_answer_refusal(exchange, 503, "no memory for the answer");
 }
 
 int serve_answer_error(struct halay_http_exchange *exchange, const struct serve_error *error)

@@ -30,7 +30,7 @@ struct serve_batcher {
     int is_stopping, refuses;
 };
 
-/* What is forecast together. */
+/* Requests that are forecast together. */
 struct batch {
     struct serve_waiting *first; /* owned */
     struct halay_tft_queries all;
@@ -51,15 +51,15 @@ static void free_waiting(struct serve_waiting *w)
 /* ---- answers ---- */
 
 /* One has been answered with this code. */
-static void done(struct serve_batcher *b, struct serve_waiting *w, int code)
+static void end_waiting(struct serve_batcher *b, struct serve_waiting *w, int code)
 {
     serve_metrics_answer(b->metrics, code, halay_now_us() - w->begun_us);
     free_waiting(w);
 }
 
-static void refuse(struct serve_batcher *b, struct serve_waiting *w, int code, const char *reason)
+static void refuse_waiting(struct serve_batcher *b, struct serve_waiting *w, int code, const char *reason)
 {
-    done(b, w, serve_answer_refusal(w->exchange, code, reason));
+    end_waiting(b, w, serve_answer_refusal(w->exchange, code, reason));
 }
 
 /* The first query of a request that failed; count: none. */
@@ -97,14 +97,14 @@ static void answer_all(struct serve_batcher *b, struct batch *batch)
         for (size_t i = 0; failed == count && i < count; i++)
             atomic_fetch_add_explicit(&b->metrics->windows, q[i].windows, memory_order_relaxed);
         q += count;
-        done(b, w,
-             failed < count ? answer_failed(w, q - count, failed)
-                            : serve_answer(w->exchange, w->form, q - count, count, b->model->step_text));
+        end_waiting(b, w,
+                    failed < count ? answer_failed(w, q - count, failed)
+                                   : serve_answer(w->exchange, w->form, q - count, count, b->model->step_text));
     }
     batch->first = NULL;
 }
 
-/* All of them fail together: it is none of the requests' fault, but for options that the model does not have. */
+/* All of them fail together. Only options that the model does not have are the requests' fault. */
 static void refuse_all(struct serve_batcher *b, struct batch *batch, enum halay_status status)
 {
     struct serve_error error = { .code = status == HALAY_ERR_ARGUMENT || status == HALAY_ERR_FORMAT ? 400
@@ -116,7 +116,7 @@ static void refuse_all(struct serve_batcher *b, struct batch *batch, enum halay_
         halay_warning(b->log, "a forecast failed: %s", error.reason);
     for (struct serve_waiting *w = batch->first, *next; w; w = next) {
         next = w->next;
-        done(b, w, serve_answer_error(w->exchange, &error));
+        end_waiting(b, w, serve_answer_error(w->exchange, &error));
     }
     batch->first = NULL;
 }
@@ -164,8 +164,8 @@ static int make_queries(struct serve_batcher *b, struct batch *batch)
     return 1;
 }
 
-/* Leave what the model was asked so far to whoever reads the metrics. */
-static void tell_inputs(struct serve_batcher *b)
+/* Publishes the statistics of the model's inputs to the metrics. */
+static void publish_inputs(struct serve_batcher *b)
 {
     char *json = NULL;
 
@@ -183,7 +183,7 @@ static size_t longest_body(const struct batch *batch)
     return longest;
 }
 
-static void forecast(struct serve_batcher *b, struct batch *batch)
+static void forecast_batch(struct serve_batcher *b, struct batch *batch)
 {
     const int64_t begun = halay_now_us(), before_us = b->between_us;
     const size_t most_bytes = b->most_bytes;
@@ -191,7 +191,7 @@ static void forecast(struct serve_batcher *b, struct batch *batch)
     if (!make_queries(b, batch)) {
         for (struct serve_waiting *w = batch->first, *next; w; w = next) {
             next = w->next;
-            refuse(b, w, 503, "there is no memory for the request");
+            refuse_waiting(b, w, 503, "no memory for the request");
         }
         return;
     }
@@ -202,7 +202,7 @@ static void forecast(struct serve_batcher *b, struct batch *batch)
     atomic_fetch_add_explicit(&b->metrics->forecast_us,
                               (uint64_t)(halay_now_us() - begun - (b->between_us - before_us)), memory_order_relaxed);
     if (!status)
-        tell_inputs(b); /* before the answers, which whoever looks then has */
+        publish_inputs(b); /* before the answers, so that a client that has one sees them */
     if (status)
         refuse_all(b, batch, status);
     else
@@ -237,7 +237,8 @@ static int read_body(struct serve_batcher *b, struct serve_waiting *w)
     return 0;
 }
 
-/* The first that may be taken now and is not read; NULL: there is none, or those before it are enough for a batch. */
+/* Finds the first request that may be taken now and is not read; NULL if those before it fill a batch, or all are
+ * read. */
 static struct serve_waiting *find_unread_locked(const struct serve_batcher *b)
 {
     size_t tables = 0;
@@ -281,13 +282,13 @@ static void read_some(struct serve_batcher *b)
             continue;
         remove_locked(b, w);
         pthread_mutex_unlock(&b->lock);
-        done(b, w, code);
+        end_waiting(b, w, code);
         pthread_mutex_lock(&b->lock);
     }
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Is one body not so much longer than another that the shorter one's request should not wait for it? */
+/* Returns nonzero if the bodies' lengths are close enough that the shorter one's request may wait for the longer. */
 static int is_alike(const struct serve_waiting *a, const struct serve_waiting *b)
 {
     const size_t shorter = a->bytes < b->bytes ? a->bytes : b->bytes,
@@ -296,8 +297,8 @@ static int is_alike(const struct serve_waiting *a, const struct serve_waiting *b
     return longer / SHORTER <= (shorter > SHORT_BYTES ? shorter : SHORT_BYTES);
 }
 
-/* The first that may be taken now and, in order, those that can be forecast with it. NULL: there is none, or it is not
- * read, as all that were have been refused. */
+/* Takes the first request that may be taken now and, in order, those that can be forecast with it. NULL if none waits,
+ * or if the first is not read. */
 static struct serve_waiting *take_batch_locked(struct serve_batcher *b)
 {
     struct serve_waiting **from = &b->first, *first, *w;
@@ -342,9 +343,9 @@ static struct serve_waiting *drop_old(struct serve_batcher *b, struct serve_wait
         next = w->next;
         w->next = NULL;
         if (refuses) {
-            refuse(b, w, 503, "the server is stopping");
+            refuse_waiting(b, w, 503, "the server is stopping");
         } else if (now - w->begun_us > b->timeout_us) {
-            refuse(b, w, 504, "the request has waited too long for its forecast");
+            refuse_waiting(b, w, 504, "the request has waited too long for its forecast");
         } else {
             *to = w;
             to = &w->next;
@@ -377,9 +378,9 @@ static void forecast_between(void *batcher)
     struct batch batch = { .first = take_batch(b) };
 
     if (batch.first)
-        forecast(b, &batch);
+        forecast_batch(b, &batch);
     free(batch.queries);
-    b->between_us = before_us + (halay_now_us() - begun); /* with what came between its own slices */
+    b->between_us = before_us + (halay_now_us() - begun); /* with the batches between its own slices */
 }
 
 /* Wait for requests or another model, and take both. *is_over: nothing will come any more. */
@@ -401,7 +402,7 @@ static struct serve_waiting *wait_for_batch(struct serve_batcher *b, int *is_ove
     return take_batch(b);
 }
 
-static void *work(void *arg)
+static void *run_batches(void *arg)
 {
     struct serve_batcher *b = arg;
     struct batch batch = { 0 };
@@ -410,7 +411,7 @@ static void *work(void *arg)
     while (!is_over) {
         batch.first = wait_for_batch(b, &is_over);
         if (batch.first)
-            forecast(b, &batch);
+            forecast_batch(b, &batch);
     }
     free(batch.queries);
     return NULL;
@@ -441,7 +442,7 @@ enum halay_status serve_batcher_start(struct halay_log *log, struct serve_metric
     pthread_mutex_init(&b->lock, NULL); /* with default attributes these cannot fail */
     pthread_cond_init(&b->changed, NULL);
     atomic_store_explicit(&metrics->step, model->step, memory_order_relaxed);
-    const int failed = pthread_create(&b->thread, NULL, work, b);
+    const int failed = pthread_create(&b->thread, NULL, run_batches, b);
     b->has_thread = !failed;
     if (!failed) {
         *batcher = b;

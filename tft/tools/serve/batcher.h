@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Batcher: requests that wait, and the thread that forecasts for them. It takes all that wait and agree in their
- * options, forecasts their windows in one go, and answers each; no request waits for a batch to fill. It also reads the
- * bodies, so that the thread that serves HTTP answers others meanwhile, and no more of them than the next batch needs:
- * what JSON becomes is thirty times as long. A long request is read and forecast in slices; between two of them comes a
- * batch of requests whose bodies are far shorter than its own, so that none waits for the longest.
+ * options, forecasts their windows in one call, and answers each; no request waits for a batch to fill. It also reads
+ * the bodies, so that the thread that serves HTTP answers others meanwhile, and reads no more of them than the next
+ * batch needs: a JSON body takes thirty times its length once it is read. A long request is read and forecast in
+ * slices; between two of them the thread takes a batch of requests whose bodies are far shorter than its own, so that
+ * none waits for the longest.
  *
- * A model is a session's, and so this thread's alone. A newer one is left here by whoever has loaded it; the thread
- * takes it between two batches, so that each request is answered by one model.
+ * A model is a session's, and so this thread's alone. The thread that loads a newer one leaves it here; the batcher's
+ * thread takes it between two batches, so that each request is answered by one model.
  */
 #ifndef HALAY_TFT_SERVE_BATCHER_H
 #define HALAY_TFT_SERVE_BATCHER_H

@@ -22,12 +22,12 @@ void serve_metrics_fini(struct serve_metrics *m)
     pthread_mutex_destroy(&m->lock);
 }
 
-static void add(_Atomic uint64_t *number, uint64_t more)
+static void add_to(_Atomic uint64_t *number, uint64_t more)
 {
     atomic_fetch_add_explicit(number, more, memory_order_relaxed);
 }
 
-static uint64_t get(_Atomic uint64_t *number)
+static uint64_t load_count(_Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
 }
@@ -38,17 +38,17 @@ void serve_metrics_answer(struct serve_metrics *m, int code, int64_t took_us)
 
     while (codes[i] && codes[i] != code)
         i++;
-    add(&m->answers[i], 1);
+    add_to(&m->answers[i], 1);
     while (b + 1 < SERVE_BUCKETS && (double)took_us > bounds[b] * 1e6)
         b++;
-    add(&m->buckets[b], 1);
-    add(&m->time_us, (uint64_t)took_us);
-    add(&m->timed, 1);
+    add_to(&m->buckets[b], 1);
+    add_to(&m->time_us, (uint64_t)took_us);
+    add_to(&m->timed, 1);
 }
 
 void serve_metrics_inputs(struct serve_metrics *m, const char *json)
 {
-    json_t *inputs = json ? json_loads(json, 0, NULL) : NULL; /* NULL, too, if there is no memory */
+    json_t *inputs = json ? json_loads(json, 0, NULL) : NULL; /* NULL also without memory */
 
     pthread_mutex_lock(&m->lock);
     json_t *before = m->inputs;
@@ -75,9 +75,9 @@ static void write_answers(struct serve_metrics *m, FILE *to)
     fprintf(to, "# HELP %s Answered requests to /invocations, by status code.\n# TYPE %s counter\n", name, name);
     for (size_t i = 0; i < SERVE_CODES; i++)
         if (codes[i])
-            fprintf(to, "%s{code=\"%d\"} %" PRIu64 "\n", name, codes[i], get(&m->answers[i]));
+            fprintf(to, "%s{code=\"%d\"} %" PRIu64 "\n", name, codes[i], load_count(&m->answers[i]));
         else
-            fprintf(to, "%s{code=\"other\"} %" PRIu64 "\n", name, get(&m->answers[i]));
+            fprintf(to, "%s{code=\"other\"} %" PRIu64 "\n", name, load_count(&m->answers[i]));
 }
 
 static void write_times(struct serve_metrics *m, FILE *to)
@@ -87,13 +87,13 @@ static void write_times(struct serve_metrics *m, FILE *to)
 
     fprintf(to, "# HELP %s From a request's last byte to its answer.\n# TYPE %s histogram\n", name, name);
     for (size_t i = 0; i < SERVE_BUCKETS; i++) {
-        sum += get(&m->buckets[i]);
+        sum += load_count(&m->buckets[i]);
         if (bounds[i] > 0)
             fprintf(to, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, bounds[i], sum);
         else
             fprintf(to, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, sum);
     }
-    fprintf(to, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, (double)get(&m->time_us) / 1e6, name, sum);
+    fprintf(to, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, (double)load_count(&m->time_us) / 1e6, name, sum);
 }
 
 static void write_label(FILE *to, const char *text)
@@ -153,13 +153,14 @@ char *serve_metrics_text(struct serve_metrics *m, size_t *size)
         return NULL;
     write_answers(m, to);
     write_times(m, to);
-    write_counter(to, "windows_total", "Forecast windows.", (double)get(&m->windows));
-    write_counter(to, "batches_total", "Forecasts of one or more requests together.", (double)get(&m->batches));
-    write_counter(to, "forecast_seconds_total", "Time in them.", (double)get(&m->forecast_us) / 1e6);
-    write_counter(to, "model_loads_total", "Models taken into use.", (double)get(&m->loads));
-    write_counter(to, "model_load_failures_total", "Models that could not be loaded.", (double)get(&m->failed_loads));
+    write_counter(to, "windows_total", "Forecast windows.", (double)load_count(&m->windows));
+    write_counter(to, "batches_total", "Forecasts of one or more requests together.", (double)load_count(&m->batches));
+    write_counter(to, "forecast_seconds_total", "Time in them.", (double)load_count(&m->forecast_us) / 1e6);
+    write_counter(to, "model_loads_total", "Models taken into use.", (double)load_count(&m->loads));
+    write_counter(to, "model_load_failures_total", "Models that could not be loaded.",
+                  (double)load_count(&m->failed_loads));
     write_gauge(to, "halay_tft_serve_waiting_requests", "Requests that wait for their forecast.",
-                (double)get(&m->waiting));
+                (double)load_count(&m->waiting));
     write_gauge(to, "halay_tft_serve_model_step", "The training step of the model in use.",
                 (double)atomic_load_explicit(&m->step, memory_order_relaxed));
     write_inputs(m, to);

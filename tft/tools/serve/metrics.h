@@ -30,7 +30,7 @@ void serve_metrics_fini(struct serve_metrics *metrics);
 
 void serve_metrics_answer(struct serve_metrics *metrics, int code, int64_t took_us);
 
-/* What the model was asked, as halay_tft_model_inputs says it; NULL: nothing. */
+/* The document of halay_tft_model_inputs; NULL: none yet. */
 void serve_metrics_inputs(struct serve_metrics *metrics, const char *json);
 
 /* The text, to be freed; NULL: no memory. */

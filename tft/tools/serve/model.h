@@ -16,7 +16,7 @@ struct serve_model {
     int needs_future;
 };
 
-/* Which of the files that make up a model a folder holds: changes when they do. 0: none that can be read. */
+/* A number that changes when the files of a folder's model do. 0: none can be read. */
 uint64_t serve_model_stamp(const char *folder);
 
 /* Load a run's model, and see whether it can forecast with this calibration (NULL: as it was trained). device: as in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests. A column of JSON becomes one of the library's by what its values are: all whole numbers, numbers, or texts;
- * null is no value. Texts are not copied. Cleanup: zeroed first, fini accepts half-built.
+ * Requests. The values of a column of JSON choose its kind: all whole numbers, numbers, or texts; null is a missing
+ * value. Texts are not copied. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/tools/serve/request.h"
 #include "base/error_text.h"
@@ -73,7 +73,7 @@ enum serve_form serve_form_of(const char *type)
 }
 
 /* How closely a range of Accept names a form: 0 not at all, 1 by any type, 2 by the half before the slash, 3 itself. */
-static int match(const char *range, enum serve_form form)
+static int match_range(const char *range, enum serve_form form)
 {
     const size_t length = strcspn(range, "; \t,"), half = strcspn(serve_form_types[form], "/") + 1;
 
@@ -108,13 +108,13 @@ enum serve_form serve_form_accepted(const char *accept, enum serve_form own)
     if (!accept || !accept[strspn(accept, " \t,")])
         return own;
     for (size_t i = 0; i < SERVE_FORMS; i++) {
-        /* The request's own form comes first, then the others. */
+        /* The request's own form is first, then the others. */
         const enum serve_form form = !i ? own : (enum serve_form)(i - (i <= (size_t)own));
         int closest = 0, weight = 0;
         size_t place = 0;
         for (const char *at = accept; *at; at = skip_to(at, ",")) {
             at += strspn(at, ", \t");
-            const int close = match(at, form);
+            const int close = match_range(at, form);
             if (close > closest) { /* the closest range counts, whatever the others say */
                 closest = close;
                 weight = weight_of(at);
@@ -147,13 +147,13 @@ __attribute__((format(printf, 4, 5))) static int refuse(struct serve_error *erro
 
 static int no_memory(struct serve_error *error)
 {
-    refuse(error, "", 0, "there is no memory for the request");
+    refuse(error, "", 0, "no memory for the request");
     error->code = 503;
     return 0;
 }
 
-/* What follows a beginning of a text; NULL: the text begins otherwise. */
-static const char *after(const char *text, const char *begin)
+/* Returns the rest of a text after its beginning; NULL if it begins otherwise. */
+static const char *skip_beginning(const char *text, const char *begin)
 {
     const size_t length = strlen(begin);
 
@@ -165,20 +165,21 @@ static const char *after(const char *text, const char *begin)
 void serve_error_of_text(const struct serve_request *r, size_t instance, const char *text, struct serve_error *error)
 {
     const struct halay_tft_table *table = &r->instances[instance].table;
-    const char *at = r->form == SERVE_CSV ? after(after(after(text, "file '"), table->name), "'")
-                                          : after(text, table->name ? table->name : "table");
-    const int is_future = !at && r->form != SERVE_CSV && (at = after(text, "the future's table"));
+    const char *at = r->form == SERVE_CSV
+                         ? skip_beginning(skip_beginning(skip_beginning(text, "file '"), table->name), "'")
+                         : skip_beginning(text, table->name ? table->name : "table");
+    const int is_future = !at && r->form != SERVE_CSV && (at = skip_beginning(text, "the future's table"));
     size_t row = 0;
     char field[SERVE_FIELD] = "";
 
     if (r->form != SERVE_CSV)
         snprintf(field, sizeof field, "instances[%zu]", instance);
-    if (after(at, ", row ")) {
+    if (skip_beginning(at, ", row ")) {
         char *end;
-        row = strtoul(after(at, ", row "), &end, 10);
+        row = strtoul(skip_beginning(at, ", row "), &end, 10);
         at = end;
     }
-    const char *column = after(at, ", column '"), *end = column ? strstr(column, "': ") : NULL;
+    const char *column = skip_beginning(at, ", column '"), *end = column ? strstr(column, "': ") : NULL;
     if (end) {
         const size_t used = strlen(field);
         const char *part = is_future ? ".future." : used ? ".columns." : "";
@@ -223,7 +224,7 @@ static int is_calibration(const char *word)
 static int take_calibrate(const char *word, struct serve_options *o, struct serve_error *error)
 {
     if (!is_calibration(word))
-        return refuse(error, "calibrate", 0, "'%.40s' is none of none, conformal, rolling", word);
+        return refuse(error, "calibrate", 0, "'%.40s' is not one of none, conformal, rolling", word);
     snprintf(o->calibrate, sizeof o->calibrate, "%s", word);
     return 1;
 }
@@ -231,7 +232,7 @@ static int take_calibrate(const char *word, struct serve_options *o, struct serv
 static int take_quantile(double value, struct serve_options *o, struct serve_error *error)
 {
     if (!(value > 0 && value < 1))
-        return refuse(error, "quantiles", 0, "a quantile lies between 0 and 1, %g does not", value);
+        return refuse(error, "quantiles", 0, "a quantile is above 0 and below 1, not %g", value);
     if (o->quantile_count == SERVE_QUANTILES_MAX)
         return refuse(error, "quantiles", 0, "there are more than %d quantiles", SERVE_QUANTILES_MAX);
     o->quantiles[o->quantile_count++] = value;
@@ -282,8 +283,8 @@ static int read_options(json_t *document, struct serve_options *o, struct serve_
                 if (!take_quantile(json_number_value(json_array_get(value, i)), o, error))
                     return 0;
         } else {
-            return refuse(error, "", 0,
-                          "there is no key '%.60s'; the keys are instances, explain, calibrate, quantiles", key);
+            return refuse(error, "", 0, "unknown key '%.60s'; the keys are instances, explain, calibrate, quantiles",
+                          key);
         }
     }
     return 1;
@@ -300,7 +301,7 @@ int serve_options_equal(const struct serve_options *a, const struct serve_option
 
 enum kinds { HAS_WHOLE = 1, HAS_REAL = 2, HAS_TEXT = 4 };
 
-/* What a column's values are, as a set; 0 values of each: nulls alone. Returns 0 if one is of no kind. */
+/* Finds the kinds of a column's values, as a set; empty if all are null. Returns 0 if a value has none of them. */
 static int look_at_values(const json_t *values, const char *field, int *kinds, struct serve_error *error)
 {
     *kinds = 0;
@@ -391,7 +392,7 @@ static int check_keys(json_t *object, const char *where, struct serve_error *err
 
     json_object_foreach(object, key, value) {
         if (strcmp(key, "columns") && strcmp(key, "future") && strcmp(key, "name"))
-            return refuse(error, where, 0, "there is no key '%.60s'; the keys are columns, future, name", key);
+            return refuse(error, where, 0, "unknown key '%.60s'; the keys are columns, future, name", key);
     }
     return 1;
 }
@@ -472,7 +473,7 @@ static size_t give_bytes(void *buffer, size_t size, void *arg)
     return count;
 }
 
-static json_t *load(struct text *text, size_t count, size_t row, struct serve_error *error)
+static json_t *load_part(struct text *text, size_t count, size_t row, struct serve_error *error)
 {
     json_error_t why;
 
@@ -490,7 +491,7 @@ static json_t *load(struct text *text, size_t count, size_t row, struct serve_er
 
 static int read_json(const struct serve_body *body, struct serve_request *r, struct serve_error *error)
 {
-    r->document = load(&(struct text){ .body = body, .at = body->bytes }, body->count, 0, error);
+    r->document = load_part(&(struct text){ .body = body, .at = body->bytes }, body->count, 0, error);
     if (!r->document)
         return 0;
     if (!json_is_object(r->document))
@@ -519,7 +520,7 @@ static int read_lines(const struct serve_body *body, struct serve_request *r, st
         const size_t length = (size_t)((stop ? stop : end) - at);
         if (!is_blank(at, length)) {
             text.at = at;
-            json_t *object = load(&text, length, line + 1, error);
+            json_t *object = load_part(&text, length, line + 1, error);
             if (!object)
                 return 0;
             if (json_array_append_new(r->document, object))

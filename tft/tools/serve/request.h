@@ -37,7 +37,7 @@ struct serve_error {
     char reason[SERVE_REASON];
 };
 
-/* What is asked, besides. Requests that agree in all of this can be forecast together. */
+/* Options. Requests with the same options can be forecast together. */
 struct serve_options {
     int explains;
     char calibrate[16]; /* "": as the model was trained */
@@ -65,7 +65,7 @@ struct serve_words {
     const char *name, *explain, *calibrate, *quantiles; /* NULL: not there */
 };
 
-/* What a request is read from. */
+/* The body that a request is read from. */
 struct serve_body {
     enum serve_form form;
     const char *bytes;
@@ -80,7 +80,7 @@ int serve_request_read(const struct serve_body *body, const struct serve_words *
                        struct serve_error *error);
 void serve_request_fini(struct serve_request *request);
 
-/* Do two requests agree in their options? */
+/* Returns nonzero if two requests have the same options. */
 int serve_options_equal(const struct serve_options *a, const struct serve_options *b);
 
 /* An error of the library's about an instance: its text says where. */

@@ -42,7 +42,7 @@ static void answer_text(struct halay_http_exchange *exchange, int code, const ch
                                     .status = code, .content_type = type, .body = text, .size = strlen(text) });
 }
 
-static void ping(void *arg, struct halay_http_exchange *exchange)
+static void answer_ping(void *arg, struct halay_http_exchange *exchange)
 {
     struct server *s = arg;
     char text[80];
@@ -52,7 +52,7 @@ static void ping(void *arg, struct halay_http_exchange *exchange)
     answer_text(exchange, is_stopping(s) ? 503 : 200, "application/json", text);
 }
 
-static void metrics(void *arg, struct halay_http_exchange *exchange)
+static void answer_metrics(void *arg, struct halay_http_exchange *exchange)
 {
     struct server *s = arg;
     size_t size;
@@ -61,17 +61,17 @@ static void metrics(void *arg, struct halay_http_exchange *exchange)
     if (text)
         answer_text(exchange, 200, "text/plain; version=0.0.4", text);
     else
-        serve_answer_refusal(exchange, 503, "there is no memory for the answer");
+        serve_answer_refusal(exchange, 503, "no memory for the answer");
     free(text);
 }
 
-static void openapi(void *arg, struct halay_http_exchange *exchange)
+static void answer_openapi(void *arg, struct halay_http_exchange *exchange)
 {
     (void)arg;
     answer_text(exchange, 200, "application/json", serve_openapi);
 }
 
-static void execution_parameters(void *arg, struct halay_http_exchange *exchange)
+static void answer_parameters(void *arg, struct halay_http_exchange *exchange)
 {
     const struct server *s = arg;
     char text[160];
@@ -82,7 +82,7 @@ static void execution_parameters(void *arg, struct halay_http_exchange *exchange
     answer_text(exchange, 200, "application/json", text);
 }
 
-/* What the head says. Returns the code of a refusal that was given, or 0. */
+/* Reads the head. Returns the code of a refusal that was sent, or 0. */
 static int read_head(struct halay_http_exchange *exchange, enum serve_form *form, enum serve_form *answer)
 {
     const char *type = halay_http_header(exchange, "Content-Type");
@@ -91,8 +91,8 @@ static int read_head(struct halay_http_exchange *exchange, enum serve_form *form
     *form = serve_form_of(type ? type : "");
     if (*form == SERVE_FORMS)
         return serve_answer_refusal(exchange, 415,
-                                    "the content type is none of text/csv, application/json, application/jsonlines, in "
-                                    "UTF-8");
+                                    "the content type is not one of text/csv, application/json, application/jsonlines, "
+                                    "in UTF-8");
     if (coding && *coding && strcasecmp(coding, "identity"))
         return serve_answer_refusal(exchange, 415, "a body with a content encoding is not understood");
     *answer = serve_form_accepted(halay_http_header(exchange, "Accept"), *form);
@@ -102,7 +102,7 @@ static int read_head(struct halay_http_exchange *exchange, enum serve_form *form
     return 0;
 }
 
-static void invocations(void *arg, struct halay_http_exchange *exchange)
+static void answer_invocations(void *arg, struct halay_http_exchange *exchange)
 {
     struct server *s = arg;
     const int64_t begun = halay_now_us();
@@ -110,7 +110,7 @@ static void invocations(void *arg, struct halay_http_exchange *exchange)
     int code;
 
     if (!w) {
-        code = serve_answer_refusal(exchange, 503, "there is no memory for the request");
+        code = serve_answer_refusal(exchange, 503, "no memory for the request");
     } else {
         w->exchange = exchange;
         w->begun_us = begun;
@@ -131,11 +131,11 @@ static void invocations(void *arg, struct halay_http_exchange *exchange)
 }
 
 static const struct halay_http_route routes[] = {
-    { "GET", "/ping", ping },
-    { "POST", "/invocations", invocations },
-    { "GET", "/metrics", metrics },
-    { "GET", "/openapi.json", openapi },
-    { "GET", "/execution-parameters", execution_parameters },
+    { "GET", "/ping", answer_ping },
+    { "POST", "/invocations", answer_invocations },
+    { "GET", "/metrics", answer_metrics },
+    { "GET", "/openapi.json", answer_openapi },
+    { "GET", "/execution-parameters", answer_parameters },
 };
 
 /* ---- models ---- */
@@ -208,7 +208,7 @@ static enum halay_status open_all(struct server *s)
 }
 
 /* Answer what has been taken, for as long as the grace lasts; the rest is refused. */
-static void stop(struct server *s)
+static void stop_server(struct server *s)
 {
     const int64_t end = halay_now_us() + (int64_t)s->config->grace_s * 1000000;
 
@@ -248,7 +248,7 @@ enum halay_status serve_run(struct halay_log *log, const struct serve_config *co
     enum halay_status status = open_all(&s);
     if (!status) {
         wait_for_signals(&s, &signals);
-        stop(&s);
+        stop_server(&s);
     }
     halay_http_close(s.http);
     serve_batcher_destroy(s.batcher);
