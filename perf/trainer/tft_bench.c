@@ -176,9 +176,7 @@ static enum halay_status prepare_blocks(struct bench *bench)
     bench->adam.m = bench->memory;
     bench->adam.v = bench->memory + reals;
     bench->params = bench->memory + 2 * reals;
-    bench->gradients = bench->exchange.there ? bench->exchange.there
-                       : together            ? bench->exchange.gradients
-                                             : bench->params + reals;
+    bench->gradients = together ? bench->exchange.d_gradients : bench->params + reals;
     return set_blocks(bench, reals);
 }
 

@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include "tft/core/run/run_length.h"
 #include "tft/core/score/scores.h"
-#include "tft/core/train/sampler.h"
+#include "tft/core/train/epoch.h"
 #include <math.h>
 #include <string.h>
 

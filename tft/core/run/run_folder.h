@@ -15,7 +15,7 @@
  *   member-2.safetensors, ...  the other members' weights, if the run has members. Beside other weights than those that
  *                       their metadata names by their CRC-32, and where one is missing, none is read
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/core/score/calibration.h)
- *   metrics.jsonl       a line for each evaluation (tft/core/train/progress.h)
+ *   metrics.jsonl       a line for each evaluation (tft/core/train/trainer_report.c)
  *   end.json            how the training ended; while it runs, or if it was killed, there is none
  *   checkpoints/        what training resumes from (tft/core/run/checkpoints.h), unless --checkpoints names another
  * folder

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: registered gradients. A failed submission is recorded, and nothing waits for its parameter: the step's
- * owner checks the status before the optimizer runs.
+ * A failed submission is recorded, and nothing waits for its parameter: the step's owner checks the status before the
+ * optimizer runs.
  *
  * Each tensor's gradient is an all-reduce of its own, submitted when it is final. Sparse gradients are gathered from
  * all ranks, and the optimizer adds them up. Cleanup: zeroed first, fini accepts half-built.
@@ -27,16 +27,16 @@ int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx)
 
 /* ---- registration ---- */
 
-/* Where steps make gradients. */
-static float *made_in(const struct tft_exchange *x)
+/* Returns nonzero if gradients are made in memory that is the device's alone. */
+static int is_apart(const struct tft_exchange *x)
 {
-    return x->there ? x->there : x->gradients;
+    return x->d_gradients != x->gradients;
 }
 
 /* A submission on a device follows what makes its data. */
-static void place(const struct tft_exchange *x, struct halay_tensor_info *info)
+static void place_info(const struct tft_exchange *x, struct halay_tensor_info *info)
 {
-    if (!x->there)
+    if (!is_apart(x))
         return;
     info->memory = HALAY_MEMORY_DEVICES;
     info->after_stream = kernels_of(x->queue)->stream(x->queue);
@@ -50,63 +50,46 @@ static enum halay_status register_param(struct tft_exchange *x, const struct tft
         .collective = HALAY_ALLREDUCE,
         .dtype = HALAY_F32,
         .dimensions = p->dimensions,
-        .out = made_in(x) + p->offset,
+        .out = x->d_gradients + p->offset,
         .reduction = HALAY_SUM,
     };
-    place(x, &info);
+    place_info(x, &info);
 
     for (int k = 0; k < p->dimensions; k++)
         info.shape[k] = p->shape[k];
     return halay_register(x->ctx, &info, tensor);
 }
 
-static enum halay_status alloc_block(struct tft_exchange *x, float **block)
+/* All zero on a device: no step writes dead parameters' gradients. */
+static enum halay_status alloc_block(struct tft_exchange *x)
 {
+    const struct kernels *kernels = x->queue ? kernels_of(x->queue) : NULL;
+    const size_t bytes = x->table->reals * sizeof *x->gradients;
     void *memory;
-    enum halay_status status = halay_alloc(x->ctx, x->table->reals * sizeof **block, &memory);
+    enum halay_status status = halay_alloc(x->ctx, bytes, &memory);
 
     if (status)
         return status;
-    *block = memory;
+    x->gradients = x->d_gradients = memory;
     for (size_t i = 0; i < x->table->count; i++) {
         const struct tft_param *p = &x->table->params[i];
         if (!p->sparse.most) /* most of a sparse one's place is never touched, and costs nothing */
-            memset(*block + p->offset, 0, tft_params_room(x->table, i) * sizeof **block);
+            memset(x->gradients + p->offset, 0, tft_params_room(x->table, i) * sizeof *x->gradients);
     }
-    return HALAY_OK;
-}
-
-static enum halay_status alloc_lists(struct tft_exchange *x)
-{
-    size_t n = x->table->count;
-
-    x->tensors = calloc(n, sizeof *x->tensors);
-    x->requests = calloc(n, sizeof *x->requests);
-    x->rows = calloc(n, sizeof *x->rows);
-    if (x->tensors && x->requests && x->rows)
+    if (!kernels || kernels->host_memory)
         return HALAY_OK;
-    halay_error(x->log, "no memory for the gradients' handles");
-    return HALAY_ERR_NO_MEMORY;
-}
-
-/* A block on a device with memory of its own. All zero: no step writes dead parameters' gradients. */
-static enum halay_status alloc_there(struct tft_exchange *x, const char *what, float **block)
-{
-    size_t reals = x->table->reals;
-
-    if (!x->queue || kernels_of(x->queue)->host_memory)
-        return HALAY_OK;
-    *block = kernels_of(x->queue)->alloc(reals * sizeof **block);
-    if (!*block)
-        return tft_queue_no_memory(x->log, kernels_of(x->queue), what, reals * sizeof **block);
-    kernel_zero(x->queue, reals, *block);
+    memory = kernels->alloc(bytes);
+    if (!memory)
+        return tft_queue_no_memory(x->log, kernels, "the gradients", bytes);
+    x->d_gradients = memory;
+    kernel_zero(x->queue, x->table->reals, x->d_gradients);
     return HALAY_OK;
 }
 
 /* A rank that stays alone on a device sends nothing. */
 static int registers_params(const struct tft_exchange *x)
 {
-    return !x->there || halay_size(x->ctx) > 1 || halay_elastic_is_on(x->ctx);
+    return !is_apart(x) || halay_size(x->ctx) > 1 || halay_elastic_is_on(x->ctx);
 }
 
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
@@ -115,16 +98,13 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
 {
     struct tft_exchange *x = exchange;
 
-    memset(x, 0, sizeof *x);
-    x->log = log;
-    x->ctx = ctx;
-    x->table = table;
-    x->queue = queue;
-    enum halay_status status = alloc_lists(x);
-    if (!status)
-        status = alloc_block(x, &x->gradients);
-    if (!status)
-        status = alloc_there(x, "the gradients", &x->there);
+    *x = (struct tft_exchange){ .log = log, .ctx = ctx, .table = table, .queue = queue };
+    x->tensors = halay_region_alloc(&x->lists, table->count, sizeof *x->tensors);
+    x->requests = halay_region_alloc(&x->lists, table->count, sizeof *x->requests);
+    x->rows = halay_region_alloc(&x->lists, table->count, sizeof *x->rows);
+    enum halay_status status = x->lists.failed ? HALAY_ERR_NO_MEMORY : alloc_block(x);
+    if (x->lists.failed)
+        halay_error(x->log, "no memory for the gradients' handles");
     for (size_t i = table->count; i-- > 0 && !status && registers_params(x);)
         if (!table->params[i].dead && !table->params[i].sparse.most)
             status = register_param(x, &table->params[i], &x->tensors[i]);
@@ -133,9 +113,17 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     return status;
 }
 
+enum halay_status tft_exchange_download(struct tft_exchange *x)
+{
+    if (!is_apart(x))
+        return HALAY_OK;
+    kernel_to_host(x->queue, x->d_gradients, x->table->reals * sizeof *x->gradients, x->gradients);
+    return tft_queue_check(x->log, x->queue);
+}
+
 static void free_slots(struct tft_exchange *x, float *slots)
 {
-    if (x->there)
+    if (is_apart(x))
         kernels_of(x->queue)->release(slots);
     else
         free(slots);
@@ -157,15 +145,13 @@ void tft_exchange_fini(struct tft_exchange *x)
 {
     int quiet = 1;
 
-    for (size_t i = 0; x->tensors && x->requests && i < x->table->count; i++)
+    for (size_t i = 0; x->rows && !x->lists.failed && i < x->table->count; i++)
         quiet &= end_tensor(x->tensors[i], x->requests[i]);
     for (size_t i = 0; x->rows && quiet && i < x->table->count; i++)
         free_slots(x, x->rows[i].slots);
-    free(x->rows);
-    free(x->tensors);
-    free(x->requests);
-    if (x->there && quiet)
-        kernels_of(x->queue)->release(x->there);
+    halay_region_fini(&x->lists);
+    if (is_apart(x) && quiet)
+        kernels_of(x->queue)->release(x->d_gradients);
     if (x->ctx && quiet) /* otherwise the context ends what is in flight, and frees it, in halay_fini */
         halay_free(x->ctx, x->gradients);
     memset(x, 0, sizeof *x);
@@ -192,9 +178,9 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
 
     if (rows->ranks != ranks) {
         free_slots(x, rows->slots);
-        rows->slots = ranks == 1 ? NULL
-                      : x->there ? kernels_of(x->queue)->alloc((size_t)ranks * bytes)
-                                 : calloc((size_t)ranks, bytes);
+        rows->slots = ranks == 1    ? NULL
+                      : is_apart(x) ? kernels_of(x->queue)->alloc((size_t)ranks * bytes)
+                                    : calloc((size_t)ranks, bytes);
         rows->ranks = ranks;
     }
     if (ranks == 1)
@@ -210,16 +196,16 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
                                       .dtype = HALAY_U8,
                                       .dimensions = 1,
                                       .shape = { bytes },
-                                      .in = made_in(x) + p->offset,
+                                      .in = x->d_gradients + p->offset,
                                       .out = rows->slots,
                                       .out_bytes = (size_t)ranks * bytes };
-    place(x, &info);
+    place_info(x, &info);
     return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
 }
 
 int tft_exchange_is_alone(const struct tft_exchange *x)
 {
-    return x->there && halay_size(x->ctx) == 1;
+    return is_apart(x) && halay_size(x->ctx) == 1;
 }
 
 void tft_exchange_submit(void *arg, size_t param)
@@ -276,7 +262,7 @@ static enum halay_status wait_for_gradient(void *arg, struct queue *queue, size_
     struct tft_exchange *x = arg;
 
     if (x->requests[param])
-        return end_request(x, x->there ? queue : NULL, param, 1);
+        return end_request(x, is_apart(x) ? queue : NULL, param, 1);
     return tft_exchange_status(x);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: the trainer's side of the engine: gradients registered once, submitted when final, waited for when needed.
+ * Exchange: the trainer's side of the engine. Gradients are registered once, submitted when final, waited for when
+ * needed.
  *
  *     backward (any thread) --final(param)--> tft_exchange_submit --engine--> peers.wait --> optimizer (any thread)
  *
@@ -9,12 +10,12 @@
 #ifndef HALAY_TFT_EXCHANGE_H
 #define HALAY_TFT_EXCHANGE_H
 
-#include "base/log.h"
+#include "base/memory.h"
 #include "halay.h"
 #include "tft/core/train/adam.h"
 #include <stdatomic.h>
 
-/* The default number of this rank's compute threads: its share of its host's cores, 1 or more. */
+/* Returns the default number of this rank's compute threads: its share of its host's cores, 1 or more. */
 int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx);
 
 /* A sparse gradient of all ranks: one slot each, gathered by name, since the ranks of an elastic job change. */
@@ -27,14 +28,14 @@ struct tft_exchange {
     struct halay_log *log; /* borrowed, as the next two */
     struct halay_context *ctx;
     const struct tft_param_table *table;
-    float *gradients; /* owned: halay_alloc memory, (table->reals) */
-    /* Owned: where steps make them on a device with memory of its own, and the optimizer finds their sums; NULL: in
-     * `gradients`, which otherwise is for what the host looks at. */
-    float *there;
-    struct queue *queue;            /* borrowed: what makes them; NULL: not of such a device */
-    struct halay_tensor **tensors;  /* owned: (table->count), NULL for dead parameters and sparse gradients */
-    struct tft_exchange_rows *rows; /* owned: (table->count): of sparse gradients */
-    /* Owned: (table->count); each is written by the thread that submits, read by the one that waits; the pool's calls
+    float *gradients;    /* owned: halay_alloc memory, (table->reals) */
+    float *d_gradients;  /* where steps make them and the optimizer finds their sums: `gradients`, or owned memory of a
+                            device, of which `gradients` is a copy for the host */
+    struct queue *queue; /* borrowed: what makes them */
+    struct halay_region lists;      /* owned: the three that follow */
+    struct halay_tensor **tensors;  /* (table->count), NULL for dead parameters and sparse gradients */
+    struct tft_exchange_rows *rows; /* (table->count): of sparse gradients */
+    /* (table->count): each is written by the thread that submits, read by the one that waits; the pool's calls
      * are between. */
     struct halay_request **requests;
     /* The first status of a submission that failed; stored by any thread of the step (relaxed), loaded after the pool's
@@ -43,29 +44,33 @@ struct tft_exchange {
     atomic_llong waited_us; /* time that threads spent waiting; relaxed, a sum for reports */
 };
 
-/* Register what a step needs, last layers first: the order in which backward makes gradients final. queue, on
- * which the steps compute (NULL: the processor), is borrowed until fini. Local. On error nothing is held. */
+/* Registers what a step needs, last layers first: the order in which backward makes gradients final. queue, on which
+ * the steps compute (NULL: the processor), is borrowed until fini. Local. On error nothing is held. */
 enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context *ctx,
                                     const struct tft_param_table *table, struct queue *queue,
                                     struct tft_exchange *exchange);
 void tft_exchange_fini(struct tft_exchange *exchange);
 
-/* Do gradients stay where they are, as of one rank on a device? Then nothing need be submitted. */
+/* Copies the gradients of the last step to `gradients`, for the host. */
+enum halay_status tft_exchange_download(struct tft_exchange *exchange);
+
+/* Returns nonzero if gradients stay where they are, as those of one rank on a device: nothing is submitted then. */
 int tft_exchange_is_alone(const struct tft_exchange *exchange);
 
 /* A struct tft_step's final callback; arg is the exchange. */
 void tft_exchange_submit(void *arg, size_t param);
 
-/* After a step that failed with the context: all its requests have ended; the next one begins as if it had not been. */
+/* Forgets a step that failed with the context, whose requests have all ended: the next one begins as if it had not
+ * been. */
 void tft_exchange_forget(struct tft_exchange *exchange);
 
-/* After a step: did all submissions go out? */
+/* Returns the first error of the submissions since the last step. */
 enum halay_status tft_exchange_status(const struct tft_exchange *exchange);
 
-/* For tft_adam_step; arg is the exchange. */
+/* Returns the callbacks for tft_adam_step; arg is the exchange. */
 struct tft_adam_peers tft_exchange_peers(struct tft_exchange *exchange);
 
-/* After the update: blocks until this rank may write its gradients again. threads: how many are idle meanwhile, for
+/* Blocks, after the update, until this rank may write its gradients again. threads: how many are idle meanwhile, for
  * waited_us. */
 enum halay_status tft_exchange_finish(struct tft_exchange *exchange, int threads);
 

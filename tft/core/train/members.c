@@ -12,9 +12,8 @@
 #include "tft/core/train/trainer.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* What is refused once the others are trained is refused before. Rank 0 looks. */
+/* Refuses, before the first training, what would be refused once the others are trained. Rank 0 looks. */
 static enum halay_status check_folder(struct halay_log *log, struct halay_context *ctx,
                                       const struct tft_train_options *o)
 {
@@ -25,30 +24,23 @@ static enum halay_status check_folder(struct halay_log *log, struct halay_contex
         return HALAY_ERR_CONFIG;
     }
     if (halay_rank(ctx) == 0) {
-        char *model = tft_path_join(log, o->folder, "model.safetensors");
-        status = model ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-        if (model && !o->resume && !access(model, F_OK)) {
+        if (!o->resume && tft_files_have_model(log, o->folder)) {
             halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder",
                         o->folder);
             status = HALAY_ERR_ARGUMENT;
-        }
-        free(model);
-        if (!status)
+        } else {
             status = tft_make_folder(log, o->folder);
+        }
         if (!status && strcmp(o->checkpoints, o->folder) != 0)
             status = tft_make_folder(log, o->checkpoints);
     }
     return tft_agree(ctx, "members begin", status);
 }
 
-static void say_member(struct halay_context *ctx, const struct tft_train_options *o, size_t member, long long members)
+static void print_member(struct halay_context *ctx, const struct tft_train_options *o, size_t member, long long members)
 {
-    char text[80];
-
-    if (halay_rank(ctx) != 0 || !o->listener.say)
-        return;
-    snprintf(text, sizeof text, "member %zu of %lld:", member, members);
-    o->listener.say(o->listener.arg, text);
+    if (halay_rank(ctx) == 0)
+        tft_say(&o->listener, "member %zu of %lld:", member, members);
 }
 
 static enum halay_status train_member(struct halay_log *log, struct halay_context *ctx,
@@ -70,7 +62,7 @@ static enum halay_status train_member(struct halay_log *log, struct halay_contex
     how.metrics = NULL;
     how.is_member = 1;
     how.listener.evaluation = NULL;
-    say_member(ctx, options, member + 2, config->members);
+    print_member(ctx, options, member + 2, config->members);
     if (!status)
         status = tft_train_first(log, ctx, &own, data, &how);
     free(checkpoints);
@@ -78,7 +70,7 @@ static enum halay_status train_member(struct halay_log *log, struct halay_contex
     return status;
 }
 
-/* How many, where the configuration leaves it open: more than one only where time alone ends them. */
+/* Chooses how many, where the configuration leaves it open: more than one only where time alone ends them. */
 static enum halay_status choose_count(struct halay_log *log, struct halay_context *ctx, const struct tft_data *data,
                                       const struct tft_train_options *o, struct tft_run_config *c)
 {
@@ -115,41 +107,6 @@ enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, co
     }
     if (status || reason)
         return status;
-    say_member(ctx, options, 1, c.members);
+    print_member(ctx, options, 1, c.members);
     return tft_train_first(log, ctx, &c, data, options);
-}
-
-/* ---- at the end ---- */
-
-/* Rank 0. */
-static enum halay_status read_member(struct tft_trainer *t, size_t member)
-{
-    struct tft_run run = { 0 };
-    char *folder = tft_path_join(t->log, t->options->folder, tft_member_name(member, "").text);
-    enum halay_status status = folder ? tft_run_load_first(t->log, folder, &run) : HALAY_ERR_NO_MEMORY;
-
-    if (!status && tft_model_params(run.model)->reals != t->table->reals) {
-        halay_error(t->log, "'%s' holds a model of another size than the run's first member", folder);
-        status = HALAY_ERR_FORMAT;
-    }
-    if (!status)
-        memcpy(t->members.params[member], run.params, t->table->reals * sizeof *run.params);
-    tft_run_fini(&run);
-    free(folder);
-    return status;
-}
-
-enum halay_status tft_trainer_take_members(struct tft_trainer *t, const float *params, long long step)
-{
-    const size_t count = (size_t)t->config->members - 1;
-
-    if (!count || t->members.count)
-        return HALAY_OK;
-    enum halay_status status = tft_members_init(t->log, t->model, count, &t->members);
-    for (size_t m = 0; m < count && !status && t->rank == 0; m++)
-        status = read_member(t, m);
-    if (!status && t->rank == 0)
-        status = tft_run_save_members(t->log, t->options->folder, t->run, step, t->table, params, &t->members);
-    status = tft_agree(t->ctx, "members read", status);
-    return status ? status : tft_share_members(t->ctx, t->table, &t->members);
 }

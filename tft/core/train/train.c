@@ -14,48 +14,19 @@
  * stopped.
  *
  * Rank 0 writes the best weights at each validation loss below all earlier ones. A training that fails before it has
- * written weights or a checkpoint removes its other files. Once all is chosen, a refit (refit.c) may follow, in files
- * of its own.
+ * written weights or a checkpoint removes its other files. trainer_finish.c follows the loop.
  */
 #include "tft/core/train/train.h"
 #include "base/clock.h"
 #include "base/number_text.h"
-#include "tft/core/run/ranks.h"
-#include "tft/core/run/run_folder.h"
-#include "tft/core/score/blend_choice.h"
-#include "tft/core/score/calibrate.h"
-#include "tft/core/score/evaluation.h"
-#include "tft/core/score/forecast_scores.h"
-#include "tft/core/train/rate_finder.h"
 #include "tft/core/train/trainer.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 /* ---- evaluation ---- */
 
-static enum halay_status report_evaluation(struct tft_trainer *t, const struct tft_forecast_scores *result, int best)
-{
-    int64_t now = halay_now_us();
-    double waited = tft_trainer_waited(t);
-    struct tft_progress_evaluation e = {
-        .at = { .step = t->state.step, .epoch = t->state.epoch + 1, .samples = t->state.samples },
-        .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
-        .valid_loss = result ? result->loss : 0,
-        .learning_rate = t->adam.learning_rate,
-        .samples_per_second = (double)(t->state.samples - t->said_samples) / ((double)(now - t->said_us + 1) / 1e6),
-        .comm_seconds = waited - t->said_waited,
-        .scores = result ? result->scores : NULL,
-        .target_count = result ? result->target_count : 0,
-        .best = best,
-    };
-
-    t->said_waited = waited;
-    return t->rank == 0 ? tft_trainer_note_evaluation(t, &e) : HALAY_OK;
-}
-
-/* Record a validation's loss; 1 if it is the lowest so far. Only patience asks by how much. The same on every
+/* Records a validation's loss; returns 1 if it is the lowest so far. Only patience asks by how much. The same on every
  * rank. */
 static int record_validation(struct tft_trainer *t, double loss)
 {
@@ -76,11 +47,11 @@ static int record_validation(struct tft_trainer *t, double loss)
     return best;
 }
 
-/* Have all ranks computed the same parameters? If not, something is wrong with one of them. */
+/* Returns HALAY_OK if all ranks have computed the same parameters: otherwise something is wrong with one of them. */
 static enum halay_status check_agreement(struct tft_trainer *t)
 {
-    size_t bytes = t->table->reals * sizeof *t->params;
-    uint32_t mine = (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)t->params, bytes);
+    size_t bytes = t->table->reals * sizeof *t->blocks.host.params;
+    uint32_t mine = (uint32_t)crc32_z(crc32(0, NULL, 0), (const unsigned char *)t->blocks.host.params, bytes);
     /* The largest sum of all ranks, and of their complements: of the same number only if all sums are equal. */
     int32_t most[2];
     enum halay_status status = HALAY_OK;
@@ -98,57 +69,71 @@ static enum halay_status check_agreement(struct tft_trainer *t)
     return status;
 }
 
+/* Begins to count for the next evaluation; a validation does not count as training time. */
+static void begin_interval(struct tft_trainer *t)
+{
+    t->since_samples = t->state.samples;
+    t->since_us = halay_now_us();
+    t->since_waited = tft_trainer_waited(t);
+}
+
+/* Reports an evaluation, and keeps the parameters if they are the best. result: NULL without validation. */
+static enum halay_status keep_best(struct tft_trainer *t, const struct tft_forecast_scores *result)
+{
+    const int best = result ? record_validation(t, result->loss) : 1;
+    enum halay_status status;
+
+    if (result && best)
+        t->made_of.best_q_risk = tft_scores_mean_q_risk(result->scores, result->target_count, result->scores->median);
+    if ((t->rank == 0 && (status = tft_report_evaluation(t, result, best))) ||
+        (best && (status = tft_files_keep(t, tft_blocks_best(&t->blocks), t->state.step, 0))))
+        return status;
+    if (best && t->rank == 0 && t->config->keep)
+        tft_checkpoints_set_best(&t->files.checkpoints,
+                                 t->blocks.host.average ? TFT_CHECKPOINT_AVERAGE : TFT_CHECKPOINT_PARAMS);
+    return HALAY_OK;
+}
+
 /* After an epoch, or every eval_every steps. */
 static enum halay_status evaluate_now(struct tft_trainer *t)
 {
     struct tft_forecast_scores result = { 0 };
-    int has_valid = t->valid_samples > 0, best = 1;
-    enum halay_status status = tft_trainer_bring(t);
+    const int has_valid = t->epoch.valid_samples > 0;
+    enum halay_status status;
 
-    if (!status)
-        status = check_agreement(t);
-    if (!status && t->rank == 0)
-        status = tft_trainer_note_values(t);
-    if (!status && has_valid)
-        status = tft_trainer_validate(t, &result);
-    if (!status && has_valid && !isfinite(result.loss)) {
-        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
-        tft_forecast_scores_fini(&result);
-        return HALAY_ERR_FORMAT;
-    }
+    if ((status = tft_blocks_download(&t->blocks)) || (status = check_agreement(t)) ||
+        (t->rank == 0 && (status = tft_report_values(t))))
+        return status;
+    status = has_valid ? tft_trainer_validate(t, &result) : HALAY_OK;
     if (status == HALAY_ERR_CANCELED) { /* it stays due, as the checkpoint before it says */
         t->interrupted = 1;
         return HALAY_OK;
     }
+    if (!status && has_valid && !isfinite(result.loss)) {
+        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
+        status = HALAY_ERR_FORMAT;
+    }
+    if (!status)
+        status = keep_best(t, has_valid ? &result : NULL);
+    tft_forecast_scores_fini(&result);
     if (status)
         return status;
-    if (has_valid)
-        best = record_validation(t, result.loss);
-    if (has_valid && best)
-        t->best_q_risk = tft_scores_mean_q_risk(result.scores, result.target_count, result.scores->median);
-    status = report_evaluation(t, has_valid ? &result : NULL, best);
-    if (!status && best)
-        status = tft_trainer_keep(t, tft_trainer_best_params(t), t->state.step, 0);
-    if (!status && best && t->rank == 0 && t->config->keep)
-        tft_checkpoints_set_best(&t->checkpoints, t->average ? TFT_CHECKPOINT_AVERAGE : TFT_CHECKPOINT_PARAMS);
-    tft_forecast_scores_fini(&result);
     t->state.pending = 0;
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
-    t->said_samples = t->state.samples;
-    t->said_us = halay_now_us();                    /* so that validation does not count as training time */
-    return status ? status : tft_trainer_commit(t); /* printed and written: it must not be repeated */
+    begin_interval(t);
+    return tft_trainer_commit(t); /* printed and written: it must not be repeated */
 }
 
 /* ---- the loop ---- */
 
-/* Is an evaluation due after the step? */
+/* Returns nonzero if an evaluation is due after the step. */
 static int is_due(const struct tft_trainer *t)
 {
     uint64_t every = (uint64_t)t->config->eval_every;
 
     if (!every && t->config->epochs)
-        return t->state.position == t->epoch_samples;
+        return t->state.position == t->epoch.samples;
     if (!every)
         every = tft_run_length_part(&t->limits, &t->state.length);
     return every && t->state.step % every == 0;
@@ -162,46 +147,43 @@ static enum halay_status advance(struct tft_trainer *t)
 
     if (status)
         return status;
-    if (!isfinite(t->numbers[TFT_STEP_LOSS])) {
+    if (!isfinite(t->sums.numbers[TFT_STEP_LOSS])) {
         halay_error(t->log, "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
                     (unsigned long long)t->state.step);
         return HALAY_ERR_FORMAT;
     }
-    status = t->rank == 0 ? tft_trainer_note_step(t) : HALAY_OK;
-    if (status)
+    if (t->rank == 0 && (status = tft_report_step(t)))
         return status;
     int due = is_due(t);
     int saves = due || t->stop || t->interrupted || (save_every && t->state.step % save_every == 0);
     int evaluates = !t->interrupted && (due || t->stop);
     if (saves)
         t->state.pending = due || (t->stop && !t->interrupted);
-    status = tft_trainer_commit(t);
-    if (!status && saves)
-        status = tft_trainer_save(t);
-    if (status || !evaluates)
+    if ((status = tft_trainer_commit(t)) || (saves && (status = tft_files_save(t))))
         return status;
-    return evaluate_now(t);
+    return evaluates ? evaluate_now(t) : HALAY_OK;
 }
 
-/* The rest of the epoch, from where the state stands. */
+/* Runs the rest of the epoch, from the state's position. */
 static enum halay_status run_epoch(struct tft_trainer *t)
 {
-    enum halay_status status = tft_trainer_draw_order(t);
+    enum halay_status status = HALAY_OK;
 
-    t->is_changed = 0;
-    if (!status && t->state.pending)
+    tft_trainer_draw_order(t);
+    t->elastic.is_changed = 0;
+    if (t->state.pending)
         status = evaluate_now(t);
-    while (!status && !t->is_changed && !t->stop && !t->interrupted && t->state.position < t->epoch_samples)
+    while (!status && !t->elastic.is_changed && !t->stop && !t->interrupted && t->state.position < t->epoch.samples)
         status = advance(t);
-    if (!status && t->state.position == t->epoch_samples && !t->state.pending) {
+    if (!status && t->state.position == t->epoch.samples && !t->state.pending) {
         t->state.epoch++;
         t->state.position = 0;
     }
     return status;
 }
 
-/* A step's work comes in granules, each for one thread. */
-static void say_idle(struct tft_trainer *t)
+/* Prints how many threads are idle: a step's work is in granules, each for one thread. */
+static void print_idle(struct tft_trainer *t)
 {
     size_t granule = tft_model_config(t->model)->granule, pieces = (t->batch + granule - 1) / granule;
     size_t threads = (size_t)tft_pool_threads(t->pool), all = threads * (size_t)t->ranks, idle = 0;
@@ -217,13 +199,13 @@ static void say_idle(struct tft_trainer *t)
         return;
     if (t->batch >= all)
         snprintf(smaller, sizeof smaller, "'granule: %zu' or ", t->batch / all);
-    tft_progress_say(&t->progress,
-                     "%zu of %zu threads have nothing to do: a step of %zu samples is %zu pieces of work of %zu; "
-                     "%s'batch_size: %zu' occupies all",
-                     idle, all, t->batch, pieces, granule, smaller, all * granule);
+    tft_say(&t->report.listener,
+            "%zu of %zu threads have nothing to do: a step of %zu samples is %zu pieces of work of %zu; "
+            "%s'batch_size: %zu' occupies all",
+            idle, all, t->batch, pieces, granule, smaller, all * granule);
 }
 
-static void say_beginning(struct tft_trainer *t)
+static void print_beginning(struct tft_trainer *t)
 {
     int threads = tft_pool_threads(t->pool);
     char on[48], most[48];
@@ -236,306 +218,157 @@ static void say_beginning(struct tft_trainer *t)
         snprintf(on, sizeof on, "of %d thread%s", threads, threads == 1 ? "" : "s");
     else
         snprintf(on, sizeof on, "on device '%s'", tft_device_words[t->config->device]);
-    tft_progress_say(
-        &t->progress,
-        "%zu parameters, %zu training windows (%zu an epoch), %zu validation windows, batch %zu, %s, %d rank%s %s",
-        tft_model_param_count(t->model), t->train.count, t->epoch_samples, t->valid_samples, t->batch, most, t->ranks,
-        t->ranks == 1 ? "" : "s", on);
-    say_idle(t);
+    tft_say(&t->report.listener,
+            "%zu parameters, %zu training windows (%zu an epoch), %zu validation windows, batch %zu, %s, %d rank%s %s",
+            tft_model_param_count(t->model), t->epoch.train.count, t->epoch.samples, t->epoch.valid_samples, t->batch,
+            most, t->ranks, t->ranks == 1 ? "" : "s", on);
+    print_idle(t);
     if (t->state.step)
-        tft_progress_say(&t->progress, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
-                         t->options->checkpoints);
+        tft_say(&t->report.listener, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
+                t->options->checkpoints);
     else if (t->options->resume)
-        tft_progress_say(&t->progress, "there is no checkpoint in '%s': beginning anew", t->options->checkpoints);
+        tft_say(&t->report.listener, "there is no checkpoint in '%s': beginning anew", t->options->checkpoints);
 }
 
-static void say_end(struct tft_trainer *t)
+static void print_end(struct tft_trainer *t)
 {
     unsigned long long step = t->state.step;
-    double seconds = tft_progress_seconds(&t->progress);
+    double seconds = tft_report_seconds(&t->report);
     const char *in_vain = t->state.in_vain >= t->config->patience ? " (no improvement any more)" : "";
 
     if (t->interrupted && !step)
-        tft_progress_say(&t->progress, "interrupted before the first step; nothing is kept");
+        tft_say(&t->report.listener, "interrupted before the first step; nothing is kept");
     else if (t->interrupted && t->config->keep)
-        tft_progress_say(&t->progress, "interrupted after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
-                         seconds, t->options->checkpoints);
+        tft_say(&t->report.listener, "interrupted after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
+                seconds, t->options->checkpoints);
     else if (t->options->folder_ends)
-        tft_progress_say(&t->progress, "%s after %llu steps and %.1f s%s", t->interrupted ? "stopped" : "done", step,
-                         seconds, in_vain);
+        tft_say(&t->report.listener, "%s after %llu steps and %.1f s%s", t->interrupted ? "stopped" : "done", step,
+                seconds, in_vain);
     else if (t->interrupted)
-        tft_progress_say(&t->progress, "interrupted after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
-                         seconds);
+        tft_say(&t->report.listener, "interrupted after %llu steps and %.1f s, with no checkpoint (keep 0)", step,
+                seconds);
     else
-        tft_progress_say(&t->progress, "done after %llu steps and %.1f s%s; '%s' holds the best parameters", step,
-                         seconds, in_vain, t->options->folder);
+        tft_say(&t->report.listener, "done after %llu steps and %.1f s%s; '%s' holds the best parameters", step,
+                seconds, in_vain, t->options->folder);
 }
 
-/* Rank 0: what the best forecasts are made of. */
-static void say_blend(struct tft_trainer *t)
-{
-    const struct tft_schema *s = &t->data->schema;
-    char text[500];
-
-    for (size_t o = 0; o < s->target_count; o++)
-        if (tft_blend_has(&t->blend, s, o)) {
-            tft_blend_describe(&t->blend, s, o, text, sizeof text);
-            tft_progress_say(&t->progress, "%s", text);
-        }
-}
-
-/* Rank 0: a line if naive forecasts of the validation windows are as good. */
-static enum halay_status say_naive(struct tft_trainer *t)
-{
-    const struct tft_gather gather = { .windows = &t->valid, .numbers = t->valid_order };
-    const struct tft_list *q = &t->config->quantiles;
-    const struct tft_schema *s = &t->data->schema;
-    char median[32], text[400];
-    struct tft_naive_best best;
-
-    if (!(t->best_q_risk > 0))
-        return HALAY_OK;
-    enum halay_status status = tft_naive_find_best(t->log, &gather, t->valid_samples, q, &best);
-    if (status || !tft_naive_wins(t->best_q_risk, &best))
-        return status;
-    tft_quantile_name(q->values[tft_median_of(q->values, q->count)], median, sizeof median);
-    tft_naive_warning(s, s->target_count, median, t->best_q_risk, &best, text, sizeof text);
-    tft_progress_say(&t->progress, "%s", text);
-    return HALAY_OK;
-}
-
-/* Rank 0 reads the best parameters into all ranks' memory; *step: theirs. */
-static enum halay_status read_best(struct tft_trainer *t, float *params, int64_t *step)
-{
-    struct tft_run run = { 0 };
-    int32_t failed = 0;
-    enum halay_status status = t->rank == 0 ? tft_run_load_first(t->log, t->options->folder, &run) : HALAY_OK,
-                      heard = HALAY_OK;
-
-    failed = status != HALAY_OK;
-    if (!status && t->rank == 0) {
-        memcpy(params, run.params, t->table->reals * sizeof *params);
-        *step = run.step;
-        tft_run_fini(&run);
-    }
-    if (t->ranks > 1)
-        heard = halay_broadcast(t->ctx, "best read", &failed, 1, HALAY_I32, 0);
-    if (!status && !heard && !failed && t->ranks > 1)
-        heard = halay_broadcast(t->ctx, "best", params, t->table->reals, HALAY_F32, 0);
-    if (status || heard)
-        return status ? status : heard;
-    return failed ? HALAY_ERR_PEER : HALAY_OK;
-}
-
-/* Choose the weights of the blend that the best parameters are part of. */
-static enum halay_status choose_blend(struct tft_trainer *t, const float *params)
-{
-    struct tft_forecast_scores scores = { 0 };
-    struct tft_forecaster f = tft_trainer_forecaster(t, params);
-
-    if (!t->blend.errors || !t->valid_samples)
-        return HALAY_OK;
-    enum halay_status status = tft_forecaster_init(&f);
-    if (!status)
-        status = tft_blend_choose(&f, t->valid_samples, &t->blend, &scores);
-    if (!status)
-        t->best_q_risk = tft_scores_mean_q_risk(scores.scores, scores.target_count, scores.scores->median);
-    if (status == HALAY_ERR_CANCELED && t->rank == 0)
-        halay_error(t->log, "interrupted before the blend's weights were chosen%s",
-                    t->config->keep ? "; '--resume' chooses them"
-                                    : ", with no checkpoint (keep 0): the model and a baseline have a half each");
-    tft_forecast_scores_fini(&scores);
-    tft_forecaster_fini(&f);
-    return status;
-}
-
-/* Calibrate the best parameters' forecasts. Under a limit of time that takes a tenth of it at most. *whole: rank 0's
- * file, a new reference. */
-static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step, json_t **whole)
-{
-    json_t *document = NULL;
-    char text[200];
-    struct tft_forecaster forecaster = tft_trainer_forecaster(t, params);
-    size_t most = tft_trainer_windows_within(t, t->limits.seconds / TFT_CALIBRATION_PART);
-
-    forecaster.blend = &t->blend;
-    enum halay_status status = tft_calibrate(&forecaster, t->data, &t->config->quantiles, most, &document);
-
-    if (!status && t->rank == 0) {
-        *whole = tft_calibration_json(t->table, params, &t->members, &t->blend, step, document);
-        tft_calibrate_describe(document, t->data, "validation windows", text, sizeof text);
-        tft_progress_say(&t->progress, "%s", text);
-    }
-    if (status == HALAY_ERR_CANCELED && t->rank == 0)
-        halay_error(t->log, "interrupted before the intervals were calibrated%s",
-                    t->config->keep ? "; '--resume' calibrates the run" : ", with no checkpoint (keep 0)");
-    json_decref(document);
-    return status;
-}
-
-/* Whether the configuration asks for a calibration: `auto` does where there are enough validation windows, a horizon
- * apart. */
-static enum halay_status ask_calibrates(struct tft_trainer *t, int *calibrates)
-{
-    struct tft_windows windows = { 0 };
-    enum halay_status status = HALAY_OK;
-
-    *calibrates = t->config->calibrate != TFT_CALIBRATE_NONE;
-    if (t->config->calibrate == TFT_CALIBRATE_AUTO) {
-        status = tft_windows_init(t->log, t->data, TFT_VALID, t->data->schema.horizon, &windows);
-        *calibrates = windows.count >= TFT_CONFORMAL_LEAST;
-        tft_windows_fini(&windows);
-    }
-    return status;
-}
-
-/* Returns nonzero if the run's folder has a calibration. */
-static int has_calibration(const struct tft_trainer *t)
-{
-    json_t *document = NULL;
-    int has = tft_calibration_find(NULL, t->options->folder, &document) || document; /* or it is damaged */
-
-    json_decref(document);
-    return has;
-}
-
-/* Choose and calibrate. A calibration that is there belongs to the weights that are there, so that both are replaced
- * together; until then an interruption leaves them. */
-static enum halay_status choose_and_calibrate(struct tft_trainer *t, const float *params, int64_t step, int calibrates)
-{
-    json_t *whole = NULL;
-    enum halay_status status = choose_blend(t, params);
-    int waits = calibrates && t->rank == 0 && has_calibration(t);
-
-    if (!status && t->rank == 0)
-        say_blend(t);
-    if (!status && t->blend.errors && !waits)
-        status = tft_trainer_keep(t, params, (uint64_t)step, 1);
-    if (!status && calibrates)
-        status = calibrate(t, params, step, &whole);
-    if (!status && t->blend.errors && waits)
-        status = tft_trainer_keep(t, params, (uint64_t)step, 1);
-    if (!status && calibrates && t->rank == 0)
-        status = tft_calibration_save(t->log, t->options->folder, whole);
-    json_decref(whole);
-    return status;
-}
-
-/* What the best parameters' forecasts are blended with and how far their intervals are moved, once they are known. All
- * ranks call it. */
-static enum halay_status finish_forecasts(struct tft_trainer *t)
-{
-    const size_t sizes = tft_blend_weights_count(&t->blend) * sizeof *t->blend.weights;
-    int64_t step = 0;
-    int calibrates;
-    enum halay_status status = ask_calibrates(t, &calibrates);
-
-    if (status || t->options->is_member ||
-        (!t->blend.errors && !calibrates && !t->config->refit && t->config->members < 2))
-        return status;
-    float *params = malloc(t->table->reals * sizeof *params);
-    double *prior = malloc(sizes + sizeof *prior);
-    if (!params || !prior) {
-        halay_error(t->log, "no memory for the best parameters");
-        free(params);
-        free(prior);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    if (t->blend.errors)
-        memcpy(prior, t->blend.weights, sizes);
-    status = read_best(t, params, &step);
-    if (!status)
-        status = tft_trainer_take_members(t, params, step);
-    if (!status)
-        status = choose_and_calibrate(t, params, step, calibrates);
-    if (!status && t->config->refit)
-        status = tft_trainer_refit(t, params, step);
-    if (!status) /* no rank leaves before all is written: without rank 0 the others would have to finish it */
-        status = tft_agree(t->ctx, "forecasts finished", HALAY_OK);
-    if (status && t->blend.errors) /* ranks that are left, and those that join, choose from the same */
-        memcpy(t->blend.weights, prior, sizes);
-    free(prior);
-    free(params);
-    return status;
-}
-
-/* A run that was resumed or restored may be over, but for an evaluation that is due. */
-int tft_trainer_is_over(const struct tft_trainer *t)
-{
-    const struct tft_moment now = { t->state.step, t->state.seconds };
-
-    return t->state.in_vain >= t->config->patience || tft_run_length_is_over(&t->limits, &t->state.length, &now);
-}
-
-static int goes_on(const struct tft_trainer *t)
+static int is_training(const struct tft_trainer *t)
 {
     if (t->interrupted)
         return 0;
     return t->stop ? t->state.pending : !t->config->epochs || t->state.epoch < (uint64_t)t->config->epochs;
 }
 
-/* Close the files. */
-static enum halay_status end_notes(struct tft_trainer *t, enum halay_status status)
+/* Trains to the end of an epoch or until the ranks change; once training is over, finishes the forecasts, and sets
+ * *is_finished. */
+static enum halay_status train_on(struct tft_trainer *t, int *is_finished)
 {
-    enum halay_status ended = tft_trainer_end_notes(t, status);
-    status = status ? status : ended;
-    if (t->progress.end) /* rank 0's */
-        ended = tft_progress_end(&t->progress, status ? "failed" : t->interrupted ? "stopped" : "done", t->state.step);
-    return status ? status : ended;
+    const int trains = is_training(t);
+    enum halay_status status = HALAY_OK;
+
+    if (!trains && t->rank == 0)
+        print_end(t);
+    if (!t->interrupted) /* after the training too: a resumed run may be over at once */
+        status = tft_trainer_fit_validation(t);
+    if (!status && !t->interrupted)
+        status = !trains ? tft_trainer_finish(t) : t->stop ? evaluate_now(t) : run_epoch(t);
+    *is_finished = !trains && !status;
+    return status;
 }
 
-/* Train, and finish the forecasts. A lost rank ends neither. */
+/* Trains, and finishes the forecasts. A lost rank ends neither. */
 static enum halay_status train_and_finish(struct tft_trainer *t)
 {
     enum halay_status status = HALAY_OK;
 
-    for (int is_finished = 0; !status && !is_finished;) {
-        if (goes_on(t)) {
-            status = tft_trainer_fit_validation(t);
-            if (!status && !t->interrupted)
-                status = t->stop ? evaluate_now(t) : run_epoch(t);
-        } else {
-            if (t->rank == 0)
-                say_end(t);
-            status = t->interrupted ? HALAY_OK : tft_trainer_fit_validation(t); /* a resumed run may be over at once */
-            if (!status && !t->interrupted)
-                status = finish_forecasts(t);
-            is_finished = !status;
-        }
-        status = tft_trainer_recover(t, status);
-    }
+    for (int is_finished = 0; !status && !is_finished;)
+        status = tft_trainer_recover(t, train_on(t, &is_finished));
     return status;
 }
+
+/* ---- the learning-rate finder ---- */
+
+static const double first_rate = 1e-6, last_rate = 1,
+                    too_much = 16; /* stop at this multiple of the lowest loss of a step */
+
+static void print_rates(FILE *report, const double *rates, const double *losses, size_t steps, double rate)
+{
+    enum { EVERY = 4 };
+
+    fprintf(report, "learning rate   loss\n");
+    for (size_t i = 0; i < steps; i += EVERY)
+        halay_fprintf(report, "%13.2e   %.6g\n", rates[i], losses[i]);
+    if (rate > 0)
+        halay_fprintf(report, "learning_rate: %.1e\n", rate);
+    else
+        fprintf(report,
+                "the loss did not fall at any rate: more samples a batch (batch_size), or other data, may help\n");
+}
+
+/* Trains at a rate that grows exponentially (Smith 2017, arXiv 1506.01186); rank 0 writes a table and the rate that
+ * their losses suggest. The trainer serves for nothing else afterwards. */
+static enum halay_status find_learning_rate(struct tft_trainer *t)
+{
+    double rates[TFT_RATE_FINDER_STEPS], losses[TFT_RATE_FINDER_STEPS], lowest = INFINITY;
+    size_t steps = 0;
+    enum halay_status status;
+
+    tft_trainer_draw_order(t);
+    while (steps < TFT_RATE_FINDER_STEPS && !t->interrupted) {
+        if (t->state.position == t->epoch.samples) {
+            t->state.epoch++;
+            t->state.position = 0;
+            tft_trainer_draw_order(t);
+        }
+        rates[steps] = first_rate * pow(last_rate / first_rate, (double)steps / (TFT_RATE_FINDER_STEPS - 1));
+        if ((status = tft_trainer_step(t, rates[steps])))
+            return status;
+        losses[steps++] = t->sums.numbers[TFT_STEP_LOSS];
+        if (!isfinite(losses[steps - 1]) || losses[steps - 1] > tft_loss_times(t->data->loss, lowest, too_much))
+            break;
+        lowest = fmin(lowest, losses[steps - 1]);
+    }
+    if (t->interrupted)
+        return HALAY_ERR_CANCELED;
+    *t->options->rate = tft_learning_rate_suggest(t->data->loss, rates, losses, steps);
+    if (t->rank == 0)
+        print_rates(t->options->report, rates, losses, steps, *t->options->rate);
+    return HALAY_OK;
+}
+
+/* ---- a training ---- */
 
 enum halay_status tft_train_first(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                                   struct tft_data *data, const struct tft_train_options *options)
 {
-    struct tft_trainer t = {
-        .log = log, .ctx = ctx, .config = config, .data = data, .options = options, .locks = { -1, -1 }
-    };
-    enum halay_status status;
+    struct tft_trainer t = { .log = log,
+                             .ctx = ctx,
+                             .config = config,
+                             .data = data,
+                             .options = options,
+                             .rank = halay_rank(ctx),
+                             .ranks = halay_size(ctx),
+                             .files.locks = { -1, -1 } };
+    enum halay_status status = tft_trainer_init(&t);
 
-    t.rank = halay_rank(ctx);
-    t.ranks = halay_size(ctx);
-    status = tft_trainer_init(&t);
     if (!status && t.rank == 0)
-        say_beginning(&t);
+        print_beginning(&t);
     if (options->finds_rate) {
-        status = status ? status : tft_find_learning_rate(&t, options->report, options->rate);
+        status = status ? status : find_learning_rate(&t);
         tft_trainer_fini(&t);
         return status;
     }
-    t.said_us = halay_now_us();
-    t.said_samples = t.state.samples;
-    tft_trainer_reserve(&t);
-    t.stop = tft_trainer_is_over(&t);
-    if (!status)
+    if (!status) {
+        begin_interval(&t);
+        tft_trainer_reserve(&t);
+        t.stop = tft_trainer_is_over(&t);
         status = train_and_finish(&t);
+    }
     if (!status && t.rank == 0 && !options->is_member)
-        status = say_naive(&t);
-    status = end_notes(&t, status);
-    int leaves_nothing =
-        status && t.begun && !t.saved && !(options->elastic && t.state.step); /* other ranks may continue there */
+        status = tft_trainer_compare_naive(&t);
+    status = tft_report_end(&t, status);
+    int leaves_nothing = status && t.files.begun && !t.files.saved &&
+                         !(options->elastic && t.state.step); /* other ranks may continue there */
     tft_trainer_fini(&t);
     if (leaves_nothing)
         tft_run_discard(options->folder);

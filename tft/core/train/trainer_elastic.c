@@ -16,11 +16,7 @@
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
-#include "tft/core/data/paths.h"
-#include "tft/core/run/run_folder.h"
 #include "tft/core/train/trainer.h"
-#include <stdlib.h>
-#include <unistd.h>
 
 enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
 {
@@ -34,63 +30,6 @@ enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
     return HALAY_OK;
 }
 
-/* ---- files, on rank 0 -------------------------------------------------------------------------------------------- */
-
-static enum halay_status begin_progress(struct tft_trainer *t)
-{
-    const struct tft_progress_start start = {
-        .step = t->state.step, .samples = t->state.samples, .seconds = t->state.seconds, .pending = t->state.pending
-    };
-
-    tft_progress_fini(&t->progress);
-    enum halay_status status = tft_progress_init(t->log, t->options->metrics ? t->options->metrics : t->options->folder,
-                                                 &t->options->listener, tft_trainer_steps(t), &start, &t->progress);
-    return status ? status : tft_trainer_begin_notes(t);
-}
-
-/* Continue after the newest checkpoint of the former rank 0. */
-static enum halay_status take_checkpoints(struct tft_trainer *t)
-{
-    json_t *manifest = NULL;
-    long long best;
-
-    if (!tft_checkpoints_has_any(&t->checkpoints))
-        return HALAY_OK;
-    enum halay_status status = tft_checkpoints_find(&t->checkpoints, &manifest);
-    float *scratch = malloc(t->table->reals * sizeof *scratch);
-    if (!status && !scratch)
-        status = HALAY_ERR_NO_MEMORY;
-    if (!status && manifest)
-        status = tft_checkpoints_resume(&t->checkpoints, manifest, t->table, scratch, &best);
-    free(scratch);
-    json_decref(manifest);
-    return status;
-}
-
-static enum halay_status take_files(struct tft_trainer *t)
-{
-    t->saved = 1; /* whatever happens now, existing files stay */
-    enum halay_status status = tft_trainer_describe(t);
-    if (!status)
-        status = tft_trainer_lock_folders(t);
-    if (!status)
-        status = take_checkpoints(t);
-    if (!status)
-        status = tft_run_begin(t->log, t->options->folder, t->run, 1);
-    return status ? status : begin_progress(t);
-}
-
-/* ---- other ranks ------------------------------------------------------------------------------------------------- */
-
-static int has_model(const struct tft_trainer *t)
-{
-    char *path = tft_path_join(t->log, t->options->folder, "model.safetensors");
-    int has = path && !access(path, F_OK);
-
-    free(path);
-    return has;
-}
-
 /* Rank 0 begins its files, or continues them. */
 static enum halay_status begin_files(struct tft_trainer *t, int has_lost)
 {
@@ -98,13 +37,13 @@ static enum halay_status begin_files(struct tft_trainer *t, int has_lost)
 
     if (t->rank != 0)
         return HALAY_OK;
-    if (!t->run)
-        status = take_files(t);
+    if (!t->files.run)
+        status = tft_files_take_over(t);
     else if (has_lost)
-        status = begin_progress(t); /* lines since the commit are written again */
+        status = tft_report_begin(t); /* lines since the commit are written again */
     if (!status)
-        tft_progress_say(&t->progress, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
-                         t->ranks, t->ranks == 1 ? "" : "s");
+        tft_say(&t->report.listener, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
+                t->ranks, t->ranks == 1 ? "" : "s");
     return status;
 }
 
@@ -112,7 +51,7 @@ static enum halay_status begin_files(struct tft_trainer *t, int has_lost)
  * one. */
 static enum halay_status find_best(struct tft_trainer *t)
 {
-    int32_t has = t->rank == 0 && has_model(t);
+    int32_t has = t->rank == 0 && tft_files_have_model(t->log, t->options->folder);
     enum halay_status status = t->ranks > 1 ? halay_broadcast(t->ctx, "has model", &has, 1, HALAY_I32, 0) : HALAY_OK;
 
     if (status || has)
@@ -123,10 +62,10 @@ static enum halay_status find_best(struct tft_trainer *t)
     return HALAY_OK;
 }
 
-/* The state is that of a commit; the ranks may have changed. */
-static enum halay_status go_on(struct tft_trainer *t, int has_lost)
+/* Continues from the state, which is that of a commit; the ranks may have changed. */
+static enum halay_status resume_training(struct tft_trainer *t, int has_lost)
 {
-    enum halay_status status = tft_trainer_send(t);
+    enum halay_status status = tft_blocks_upload(&t->blocks);
 
     if (status)
         return status;
@@ -136,9 +75,9 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
     t->interrupted = 0;
     tft_trainer_reserve(t);
     t->stop = tft_trainer_is_over(t);
-    t->is_changed = 1;
-    t->said_us = halay_now_us();
-    t->said_samples = t->state.samples;
+    t->elastic.is_changed = 1;
+    t->since_us = halay_now_us();
+    t->since_samples = t->state.samples;
     status = begin_files(t, has_lost);
     return status ? status : find_best(t);
 }
@@ -146,21 +85,17 @@ static enum halay_status go_on(struct tft_trainer *t, int has_lost)
 enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begun)
 {
     struct halay_elastic_change change = { .struct_size = sizeof change };
-    size_t reals = t->table->reals * (t->average ? 4 : 3);
+    enum halay_status status;
 
-    t->failed = begun;
-    enum halay_status status = halay_elastic_add(t->ctx, t->blocks, reals * sizeof *t->blocks);
-    if (!status)
-        status = halay_elastic_add(t->ctx, &t->state, sizeof t->state);
-    if (!status)
-        status = halay_elastic_add(t->ctx, &t->failed, sizeof t->failed);
-    if (!status)
-        status = halay_elastic_begin(t->ctx, &change);
-    if (status || begun)
+    t->elastic.failed = begun;
+    if ((status = halay_elastic_add(t->ctx, t->blocks.host.memory, t->blocks.reals * sizeof(float))) ||
+        (status = halay_elastic_add(t->ctx, &t->state, sizeof t->state)) ||
+        (status = halay_elastic_add(t->ctx, &t->elastic.failed, sizeof t->elastic.failed)) ||
+        (status = halay_elastic_begin(t->ctx, &change)) || begun)
         return begun ? begun : status;
-    if (t->failed)
+    if (t->elastic.failed)
         return HALAY_ERR_PEER; /* rank 0 has logged why */
-    return change.has_reformed ? tft_trainer_recover(t, go_on(t, 1)) : HALAY_OK;
+    return change.has_reformed ? tft_trainer_recover(t, resume_training(t, 1)) : HALAY_OK;
 }
 
 enum halay_status tft_trainer_commit(struct tft_trainer *t)
@@ -169,12 +104,11 @@ enum halay_status tft_trainer_commit(struct tft_trainer *t)
 
     if (!t->options->elastic)
         return HALAY_OK;
-    enum halay_status status = tft_trainer_bring(t);
-    if (!status)
-        status = halay_elastic_commit(t->ctx, &change);
-    if (!status)
-        halay_gauge_set(t->ctx, "commit_step", (double)t->state.step);
-    return status || !change.has_reformed ? status : go_on(t, 0);
+    enum halay_status status;
+    if ((status = tft_blocks_download(&t->blocks)) || (status = halay_elastic_commit(t->ctx, &change)))
+        return status;
+    halay_gauge_set(t->ctx, "commit_step", (double)t->state.step);
+    return change.has_reformed ? resume_training(t, 0) : HALAY_OK;
 }
 
 enum halay_status tft_trainer_recover(struct tft_trainer *t, enum halay_status failure)
@@ -185,7 +119,7 @@ enum halay_status tft_trainer_recover(struct tft_trainer *t, enum halay_status f
         tft_exchange_forget(&t->exchange);
         failure = halay_elastic_restore(t->ctx, &change);
         if (!failure)
-            failure = go_on(t, 1); /* another rank may be lost meanwhile */
+            failure = resume_training(t, 1); /* another rank may be lost meanwhile */
     }
     return failure;
 }

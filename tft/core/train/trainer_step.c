@@ -8,11 +8,10 @@
 #include "tft/core/run/batches.h"
 #include "tft/core/run/resident.h"
 #include "tft/core/run/run_length.h"
-#include "tft/core/train/sampler.h"
 #include "tft/core/train/trainer.h"
 #include <math.h>
 
-/* Under 'deterministic: ranks' some ranks of an elastic job add zeros if their number is no power of two. */
+/* Under 'deterministic: ranks' some ranks of an elastic job add zeros unless their number is a power of two. */
 static int ranks_that_compute(const struct tft_trainer *t)
 {
     int ranks = t->ranks;
@@ -40,6 +39,21 @@ static enum halay_status timed_fill(void *arg, int thread, struct tft_batch *bat
     return status;
 }
 
+enum halay_status tft_step_sums_init(struct tft_trainer *t)
+{
+    const struct halay_tensor_info info = { .struct_size = sizeof info,
+                                            .name = "step",
+                                            .collective = HALAY_ALLREDUCE,
+                                            .dtype = HALAY_F64,
+                                            .dimensions = 1,
+                                            .shape = { TFT_STEP_NUMBERS },
+                                            .out = t->sums.numbers,
+                                            .reduction = HALAY_SUM };
+
+    return halay_register(t->ctx, &info, &t->sums.tensor);
+}
+
+/* Computes this rank's granules, and submits their gradients. */
 static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
     size_t granule = tft_model_config(t->model)->granule, granules = (samples + granule - 1) / granule;
@@ -48,10 +62,10 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
 
     if (status)
         return status;
-    struct timed_gather timed = { gather, t->resident, &t->gathered_us };
+    struct timed_gather timed = { gather, t->resident, &t->sums.gathered_us };
     struct tft_step step = {
-        .params = t->twin.params,
-        .gradients = t->twin.gradients,
+        .params = t->blocks.device.params,
+        .gradients = t->exchange.d_gradients,
         .seed = (uint32_t)t->config->seed,
         .step = (uint32_t)t->state.step,
         .samples = samples,
@@ -63,16 +77,15 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
     };
     int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
 
-    if (t->rank < ranks)
-        status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count);
-
-    if (!status)
-        status = tft_step_run(t->workers, &step, &t->numbers[TFT_STEP_LOSS]);
-    return status ? status : tft_exchange_status(&t->exchange);
+    if ((t->rank < ranks &&
+         (status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count))) ||
+        (status = tft_step_run(t->workers, &step, &t->sums.numbers[TFT_STEP_LOSS])))
+        return status;
+    return tft_exchange_status(&t->exchange);
 }
 
-/* average = decay average + (1 - decay) params; decay is at most (1 + step) / (10 + step), as in TensorFlow, so that
- * the first steps soon replace the initial values. Here this thread's share of the tensors. */
+/* Averages this thread's share of the tensors: average = decay average + (1 - decay) params; decay is at most
+ * (1 + step) / (10 + step), as in TensorFlow, so that the first steps soon replace the initial values. */
 static void average_share(void *arg, int thread)
 {
     struct tft_trainer *t = arg;
@@ -80,24 +93,27 @@ static void average_share(void *arg, int thread)
 
     for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool)) {
         const struct tft_param *p = &t->table->params[i];
-        kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->twin.params + p->offset, p->count,
-                       t->twin.average + p->offset);
+        kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->blocks.device.params + p->offset, p->count,
+                       t->blocks.device.average + p->offset);
     }
-    kernel_to_host(t->adam.queues[thread], t->twin.average, 0, NULL); /* waits: copies are made on another queue */
+    kernel_to_host(t->adam.queues[thread], t->blocks.device.average, 0,
+                   NULL); /* waits: copies are made on another queue */
 }
 
 static enum halay_status update(struct tft_trainer *t, double learning_rate)
 {
     const struct tft_adam_peers peers = tft_exchange_peers(&t->exchange);
 
+    enum halay_status status;
+
     t->adam.learning_rate = learning_rate;
-    enum halay_status status =
-        tft_adam_step(&t->adam, t->pool, t->table, t->twin.params, t->twin.gradients, &peers, &t->norm);
-    if (!status)
-        status = tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool));
-    if (!status && t->average)
+    if ((status = tft_adam_step(&t->adam, t->pool, t->table, t->blocks.device.params, t->exchange.d_gradients, &peers,
+                                &t->sums.norm)) ||
+        (status = tft_exchange_finish(&t->exchange, tft_pool_threads(t->pool))))
+        return status;
+    if (t->blocks.host.average)
         tft_pool_run(t->pool, average_share, t);
-    return status;
+    return HALAY_OK;
 }
 
 static struct tft_moment moment_of(const struct tft_trainer *t, uint64_t step)
@@ -124,6 +140,14 @@ double tft_trainer_rate(const struct tft_trainer *t)
     return rate_of_step(t, t->state.step);
 }
 
+/* A run that was resumed or restored may be over, but for an evaluation that is due. */
+int tft_trainer_is_over(const struct tft_trainer *t)
+{
+    const struct tft_moment now = moment_of(t, t->state.step);
+
+    return t->state.in_vain >= t->config->patience || tft_run_length_is_over(&t->limits, &t->state.length, &now);
+}
+
 void tft_trainer_set_adam(struct tft_trainer *t)
 {
     t->adam.step = t->state.step;
@@ -142,17 +166,15 @@ void tft_trainer_print_time(const struct tft_trainer *t, char text[80])
 static void fix_length(struct tft_trainer *t)
 {
     const struct tft_moment now = moment_of(t, t->state.step);
-    char time[80];
 
     if (!tft_run_length_fix(&t->limits, &now, &t->state.length) || t->rank != 0)
         return;
-    tft_trainer_print_time(t, time);
-    tft_progress_set_total(&t->progress, tft_trainer_steps(t), time);
+    tft_report_total(t);
     if (tft_run_length_is_short(t->state.length.steps, (size_t)t->config->hidden_size))
-        tft_progress_say(&t->progress,
-                         "%llu steps are few for 'hidden_size: %lld': 'hidden_size: 16', which is faster, or more "
-                         "'max_time' gives better forecasts",
-                         (unsigned long long)t->state.length.steps, (long long)t->config->hidden_size);
+        tft_say(&t->report.listener,
+                "%llu steps are few for 'hidden_size: %lld': 'hidden_size: 16', which is faster, or more "
+                "'max_time' gives better forecasts",
+                (unsigned long long)t->state.length.steps, (long long)t->config->hidden_size);
 }
 
 double tft_trainer_waited(struct tft_trainer *t)
@@ -160,30 +182,30 @@ double tft_trainer_waited(struct tft_trainer *t)
     return (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 / tft_pool_threads(t->pool);
 }
 
-/* For whoever watches the job. They are valid names, and so few that none is refused. */
-static void tell_gauges(struct tft_trainer *t)
+/* For programs that watch the job. The names are valid, and so few that none is refused. */
+static void set_gauges(struct tft_trainer *t)
 {
     halay_gauge_set(t->ctx, "step", (double)t->state.step);
     halay_gauge_set(t->ctx, "samples", (double)t->state.samples / t->ranks); /* this rank's part */
-    halay_gauge_set(t->ctx, "loss", t->numbers[TFT_STEP_LOSS]);
+    halay_gauge_set(t->ctx, "loss", t->sums.numbers[TFT_STEP_LOSS]);
     halay_gauge_set(t->ctx, "waited_seconds", tft_trainer_waited(t));
 }
 
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
 {
-    size_t left = t->epoch_samples - t->state.position, samples = left < t->batch ? left : t->batch;
+    size_t left = t->epoch.samples - t->state.position, samples = left < t->batch ? left : t->batch;
     const struct tft_category_dropout dropout = { (uint32_t)t->config->seed, (uint32_t)t->state.step };
     const struct tft_gather gather = {
-        .windows = &t->train, .numbers = t->order, .base = t->state.position, .dropout = &dropout
+        .windows = &t->epoch.train, .numbers = t->epoch.order, .base = t->state.position, .dropout = &dropout
     };
     struct halay_request *request;
     enum halay_status status = local_step(t, &gather, samples);
 
     if (status)
         return status;
-    t->numbers[TFT_STEP_INTERRUPT] = tft_stop_asked(t->options->stop) != 0;
-    t->numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_progress_seconds(&t->progress) : 0;
-    status = halay_submit(t->numbers_tensor, NULL, NULL, &request);
+    t->sums.numbers[TFT_STEP_INTERRUPT] = tft_stop_asked(t->options->stop) != 0;
+    t->sums.numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_report_seconds(&t->report) : 0;
+    status = halay_submit(t->sums.tensor, NULL, NULL, &request);
     if (status)
         return status;
     status = update(t, learning_rate);
@@ -191,24 +213,21 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     halay_request_free(request);
     if (status || summed)
         return status ? status : summed;
-    t->twin.is_ahead = t->twin.blocks != NULL;
+    t->blocks.is_ahead = tft_blocks_are_apart(&t->blocks);
     t->state.step++;
     t->state.samples += samples;
     t->state.position += samples;
-    t->state.loss_sum += t->numbers[TFT_STEP_LOSS];
+    t->state.loss_sum += t->sums.numbers[TFT_STEP_LOSS];
     t->state.loss_steps++;
-    t->state.seconds = t->numbers[TFT_STEP_SECONDS];
+    t->state.seconds = t->sums.numbers[TFT_STEP_SECONDS];
     fix_length(t);
-    tell_gauges(t);
+    set_gauges(t);
     t->stop |= tft_trainer_is_over(t);
-    t->interrupted |= t->numbers[TFT_STEP_INTERRUPT] > 0;
+    t->interrupted |= t->sums.numbers[TFT_STEP_INTERRUPT] > 0;
     return HALAY_OK;
 }
 
-enum halay_status tft_trainer_draw_order(struct tft_trainer *t)
+void tft_trainer_draw_order(struct tft_trainer *t)
 {
-    uint32_t seed = (uint32_t)t->config->seed, epoch = (uint32_t)t->state.epoch;
-
-    tft_sampler_draw(seed, epoch, t->train.count, t->epoch_samples, t->order);
-    return HALAY_OK;
+    tft_epoch_draw(&t->epoch, (uint32_t)t->config->seed, (uint32_t)t->state.epoch);
 }

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rank 0's reports of a training: lines for people, lines of JSON in metrics.jsonl, rows for other programs
+ * (tracks), and warnings about the training's health.
+ */
+#include "base/clock.h"
+#include "base/document.h"
+#include "base/number_text.h"
+#include "tft/core/data/paths.h"
+#include "tft/core/run/lines.h"
+#include "tft/core/train/trainer.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Below this share of all gradients' squares one counts as none: what rounding leaves of a constant input. */
+static const double none = 1e-20;
+
+/* Between two rows of the tracks. */
+enum { STEPS_OF_ROW = 10 };
+
+static double seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage use;
+
+    if (getrusage(RUSAGE_SELF, &use))
+        return 0;
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+/* Resident bytes of this process now; 0 if unknown. */
+static double resident_bytes(void)
+{
+    unsigned long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%lu %lu", &pages, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+void tft_say(const struct tft_listener *listener, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+
+    if (!listener->say)
+        return;
+    va_start(args, format);
+    halay_vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    listener->say(listener->arg, line);
+}
+
+double tft_report_seconds(const struct tft_report *r)
+{
+    return r->start.seconds + (double)(halay_now_us() - r->began_us) / 1e6;
+}
+
+/* ---- beginning and end ---- */
+
+static long long step_of(const char *line)
+{
+    json_t *object = json_loads(line, 0, NULL), *number = json_object_get(object, "step");
+    long long step = json_is_integer(number) ? (long long)json_integer_value(number) : -1;
+
+    json_decref(object);
+    return step;
+}
+
+/* last: of each table the last step whose rows stay. */
+static enum halay_status create_tracks(struct tft_trainer *t, const char *folder, const uint64_t last[TFT_ROW_TABLES])
+{
+    json_t *keys = tft_run_config_json(t->config);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (keys)
+        status = tft_tracks_create(t->log, folder, (unsigned)t->config->log, last, keys, &t->report.tracks);
+    json_decref(keys);
+    return status;
+}
+
+/* last: the last step whose evaluation stays. */
+static enum halay_status open_metrics(struct tft_trainer *t, const char *folder, uint64_t last)
+{
+    struct tft_report *r = &t->report;
+    char *path = tft_path_join(t->log, folder, "metrics.jsonl");
+
+    r->end = tft_path_join(t->log, folder, "end.json");
+    if (path && r->end)
+        r->metrics = tft_lines_open(t->log, path, step_of, last);
+    const enum halay_status status = !path || !r->end ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+    free(path);
+    if (!r->metrics) {
+        free(r->end);
+        r->end = NULL;
+        return status;
+    }
+    flock(fileno(r->metrics), LOCK_EX | LOCK_NB); /* says that a training is at work; nothing else depends on it */
+    unlink(r->end);                               /* of an earlier training; usually there is none */
+    return HALAY_OK;
+}
+
+enum halay_status tft_report_begin(struct tft_trainer *t)
+{
+    const char *folder = t->options->metrics ? t->options->metrics : t->options->folder;
+    const uint64_t step = t->state.step, last[TFT_ROW_TABLES] = { step, step - (t->state.pending && step) };
+    struct tft_report *r = &t->report;
+    const int64_t now = halay_now_us();
+    enum halay_status status = tft_tracks_destroy(r->tracks, TFT_TRACK_FINISHED);
+
+    r->tracks = NULL;
+    tft_report_fini(t);
+    *r = (struct tft_report){ .listener = t->options->listener,
+                              .began_us = now,
+                              .start = { step, t->state.seconds },
+                              .start_samples = t->state.samples,
+                              .total_steps = tft_trainer_steps(t),
+                              .health.kind = (enum tft_loss)t->config->loss,
+                              .step_us = now,
+                              .row_us = now,
+                              .row_samples = t->state.samples,
+                              .before_us = now,
+                              .cpu_before = cpu_seconds() };
+    if (status || (status = open_metrics(t, folder, last[TFT_ROW_EVALUATION])))
+        return status;
+    r->reached = calloc(t->table->count, 1);
+    if (!r->reached) {
+        halay_error(t->log, "no memory for notes of %zu parameters", t->table->count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    return t->config->log ? create_tracks(t, folder, last) : HALAY_OK;
+}
+
+enum halay_status tft_report_end(struct tft_trainer *t, enum halay_status status)
+{
+    static const char *const words[] = {
+        [TFT_TRACK_FINISHED] = "done", [TFT_TRACK_INTERRUPTED] = "stopped", [TFT_TRACK_FAILED] = "failed"
+    };
+    enum tft_track_end end = status ? TFT_TRACK_FAILED : t->interrupted ? TFT_TRACK_INTERRUPTED : TFT_TRACK_FINISHED;
+    enum halay_status closed = tft_tracks_destroy(t->report.tracks, end);
+
+    t->report.tracks = NULL;
+    status = status ? status : closed;
+    if (!t->report.end)
+        return status;
+    json_t *document =
+        json_pack("{ss sI}", "end", words[status ? TFT_TRACK_FAILED : end], "step", (json_int_t)t->state.step);
+    closed = document ? halay_document_write(t->log, "", t->report.end, document) : HALAY_ERR_NO_MEMORY;
+    json_decref(document);
+    return status ? status : closed;
+}
+
+void tft_report_fini(struct tft_trainer *t)
+{
+    struct tft_report *r = &t->report;
+
+    (void)tft_tracks_destroy(r->tracks,
+                             TFT_TRACK_FAILED); /* some are left only if training failed, for a known reason */
+    if (r->metrics)
+        fclose(r->metrics);
+    free(r->end);
+    free(r->reached);
+    *r = (struct tft_report){ 0 };
+}
+
+/* ---- health ---- */
+
+static void warn(struct tft_trainer *t, unsigned rules, const char *text)
+{
+    if (!rules)
+        return;
+    tft_say(&t->report.listener, "health: %s", text);
+    t->report.rules |= rules;
+}
+
+/* Returns nonzero if a tensor is the embedding of an input: what multiplies it. */
+static int is_embedding(const struct tft_trainer *t, size_t i)
+{
+    const struct tft_param *p = &t->table->params[i];
+    size_t length = strlen(p->name);
+
+    return !p->dead && !strncmp(p->name, "input.", 6) && length > 13 && !strcmp(p->name + length - 7, ".kernel");
+}
+
+static void watch_inputs(struct tft_trainer *t)
+{
+    struct tft_report *r = &t->report;
+    char text[512], name[TFT_PARAM_NAME_MAX + 1];
+    int judges = tft_health_ends_block(&r->health);
+
+    for (size_t i = 0; i < t->table->count; i++) {
+        if (!is_embedding(t, i))
+            continue;
+        r->reached[i] |= t->adam.squares[i] > none * t->sums.norm * t->sums.norm;
+        if (judges && !r->reached[i]) {
+            const char *whole = t->table->params[i].name + 6;
+            snprintf(name, sizeof name, "%.*s", (int)(strlen(whole) - 7), whole);
+            warn(t, tft_health_take_dead_input(&r->health, name, text, sizeof text), text);
+        }
+    }
+}
+
+static void judge_step(struct tft_trainer *t, const struct tft_health_step *step)
+{
+    char text[512];
+
+    if (t->config->health == TFT_HEALTH_OFF)
+        return;
+    warn(t, tft_health_take_step(&t->report.health, step, text, sizeof text), text);
+    watch_inputs(t);
+}
+
+/* ---- steps ---- */
+
+static enum halay_status write_row(struct tft_trainer *t, double loss)
+{
+    struct tft_report *r = &t->report;
+    int64_t now = halay_now_us();
+    const double seconds = (double)(now - r->row_us + 1) / 1e6;
+    const struct tft_number numbers[] = {
+        { "loss", loss },
+        { "learning_rate", t->adam.learning_rate },
+        { "gradient_norm", t->sums.norm },
+        { "samples_per_second", (double)(t->state.samples - r->row_samples) / seconds },
+        { "waiting_share", r->seconds > 0 ? r->waiting / r->seconds : 0 },
+        { "gathering_share", r->seconds > 0 ? r->gathering / r->seconds : 0 },
+    };
+    const struct tft_row row = {
+        TFT_ROW_STEP, t->state.step, seconds_now(), numbers, sizeof numbers / sizeof *numbers,
+    };
+
+    r->seconds = r->waiting = r->gathering = 0;
+    r->row_us = now;
+    r->row_samples = t->state.samples;
+    return tft_tracks_add(r->tracks, &row);
+}
+
+/* Tells the listener of a step. */
+static void announce_step(struct tft_trainer *t, double loss)
+{
+    const struct tft_report *r = &t->report;
+    const double seconds = tft_report_seconds(r) - r->start.seconds;
+    const uint64_t step = t->state.step, known = tft_trainer_steps(t);
+    const uint64_t steps = known == TFT_STEPS_UNLIMITED ? step : known; /* nothing is known after the first */
+    double left = seconds / (double)(step - r->start.step) * (double)(steps - step);
+
+    if (!r->listener.step)
+        return;
+    if (t->limits.seconds > 0)
+        left = fmin(left, fmax(0, t->limits.seconds - tft_report_seconds(r)));
+    r->listener.step(
+        r->listener.arg,
+        &(struct halay_tft_progress){ .step = step,
+                                      .steps = steps,
+                                      .epoch = t->state.epoch + 1,
+                                      .samples = t->state.samples,
+                                      .loss = loss,
+                                      .seconds = r->start.seconds + seconds,
+                                      .seconds_left = left,
+                                      .samples_per_second = (double)(t->state.samples - r->start_samples) / seconds });
+}
+
+enum halay_status tft_report_step(struct tft_trainer *t)
+{
+    struct tft_report *r = &t->report;
+    const double loss = t->sums.numbers[TFT_STEP_LOSS], threads = tft_pool_threads(t->pool) * 1e6;
+    const double waited = tft_trainer_waited(t);
+    const long long gathered = atomic_load_explicit(&t->sums.gathered_us, memory_order_relaxed);
+    const int64_t now = halay_now_us();
+    const struct tft_health_step step = { .step = t->state.step,
+                                          .loss = loss,
+                                          .norm = t->sums.norm,
+                                          .seconds = (double)(now - r->step_us) / 1e6,
+                                          .waiting = t->ranks > 1 ? waited - r->step_waited : 0,
+                                          .gathering = (double)(gathered - r->step_gathered_us) / threads };
+
+    r->step_us = now;
+    r->step_waited = waited;
+    r->step_gathered_us = gathered;
+    r->seconds += step.seconds;
+    r->waiting += step.waiting;
+    r->gathering += step.gathering;
+    announce_step(t, loss);
+    judge_step(t, &step);
+    return t->state.step % STEPS_OF_ROW || !r->tracks ? HALAY_OK : write_row(t, loss);
+}
+
+void tft_report_total(struct tft_trainer *t)
+{
+    const uint64_t steps = tft_trainer_steps(t);
+    char time[80];
+
+    tft_trainer_print_time(t, time);
+    if (steps < t->report.total_steps)
+        tft_say(&t->report.listener, "%" PRIu64 " steps are planned for %s", steps, time);
+    t->report.total_steps = steps;
+}
+
+/* ---- evaluations ---- */
+
+/* The numbers of an evaluation. */
+struct evaluation {
+    const struct tft_forecast_scores *result; /* NULL: no validation */
+    double train_loss, samples_per_second, comm_seconds;
+    int is_best;
+    unsigned rules; /* of health, that spoke since the evaluation before */
+};
+
+enum halay_status tft_report_values(struct tft_trainer *t)
+{
+    struct tft_tracks *tracks = t->report.tracks;
+    double now = seconds_now();
+    enum halay_status status = HALAY_OK;
+
+    if (!tft_tracks_take_values(tracks))
+        return HALAY_OK;
+    status = tft_exchange_download(&t->exchange);
+    for (size_t i = 0; i < t->table->count && !status; i++) {
+        const struct tft_param *p = &t->table->params[i];
+        struct tft_values values = { "weights", p->name, t->blocks.host.params + p->offset, p->count };
+
+        status = tft_tracks_add_values(tracks, t->state.step, now, &values);
+        values.group = "gradients";
+        values.values = t->exchange.gradients + p->offset;
+        if (!status && !p->dead && t->adam.squares && !p->sparse.most)
+            status = tft_tracks_add_values(tracks, t->state.step, now, &values);
+    }
+    return status;
+}
+
+/* Writes a row of the tracks. */
+static enum halay_status write_evaluation(struct tft_trainer *t, const struct evaluation *e)
+{
+    enum { MAX = 5 + TFT_RUN_QUANTILES_MAX };
+    char names[TFT_RUN_QUANTILES_MAX][40];
+    struct tft_number numbers[MAX] = { { "epoch", (double)t->state.epoch + 1 },
+                                       { "train_loss", e->train_loss },
+                                       { "evaluation_samples_per_second", e->samples_per_second },
+                                       { "comm_seconds", e->comm_seconds } };
+    size_t count = 4;
+
+    if (e->result) {
+        const struct tft_scores *s = e->result->scores;
+        numbers[count++] = (struct tft_number){ "valid_loss", e->result->loss };
+        for (size_t q = 0; q < s->quantile_count && count < MAX; q++) {
+            char name[32];
+            tft_quantile_name(s->quantiles[q], name, sizeof name);
+            snprintf(names[q], sizeof names[q], "valid_%s", name);
+            numbers[count++] = (struct tft_number){ names[q], tft_scores_mean_q_risk(s, e->result->target_count, q) };
+        }
+    }
+    const struct tft_row row = { TFT_ROW_EVALUATION, t->state.step, seconds_now(), numbers, count };
+    return tft_tracks_add(t->report.tracks, &row);
+}
+
+/* Prints a line of key=value. */
+static void print_evaluation(struct tft_trainer *t, const struct evaluation *e)
+{
+    char text[512];
+    int n = halay_snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
+                           t->state.step, t->state.epoch + 1, tft_report_seconds(&t->report), e->train_loss);
+
+    if (e->result) {
+        const struct tft_scores *s = e->result->scores;
+        n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->result->loss);
+        for (size_t q = 0; q < s->quantile_count && n < 400; q++) {
+            char name[32];
+            tft_quantile_name(s->quantiles[q], name, sizeof name);
+            n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
+                                tft_scores_mean_q_risk(s, e->result->target_count, q));
+        }
+    }
+    halay_snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", t->adam.learning_rate,
+                   e->samples_per_second, e->is_best ? " best" : "");
+    tft_say(&t->report.listener, "%s", text);
+}
+
+static json_t *health_json(unsigned rules)
+{
+    json_t *words = json_array();
+
+    for (int rule = 0; rule < TFT_HEALTH_RULES; rule++)
+        if (rules >> rule & 1)
+            json_array_append_new(words, json_string(tft_health_word((enum tft_health_rule)rule)));
+    return words;
+}
+
+/* Writes a line of metrics.jsonl, and gives it to the listener. */
+static enum halay_status write_line(struct tft_trainer *t, const json_t *line)
+{
+    char *text = json_dumps(line, JSON_COMPACT);
+    struct tft_report *r = &t->report;
+    int failed = 0;
+
+    if (!text) {
+        halay_error(t->log, "no memory for a line of metrics.jsonl");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    if (r->metrics)
+        failed = fputs(text, r->metrics) == EOF || fputc('\n', r->metrics) == EOF || fflush(r->metrics);
+    if (failed)
+        halay_error(t->log, "cannot write metrics.jsonl: %s", strerror(errno));
+    else if (r->listener.evaluation)
+        r->listener.evaluation(r->listener.arg, text);
+    free(text);
+    return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+}
+
+static json_t *evaluation_json(struct tft_trainer *t, const struct evaluation *e)
+{
+    struct tft_report *r = &t->report;
+    const int64_t now = halay_now_us();
+    const double cpu = cpu_seconds(), wall = (double)(now - r->before_us) / 1e6;
+    json_t *line = json_pack("{sI sI sf sI sf}", "step", (json_int_t)t->state.step, "epoch",
+                             (json_int_t)t->state.epoch + 1, "seconds", tft_report_seconds(r), "samples",
+                             (json_int_t)t->state.samples, "train_loss", e->train_loss);
+    json_t *more = json_pack("{sf sf sf sf sI sb}", "learning_rate", t->adam.learning_rate, "samples_per_second",
+                             e->samples_per_second, "comm_seconds", e->comm_seconds, "cpu_percent",
+                             wall > 0 ? 100 * (cpu - r->cpu_before) / wall : 0.0, "rss_bytes",
+                             (json_int_t)resident_bytes(), "best", e->is_best);
+
+    if (line && r->total_steps != TFT_STEPS_UNLIMITED)
+        json_object_set_new(line, "steps", json_integer((json_int_t)r->total_steps));
+    if (line && e->result) {
+        const struct tft_scores *s = e->result->scores;
+        json_object_set_new(line, "valid_loss", json_real(e->result->loss));
+        json_object_set_new(line, "valid_q_risk", tft_scores_mean_q_risk_json(s, e->result->target_count));
+        json_object_set_new(line, "valid_q_risk_by_horizon_mean",
+                            tft_scores_mean_by_horizon_json(s, e->result->target_count));
+    }
+    if (line && more)
+        json_object_update(line, more);
+    json_decref(more);
+    if (line && e->rules)
+        json_object_set_new(line, "health", health_json(e->rules));
+    r->cpu_before = cpu;
+    r->before_us = now;
+    return line;
+}
+
+enum halay_status tft_report_evaluation(struct tft_trainer *t, const struct tft_forecast_scores *result, int is_best)
+{
+    struct tft_report *r = &t->report;
+    const double seconds = (double)(halay_now_us() - t->since_us + 1) / 1e6;
+    struct evaluation e = { .result = result,
+                            .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
+                            .samples_per_second = (double)(t->state.samples - t->since_samples) / seconds,
+                            .comm_seconds = tft_trainer_waited(t) - t->since_waited,
+                            .is_best = is_best };
+    char text[512];
+
+    if (result && t->config->health != TFT_HEALTH_OFF)
+        warn(t,
+             tft_health_take_evaluation(&r->health,
+                                        &(struct tft_health_evaluation){ t->state.step, e.train_loss, result->loss },
+                                        text, sizeof text),
+             text);
+    e.rules = r->rules;
+    r->rules = 0;
+    r->step_us = halay_now_us(); /* an evaluation is no part of the next step */
+    json_t *line = evaluation_json(t, &e);
+    print_evaluation(t, &e);
+    enum halay_status status = line ? write_line(t, line) : HALAY_OK;
+    json_decref(line);
+    return status || !r->tracks ? status : write_evaluation(t, &e);
+}
