@@ -296,9 +296,10 @@ HALAY_API enum halay_status halay_tft_model_save(const struct halay_tft_model *m
  * What a model is: a JSON object with "config" (all keys), "schema", "encoder" and "horizon" (steps), "quantiles" and
  * "targets" (lists), "parameters" (their number, of one member), "members" (models whose forecasts are averaged),
  * "inputs" (the network's, in its order: a list of "name", "role", "type" ("real" or "category"), "categories"),
- * "step" (of the weights), "calibrated" (whether it has a calibration), "refitted" (whether forecasts after the last
- * row are of refitted weights), "needs_future" (whether forecasts behind the last rows need known inputs of a future).
- * Later versions may add keys. HALAY_ERR_NO_MEMORY.
+ * "selected" (the inputs of "static", "past" and "future", three lists of names in the order of weights), "heads" (of
+ * attention), "step" (of the weights), "calibrated" (whether it has a calibration), "refitted" (whether forecasts after
+ * the last row are of refitted weights), "needs_future" (whether forecasts behind the last rows need known inputs of a
+ * future). Later versions may add keys. HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_model *model, char **json);
 
@@ -369,6 +370,15 @@ struct halay_tft_forecast {
     const double *weights;      /* (inputs) how much variable selection weighs each; of a part they add up to 1 */
     size_t lag_count;
     const double *lags; /* (lags) mean attention to what lies so many steps before the step that is forecast */
+    /* The window, and its forecast in the unit of the loss that trained the model. */
+    size_t number;                /* of the entity in the data */
+    size_t past;                  /* steps that the window looks back over, at most the encoder's */
+    const float *scaled;          /* (horizon, targets, quantiles) */
+    const double *scaled_actuals; /* (horizon, targets); NaN: not measured */
+    const double *scales;         /* (targets) what differences in that unit are divided by to compare entities */
+    /* The next two of a pass alone (halay_tft_pass_open), as it asks for them; otherwise NULL. */
+    const float *numbers;                    /* (number_count) what `measure` has written */
+    const struct halay_tft_weights *weighed; /* what the forecast weighed */
 };
 
 /* What is forecast. Zero-initialise, set struct_size to sizeof, then the rest. */
@@ -543,6 +553,127 @@ HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *
  * _model_describe, _forecast, _model_export) have no other forms. Needs no session. HALAY_ERR_ARGUMENT,
  * HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
+
+/* ---- passes over windows ----------------------------------------------------------------------------------------- */
+
+struct halay_tft_pass; /* forecasts of windows, one after the other */
+
+/* What a forecast weighed, by the parameters of the model's first member. Inputs are in the order of "selected" of
+ * halay_tft_model_describe. The library makes it; later versions add members at its end. */
+struct halay_tft_weights {
+    size_t number;          /* of the entity in the data */
+    size_t past;            /* steps that the window looks back over, at most the encoder's */
+    const float *statics;   /* (static inputs) */
+    const float *history;   /* (encoder, past inputs); rows before the last `past` mean nothing */
+    const float *future;    /* (horizon, future inputs) */
+    const float *attention; /* (heads, horizon, encoder + horizon), of each step of the horizon to each of the window */
+};
+
+/* Which windows, and what of each. Zero-initialise, set struct_size to sizeof, then the rest. */
+struct halay_tft_pass_options {
+    size_t struct_size;
+    const char *split;     /* NULL: the last horizon of each entity, by the parameters that forecast the future */
+    size_t stride;         /* with split: steps from one window to the next; 0: the schema's */
+    int64_t begin, end;    /* if end is after begin: the windows whose targets lie in [begin, end), in place of those of
+                              the split, and with pasts as they have */
+    const char *calibrate; /* as in halay_tft_forecast_options */
+    const char *without;   /* an input that is taken away: an ordinary value stands in for it at each step */
+    int is_list;           /* entity, origin and past alone: nothing is forecast, and nothing is exchanged */
+    int explains;          /* fill in inputs, weights, lags */
+    int has_weights;       /* fill in `weighed`, on every rank: some ten kilobytes a window */
+    /* Called with each window that this rank computes, in any order, on any of the library's threads, several at a
+     * time. The numbers that it writes come with the window to every rank. NULL: none. */
+    void (*measure)(void *arg, const struct halay_tft_weights *weights, float *numbers);
+    size_t number_count;
+    void *arg;
+};
+
+/*
+ * Begin a pass over windows of data. Until it is closed, the model makes no other forecasts but those of further passes
+ * over the same data, calibrated the same way. Ranks compute parts of the windows, and each rank gets all of them, in
+ * order of entity and origin. Memory does not grow with their number. The work of all ranks, which fail together.
+ * HALAY_ERR_ARGUMENT: `without` is not an input, there is no calibration, a pass over other data is open;
+ * HALAY_ERR_FORMAT: the data are not the model's; HALAY_ERR_PEER; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_pass_open(struct halay_tft_model *model, struct halay_tft_data *data,
+                                                const struct halay_tft_pass_options *options,
+                                                struct halay_tft_pass **pass);
+
+/* Continue with the windows of entities first to first + count - 1. Returns how many they are. */
+HALAY_API size_t halay_tft_pass_seek(struct halay_tft_pass *pass, size_t first, size_t count);
+
+/* Get the next window; *window is NULL after the last one, and good until the next call on the pass. Blocks, now and
+ * then, until all ranks have come as far. Errors are those of halay_tft_forecast, and end the pass. */
+HALAY_API enum halay_status halay_tft_pass_next(struct halay_tft_pass *pass, const struct halay_tft_forecast **window);
+
+/* Get the q-risk of the windows so far, the mean over the targets, as (quantiles) numbers; 0: nothing was measured. */
+HALAY_API void halay_tft_pass_q_risk(const struct halay_tft_pass *pass, double *q_risk);
+
+/* End a pass, which all ranks do after the same window. NULL is allowed. */
+HALAY_API void halay_tft_pass_close(struct halay_tft_pass *pass);
+
+/* Agree on a status, which each rank brings: HALAY_OK if that is all ranks', otherwise this rank's own, or
+ * HALAY_ERR_PEER. Call it where one rank may give up alone, as one that cannot write a file, before calls of all
+ * ranks. Blocks until all ranks have called it. */
+HALAY_API enum halay_status halay_tft_agree(struct halay_tft *tft, enum halay_status status);
+
+/* ---- rows of data ------------------------------------------------------------------------------------------------ */
+
+/* Read a table by a model's own schema, scalers and categories: data for passes and rows, closed before the model.
+ * future, which may be NULL: known inputs after the last rows, for a pass over the last horizon of each entity, which
+ * is_newest asks for. Errors are those of halay_tft_forecast. This rank's work alone. */
+HALAY_API enum halay_status halay_tft_model_read(struct halay_tft_model *model, const struct halay_tft_table *table,
+                                                 int is_newest, const struct halay_tft_table *future,
+                                                 struct halay_tft_data **data);
+
+/* How large data are, and when their splits end. Set struct_size to sizeof. Moments are as above. */
+struct halay_tft_extent {
+    size_t struct_size;
+    size_t entities;
+    size_t inputs; /* over time: reals, then categories, of each the known ones after the observed; targets are the last
+                      of the reals */
+    size_t targets, encoder, horizon;
+    int64_t begin, end;                     /* the first moment, and that after the last one */
+    int64_t train_end, valid_end, test_end; /* without such a split INT64_MIN; splits by entity: the latest */
+    int counts;                             /* moments are whole numbers, not seconds */
+};
+HALAY_API enum halay_status halay_tft_data_extent(const struct halay_tft_data *data, struct halay_tft_extent *extent);
+
+/* The name of an entity, borrowed from the data, and how many rows it has; rows may be NULL. NULL: no such entity. */
+HALAY_API const char *halay_tft_data_entity(const struct halay_tft_data *data, size_t entity, size_t *rows);
+
+/* An input over time. Set struct_size to sizeof; the name is borrowed from the data. HALAY_ERR_ARGUMENT: none. */
+struct halay_tft_input {
+    size_t struct_size;
+    const char *name;
+    int is_category, is_target;
+    int is_own;        /* a column gives it, and it is not a lag of another input */
+    size_t categories; /* codes are below this number */
+    size_t unknown;    /* the code of what training has not seen; SIZE_MAX: there is none */
+};
+HALAY_API enum halay_status halay_tft_data_input(const struct halay_tft_data *data, size_t input,
+                                                 struct halay_tft_input *of);
+
+/* The name of a category's code, borrowed from the data; NULL: it has none, as a weekday. */
+HALAY_API const char *halay_tft_data_category(const struct halay_tft_data *data, size_t input, size_t code);
+
+/* Read the moments of an entity's rows first to first + count - 1; also that of the row after its last one can be read.
+ * is_gap, which may be NULL: whether the row is one of a gap, whose cells mean nothing. HALAY_ERR_ARGUMENT: there
+ * are no such rows. */
+HALAY_API enum halay_status halay_tft_data_times(const struct halay_tft_data *data, size_t entity, size_t first,
+                                                 size_t count, int64_t *times, unsigned char *is_gap);
+
+/* Read an input's values in rows of an entity, in its own unit, as (count) numbers: as filled, but NaN where a target
+ * was not measured; the code of a category. HALAY_ERR_ARGUMENT: there are no such rows or inputs; HALAY_ERR_FORMAT: the
+ * file is damaged; HALAY_ERR_CANCELED: halay_tft_stop. */
+HALAY_API enum halay_status halay_tft_data_cells(const struct halay_tft_data *data, size_t entity, size_t input,
+                                                 size_t first, size_t count, double *values);
+
+/* Print a moment as the schema counts time, into 40 bytes; and read one, "2018-07-01 00:00": HALAY_ERR_FORMAT, not
+ * logged. */
+HALAY_API void halay_tft_data_print_time(const struct halay_tft_data *data, int64_t moment, char text[40]);
+HALAY_API enum halay_status halay_tft_data_read_time(const struct halay_tft_data *data, const char *text,
+                                                     int64_t *moment);
 
 #ifdef __cplusplus
 }

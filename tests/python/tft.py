@@ -414,6 +414,36 @@ def results():
     own_names()
 
 
+def passes():
+    """Windows as predict has them, with what they weighed as explain has it; rows as the table has them."""
+    table = make(rows=300)
+    forecaster = Forecaster(**TINY).fit(table)
+    windows = forecaster.predict(split="valid", stride=3)
+    batches = list(forecaster.windows(split="valid", stride=3, weights=True))
+    assert sum(len(b.past) for b in batches) == len(windows) // 4
+    values = np.concatenate([b.forecasts for b in batches])
+    assert (values.reshape(-1, 3) == windows[["y_0.1", "y_0.5", "y_0.9"]].to_numpy()).all()
+    assert (pd.concat([b.origins for b in batches]).to_numpy() == windows["origin"][::4].to_numpy()).all()
+    for b in batches:
+        assert (b.past == 12).all() and b.attention.shape[2:] == (4, 16)
+        assert abs(b.attention.sum(3) - 1).max() < 1e-5
+        assert all(abs(of.sum(-1) - 1).max() < 1e-5 for of in b.weights.values())
+        assert b.weights["past"].shape[1:] == (12, len(b.inputs["past"])) and "y" in b.inputs["past"]
+    again = forecaster.windows(table, split="valid", stride=3, without="y")
+    first = next(again)
+    assert first.weights is None and (first.forecasts != values[: len(first.past)]).any()
+    with refuses(halay.ArgumentError, "a pass over windows"):
+        forecaster.predict(split="valid")
+    again.close()
+    forecaster.predict(split="valid")
+    with refuses(halay.ArgumentError, "'z', not an input"):
+        next(forecaster.windows(without="z"))
+    for rows in (forecaster.rows(), forecaster.rows(table)):
+        check_same(rows, table, "ds", table["ds"].dtype)
+        merged = rows.merge(table, on=["unique_id", "ds"])
+        assert len(merged) == len(table) and abs(merged["y_x"] - merged["y_y"]).max() < 1e-3
+
+
 def names():
     """Columns of the table may have any name, also those of the results' own columns."""
     for id, time, targets in (
@@ -918,7 +948,7 @@ def memory():
 
 PARTS = {
     "types": (types_of_ids, types_of_values, types_of_times), "errors": (errors, warns, shows),
-    "results": (results, files), "drifts": (drifts,),
+    "results": (results, passes, files), "drifts": (drifts,),
     "asks": (chosen, refits, names_elsewhere, statics, crosses, tunes_as_built, recalibrates, parquet),
     "ends": (ends,), "memory": (memory,),
 }  # fmt: skip

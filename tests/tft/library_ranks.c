@@ -34,6 +34,34 @@ static void check_takes(struct halay_tft_model *model, struct halay_tft_data *da
     CHECK(status == (refuses ? HALAY_ERR_FORMAT : HALAY_OK), "forecast: %s", halay_status_string(status));
 }
 
+static void count_window(void *arg, const struct halay_tft_weights *weights, float *numbers)
+{
+    (void)arg;
+    numbers[0] = (float)weights->past;
+}
+
+/* Each rank gets all windows, also what the others measured; a pass may end early; ranks agree on an error. */
+static void check_pass(struct halay_tft *tft, struct halay_tft_model *model, struct halay_tft_data *data, int rank)
+{
+    const struct halay_tft_pass_options o = {
+        .struct_size = sizeof o, .split = "valid", .measure = count_window, .number_count = 1
+    };
+    struct halay_tft_pass *pass = NULL;
+    const struct halay_tft_forecast *w = NULL;
+    size_t count = 0;
+
+    REQUIRE(!halay_tft_pass_open(model, data, &o, &pass));
+    const size_t all = halay_tft_pass_seek(pass, 0, SIZE_MAX);
+    while (!halay_tft_pass_next(pass, &w) && w)
+        count += w->numbers[0] > 0 && (size_t)w->numbers[0] == w->past;
+    CHECK(all > 0 && count == all, "%zu windows of %zu", count, all);
+    halay_tft_pass_seek(pass, 1, 1);
+    CHECK(!halay_tft_pass_next(pass, &w) && w && w->number == 1, "pass: %s", halay_tft_error_text());
+    halay_tft_pass_close(pass);
+    enum halay_status status = halay_tft_agree(tft, rank == 0 ? HALAY_ERR_SYSTEM : HALAY_OK);
+    CHECK(status == (rank == 0 ? HALAY_ERR_SYSTEM : HALAY_ERR_PEER), "agree: %s", halay_status_string(status));
+}
+
 int main(int argc, char **argv)
 {
     const char *const files[] = { argc > 1 ? argv[1] : "" };
@@ -53,6 +81,7 @@ int main(int argc, char **argv)
         const int rank = halay_rank(halay_tft_context(tft));
         check_files(model, data, rank);
         check_takes(model, data, rank == halay_size(halay_tft_context(tft)) - 1);
+        check_pass(tft, model, data, rank);
         status = halay_tft_evaluate(model, data, NULL, &json);
         CHECK(!status && !json == (rank != 0), "evaluate: %s", halay_tft_error_text());
     }

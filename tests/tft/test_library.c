@@ -401,6 +401,173 @@ static void test_between(struct halay_tft *tft, struct halay_tft_model *model)
     halay_tft_free(b.alone);
 }
 
+/* ---- passes over windows, and rows ---- */
+
+/* How much attention there is, how much the inputs of the past weigh, and the entity. On any thread. */
+static void measure(void *arg, const struct halay_tft_weights *w, float *numbers)
+{
+    const size_t inputs = *(const size_t *)arg, heads = 2;
+    double attention = 0, past = 0;
+
+    for (size_t i = 0; i < heads * HORIZON * (ENCODER + HORIZON); i++)
+        attention += (double)w->attention[i];
+    for (size_t i = (ENCODER - w->past) * inputs; i < ENCODER * inputs; i++)
+        past += (double)w->history[i];
+    numbers[0] = (float)(attention / (double)(heads * HORIZON));
+    numbers[1] = (float)(past / (double)w->past);
+    numbers[2] = (float)w->number;
+}
+
+/* The windows of a pass are those of halay_tft_forecast, and come with what they weighed. */
+static void check_window(const struct halay_tft_forecast *w, size_t entity, struct taken *taken)
+{
+    double statics = 0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < w->input_count; i++)
+        if (!strncmp(w->inputs[i], "static ", 7))
+            statics += (double)w->weighed->statics[at++];
+    CHECK(!take(taken, w) && w->number == entity && w->weighed->number == entity && w->weighed->past == w->past);
+    CHECK(fabs(statics - 1) < 1e-5 && fabs((double)w->numbers[0] - 1) < 1e-5 && fabs((double)w->numbers[1] - 1) < 1e-5);
+    CHECK((size_t)w->numbers[2] == entity && w->scales[0] == 1 && isnan(w->scaled_actuals[0]) == isnan(w->actuals[0]));
+}
+
+static size_t count_listed(struct halay_tft_model *model, struct halay_tft_data *data, size_t *inputs)
+{
+    const struct halay_tft_pass_options o = {
+        .struct_size = sizeof o, .split = "test", .stride = 5, .is_list = 1, .explains = 1
+    };
+    struct halay_tft_pass *pass = NULL;
+    const struct halay_tft_forecast *w = NULL;
+    size_t count = 0;
+    char *text = NULL;
+
+    REQUIRE(!halay_tft_model_describe(model, &text));
+    CHECK(strstr(text, "\"heads\":2") && strstr(text, "\"selected\":{"), "%s", text);
+    for (const char *at = strstr(text, "\"past\":["); *at != ']'; at++)
+        *inputs += *at == ',';
+    halay_tft_free(text);
+    REQUIRE(!halay_tft_pass_open(model, data, &o, &pass));
+    while (!halay_tft_pass_next(pass, &w) && w)
+        count += w->past == ENCODER && !w->numbers && !w->weighed;
+    halay_tft_pass_close(pass);
+    return count;
+}
+
+static void test_pass(struct halay_tft_model *model, struct halay_tft_data *data)
+{
+    size_t inputs = 1;
+    struct taken all = { 0 }, again = { 0 };
+    double risk[3] = { 0 }, other[3] = { 0 };
+    const struct halay_tft_forecast_options o = {
+        .struct_size = sizeof o, .data = data, .split = "test", .stride = 5, .take = take, .arg = &all, .explains = 1
+    };
+    struct halay_tft_pass_options p = { .struct_size = sizeof p,
+                                        .split = "test",
+                                        .stride = 5,
+                                        .explains = 1,
+                                        .has_weights = 1,
+                                        .measure = measure,
+                                        .number_count = 3,
+                                        .arg = &inputs };
+    struct halay_tft_pass *pass = NULL, *second = NULL;
+    const struct halay_tft_forecast *w = NULL;
+
+    CHECK(!halay_tft_forecast(model, &o), "%s", halay_tft_error_text());
+    CHECK(count_listed(model, data, &inputs) == all.windows);
+    REQUIRE(!halay_tft_pass_open(model, data, &p, &pass));
+    CHECK(halay_tft_pass_seek(pass, 0, SIZE_MAX) == all.windows);
+    CHECK(halay_tft_pass_seek(pass, 1, 1) + halay_tft_pass_seek(pass, 0, 1) == all.windows);
+    for (size_t e = 0; e < ENTITIES; e++) {
+        halay_tft_pass_seek(pass, e, 1);
+        while (!halay_tft_pass_next(pass, &w) && w)
+            check_window(w, e, &again);
+    }
+    CHECK(is_same(&all, &again) && again.windows == all.windows && again.measured == all.measured);
+    CHECK(!halay_tft_pass_next(pass, &w) && !w, "a window after the last one");
+    halay_tft_pass_q_risk(pass, risk);
+    p.without = "y";
+    REQUIRE(!halay_tft_pass_open(model, data, &p, &second));
+    while (!halay_tft_pass_next(second, &w) && w)
+        ;
+    halay_tft_pass_q_risk(second, other);
+    CHECK(risk[1] > 0 && other[1] > 0 && risk[1] != other[1], "%g, and %g without the target", risk[1], other[1]);
+    expect(halay_tft_forecast(model, &o), HALAY_ERR_ARGUMENT, "halay_tft_pass_close ends it");
+    halay_tft_pass_close(second);
+    p.without = "z";
+    expect(halay_tft_pass_open(model, data, &p, &second), HALAY_ERR_ARGUMENT, "'z', not an input");
+    p.without = NULL;
+    p.calibrate = "conformal";
+    expect(halay_tft_pass_open(model, data, &p, &second), HALAY_ERR_ARGUMENT, "a pass over other windows");
+    halay_tft_pass_close(pass);
+    halay_tft_pass_close(NULL);
+    CHECK(!halay_tft_forecast(model, &o), "after the passes: %s", halay_tft_error_text());
+}
+
+/* Cells are the table's values. */
+static void check_cells(struct halay_tft_data *data, size_t target)
+{
+    double cells[HOURS];
+
+    CHECK(!halay_tft_data_cells(data, 0, target, 0, HOURS, cells) && isnan(cells[100]), "%s", halay_tft_error_text());
+    for (size_t r = 0; r < HOURS; r++)
+        CHECK(r == 100 || fabs(cells[r] - values[r]) < 1e-4, "%g, not %g", cells[r], values[r]);
+    CHECK(!halay_tft_data_cells(data, 0, target, 7, 1, cells) && fabs(cells[0] - values[7]) < 1e-4);
+    expect(halay_tft_data_cells(data, 0, target, 1, HOURS, cells), HALAY_ERR_ARGUMENT, "has no rows");
+}
+
+static void test_rows(struct halay_tft_data *data)
+{
+    struct halay_tft_extent extent = { .struct_size = sizeof extent };
+    struct halay_tft_input input = { .struct_size = sizeof input };
+    int64_t moments[HOURS + 1], moment;
+    unsigned char gaps[HOURS];
+    char text[40];
+    size_t rows = 0, target = 0;
+
+    CHECK(!halay_tft_data_extent(data, &extent) && extent.entities == ENTITIES && extent.targets == 1 &&
+              extent.begin == times[0] && extent.end == times[HOURS - 1] + 3600 && extent.horizon == HORIZON &&
+              extent.train_end < extent.valid_end && !extent.counts,
+          "%s", halay_tft_error_text());
+    for (size_t k = 0; k < extent.inputs; k++) {
+        CHECK(!halay_tft_data_input(data, k, &input));
+        target = input.is_target ? k : target;
+        CHECK(input.is_own == input.is_target && (input.categories > 0) == input.is_category, "%s", input.name);
+    }
+    expect(halay_tft_data_input(data, extent.inputs, &input), HALAY_ERR_ARGUMENT, "is not one of them");
+    CHECK(!strcmp(halay_tft_data_entity(data, 1, &rows), "west") && rows == HOURS);
+    CHECK(!halay_tft_data_entity(data, 2, NULL) && !halay_tft_data_category(data, target, 0));
+    CHECK(!halay_tft_data_times(data, 0, 0, HOURS + 1, moments, NULL) && moments[HOURS] == extent.end);
+    CHECK(!halay_tft_data_times(data, 1, 0, HOURS, moments, gaps) && moments[5] == times[5] && !gaps[5]);
+    expect(halay_tft_data_times(data, 2, 0, 1, moments, NULL), HALAY_ERR_ARGUMENT, "has no rows");
+    check_cells(data, target);
+    halay_tft_data_print_time(data, times[1], text);
+    CHECK(!strncmp(text, "2024-01-01 01:00", 16) && !halay_tft_data_read_time(data, text, &moment) &&
+              moment == times[1] && halay_tft_data_read_time(data, "soon", &moment) == HALAY_ERR_FORMAT,
+          "%s", text);
+}
+
+/* A model reads a table as training did: a pass over its last horizons is what halay_tft_forecast gives. */
+static void test_read(struct halay_tft *tft, struct halay_tft_model *model)
+{
+    const struct halay_tft_table memory = memory_table();
+    const struct halay_tft_pass_options newest = { .struct_size = sizeof newest, .explains = 1 };
+    struct halay_tft_data *read = NULL;
+    struct halay_tft_pass *pass = NULL;
+    const struct halay_tft_forecast *w = NULL;
+    struct taken all, again = { 0 };
+
+    CHECK(!forecast(model, &memory, &all) && !halay_tft_model_read(model, &memory, 1, NULL, &read), "%s",
+          halay_tft_error_text());
+    REQUIRE(read && !halay_tft_pass_open(model, read, &newest, &pass));
+    while (!halay_tft_pass_next(pass, &w) && w)
+        CHECK(!take(&again, w));
+    CHECK(is_same(&all, &again) && again.windows == ENTITIES && fabs(again.lags - all.lags) < 1e-12);
+    halay_tft_pass_close(pass);
+    halay_tft_data_close(read);
+    CHECK(halay_tft_agree(tft, HALAY_ERR_FORMAT) == HALAY_ERR_FORMAT && !halay_tft_agree(tft, HALAY_OK));
+}
+
 static void test_models(struct halay_tft *tft, const char *csv, const char *folder)
 {
     const struct halay_tft_table memory = memory_table(),
@@ -444,6 +611,9 @@ static void test_models(struct halay_tft *tft, const char *csv, const char *fold
     test_pages(tft, data, folder, text);
     halay_tft_free(text);
     test_export(opened, folder);
+    test_pass(model, data);
+    test_rows(data);
+    test_read(tft, model);
     test_queries(model, csv);
     halay_tft_model_close(opened);
     halay_tft_model_close(of_file_model);

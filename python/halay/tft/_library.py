@@ -113,6 +113,19 @@ class TrainOptions(ctypes.Structure):
     ]
 
 
+class Weights(ctypes.Structure):
+    """struct halay_tft_weights"""
+
+    _fields_ = [
+        ("number", c_size_t),
+        ("past", c_size_t),
+        ("statics", c_void_p),
+        ("history", c_void_p),
+        ("future", c_void_p),
+        ("attention", c_void_p),
+    ]
+
+
 class Forecast(ctypes.Structure):
     """struct halay_tft_forecast"""
 
@@ -132,6 +145,13 @@ class Forecast(ctypes.Structure):
         ("weights", c_void_p),
         ("lag_count", c_size_t),
         ("lags", c_void_p),
+        ("number", c_size_t),
+        ("past", c_size_t),
+        ("scaled", c_void_p),
+        ("scaled_actuals", c_void_p),
+        ("scales", c_void_p),
+        ("numbers", c_void_p),
+        ("weighed", POINTER(Weights)),
     ]
 
 
@@ -156,6 +176,59 @@ class ForecastOptions(ctypes.Structure):
         ("format", c_char_p),
         ("explanation", c_char_p),
         ("summary", POINTER(c_void_p)),
+    ]
+
+
+class PassOptions(ctypes.Structure):
+    """struct halay_tft_pass_options"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("split", c_char_p),
+        ("stride", c_size_t),
+        ("begin", c_int64),
+        ("end", c_int64),
+        ("calibrate", c_char_p),
+        ("without", c_char_p),
+        ("is_list", c_int),
+        ("explains", c_int),
+        ("has_weights", c_int),
+        ("measure", c_void_p),
+        ("number_count", c_size_t),
+        ("arg", c_void_p),
+    ]
+
+
+class Extent(ctypes.Structure):
+    """struct halay_tft_extent"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("entities", c_size_t),
+        ("inputs", c_size_t),
+        ("targets", c_size_t),
+        ("encoder", c_size_t),
+        ("horizon", c_size_t),
+        ("begin", c_int64),
+        ("end", c_int64),
+        ("train_end", c_int64),
+        ("valid_end", c_int64),
+        ("test_end", c_int64),
+        ("counts", c_int),
+    ]
+
+
+class Input(ctypes.Structure):
+    """struct halay_tft_input"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("is_category", c_int),
+        ("is_target", c_int),
+        ("is_own", c_int),
+        ("categories", c_size_t),
+        ("unknown", c_size_t),
     ]
 
 
@@ -248,6 +321,16 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_drift", c_int, [c_void_p, c_void_p, POINTER(DriftOptions), _PLACE]),
     ("halay_tft_calibrate", c_int, [c_void_p, c_void_p, POINTER(Table), c_char_p, _PLACE]),
     ("halay_tft_explain", c_int, [c_void_p, c_void_p, POINTER(Windows), _PLACE]),
+    ("halay_tft_pass_open", c_int, [c_void_p, c_void_p, POINTER(PassOptions), _PLACE]),
+    ("halay_tft_pass_next", c_int, [c_void_p, POINTER(POINTER(Forecast))]),
+    ("halay_tft_pass_close", None, [c_void_p]),
+    ("halay_tft_model_read", c_int, [c_void_p, POINTER(Table), c_int, POINTER(Table), _PLACE]),
+    ("halay_tft_data_extent", c_int, [c_void_p, POINTER(Extent)]),
+    ("halay_tft_data_entity", c_char_p, [c_void_p, c_size_t, POINTER(c_size_t)]),
+    ("halay_tft_data_input", c_int, [c_void_p, c_size_t, POINTER(Input)]),
+    ("halay_tft_data_category", c_char_p, [c_void_p, c_size_t, c_size_t]),
+    ("halay_tft_data_times", c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p]),
+    ("halay_tft_data_cells", c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_size_t, c_void_p]),
 ]
 
 

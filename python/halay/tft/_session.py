@@ -69,6 +69,10 @@ class Handle:
         self._finalizer = weakref.finalize(self, session._retire, self._pointer)
         self._finalizer.atexit = False
 
+    def close(self) -> None:
+        """Close it now; nothing if it is closed."""
+        self._finalizer()
+
     def pointer(self) -> int:
         """For a call of the library, with the session's lock: another thread may close it before."""
         self.session.check()
@@ -145,7 +149,7 @@ class Session:
             p, self._p = self._p, None
             if not p or os.getpid() != self._pid:
                 return
-            for pointer, close in self._handles:
+            for pointer, close in reversed(self._handles):  # what was made of others goes first
                 close(pointer.pop())
             self._handles.clear()
             lib.halay_tft_fini(p)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from ..context import Context
 from ..constants import Status
@@ -23,6 +23,7 @@ from ._session import Handle, Session, describe, session_of, warn
 from ._summary import summary
 from ._tune import Tuning, best_run, check_folder, metrics_of, options_of, search
 from ._tables import Columns, Table, as_frame, need_pandas, table_of, with_index, with_static, zone_of
+from ._windows import Batch, batches, rows
 
 _PARAMS_FILE = "forecaster.json"
 _STATIC_OF_FILES = "static_df goes with a table in memory or of Parquet: CSV files have all columns"
@@ -674,6 +675,58 @@ class Forecaster:
             content = _content(path) if os.path.exists(path) else b""
         restorer = Restorer(self.schema_, frame, self._has_id())
         return Explanation(said, model.session.share(content).decode(), restorer)
+
+    # ---- windows and rows ----
+
+    def _rows(self, X: Any) -> Tuple[Handle, Any]:
+        """Data of a table, read as training read its own, or those of the training; and the frame."""
+        model = self._fitted()
+        if X is None:
+            if "_data" not in vars(self):
+                raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
+            return self._data, as_frame(self._table)
+        table = self._read(X)
+        data = _named(lambda: model.session.open(
+            lib.halay_tft_data_close, lib.halay_tft_model_read, model.pointer, ctypes.byref(table.struct), 0,
+            None))  # fmt: skip
+        return data, table.frame
+
+    def windows(
+        self,
+        X: Any = None,
+        *,
+        split: str = "test",
+        stride: Optional[int] = None,
+        calibrate: Optional[str] = None,
+        without: Optional[str] = None,
+        weights: bool = False,
+    ) -> Iterator[Batch]:
+        """
+        Forecast the windows of a split, batch by batch as arrays, in order of series and origin. X: as for evaluate.
+        stride: steps from window to window, by default the schema's. without: an input that is taken away, for which an
+        ordinary value stands in. weights: also what each window weighed and attended to, some ten kilobytes each.
+        Until the iterator ends, or is closed, the forecaster makes no other forecasts. On all ranks together, all
+        windows on each.
+        """
+        need_pandas("batches of windows")
+        data, frame = self._rows(X)
+        how = {"split": split, "stride": stride or 0, "calibrate": calibrate, "without": without}
+        restorer = Restorer(self.schema_, frame, self._has_id())
+        return batches(self._fitted(), data, restorer, X is not None, has_weights=int(weights), **how)
+
+    def rows(self, X: Any = None) -> Any:
+        """
+        The prepared rows, as a DataFrame: id, time and a column for each input over time in its own unit, filled where
+        the schema says so; of targets NaN where nothing was measured. X: as for evaluate; by default the rows of the
+        training.
+        """
+        need_pandas("a table of rows")
+        data, frame = self._rows(X)
+        try:
+            return rows(data, Restorer(self.schema_, frame, self._has_id()))
+        finally:
+            if X is not None:
+                data.close()
 
     # ---- files ----
 

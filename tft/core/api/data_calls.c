@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "tft/core/api/session.h"
 #include "tft/core/data/htd.h"
+#include "tft/core/data/join.h"
 #include "tft/core/data/lost_changes.h"
 #include "tft/core/data/preset.h"
 #include "tft/core/data/row_gaps.h"
@@ -361,7 +362,10 @@ void halay_tft_data_close(struct halay_tft_data *d)
 {
     if (!d)
         return;
-    tft_data_fini(&d->data);
+    if (d->model)
+        tft_data_end(&d->data);
+    else
+        tft_data_fini(&d->data);
     tft_spill_destroy(d->spill);
     json_decref(d->description);
     free(d->path);

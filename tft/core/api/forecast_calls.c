@@ -5,12 +5,10 @@
  */
 #include "base/output_file.h"
 #include "base/struct_size.h"
-#include "tft/core/api/model_calls.h"
+#include "tft/core/api/forecast_room.h"
 #include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { AT_END = TFT_SPLIT_COUNT }; /* in place of a split: after the last rows */
 
@@ -24,13 +22,7 @@ struct work {
     struct halay_output out, explained; /* rank 0, if files are asked for */
     struct tft_forecast_file file;
     struct tft_explain_file look;
-    /* What the program gets of each window; its arrays are owned. */
-    struct halay_tft_forecast forecast;
-    int64_t *times;
-    const char **targets;
-    double *quantiles, *values, *actuals, *weights, *lags;
-    char (*names)[TFT_NAME_MAX + 16];
-    const char **inputs;
+    struct tft_forecast_room room; /* what the program gets of each window */
 };
 
 /* ---- the windows ---- */
@@ -117,108 +109,18 @@ static enum halay_status choose_windows(struct work *w)
     return status ? status : warn_filled(w);
 }
 
-/* ---- what the program gets ---- */
-
-static void name_inputs(struct work *w)
-{
-    size_t i = 0;
-
-    for (int choice = 0; choice < TFT_CHOICES; choice++)
-        for (size_t j = 0; j < w->reader.V[choice]; j++, i++) {
-            snprintf(w->names[i], sizeof w->names[i], "%s %s", tft_part_names[choice],
-                     tft_weight_name(&w->reader, choice, j));
-            w->inputs[i] = w->names[i];
-        }
-}
-
-static enum halay_status make_room(struct work *w)
-{
-    const struct tft_schema *s = &w->model->inference.data.schema;
-    const struct tft_list *q = &w->model->inference.run.config.quantiles;
-    size_t D = s->horizon, O = s->target_count, all = w->reader.all, T = w->reader.T;
-
-    w->times = calloc(D, sizeof *w->times);
-    w->targets = calloc(O, sizeof *w->targets);
-    w->quantiles = calloc(q->count, sizeof *w->quantiles);
-    w->values = calloc(D * O * q->count, sizeof *w->values);
-    w->actuals = calloc(D * O, sizeof *w->actuals);
-    w->weights = calloc(all + 1, sizeof *w->weights);
-    w->lags = calloc(T + 1, sizeof *w->lags);
-    w->names = calloc(all + 1, sizeof *w->names);
-    w->inputs = calloc(all + 1, sizeof *w->inputs);
-    if (!w->times || !w->targets || !w->quantiles || !w->values || !w->actuals || !w->weights || !w->lags ||
-        !w->names || !w->inputs) {
-        halay_error(&w->model->tft->log, "no memory for forecasts");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t o = 0; o < O; o++)
-        w->targets[o] = s->inputs[s->targets[o]].name;
-    memcpy(w->quantiles, q->values, q->count * sizeof *w->quantiles);
-    name_inputs(w);
-    w->forecast = (struct halay_tft_forecast){ .horizon = D,
-                                               .target_count = O,
-                                               .quantile_count = q->count,
-                                               .times = w->times,
-                                               .targets = w->targets,
-                                               .quantiles = w->quantiles,
-                                               .values = w->values,
-                                               .actuals = w->actuals,
-                                               .input_count = all,
-                                               .inputs = w->inputs,
-                                               .weights = w->weights,
-                                               .lag_count = T,
-                                               .lags = w->lags };
-    return HALAY_OK;
-}
-
-static void free_room(struct work *w)
-{
-    free(w->times);
-    free(w->targets);
-    free(w->quantiles);
-    free(w->values);
-    free(w->actuals);
-    free(w->weights);
-    free(w->lags);
-    free(w->names);
-    free(w->inputs);
-}
-
-static enum halay_status give_window(struct work *w, const struct tft_window *window, const float *p, const float *more)
-{
-    const struct tft_data *d = &w->model->inference.data;
-    size_t D = w->forecast.horizon, O = w->forecast.target_count, Q = w->forecast.quantile_count;
-    enum halay_status status = tft_data_check(d, window->origin, D);
-
-    if (status)
-        return status;
-    w->forecast.entity = d->entities[window->entity].id;
-    w->forecast.origin = tft_data_time(d, window->entity, window->origin - 1);
-    for (size_t h = 0; h < D; h++)
-        w->times[h] = tft_data_time(d, window->entity, window->origin + h);
-    for (size_t i = 0; i < D * O; i++) {
-        const struct tft_scaler *scaler = tft_data_target_scaler(d, window->entity, i % O);
-        const size_t at = window->origin * O + i;
-        for (size_t q = 0; q < Q; q++)
-            w->values[i * Q + q] = tft_scaler_undo(scaler, (double)p[i * Q + q]);
-        w->actuals[i] = d->present[at] ? d->target[at] : NAN;
-    }
-    for (size_t i = 0; i < w->reader.all; i++)
-        w->weights[i] = (double)more[i];
-    for (size_t i = 0; i < w->reader.T; i++)
-        w->lags[i] = (double)more[w->reader.all + i];
-    return w->options->take(w->options->arg, &w->forecast);
-}
-
 static enum halay_status take_window(void *arg, size_t position, const struct tft_window *window, const float *p)
 {
     struct work *w = arg;
-    const float *more = p + w->forecast.horizon * w->forecast.target_count * w->forecast.quantile_count;
-    enum halay_status status = tft_forecast_file_window(&w->file, position, window, p);
+    const struct halay_tft_forecast *f = &w->room.forecast;
+    const float *more = p + f->horizon * f->target_count * f->quantile_count;
+    enum halay_status status;
 
-    if (!status)
-        status = tft_explain_file_window(&w->look, window, more);
-    return status || !w->options->take ? status : give_window(w, window, p, more);
+    if ((status = tft_forecast_file_window(&w->file, position, window, p)) ||
+        (status = tft_explain_file_window(&w->look, window, more)) || !w->options->take ||
+        (status = tft_forecast_room_fill(&w->room, window, p, more)))
+        return status;
+    return w->options->take(w->options->arg, f);
 }
 
 /* ---- the files ---- */
@@ -281,7 +183,7 @@ static enum halay_status forecast_windows(struct work *w, enum halay_status stat
     if (!status && explains)
         status = tft_weight_reader_init(s->log, s->run.model, (size_t)tft_pool_threads(s->pool), &w->reader);
     if (!status)
-        status = make_room(w);
+        status = tft_forecast_room_init(s->log, s, &w->reader, &w->room);
     if (!status)
         status = tft_inference_forecaster(s, &w->windows, w->reader.all + w->reader.T, &forecaster);
     if (w->split == AT_END)
@@ -350,7 +252,7 @@ enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct
     halay_output_abort(&w.explained);
     tft_weight_reader_fini(&w.reader);
     tft_windows_fini(&w.windows);
-    free_room(&w);
+    tft_forecast_room_fini(&w.room);
     tft_model_return_data(model);
     return tft_session_leave_stopped(t, status);
 }

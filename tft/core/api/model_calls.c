@@ -214,6 +214,17 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
 
 /* ---- describe ---- */
 
+/* Names of a selection's inputs. */
+static json_t *list_selected(const struct tft_model_config *c, enum tft_choice choice)
+{
+    size_t variables[TFT_VARIABLES_MAX], count = tft_config_choice(c, choice, variables);
+    json_t *names = json_array();
+
+    for (size_t j = 0; names && j < count; j++)
+        json_array_append_new(names, json_string(c->variables[variables[j]].name));
+    return names;
+}
+
 static json_t *list_targets(const struct tft_schema *s)
 {
     json_t *names = json_array();
@@ -245,14 +256,18 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
         return tft_session_refuse_null("halay_tft_model_describe", "an argument");
     const struct tft_run *run = &m->inference.run;
     tft_session_enter(m->tft);
-    json_t *all = json_pack(
-        "{ss sO sO sI sI so so so sI sI sI sb sb sb}", "kind", "model", "config",
-        json_object_get(run->document, "config"), "schema", run->schema.document, "encoder",
-        (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon, "quantiles",
-        tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "inputs",
-        list_inputs(tft_model_config(run->model)), "parameters", (json_int_t)tft_model_param_count(run->model),
-        "members", (json_int_t)run->members.count + 1, "step", (json_int_t)run->step, "calibrated",
-        m->calibration != NULL, "refitted", run->refit != NULL, "needs_future", tft_model_needs_future(m));
+    const struct tft_model_config *c = tft_model_config(run->model);
+    json_t *selected = json_pack("{so so so}", "static", list_selected(c, TFT_CHOICE_STATIC), "past",
+                                 list_selected(c, TFT_CHOICE_HISTORY), "future", list_selected(c, TFT_CHOICE_FUTURE));
+    json_t *all =
+        json_pack("{ss sO sO sI sI so so so so sI sI sI sI sb sb sb}", "kind", "model", "config",
+                  json_object_get(run->document, "config"), "schema", run->schema.document, "encoder",
+                  (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon, "quantiles",
+                  tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "inputs",
+                  list_inputs(c), "selected", selected, "heads", (json_int_t)c->heads, "parameters",
+                  (json_int_t)tft_model_param_count(run->model), "members", (json_int_t)run->members.count + 1, "step",
+                  (json_int_t)run->step, "calibrated", m->calibration != NULL, "refitted", run->refit != NULL,
+                  "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 
@@ -316,7 +331,7 @@ enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
 
 /* ---- data for a call ---- */
 
-enum halay_status tft_model_enter(struct halay_tft_model *m)
+enum halay_status tft_model_enter_pass(struct halay_tft_model *m)
 {
     struct tft_inference *s = &m->inference;
     enum halay_status status = tft_session_enter_ranks(m->tft);
@@ -326,6 +341,16 @@ enum halay_status tft_model_enter(struct halay_tft_model *m)
     s->ctx = m->tft->ctx;
     s->rank = m->tft->rank;
     return tft_inference_start(s);
+}
+
+enum halay_status tft_model_enter(struct halay_tft_model *m)
+{
+    enum halay_status status = tft_model_enter_pass(m);
+
+    if (status || !m->passes)
+        return status;
+    halay_error(&m->tft->log, "a pass over windows with this model is open: halay_tft_pass_close ends it");
+    return HALAY_ERR_ARGUMENT;
 }
 
 static enum halay_status take_calibration(const struct halay_tft_model *m, struct tft_calibration *calibration)
@@ -391,9 +416,10 @@ enum halay_status tft_model_lend_data(struct halay_tft_model *m, struct halay_tf
 {
     struct tft_inference *s = &m->inference;
 
-    enum halay_status status = tft_run_check_data(s->log, &s->run, data->path ? data->path : "the data", &data->data);
-
     s->data = data->data; /* its memory stays the data's */
+    if (data->model == m)
+        return tft_model_calibrate(m, calibrate);
+    enum halay_status status = tft_run_check_data(s->log, &s->run, data->path ? data->path : "the data", &data->data);
     if (status)
         return status;
     tft_model_look(m, &s->data);
@@ -411,6 +437,8 @@ void tft_model_look(struct halay_tft_model *m, struct tft_data *data)
 
 void tft_model_return_data(struct halay_tft_model *m)
 {
+    if (m->passes)
+        return;
     tft_calibrator_fini(&m->inference.calibrator);
     if (m->owns_data)
         tft_data_end(&m->inference.data);

@@ -15,6 +15,8 @@ enum halay_status tft_model_of_folder(struct halay_tft *tft, const char *folder,
 /* A call of all ranks on a model begins: the session has a job, the model threads. Leave the session also after an
  * error. */
 enum halay_status tft_model_enter(struct halay_tft_model *model);
+/* The same of a pass over windows, beside which other calls are refused. */
+enum halay_status tft_model_enter_pass(struct halay_tft_model *model);
 
 /* Lend data to a model for a call, with calibrated forecasts (a word of tft_calibrate_words; -1: as it was trained).
  * Ended by tft_model_return_data, also after an error. */

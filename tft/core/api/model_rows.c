@@ -195,3 +195,27 @@ enum halay_status tft_model_read_rows(struct halay_tft_model *m, const struct tf
     m->owns_data = !status;
     return status ? status : tft_model_calibrate(m, calibrate);
 }
+
+enum halay_status halay_tft_model_read(struct halay_tft_model *m, const struct halay_tft_table *table, int is_newest,
+                                       const struct halay_tft_table *future, struct halay_tft_data **data)
+{
+    const struct tft_model_rows rows = { .table = table, .is_at_end = is_newest, .future = future };
+
+    if (!m || !table || !data)
+        return tft_session_refuse_null("halay_tft_model_read", "an argument");
+    tft_session_enter(m->tft);
+    m->inference.rank = m->tft->rank;
+    struct halay_tft_data *made = calloc(1, sizeof *made);
+    if (!made) {
+        halay_error(&m->tft->log, "no memory for data");
+        return tft_session_leave(m->tft, HALAY_ERR_NO_MEMORY);
+    }
+    made->tft = m->tft;
+    made->model = m;
+    enum halay_status status = tft_model_read_data(m, &rows, &made->data);
+    if (status)
+        free(made);
+    else
+        *data = made;
+    return tft_session_leave(m->tft, status);
+}

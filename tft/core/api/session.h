@@ -28,19 +28,23 @@ struct halay_tft {
 struct halay_tft_data {
     struct halay_tft *tft; /* borrowed */
     struct tft_data data;
-    struct tft_spill *spill; /* owned; NULL: none */
-    json_t *description;     /* owned: of a table that was prepared; NULL: the data were mapped */
-    char *path;              /* owned: of the file that is mapped; NULL: the data are in memory */
+    const struct halay_tft_model *model; /* borrowed: which has read the data, and has their schema; NULL: none */
+    struct tft_spill *spill;             /* owned; NULL: none */
+    json_t *description;                 /* owned: of a table that was prepared; NULL: the data were mapped */
+    char *path;                          /* owned: of the file that is mapped; NULL: the data are in memory */
 };
 
 struct halay_tft_model {
     struct halay_tft *tft; /* borrowed */
     struct tft_inference inference;
-    int owns_data;               /* the inference's data are not lent, but read for a call */
-    int has_warned;              /* of changes that are lost (tft_model_look) */
-    json_t *calibration;         /* owned: what calibration.json holds; NULL: none */
-    char *folder;                /* owned: that it was read from; NULL: none that stays */
-    struct tft_profile *profile; /* owned: what profile.json holds, and what was asked; NULL: none */
+    int owns_data;                          /* the inference's data are not lent, but read for a call */
+    int has_warned;                         /* of changes that are lost (tft_model_look) */
+    json_t *calibration;                    /* owned: what calibration.json holds; NULL: none */
+    char *folder;                           /* owned: that it was read from; NULL: none that stays */
+    struct tft_profile *profile;            /* owned: what profile.json holds, and what was asked; NULL: none */
+    int passes;                             /* open ones: the inference's data are lent for all of them */
+    const struct halay_tft_data *pass_data; /* borrowed: these data */
+    int pass_calibrate;                     /* calibrated in this way */
 };
 
 /* Every call but those that cannot fail begins and ends with these. leave returns its status, whose text it keeps. */

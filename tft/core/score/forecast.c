@@ -236,42 +236,68 @@ static void sort_quantiles(const struct tft_forecaster *f, float *p)
             }
 }
 
-/* Finishes a chunk's forecasts, and passes them on. */
-static enum halay_status take_chunk(struct tft_forecaster *f, size_t first, size_t n, tft_forecast_take take, void *arg)
+/* Finishes the forecast p of a window. */
+static enum halay_status finish_window(struct tft_forecaster *f, const struct tft_window *window, float *p)
 {
     const struct tft_data *d = f->gather.windows->data;
     enum halay_status status;
 
-    for (size_t i = 0; i < n; i++) {
-        struct tft_window window = tft_gather_window(&f->gather, first + i);
-        float *p = f->chunk + i * all_values(f);
+    sort_quantiles(f, p);
+    if (f->blend && f->blend->errors && (status = tft_blend_apply(f->blend, d, window, f->gather.occlusion, p)))
+        return status;
+    if (f->calibrator && (status = tft_calibrator_apply(f->calibrator, window, p)))
+        return status;
+    keep_possible(f, p);
+    return HALAY_OK;
+}
 
-        sort_quantiles(f, p);
-        if (f->blend && f->blend->errors && (status = tft_blend_apply(f->blend, d, &window, f->gather.occlusion, p)))
-            return status;
-        if (f->calibrator && (status = tft_calibrator_apply(f->calibrator, &window, p)))
-            return status;
-        keep_possible(f, p);
-        if ((status = take(arg, first + i, &window, p)))
+static enum halay_status compute_next_chunk(struct tft_forecaster *f, enum halay_status failed)
+{
+    const size_t left = f->count - f->end, n = left < f->chunk_windows ? left : f->chunk_windows;
+
+    if (f->between && f->end && !failed)
+        f->between(f->between_arg);
+    f->first = f->next = f->end;
+    f->end += n;
+    return compute_chunk(f, f->first, n, failed);
+}
+
+void tft_forecast_begin(struct tft_forecaster *f, size_t count)
+{
+    f->count = count;
+    f->first = f->next = f->end = 0;
+}
+
+enum halay_status tft_forecast_next(struct tft_forecaster *f, enum halay_status failed, size_t *position,
+                                    struct tft_window *window, const float **p)
+{
+    *p = NULL;
+    while (failed || f->next == f->end) {
+        if (f->end == f->count)
+            return failed;
+        enum halay_status status = compute_next_chunk(f, failed);
+        if (status)
             return status;
     }
+    float *computed = f->chunk + (f->next - f->first) * all_values(f);
+    *position = f->next++;
+    *window = tft_gather_window(&f->gather, *position);
+    enum halay_status status = finish_window(f, window, computed);
+    if (status) /* of which the other ranks hear with the next chunk */
+        return tft_forecast_next(f, status, position, window, p);
+    *p = computed;
     return HALAY_OK;
 }
 
 enum halay_status tft_forecast(struct tft_forecaster *f, size_t count, tft_forecast_take take, void *arg)
 {
-    const size_t most = f->chunk_windows;
-    enum halay_status taken = HALAY_OK;
+    struct tft_window window;
+    size_t position;
+    const float *p;
+    enum halay_status status, taken = HALAY_OK;
 
-    for (size_t first = 0; first < count; first += most) {
-        const size_t n = count - first < most ? count - first : most;
-        enum halay_status status = compute_chunk(f, first, n, taken);
-
-        if (status)
-            return status;
-        taken = take_chunk(f, first, n, take, arg);
-        if (f->between && !taken && first + n < count)
-            f->between(f->between_arg);
-    }
-    return taken;
+    tft_forecast_begin(f, count);
+    while (!(status = tft_forecast_next(f, taken, &position, &window, &p)) && p)
+        taken = take(arg, position, &window, p);
+    return status;
 }

@@ -46,6 +46,8 @@ struct tft_forecaster {
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
     float *chunk; /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and
                              a number that is summed with them. With members as much again, for one's */
+    size_t count, first, next, end; /* of tft_forecast_next: positions in all; where the chunk begins, which is the next
+                                       one, where the chunk ends */
 };
 
 /* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled as
@@ -71,5 +73,12 @@ void tft_forecaster_fini(struct tft_forecaster *forecaster);
  * them was asked to stop. It stops computing within a granule, and all ranks know the reason afterwards.
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count, tft_forecast_take take, void *arg);
+
+/* The same, one by one: begin with `count` positions, then get each of them with its window and its forecast, which is
+ * good until the next call. *p is NULL after the last one. failed: HALAY_OK, or why this rank gives up, of which the
+ * others hear; it is returned. */
+void tft_forecast_begin(struct tft_forecaster *forecaster, size_t count);
+enum halay_status tft_forecast_next(struct tft_forecaster *forecaster, enum halay_status failed, size_t *position,
+                                    struct tft_window *window, const float **p);
 
 #endif

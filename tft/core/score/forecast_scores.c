@@ -57,25 +57,33 @@ void tft_forecast_scores_finish(const struct tft_model *model, struct tft_foreca
     r->loss = n ? sum / (double)n : 0;
 }
 
-static enum halay_status score_window(void *arg, size_t position, const struct tft_window *w, const float *p)
+enum halay_status tft_forecast_scores_add_window(const struct tft_forecaster *f, struct tft_seasonal_error *seasonal,
+                                                 const struct tft_window *w, const float *p,
+                                                 struct tft_forecast_scores *r)
 {
-    struct scorer *s = arg;
-    const struct tft_data *d = s->forecaster->gather.windows->data;
-    size_t values = d->schema.target_count * s->result->scores[0].quantile_count;
+    const struct tft_data *d = f->gather.windows->data;
+    size_t values = d->schema.target_count * r->scores[0].quantile_count;
     enum halay_status status = tft_data_check(d, w->origin, d->schema.horizon);
 
     if (status)
         return status;
-    const double *seasonal_error = s->seasonal ? tft_seasonal_error_before(s->seasonal, w) : NULL;
     double unused = 0;
-    s->result->likelihood_sum += tft_forecast_loss(s->forecaster, p);
+    const double *seasonal_error = seasonal ? tft_seasonal_error_before(seasonal, w) : NULL;
+    r->likelihood_sum += tft_forecast_loss(f, p);
     for (size_t h = 0; h < d->schema.horizon; h++) {
-        tft_forecast_scores_add_step(s->result, d, seasonal_error, w, h, p + h * values);
-        if (s->result->uncalibrated)
-            add_step(s->result->uncalibrated, d, seasonal_error, w, h, s->forecaster->calibrator->before + h * values,
-                     &unused);
+        tft_forecast_scores_add_step(r, d, seasonal_error, w, h, p + h * values);
+        if (r->uncalibrated)
+            add_step(r->uncalibrated, d, seasonal_error, w, h, f->calibrator->before + h * values, &unused);
     }
-    return s->also ? s->also(s->arg, position, w, p) : HALAY_OK;
+    return HALAY_OK;
+}
+
+static enum halay_status score_window(void *arg, size_t position, const struct tft_window *w, const float *p)
+{
+    const struct scorer *s = arg;
+    enum halay_status status = tft_forecast_scores_add_window(s->forecaster, s->seasonal, w, p, s->result);
+
+    return status || !s->also ? status : s->also(s->arg, position, w, p);
 }
 
 static void free_scores(struct tft_scores *scores, size_t count)

@@ -59,6 +59,10 @@ void tft_forecast_scores_fini(struct tft_forecast_scores *result);
 enum halay_status tft_forecast_scores_add(struct tft_forecaster *forecaster, size_t count,
                                           struct tft_seasonal_error *seasonal, tft_forecast_take also, void *arg,
                                           struct tft_forecast_scores *result);
+/* Add one window's forecast p, (D, O, Q) as a forecaster gives it. */
+enum halay_status tft_forecast_scores_add_window(const struct tft_forecaster *forecaster,
+                                                 struct tft_seasonal_error *seasonal, const struct tft_window *window,
+                                                 const float *p, struct tft_forecast_scores *result);
 /* Add the forecast of one step, p (targets, quantiles): of the window's horizon's step h. seasonal_error: (targets),
  * or NULL. Where the scores tell no entities apart it is of the first. */
 void tft_forecast_scores_add_step(struct tft_forecast_scores *result, const struct tft_data *data,
