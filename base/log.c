@@ -78,6 +78,16 @@ void halay_log_write(struct halay_log *log, enum halay_log_level level, const ch
     va_end(args);
 }
 
+enum halay_status halay_fail(struct halay_log *log, enum halay_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    halay_log_vwrite(log, HALAY_LOG_ERROR, format, args);
+    va_end(args);
+    return status;
+}
+
 void halay_error_somewhere(struct halay_log *log, const char *format, ...)
 {
     struct halay_log nobodys;

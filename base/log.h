@@ -45,6 +45,10 @@ enum halay_log_level halay_log_told_level(struct halay_log *log);
 /* Copies the newest error's text, "" if none. */
 void halay_log_last_error(struct halay_log *log, char *text, size_t size);
 
+/* Logs an error and returns the status: `return halay_fail(log, HALAY_ERR_FORMAT, "...")`. */
+enum halay_status halay_fail(struct halay_log *log, enum halay_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #define halay_error(log, ...) halay_log_write(log, HALAY_LOG_ERROR, __VA_ARGS__)
 #define halay_warning(log, ...) halay_log_write(log, HALAY_LOG_WARNING, __VA_ARGS__)
 #define halay_info(log, ...) halay_log_write(log, HALAY_LOG_INFO, __VA_ARGS__)
