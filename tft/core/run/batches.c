@@ -315,11 +315,10 @@ static enum halay_status check_scale(struct halay_log *log, const struct tft_dat
 
     if (input->scale != TFT_SCALE_LOG1P)
         return HALAY_OK;
-    halay_error(log,
-                "target '%s' is scaled by its logarithm, and 'loss: %s' is of the target itself: prepare it with "
-                "'scale: standard', or use 'loss: gaussian', which is then of the logarithm",
-                input->name, tft_loss_words[d->loss]);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT,
+                      "target '%s' is scaled by its logarithm, and 'loss: %s' is of the target itself: prepare it with "
+                      "'scale: standard', or use 'loss: gaussian', which is then of the logarithm",
+                      input->name, tft_loss_words[d->loss]);
 }
 
 static enum halay_status refuse(struct halay_log *log, const struct tft_data *d, size_t e, size_t row, size_t o)
@@ -328,11 +327,10 @@ static enum halay_status refuse(struct halay_log *log, const struct tft_data *d,
     char time[40];
 
     tft_schema_print_time(&d->schema, tft_data_time(d, e, row), time, sizeof time);
-    halay_error(log, "target '%s' of '%s' is %g at %s: 'loss: %s' is of %s from 0 on; %s",
-                d->schema.inputs[d->schema.targets[o]].name, d->entities[e].id, y, time, tft_loss_words[d->loss],
-                tft_loss_counts(d->loss) ? "whole numbers" : "numbers",
-                y < 0 ? "gaussian and student-t are of any" : "tweedie is of others, too");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT, "target '%s' of '%s' is %g at %s: 'loss: %s' is of %s from 0 on; %s",
+                      d->schema.inputs[d->schema.targets[o]].name, d->entities[e].id, y, time, tft_loss_words[d->loss],
+                      tft_loss_counts(d->loss) ? "whole numbers" : "numbers",
+                      y < 0 ? "gaussian and student-t are of any" : "tweedie is of others, too");
 }
 
 enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *d)

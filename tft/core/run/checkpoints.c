@@ -7,10 +7,12 @@
  */
 #include "tft/core/run/checkpoints.h"
 #include "base/document.h"
+#include "tft/core/data/document_reader.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/safetensors.h"
 #include <dirent.h>
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
@@ -22,6 +24,33 @@
 enum { FORMAT_VERSION = 1 };
 
 static const char *const block_names[TFT_CHECKPOINT_BLOCKS] = { "params", "moment1", "moment2", "average" };
+
+/* The state in a manifest. Older versions did not write all of it. */
+#define AT(member) offsetof(struct tft_training_state, member)
+#define COUNT(name, member, ...) TFT_MEMBER(name, WHOLE, AT(member), .most = 0x1p62, __VA_ARGS__)
+#define REAL(name, member, ...) TFT_MEMBER(name, REAL, AT(member), .least = -DBL_MAX, .most = DBL_MAX, __VA_ARGS__)
+#define NEEDED .missing = "a number"
+static const struct tft_member state_members[] = {
+    COUNT("step", step, NEEDED),
+    COUNT("samples", samples, NEEDED),
+    COUNT("epoch", epoch, NEEDED),
+    COUNT("position", position, NEEDED),
+    COUNT("windows", windows),
+    COUNT("loss_steps", loss_steps, NEEDED),
+    REAL("loss_sum", loss_sum, NEEDED),
+    REAL("lowest", lowest, NEEDED),
+    REAL("mark", mark, NEEDED),
+    REAL("seconds", seconds, NEEDED),
+    COUNT("planned_steps", length.steps),
+    REAL("planned_seconds", length.seconds),
+    COUNT("measured_from", length.began.step),
+    REAL("measured_from_seconds", length.began.seconds),
+    COUNT("judged", judged, NEEDED),
+    COUNT("in_vain", in_vain, NEEDED),
+    TFT_MEMBER("pending", TRUTH, AT(pending), NEEDED),
+    REAL("window_seconds", window_seconds),
+    TFT_MEMBERS_END,
+};
 
 enum halay_status tft_checkpoints_init(struct halay_log *log, const char *folder, size_t keep,
                                        struct tft_checkpoints *c)
@@ -36,7 +65,7 @@ enum halay_status tft_checkpoints_init(struct halay_log *log, const char *folder
 
 /* ---- list ---- */
 
-/* Is it a manifest's name, and of which step? */
+/* Returns nonzero if it is a manifest's name. *step: the manifest's. */
 static int is_manifest(const char *name, uint64_t *step)
 {
     int end = 0;
@@ -59,7 +88,7 @@ static int newest_first(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* Steps of all manifests, newest first; owned by the caller. A folder that does not exist has none. */
+/* Lists the steps of all manifests, newest first; owned by the caller. A folder that does not exist has none. */
 static enum halay_status list_steps(const struct tft_checkpoints *c, uint64_t **steps, size_t *count)
 {
     DIR *folder = opendir(c->folder);
@@ -69,10 +98,8 @@ static enum halay_status list_steps(const struct tft_checkpoints *c, uint64_t **
     *count = 0;
     if (!folder && errno == ENOENT)
         return HALAY_OK;
-    if (!folder) {
-        halay_error(c->log, "cannot read folder '%s': %s", c->folder, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (!folder)
+        return halay_fail(c->log, HALAY_ERR_SYSTEM, "cannot read folder '%s': %s", c->folder, strerror(errno));
     for (struct dirent *entry; (entry = readdir(folder));) {
         uint64_t step;
         if (!is_manifest(entry->d_name, &step))
@@ -136,7 +163,7 @@ static int crc_of_file(const char *path, uint64_t *bytes, uint32_t *crc)
     return failed;
 }
 
-/* Of a manifest without its own entry. Reading a number and writing it again gives the same text. */
+/* Returns the CRC-32 of a manifest without its own entry. Reading a number and writing it again gives the same text. */
 static uint32_t crc_of_manifest(const json_t *manifest)
 {
     json_t *rest = json_copy((json_t *)manifest);
@@ -153,7 +180,8 @@ static uint32_t crc_of_manifest(const json_t *manifest)
 
 /* ---- find ---- */
 
-/* NULL, or what is wrong with a file that a manifest names; *bad is then its name, borrowed from the manifest. */
+/* Returns what is wrong with a file that a manifest names, or NULL; *bad is then its name, borrowed from the
+ * manifest. */
 static const char *check_file(const struct tft_checkpoints *c, const json_t *entry, const char **bad)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -165,18 +193,16 @@ static const char *check_file(const struct tft_checkpoints *c, const json_t *ent
         return "it names no file";
     *bad = name;
     char *path = tft_path_join(c->log, c->folder, name);
-    const char *wrong = NULL;
-    if (!path || crc_of_file(path, &bytes, &crc))
-        wrong = "cannot be read";
-    else if ((json_int_t)bytes != json_integer_value(json_object_get(entry, "bytes")))
-        wrong = "has another length than was written";
-    else if ((json_int_t)crc != json_integer_value(json_object_get(entry, "crc32")))
-        wrong = "is damaged (CRC-32)";
+    const int failed = !path || crc_of_file(path, &bytes, &crc);
     free(path);
-    return wrong;
+    if (failed)
+        return "cannot be read";
+    if ((json_int_t)bytes != json_integer_value(json_object_get(entry, "bytes")))
+        return "has another length than was written";
+    return (json_int_t)crc != json_integer_value(json_object_get(entry, "crc32")) ? "is damaged (CRC-32)" : NULL;
 }
 
-/* NULL, or what is wrong with the manifest itself or with the file *bad that it names. */
+/* Returns what is wrong with the manifest itself or with the file *bad that it names, or NULL. */
 static const char *check_manifest(const struct tft_checkpoints *c, const json_t *manifest, const char **bad)
 {
     const json_t *files = json_object_get(manifest, "files"), *best = json_object_get(manifest, "best");
@@ -196,7 +222,7 @@ static const char *check_manifest(const struct tft_checkpoints *c, const json_t 
     return wrong;
 }
 
-/* One checkpoint. If it is damaged, that is logged and *manifest stays NULL. */
+/* Reads one checkpoint's manifest. If it is damaged, that is logged and *manifest stays NULL. */
 static enum halay_status try_step(const struct tft_checkpoints *c, uint64_t step, json_t **manifest)
 {
     char *path = manifest_path(c, step);
@@ -227,14 +253,13 @@ enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t *
     for (size_t i = 0; i < count && !*manifest && !status; i++)
         status = try_step(c, steps[i], manifest);
     free(steps);
-    if (!status && count && !*manifest) {
-        halay_error(c->log, "none of the %zu checkpoints in '%s' can be used", count, c->folder);
-        status = HALAY_ERR_FORMAT;
-    }
+    if (!status && count && !*manifest)
+        status =
+            halay_fail(c->log, HALAY_ERR_FORMAT, "none of the %zu checkpoints in '%s' can be used", count, c->folder);
     return status;
 }
 
-/* Older versions could deal out the optimizer's state. */
+/* Returns nonzero if the optimizer's state is dealt out, as older versions could. */
 static int has_rank_files(const json_t *manifest)
 {
     const json_t *files = json_object_get(manifest, "files");
@@ -248,42 +273,18 @@ static int has_rank_files(const json_t *manifest)
 enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const json_t *manifest, const json_t **run,
                                         struct tft_training_state *state)
 {
-    json_int_t step, samples, epoch, position, windows = 0, loss_steps, planned = 0, began = 0;
-    int judged, in_vain, pending;
     struct tft_training_state s = { 0 };
 
     *run = json_object_get(manifest, "run");
-    if (has_rank_files(manifest)) {
-        halay_error(
-            c->log,
+    if (has_rank_files(manifest))
+        return halay_fail(
+            c->log, HALAY_ERR_UNSUPPORTED,
             "the checkpoint in '%s' has its optimizer's state in a file of each rank, as the former key "
             "'strategy' dealt it out, and cannot be resumed; a new run can begin with its weights ('init_from')",
             c->folder);
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if (json_unpack((json_t *)json_object_get(manifest, "state"),
-                    "{sI sI sI sI s?I sI sF sF sF sF s?I s?F s?I s?F si si sb s?F}", "step", &step, "samples", &samples,
-                    "epoch", &epoch, "position", &position, "windows", &windows, "loss_steps", &loss_steps, "loss_sum",
-                    &s.loss_sum, "lowest", &s.lowest, "mark", &s.mark, "seconds", &s.seconds, "planned_steps", &planned,
-                    "planned_seconds", &s.length.seconds, "measured_from", &began, "measured_from_seconds",
-                    &s.length.began.seconds, "judged", &judged, "in_vain", &in_vain, "pending", &pending,
-                    "window_seconds", &s.window_seconds) ||
-        step < 0 || samples < 0 || epoch < 0 || position < 0 || loss_steps < 0 || planned < 0 || began < 0 ||
-        began > step) {
-        halay_error(c->log, "the checkpoint in '%s' does not say where training stood", c->folder);
-        return HALAY_ERR_FORMAT;
-    }
-    s.step = (uint64_t)step;
-    s.samples = (uint64_t)samples;
-    s.epoch = (uint64_t)epoch;
-    s.position = (uint64_t)position;
-    s.windows = (uint64_t)windows; /* 0: an older version did not write it */
-    s.loss_steps = (uint64_t)loss_steps;
-    s.length.steps = (uint64_t)planned;
-    s.length.began.step = (uint64_t)began;
-    s.judged = judged;
-    s.in_vain = in_vain;
-    s.pending = pending;
+    if (tft_members_take(json_object_get(manifest, "state"), state_members, &s) || s.length.began.step > s.step)
+        return halay_fail(c->log, HALAY_ERR_FORMAT, "the checkpoint in '%s' does not say where training stood",
+                          c->folder);
     *state = s;
     return HALAY_OK;
 }
@@ -305,7 +306,7 @@ static int is_of(const json_t *entry, enum tft_checkpoint_block block)
     return what && !strcmp(what, block_names[block]);
 }
 
-/* The first file of a block in a list; NULL if there is none. */
+/* Returns the first file of a block in a list; NULL if there is none. */
 static json_t *find_block(const json_t *files, enum tft_checkpoint_block block)
 {
     for (size_t i = 0; i < json_array_size(files); i++)
@@ -322,8 +323,8 @@ enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const js
 
     if (entry)
         return read_entry(c, entry, table, values);
-    halay_error(c->log, "the checkpoint in '%s' has no block '%s'", c->folder, block_names[block]);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(c->log, HALAY_ERR_FORMAT, "the checkpoint in '%s' has no block '%s'", c->folder,
+                      block_names[block]);
 }
 
 static void replace(json_t **held, json_t *value)
@@ -373,7 +374,7 @@ static char *find_stage(struct halay_log *log, const char *folder)
     return stage;
 }
 
-/* Remove what a killed process left there. */
+/* Removes what a killed process left there. */
 static void clean_stage(const char *stage)
 {
     DIR *folder = *stage ? opendir(stage) : NULL;
@@ -385,7 +386,7 @@ static void clean_stage(const char *stage)
         closedir(folder);
 }
 
-/* Make the folders to write into, once, and remove what a killed process left half-written. */
+/* Makes the folders to write into, once, and removes what a killed process left half-written. */
 static enum halay_status make_folders(struct tft_checkpoints *c)
 {
     enum halay_status status;
@@ -404,7 +405,7 @@ static enum halay_status make_folders(struct tft_checkpoints *c)
     return HALAY_OK;
 }
 
-/* Write a block's file, and append its entry of the manifest to files. */
+/* Writes a block's file, and appends its entry of the manifest to files. */
 static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t step, enum tft_checkpoint_block block,
                                     const struct tft_param_table *table, const float *values, json_t *files)
 {
@@ -419,10 +420,8 @@ static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t st
     if (path && metadata)
         status = tft_safetensors_write_staged(c->log, c->stage, path, table, values, metadata);
     json_decref(metadata);
-    if (!status && crc_of_file(path, &bytes, &crc)) {
-        halay_error(c->log, "cannot read '%s' again: %s", path, strerror(errno));
-        status = HALAY_ERR_SYSTEM;
-    }
+    if (!status && crc_of_file(path, &bytes, &crc))
+        status = halay_fail(c->log, HALAY_ERR_SYSTEM, "cannot read '%s' again: %s", path, strerror(errno));
     free(path);
     if (status)
         return status;
@@ -431,29 +430,14 @@ static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t st
     return json_array_append_new(files, entry) ? HALAY_ERR_NO_MEMORY : HALAY_OK;
 }
 
-static json_t *make_state(const struct tft_training_state *s)
-{
-    return json_pack("{sI sI sI sI sI sI sf sf sf sf sI sf sI sf si si sb sf}", "step", (json_int_t)s->step, "samples",
-                     (json_int_t)s->samples, "epoch", (json_int_t)s->epoch, "position", (json_int_t)s->position,
-                     "windows", (json_int_t)s->windows, "loss_steps", (json_int_t)s->loss_steps, "loss_sum",
-                     s->loss_sum, "lowest", s->lowest, "mark", s->mark, "seconds", s->seconds, "planned_steps",
-                     (json_int_t)s->length.steps, "planned_seconds", s->length.seconds, "measured_from",
-                     (json_int_t)s->length.began.step, "measured_from_seconds", s->length.began.seconds, "judged",
-                     s->judged, "in_vain", s->in_vain, "pending", s->pending, "window_seconds", s->window_seconds);
-}
-
 static enum halay_status save_manifest(const struct tft_checkpoints *c, const json_t *run,
                                        const struct tft_training_state *state, json_t *files)
 {
     char *path = manifest_path(c, state->step);
-    json_t *manifest = json_pack("{si ss sO so sO}", "format", FORMAT_VERSION, "halay", halay_version(), "run", run,
-                                 "state", make_state(state), "files", files);
+    json_t *manifest = json_pack("{si ss sO so sO sO*}", "format", FORMAT_VERSION, "halay", halay_version(), "run", run,
+                                 "state", tft_members_write(state_members, state), "files", files, "best", c->best);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    if (manifest && c->best && json_object_set(manifest, "best", c->best)) {
-        json_decref(manifest);
-        manifest = NULL;
-    }
     if (path && manifest &&
         !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
         status = halay_document_write(c->log, c->stage, path, manifest);
@@ -462,7 +446,15 @@ static enum halay_status save_manifest(const struct tft_checkpoints *c, const js
     return status;
 }
 
-/* Does one of these manifests name the file? One that cannot be read may. */
+/* Returns nonzero if an entry of a manifest is that of a file. */
+static int is_entry_of(const json_t *entry, const char *name)
+{
+    const char *other = json_string_value(json_object_get(entry, "name"));
+
+    return other && !strcmp(other, name);
+}
+
+/* Returns nonzero if one of these manifests names the file. One that cannot be read may. */
 static int is_in_manifests(const struct tft_checkpoints *c, const uint64_t *steps, size_t count, const char *name)
 {
     int named = 0;
@@ -470,19 +462,16 @@ static int is_in_manifests(const struct tft_checkpoints *c, const uint64_t *step
     for (size_t i = 0; i < count && !named; i++) {
         char *path = manifest_path(c, steps[i]);
         json_t *m = path ? json_load_file(path, 0, NULL) : NULL, *files = json_object_get(m, "files");
-        const char *best = json_string_value(json_object_get(json_object_get(m, "best"), "name"));
-        named = !m || (best && !strcmp(best, name));
-        for (size_t k = 0; k < json_array_size(files) && !named; k++) {
-            const char *other = json_string_value(json_object_get(json_array_get(files, k), "name"));
-            named = other && !strcmp(other, name);
-        }
+        named = !m || is_entry_of(json_object_get(m, "best"), name);
+        for (size_t k = 0; k < json_array_size(files) && !named; k++)
+            named = is_entry_of(json_array_get(files, k), name);
         json_decref(m);
         free(path);
     }
     return named;
 }
 
-/* Delete old checkpoints. What cannot be deleted does no harm. */
+/* Deletes old checkpoints. What cannot be deleted does no harm. */
 static void prune(const struct tft_checkpoints *c)
 {
     uint64_t *steps;
@@ -516,14 +505,12 @@ enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *
     for (int block = 0; block < TFT_CHECKPOINT_BLOCKS && !status; block++)
         if (blocks[block])
             status = save_block(c, state->step, (enum tft_checkpoint_block)block, table, blocks[block], files);
-    if (!status)
-        status = save_manifest(c, run, state, files);
-    if (status == HALAY_ERR_NO_MEMORY)
-        halay_error(c->log, "no memory for the checkpoint of step %" PRIu64, state->step);
-    if (!status) {
+    if (!status && !(status = save_manifest(c, run, state, files))) {
         replace(&c->files, files);
         prune(c);
     }
+    if (status == HALAY_ERR_NO_MEMORY)
+        halay_error(c->log, "no memory for the checkpoint of step %" PRIu64, state->step);
     json_decref(files);
     return status;
 }

@@ -36,7 +36,7 @@ struct tft_training_state {
     double window_seconds;    /* that a validation takes for a window; 0: not measured, for want of a limit of time */
     double seconds;           /* of training to the end of the last step, in earlier processes too */
     struct tft_run_length length;
-    int32_t judged, in_vain;
+    int64_t judged, in_vain;
     int32_t pending; /* this step's evaluation is still due */
 };
 

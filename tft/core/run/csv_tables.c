@@ -50,10 +50,8 @@ enum halay_status tft_csv_tables_add(struct tft_csv_tables *tables, const struct
     for (size_t i = 0; i < row->count; i++)
         halay_fprintf(file, ",%.9g", row->numbers[i].value);
     fputc('\n', file);
-    if (fflush(file) || ferror(file)) {
-        halay_error(tables->log, "cannot write %s: %s", names[row->table], strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (fflush(file) || ferror(file))
+        return halay_fail(tables->log, HALAY_ERR_SYSTEM, "cannot write %s: %s", names[row->table], strerror(errno));
     return HALAY_OK;
 }
 

@@ -3,6 +3,7 @@
  * Each event is one protocol buffer, in a record with checksums. The buffer is used again for the next one.
  */
 #include "tft/core/run/event_file.h"
+#include "base/memory.h"
 #include "tft/core/data/paths.h"
 #include <errno.h>
 #include <math.h>
@@ -49,19 +50,15 @@ static enum halay_status end_event(struct tft_event_file *e)
 {
     unsigned char length[8];
 
-    if (e->event.failed) {
-        halay_error(e->log, "no memory for an event of TensorBoard's");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (e->event.failed)
+        return halay_no_memory(e->log, "for an event of TensorBoard's");
     tft_protobuf_little(e->event.size, sizeof length, length);
     fwrite(length, 1, sizeof length, e->file);
     write_checksum(e->file, length, sizeof length);
     fwrite(e->event.bytes, 1, e->event.size, e->file);
     write_checksum(e->file, e->event.bytes, e->event.size);
-    if (fflush(e->file) || ferror(e->file)) {
-        halay_error(e->log, "cannot write TensorBoard's event file: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (fflush(e->file) || ferror(e->file))
+        return halay_fail(e->log, HALAY_ERR_SYSTEM, "cannot write TensorBoard's event file: %s", strerror(errno));
     return HALAY_OK;
 }
 

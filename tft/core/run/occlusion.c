@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/run/occlusion.h"
+#include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -111,8 +112,7 @@ enum halay_status tft_occlusion_init(struct halay_log *log, const struct tft_dat
     enum halay_status status = HALAY_OK;
 
     if (!o.values || !o.codes) {
-        halay_error(log, "no memory for values in an input's place");
-        status = HALAY_ERR_NO_MEMORY;
+        status = halay_no_memory(log, "for values in an input's place");
     } else if (tft_roles[d->schema.inputs[input].role].is_constant) {
         find_of_statics(d, &o);
     } else {

@@ -5,6 +5,7 @@
  *     scaled_by (reals) | places (B) | patches
  */
 #include "tft/core/run/resident.h"
+#include "base/memory.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/queue.h"
 #include "tft/core/run/batches.h"
@@ -85,8 +86,7 @@ static enum halay_status check_codes(const struct tft_resident *r)
         is_good = are_codes(d, d->static_cats[k], d->static_codes + k, d->entity_count, d->static_cat_count);
     if (is_good)
         return HALAY_OK;
-    halay_error(r->log, "the data hold a code that none of their categories has");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(r->log, HALAY_ERR_FORMAT, "the data hold a code that none of their categories has");
 }
 
 static enum halay_status send_weights(struct tft_resident *r, struct queue *queue, char *to)
@@ -95,10 +95,8 @@ static enum halay_status send_weights(struct tft_resident *r, struct queue *queu
     size_t O = d->schema.target_count, count = d->rows * O;
     real *weights = malloc(count * sizeof *weights + 1);
 
-    if (!weights) {
-        halay_error(r->log, "no memory for the weights of %zu rows", d->rows);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!weights)
+        return halay_no_memory(r->log, "for the weights of %zu rows", d->rows);
     for (size_t i = 0; i < count; i++)
         weights[i] = d->present[i] ? (real)tft_data_weight(d, i / O) : 0;
     kernel_to_device(queue, weights, count * sizeof *weights, to);
@@ -307,10 +305,9 @@ enum halay_status tft_resident_fill(const struct tft_resident *r, const struct t
                                .cats = there->cats,
                                .static_cats = there->static_cats };
 
-    if (batch->B > r->granule || gather->occlusion) {
-        halay_error(r->log, "a batch of %zu samples is not to be cut on the device", batch->B);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (batch->B > r->granule || gather->occlusion)
+        return halay_fail(r->log, HALAY_ERR_ARGUMENT, "a batch of %zu samples is not to be cut on the device",
+                          batch->B);
     area->used = 0;
     put_scaling(r->data, area, &run);
     put_windows(gather, area, batch, &run);

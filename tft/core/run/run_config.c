@@ -196,10 +196,9 @@ static enum halay_status unknown_key(struct halay_log *log, const char *where, c
     const struct removed_key *removed = find_removed(name, NULL);
     char plain[64];
 
-    if (removed) {
-        halay_error(log, "%s: key '%s' was removed: %s", where, removed->name, removed->instead);
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (removed)
+        return halay_fail(log, HALAY_ERR_UNSUPPORTED, "%s: key '%s' was removed: %s", where, removed->name,
+                          removed->instead);
     snprintf(plain, sizeof plain, "%s", name);
     for (char *c = plain; *c; c++)
         *c = *c == '-' ? '_' : *c;
@@ -237,11 +236,9 @@ static enum halay_status take_number(struct halay_log *log, const char *where, c
     double number, least = key->absent_zero ? 0 : key->least;
 
     if (!get_number(value, &number) || (key->kind == WHOLE && number != floor(number)) || number < least ||
-        number > key->most) {
-        halay_error(log, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
-                    key->kind == WHOLE ? "whole " : "", least, key->most);
-        return HALAY_ERR_CONFIG;
-    }
+        number > key->most)
+        return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
+                          key->kind == WHOLE ? "whole " : "", least, key->most);
     if (key->kind == WHOLE)
         *whole_at(key, config) = (int64_t)number;
     else
@@ -266,23 +263,20 @@ static enum halay_status take_word(struct halay_log *log, const char *where, con
     char list[128];
 
     for (size_t i = 0; key->words[i]; i++) {
-        if (text && !strcmp(text, key->words[i]) && i >= key->offered) {
-            halay_error(log, "%s: '%s: %s' is not offered by this version", where, key->name, text);
-            return HALAY_ERR_UNSUPPORTED;
-        }
+        if (text && !strcmp(text, key->words[i]) && i >= key->offered)
+            return halay_fail(log, HALAY_ERR_UNSUPPORTED, "%s: '%s: %s' is not offered by this version", where,
+                              key->name, text);
         if (text && !strcmp(text, key->words[i])) {
             *whole_at(key, config) = (int64_t)i;
             return HALAY_OK;
         }
     }
     const struct removed_key *removed = text ? find_removed(key->name, text) : NULL;
-    if (removed) {
-        halay_error(log, "%s: '%s: %s' was removed: %s", where, key->name, text, removed->instead);
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (removed)
+        return halay_fail(log, HALAY_ERR_UNSUPPORTED, "%s: '%s: %s' was removed: %s", where, key->name, text,
+                          removed->instead);
     list_words(key, ", ", list);
-    halay_error(log, "%s: '%s' must be one of %s", where, key->name, list);
-    return HALAY_ERR_CONFIG;
+    return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be one of %s", where, key->name, list);
 }
 
 /* A list of texts from one: "0.1,0.5,0.9" or "[0.1, 0.5, 0.9]"; a new reference, or NULL. */
@@ -321,8 +315,7 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
     if (!good) {
         char list[128];
         list_words(key, ",", list);
-        halay_error(log, "%s: '%s' must be none, or some of %s", where, key->name, list);
-        return HALAY_ERR_CONFIG;
+        return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be none, or some of %s", where, key->name, list);
     }
     *whole_at(key, config) = set;
     return HALAY_OK;
@@ -356,13 +349,11 @@ static enum halay_status take_list(struct halay_log *log, const char *where, con
         list.count++;
     }
     json_decref(of_text);
-    if (!good) {
-        halay_error(
-            log,
+    if (!good)
+        return halay_fail(
+            log, HALAY_ERR_CONFIG,
             "%s: '%s' must be 1 to %d ascending numbers between 0 and 1, of at most six decimals, like [0.1, 0.5, 0.9]",
             where, key->name, TFT_RUN_QUANTILES_MAX);
-        return HALAY_ERR_CONFIG;
-    }
     config->quantiles = list;
     config->quantiles_given = 1;
     return HALAY_OK;
@@ -373,10 +364,9 @@ static enum halay_status take_string(struct halay_log *log, const char *where, c
 {
     const char *text = json_string_value(value);
 
-    if (!text || strlen(text) > TFT_RUN_TEXT_MAX) {
-        halay_error(log, "%s: '%s' must be a text of at most %d bytes", where, key->name, TFT_RUN_TEXT_MAX);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!text || strlen(text) > TFT_RUN_TEXT_MAX)
+        return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be a text of at most %d bytes", where, key->name,
+                          TFT_RUN_TEXT_MAX);
     memset((char *)config + key->at, 0, TFT_RUN_TEXT_MAX + 1);
     memcpy((char *)config + key->at, text, strlen(text));
     return HALAY_OK;
@@ -475,53 +465,40 @@ static enum halay_status check_loss(struct halay_log *log, struct tft_run_config
 
     if (config->loss == TFT_LOSS_QUANTILES)
         return HALAY_OK;
-    if (config->conformance) {
-        halay_error(log, "'loss: %s' is of 'conformance: published'; the models of others forecast quantiles", word);
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->crossing) {
-        halay_error(log, "'crossing: forbid' is of 'loss: quantiles'; what '%s' forecasts cannot cross", word);
-        return HALAY_ERR_CONFIG;
-    }
+    if (config->conformance)
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "'loss: %s' is of 'conformance: published'; the models of others forecast quantiles", word);
+    if (config->crossing)
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "'crossing: forbid' is of 'loss: quantiles'; what '%s' forecasts cannot cross", word);
     if (!tft_loss_is_point((enum tft_loss)config->loss))
         return HALAY_OK;
     if (!config->quantiles_given)
         config->quantiles = (struct tft_list){ 1, { 0.5 } };
-    if (config->quantiles.count > 1 || fabs(config->quantiles.values[0] - 0.5) > 1e-9) {
-        halay_error(log, "'loss: %s' forecasts one number: leave 'quantiles' out, or choose a distribution", word);
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->calibrate) {
-        halay_error(log, "'loss: %s' forecasts one number: there is no interval to calibrate", word);
-        return HALAY_ERR_CONFIG;
-    }
+    if (config->quantiles.count > 1 || fabs(config->quantiles.values[0] - 0.5) > 1e-9)
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "'loss: %s' forecasts one number: leave 'quantiles' out, or choose a distribution", word);
+    if (config->calibrate)
+        return halay_fail(log, HALAY_ERR_CONFIG, "'loss: %s' forecasts one number: there is no interval to calibrate",
+                          word);
     return HALAY_OK;
 }
 
 enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_config *config)
 {
-    if (config->hidden_size % config->heads) {
-        halay_error(log, "'hidden_size' %" PRId64 " must be a multiple of 'heads' %" PRId64, config->hidden_size,
-                    config->heads);
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->weight_decay > 0 && config->optimizer != TFT_OPTIMIZER_ADAMW) {
-        halay_error(log, "'weight_decay' is adamw's: set 'optimizer: adamw' too");
-        return HALAY_ERR_CONFIG;
-    }
-    if (!(config->learning_rate > 0)) {
-        halay_error(log, "'learning_rate' must be above 0");
-        return HALAY_ERR_CONFIG;
-    }
-    if (!(config->clip > 0)) {
-        halay_error(log, "'clip' must be above 0; 1000000 clips nothing");
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->members > 1 && config->refit) {
-        halay_error(log, "'refit: on' trains one model on, not %" PRId64 " members: give one of the two",
-                    config->members);
-        return HALAY_ERR_CONFIG;
-    }
+    if (config->hidden_size % config->heads)
+        return halay_fail(log, HALAY_ERR_CONFIG, "'hidden_size' %" PRId64 " must be a multiple of 'heads' %" PRId64,
+                          config->hidden_size, config->heads);
+    if (config->weight_decay > 0 && config->optimizer != TFT_OPTIMIZER_ADAMW)
+        return halay_fail(log, HALAY_ERR_CONFIG, "'weight_decay' is adamw's: set 'optimizer: adamw' too");
+    if (!(config->learning_rate > 0))
+        return halay_fail(log, HALAY_ERR_CONFIG, "'learning_rate' must be above 0");
+    if (!(config->clip > 0))
+        return halay_fail(log, HALAY_ERR_CONFIG, "'clip' must be above 0; 1000000 clips nothing");
+    if (config->members > 1 && config->refit)
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "'refit: on' trains one model on, not %" PRId64 " members: give one of the two",
+                          config->members);
     if (config->calibrate == TFT_CALIBRATE_AUTO && (config->conformance || config->loss != TFT_LOSS_QUANTILES))
         config->calibrate = TFT_CALIBRATE_NONE;
     return check_loss(log, config);

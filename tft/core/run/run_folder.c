@@ -87,10 +87,8 @@ static enum halay_status warn_of_machine(struct halay_log *log, const char *wher
     json_t *machine = describe_machine(config), *value;
     const char *halay = json_string_value(json_object_get(before, "halay")), *key;
 
-    if (!machine) {
-        halay_error(log, "no memory for the run's description");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!machine)
+        return halay_no_memory(log, "for the run's description");
     if (halay && strcmp(halay, halay_version()))
         halay_warning(log, "%s: it was written by halay %s, this is %s: the bits may differ from now on", where, halay,
                       halay_version());
@@ -112,12 +110,11 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
     if (status)
         return status;
     if (!json_equal(json_object_get(before, "schema"), data->schema.document) ||
-        !tft_encoding_is_same(json_object_get(before, "encoding"), data->encoding.document)) {
-        halay_error(
-            log, "%s: the run began with data of another schema, other entities or scalers, or times of another kind",
+        !tft_encoding_is_same(json_object_get(before, "encoding"), data->encoding.document))
+        return halay_fail(
+            log, HALAY_ERR_FORMAT,
+            "%s: the run began with data of another schema, other entities or scalers, or times of another kind",
             where);
-        return HALAY_ERR_FORMAT;
-    }
     return warn_of_machine(log, where, before, config);
 }
 
@@ -142,8 +139,8 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
         goto release;
     }
     if (!resumes && !access(model, F_OK)) {
-        halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
-        status = HALAY_ERR_ARGUMENT;
+        status = halay_fail(log, HALAY_ERR_ARGUMENT,
+                            "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
         goto release;
     }
     if (!resumes) { /* weights beside those of another training; a file that stays is not read */
@@ -281,10 +278,8 @@ static enum halay_status read_run(struct halay_log *log, const char *path, const
     enum halay_status status;
 
     if (json_integer_value(json_object_get(run, "format")) != FORMAT_VERSION || !json_is_object(config) ||
-        !json_is_object(schema) || !json_is_object(encoding)) {
-        halay_error(log, "'%s' does not describe a run that this version reads", path);
-        return HALAY_ERR_FORMAT;
-    }
+        !json_is_object(schema) || !json_is_object(encoding))
+        return halay_fail(log, HALAY_ERR_FORMAT, "'%s' does not describe a run that this version reads", path);
     snprintf(of_config, sizeof of_config, "configuration in '%.200s'", path);
     snprintf(of_schema, sizeof of_schema, "schema in '%.200s'", path);
     tft_run_config_defaults(&r->config);
@@ -370,10 +365,9 @@ static enum halay_status read_best(struct halay_log *log, const char *path, uint
     const char *step = json_string_value(json_object_get(metadata, "step")),
                *blend = json_string_value(json_object_get(metadata, "blend"));
     r->step = step ? strtoll(step, NULL, 10) : 0;
-    if (tft_blend_weights_read(blend, &r->blend)) {
-        halay_error(log, "'%s' is damaged: it does not have a weight for each part of the blend", path);
-        status = HALAY_ERR_FORMAT;
-    }
+    if (tft_blend_weights_read(blend, &r->blend))
+        status = halay_fail(log, HALAY_ERR_FORMAT,
+                            "'%s' is damaged: it does not have a weight for each part of the blend", path);
     json_decref(metadata);
     return status;
 }
@@ -467,10 +461,9 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
     json_t *run = NULL;
     enum halay_status status;
 
-    if (access(model_path, F_OK)) {
-        halay_error(log, "'%s' holds no trained model: '%s': %s", folder, model_path, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (access(model_path, F_OK))
+        return halay_fail(log, HALAY_ERR_SYSTEM, "'%s' holds no trained model: '%s': %s", folder, model_path,
+                          strerror(errno));
     if ((status = halay_document_load(log, run_path, NULL, &run)))
         return status;
     const uint32_t crc = crc_of(run);

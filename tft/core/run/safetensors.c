@@ -7,6 +7,7 @@
  * trainer's files.
  */
 #include "tft/core/run/safetensors.h"
+#include "base/memory.h"
 #include "base/output_file.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -58,10 +59,8 @@ enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char
     enum halay_status status;
 
     json_decref(header);
-    if (!text) {
-        halay_error(log, "no memory to write '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!text)
+        return halay_no_memory(log, "to write '%s'", path);
     status = halay_output_open_staged(log, stage, path, &out);
     if (!status) {
         uint64_t length = strlen(text), padded = (length + 7) / 8 * 8;
@@ -86,8 +85,7 @@ cannot_read(struct halay_log *log, const char *path, const char *format, ...)
     va_start(list, format);
     vsnprintf(why, sizeof why, format, list);
     va_end(list);
-    halay_error(log, "'%s' cannot be read: %s", path, why);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT, "'%s' cannot be read: %s", path, why);
 }
 
 static enum halay_status read_json_header(struct halay_log *log, const char *path, FILE *file, uint64_t file_bytes,
@@ -101,10 +99,8 @@ static enum halay_status read_json_header(struct halay_log *log, const char *pat
     if (length > HEADER_MAX || length > file_bytes - sizeof length)
         return cannot_read(log, path, "its header is longer than the file (truncated, or not safetensors)");
     char *text = malloc(length + 1);
-    if (!text) {
-        halay_error(log, "no memory to read '%s'", path);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!text)
+        return halay_no_memory(log, "to read '%s'", path);
     if (fread(text, 1, length, file) != length) {
         free(text);
         return cannot_read(log, path, "it is truncated");
@@ -235,8 +231,7 @@ enum halay_status tft_safetensors_read(struct halay_log *log, const char *path, 
         return status;
     struct range *ranges = calloc(table->count + 1, sizeof *ranges);
     if (!ranges) {
-        halay_error(log, "no memory to read '%s'", path);
-        status = HALAY_ERR_NO_MEMORY;
+        status = halay_no_memory(log, "to read '%s'", path);
     } else if (!(status = check_ranges(log, path, table, header, bytes - data, ranges))) {
         status = read_tensors(log, path, file, table, header, data, block);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/run/tracks.h"
+#include "base/memory.h"
 #include "tft/core/run/csv_tables.h"
 #include "tft/core/run/event_file.h"
 #include "tft/core/run/mlflow.h"
@@ -19,10 +20,8 @@ enum halay_status tft_tracks_create(struct halay_log *log, const char *folder, u
     struct tft_tracks *t = calloc(1, sizeof *t);
     enum halay_status status = HALAY_OK;
 
-    if (!t) {
-        halay_error(log, "no memory for the files of 'log'");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!t)
+        return halay_no_memory(log, "for the files of 'log'");
     t->set = set;
     if (set & TFT_TRACK_TENSORBOARD)
         status = tft_event_file_init(log, folder, last[TFT_ROW_STEP], &t->events);

@@ -75,8 +75,7 @@ static enum halay_status choice_init(struct choice *c)
     c->sums = halay_region_alloc(&c->memory, c->kept * b->horizon * b->quantile_count, sizeof *c->sums);
     if (!c->memory.failed)
         return HALAY_OK;
-    halay_error(c->forecaster->log, "no memory for the forecasts of %zu validation windows", c->kept);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(c->forecaster->log, "for the forecasts of %zu validation windows", c->kept);
 }
 
 /* ---- losses ---- */

@@ -64,10 +64,8 @@ static enum halay_status fit_init(struct halay_log *log, const struct tft_data *
     f->entities = halay_region_alloc(memory, f->count, sizeof *f->entities);
     f->column = halay_region_alloc(memory, f->count, sizeof *f->column);
     f->scores = halay_region_alloc(memory, f->count * f->values, sizeof *f->scores);
-    if (memory->failed) {
-        halay_error(log, "no memory for the scores of %zu windows", f->count);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (memory->failed)
+        return halay_no_memory(log, "for the scores of %zu windows", f->count);
     for (size_t i = 0; i < f->count; i++)
         f->numbers[i] = tft_spread(i, f->count, f->windows.count);
     return HALAY_OK;
@@ -135,10 +133,8 @@ enum halay_status tft_calibrate(const struct tft_forecaster *like, const struct 
         (status = tft_forecast(&forecaster, f.count, keep_scores, &f)))
         goto release;
     *document = fit_json(&f, quantiles);
-    if (!*document) {
-        halay_error(like->log, "no memory for a calibration");
-        status = HALAY_ERR_NO_MEMORY;
-    }
+    if (!*document)
+        status = halay_no_memory(like->log, "for a calibration");
 release:
     tft_forecaster_fini(&forecaster);
     tft_windows_fini(&f.windows);

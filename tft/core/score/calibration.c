@@ -148,10 +148,8 @@ static enum halay_status read_targets(struct halay_log *log, const json_t *targe
     enum halay_status status = HALAY_OK;
 
     c->by_entity = no_factors(c, entries * values_of(c));
-    if (!c->by_entity) {
-        halay_error(log, "no memory for a calibration");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!c->by_entity)
+        return halay_no_memory(log, "for a calibration");
     for (size_t o = 0; o < c->target_count && !status; o++) {
         const json_t *target = json_object_get(targets, data->schema.inputs[data->schema.targets[o]].name);
         const json_t *by_entity = json_object_get(target, "by_entity");
@@ -247,11 +245,11 @@ enum halay_status tft_calibration_read(struct halay_log *log, const char *folder
 
     if (status || *document)
         return status;
-    halay_error(log,
-                "'%s' has no calibration: 'halay-tft train --out %s --data DATA --resume --calibrate conformal' makes "
-                "one from the validation windows, '--calibrate none' does without",
-                folder, folder);
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(
+        log, HALAY_ERR_ARGUMENT,
+        "'%s' has no calibration: 'halay-tft train --out %s --data DATA --resume --calibrate conformal' makes "
+        "one from the validation windows, '--calibrate none' does without",
+        folder, folder);
 }
 
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
@@ -331,10 +329,8 @@ enum halay_status tft_calibrator_note(struct tft_calibrator *c, const struct tft
 
     if (r->count && w->origin < r->origins[(r->count - 1) % SLOTS] + stored->horizon)
         return HALAY_OK;
-    if (!r->scores && !(r->scores = halay_region_alloc(&stored->memory, SLOTS * values, sizeof *r->scores))) {
-        halay_error(c->log, "no memory for the latest windows of %zu entities", c->data->entity_count);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!r->scores && !(r->scores = halay_region_alloc(&stored->memory, SLOTS * values, sizeof *r->scores)))
+        return halay_no_memory(c->log, "for the latest windows of %zu entities", c->data->entity_count);
     enum halay_status status = tft_data_check(c->data, w->origin, stored->horizon);
     if (status)
         return status;

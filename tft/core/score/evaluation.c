@@ -133,10 +133,8 @@ enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_da
         return status;
     a->season_count = tft_naive_seasons(&data->schema, a->seasons);
     a->naive = calloc(naive_count(a), sizeof *a->naive);
-    if (!a->naive) {
-        halay_error(log, "no memory for naive forecasts");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!a->naive)
+        return halay_no_memory(log, "for naive forecasts");
     for (size_t k = 0; k < naive_count(a); k++)
         if ((status = naive_scores_init(log, data, q, &a->naive[k])))
             return status;

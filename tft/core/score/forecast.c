@@ -62,8 +62,7 @@ enum halay_status tft_forecaster_init(struct tft_forecaster *f)
         f->chunk = malloc(bytes + sizeof *f->chunk);
     if (f->chunk)
         return HALAY_OK;
-    halay_error(f->log, "no memory for forecasts");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(f->log, "for forecasts");
 }
 
 void tft_forecaster_fini(struct tft_forecaster *f)
@@ -181,10 +180,8 @@ static enum halay_status judge_chunk(struct tft_forecaster *f, float sum)
 {
     int reason;
 
-    if (sum >= GAVE_UP) {
-        halay_error(f->log, "another rank gave up forecasting: its error says why");
-        return HALAY_ERR_PEER;
-    }
+    if (sum >= GAVE_UP)
+        return halay_fail(f->log, HALAY_ERR_PEER, "another rank gave up forecasting: its error says why");
     enum halay_status status = sum > 0 ? tft_stop_share(f->ctx, f->stop, &reason) : HALAY_OK;
     return status || !(sum > 0) ? status : HALAY_ERR_CANCELED;
 }

@@ -168,8 +168,7 @@ enum halay_status tft_seasonal_error_init(struct halay_log *log, const struct tf
     error->errors = calloc(targets, sizeof *error->errors);
     if (error->sums && error->errors)
         return HALAY_OK;
-    halay_error(log, "no memory for scores");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(log, "for scores");
 }
 
 void tft_seasonal_error_fini(struct tft_seasonal_error *error)

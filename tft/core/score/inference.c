@@ -120,10 +120,9 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct t
     struct tft_evaluation a = { 0 };
     enum halay_status status = tft_windows_init(s->log, &s->data, choice->split, choice->stride, &windows);
 
-    if (!status && !windows.count) {
-        halay_error(s->log, "the data hold no window of split '%s'", tft_split_names[choice->split]);
-        status = HALAY_ERR_FORMAT;
-    }
+    if (!status && !windows.count)
+        status = halay_fail(s->log, HALAY_ERR_FORMAT, "the data hold no window of split '%s'",
+                            tft_split_names[choice->split]);
     if (!status)
         status = tft_inference_forecaster(s, &windows, 0, &forecaster);
     if (!status)
@@ -134,10 +133,8 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct t
         status = tft_evaluation_add(&a, &forecaster, also, arg);
     if (!status) {
         *result = describe_evaluation(s, choice, &a);
-        if (!*result) {
-            halay_error(s->log, "no memory for the result");
-            status = HALAY_ERR_NO_MEMORY;
-        }
+        if (!*result)
+            status = halay_no_memory(s->log, "for the result");
     }
     if (a.data)
         tft_evaluation_fini(&a);

@@ -217,10 +217,8 @@ enum halay_status tft_naive_init(struct halay_log *log, const struct tft_data *d
     scratch = halay_region_alloc(memory, longest, sizeof *scratch);
     n->first = halay_region_alloc(memory, entities, sizeof *n->first);
     n->residuals = halay_region_alloc(memory, entities * quantile_count, n->ahead * n->phases * sizeof *n->residuals);
-    if (memory->failed) {
-        halay_error(log, "no memory for naive forecasts");
-        status = HALAY_ERR_NO_MEMORY;
-    }
+    if (memory->failed)
+        status = halay_no_memory(log, "for naive forecasts");
     for (size_t e = 0; e < entities && !status; e++)
         status = fit_entity(n, e, quantiles, scratch);
     if (status)

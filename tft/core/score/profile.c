@@ -5,6 +5,7 @@
 #include "tft/core/score/profile.h"
 #include "base/bins.h"
 #include "base/document.h"
+#include "base/memory.h"
 #include "tft/core/data/paths.h"
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +20,7 @@ enum { FORMAT = 1, CRC_TEXT = 16 };
 
 static enum halay_status no_memory(struct halay_log *log)
 {
-    halay_error(log, "no memory for a profile of the inputs");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(log, "for a profile of the inputs");
 }
 
 void tft_profile_destroy(struct tft_profile *p)

@@ -38,8 +38,7 @@ enum halay_status tft_weight_reader_init(struct halay_log *log, const struct tft
     }
     if (ok)
         return HALAY_OK;
-    halay_error(log, "no memory for the weights of %zu threads", threads);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(log, "for the weights of %zu threads", threads);
 }
 
 void tft_weight_reader_fini(struct tft_weight_reader *r)
