@@ -46,7 +46,7 @@ completes 'a-folder' halayrun --wdir a
 completes 'a-file a-folder' halayrun --config-file a
 completes '' halayrun -np 2 ./a-program --min
 completes 'a-file a-folder' halayrun --bind cores -np 2 ./a-program a
-commands='backtest drift evaluate explain export import predict prepare report serve train tune'
+commands=$(sed -n 's/^COMMAND(\([a-z]*\),.*/\1/p' "$top_srcdir/tft/tools/cli/commands.def" | sort | xargs)
 completes "--help --version -h $commands" halay-tft ''
 completes 'predict prepare' halay-tft pre
 completes '--hidden-continuous-size --hidden-size' halay-tft train --hid
