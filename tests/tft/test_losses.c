@@ -5,7 +5,7 @@
  */
 #include "tests/tft/model_helpers.h"
 #include "tft/core/kernels/call.h"
-#include "tft/core/kernels/likelihood.h"
+#include "tft/core/kernels/loss.h"
 #include "tft/core/model/distribution.h"
 #include <float.h>
 

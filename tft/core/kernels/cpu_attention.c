@@ -5,7 +5,7 @@
  * product a sample.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/vector.h"
+#include "tft/core/kernels/formulas.h"
 
 /* Scores of one head to probabilities. */
 TFT_VECTOR static void causal_softmax(real *a, size_t N, size_t T, size_t first, size_t strict, real scale)
@@ -38,22 +38,20 @@ TFT_VECTOR static void softmax_backward(const real *restrict a, real *restrict d
 {
     for (size_t n = 0; n < N; n++) {
         const real *row = a + n * T;
-        real *d = d_a + n * T, along = 0;
+        real *d = d_a + n * T, dot = 0;
 
-#pragma omp simd reduction(+ : along)
+#pragma omp simd reduction(+ : dot)
         for (size_t s = 0; s < T; s++)
-            along += row[s] * d[s];
+            dot += row[s] * d[s];
         for (size_t s = 0; s < T; s++)
-            d[s] = row[s] * (d[s] - along) * scale;
+            d[s] = softmax_d_z(row[s], d[s], dot) * scale;
     }
 }
 
 /* A value after dropout; keep NULL: there is none. */
 static real kept(const uint8_t *keep, size_t i, real value, real scale)
 {
-    if (!keep)
-        return value;
-    return keep[i] ? value * scale : 0;
+    return keep ? dropout_value(keep[i], value, scale) : value;
 }
 
 /* The mask of query n and head h of sample b; NULL without dropout. */

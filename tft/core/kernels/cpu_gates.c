@@ -3,7 +3,7 @@
  * The element-wise parts between the products of a layer: ELU, dropout, the gate.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/vector.h"
+#include "tft/core/kernels/formulas.h"
 
 TFT_VECTOR static void elu(real *x, size_t n)
 {
@@ -21,7 +21,7 @@ TFT_VECTOR static void elu_backward(const real *restrict e, real *restrict d_e, 
     for (size_t r = 0; r < R; r++)
         for (size_t i = 0; i < W; i++) {
             real y = e[r * W + i];
-            real d = d_e[r * W + i] * (y > 0 ? 1 : y + 1);
+            real d = d_e[r * W + i] * elu_slope(y);
 
             d_e[r * W + i] = d;
             sum[i] += d;
@@ -43,7 +43,7 @@ TFT_VECTOR static void drop(const real *x, const real *restrict bias, const uint
         for (size_t i = 0; i < W; i++) {
             real shift = bias ? bias[i] : 0;
 
-            u[r * W + i] = keep[r * W + i] ? (x[r * W + i] + shift) * scale : 0;
+            u[r * W + i] = dropout_value(keep[r * W + i], x[r * W + i] + shift, scale);
         }
 }
 
@@ -103,7 +103,7 @@ TFT_VECTOR static void gate_backward(const struct gate_backward *in, real *restr
     for (size_t r = 0; r < R; r++)
         for (size_t i = 0; i < W; i++) {
             size_t k = r * W + i;
-            real dv = d_y[k] * s[k], dg = dv * v[k] * (1 - s[k]);
+            real dv = d_y[k] * s[k], dg = gate_d_g(dv, v[k], s[k]);
 
             d_v[k] = dv;
             d_g[k] = dg;

@@ -5,7 +5,7 @@
  *     d_y = inverse (s - mean(s) - xhat mean(s xhat)),   d_gamma = sum over rows of d_z xhat,   d_beta = of d_z.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/vector.h"
+#include "tft/core/kernels/formulas.h"
 
 TFT_VECTOR static void norm_rows(real *restrict y, size_t R, size_t W, real epsilon, real *restrict inverse)
 {
@@ -32,7 +32,7 @@ TFT_VECTOR static void norm_rows_output(const real *restrict xhat, const real *r
 {
     for (size_t r = 0; r < R; r++)
         for (size_t i = 0; i < W; i++)
-            z[r * W + i] = gamma[i] * xhat[r * W + i] + beta[i];
+            z[r * W + i] = norm_z(gamma[i], xhat[r * W + i], beta[i]);
 }
 
 TFT_VECTOR static void norm_rows_backward(const real *restrict xhat, const real *restrict inverse,
@@ -56,7 +56,7 @@ TFT_VECTOR static void norm_rows_backward(const real *restrict xhat, const real 
         for (size_t i = 0; i < W; i++) {
             d_gamma[i] += d[i] * x[i];
             d_beta[i] += d[i];
-            d[i] = inverse[r] * (gamma[i] * d[i] - sum - x[i] * dot);
+            d[i] = norm_d_y(inverse[r], gamma[i] * d[i], sum, x[i], dot);
         }
     }
 }

@@ -5,7 +5,7 @@
  * U transposed once, unless products round U anyway.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/vector.h"
+#include "tft/core/kernels/formulas.h"
 
 /* One step's element-wise part, one sample a row: gates (B, 4 H) from sums to activations. */
 TFT_VECTOR static void step(real *restrict gates, const real *restrict c_before, size_t B, size_t H, real *restrict c,
@@ -16,7 +16,7 @@ TFT_VECTOR static void step(real *restrict gates, const real *restrict c_before,
 
         for (size_t k = 0; k < H; k++) {
             real i = real_sigmoid(gi[k]), f = real_sigmoid(gf[k]), g = real_tanh(gg[k]), o = real_sigmoid(go[k]);
-            real cell = f * c_before[b * H + k] + i * g;
+            real cell = lstm_c(i, f, g, c_before[b * H + k]);
 
             gi[k] = i;
             gf[k] = f;
@@ -37,15 +37,15 @@ TFT_VECTOR static void step_backward(real *restrict gates, const real *restrict 
         real *gi = gates + b * 4 * H, *gf = gi + H, *gg = gf + H, *go = gg + H;
 
         for (size_t k = 0; k < H; k++) {
-            real i = gi[k], f = gf[k], g = gg[k], o = go[k], t = real_tanh(c[b * H + k]);
-            real dh = d_h[b * H + k] + d_out[b * H + k];
-            real dc = d_c[b * H + k] + dh * o * (1 - t * t);
+            struct lstm_unit_gradient d =
+                lstm_unit_backward(gi[k], gf[k], gg[k], go[k], c[b * H + k], c_before[b * H + k],
+                                   d_h[b * H + k] + d_out[b * H + k], d_c[b * H + k]);
 
-            gi[k] = dc * g * i * (1 - i);
-            gf[k] = dc * c_before[b * H + k] * f * (1 - f);
-            gg[k] = dc * i * (1 - g * g);
-            go[k] = dh * t * o * (1 - o);
-            d_c[b * H + k] = dc * f;
+            gi[k] = d.i;
+            gf[k] = d.f;
+            gg[k] = d.g;
+            go[k] = d.o;
+            d_c[b * H + k] = d.c;
         }
     }
 }

@@ -6,7 +6,6 @@
  * wrote over o is enough.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/likelihood.h"
 
 void cpu_ascending(struct queue *queue, size_t R, size_t Q, size_t O, real *o)
 {
@@ -39,14 +38,6 @@ void cpu_samples_first(struct queue *queue, const struct outputs_run *run, real 
                     y[((b * D + t) * O + o) * P + k] = run->p[(t * B + b) * P * O + k * O + o];
 }
 
-/* d loss / d forecast of a target that is `above` the forecast; a NaN stays one. */
-static double slope_of(double above, double quantile)
-{
-    if (above > 0)
-        return -quantile;
-    return above < 0 ? 1 - quantile : above;
-}
-
 static double quantile_loss(const struct outputs_run *run, real *d_p)
 {
     size_t Q = run->P, O = run->O, B = run->B, D = run->D;
@@ -61,29 +52,12 @@ static double quantile_loss(const struct outputs_run *run, real *d_p)
 
                     /* A masked target may hold anything, a NaN too. */
                     above = weight == 0 ? 0 : (double)run->y[target] - (double)run->p[at];
-                    slope = slope_of(above, run->quantiles[q]);
+                    slope = tft_quantile_slope(above, run->quantiles[q]);
                     sum -= weight == 0 ? 0 : weight * slope * above;
                     if (d_p)
                         d_p[at] = weight == 0 ? 0 : (real)(weight * slope * run->scale);
                 }
     return sum * run->scale;
-}
-
-/* A target's loss, and its slopes along the P numbers o. */
-static double loss_of_target(const struct outputs_run *run, size_t target, size_t unit, const double *o, double *slopes)
-{
-    double y = (double)run->y[target], loss;
-
-    if (tft_loss_is_point(run->loss)) {
-        *slopes = tft_loss_slope_of_point(run->loss, y - *o);
-        return tft_loss_of_point(run->loss, y - *o);
-    }
-    const struct tft_distribution d =
-        tft_distribution_of(run->loss, run->power, o, (double)run->offsets[target], (double)run->units[unit]);
-    loss = tft_likelihood_loss(&d, y, slopes);
-    for (size_t k = 0; k < run->P; k++)
-        slopes[k] *= d.slopes[k];
-    return loss;
 }
 
 static double sum_of_targets(const struct outputs_run *run, real *d_p)
@@ -101,7 +75,7 @@ static double sum_of_targets(const struct outputs_run *run, real *d_p)
                 for (size_t k = 0; k < P; k++)
                     numbers[k] = (double)run->p[at + k * O];
                 if (weight != 0) /* a masked target may hold anything, a NaN too */
-                    sum += weight * loss_of_target(run, target, b * O + o, numbers, slopes);
+                    sum += weight * tft_target_loss(run, target, b * O + o, numbers, slopes);
                 for (size_t k = 0; k < P && d_p; k++)
                     d_p[at + k * O] = (real)(weight * slopes[k] * run->scale);
             }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variable selection: softmax over the variables, the weighted sum, and skip connections that are resampled. With c_io
- * the interpolation's coefficients, s the sigmoid: S_io = 2 s(mask_o) c_io,  d_mask_o = 2 s'(mask_o) sum over i of c_io
- * d_S_io.
+ * Variable selection: softmax over the variables, the weighted sum, and skip connections that are resampled.
  */
 #include "tft/core/kernels/cpu.h"
-#include "tft/core/kernels/vector.h"
+#include "tft/core/kernels/formulas.h"
 
 TFT_VECTOR static void softmax(real *z, size_t R, size_t V)
 {
@@ -34,7 +32,7 @@ void cpu_softmax_backward(struct queue *queue, const real *w, size_t R, size_t V
         for (size_t j = 0; j < V; j++)
             dot += w[r * V + j] * d_w[r * V + j];
         for (size_t j = 0; j < V; j++)
-            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - dot);
+            d_w[r * V + j] = softmax_d_z(w[r * V + j], d_w[r * V + j], dot);
     }
 }
 
@@ -48,10 +46,10 @@ TFT_VECTOR static void weighted_sum(real *restrict out, const real *restrict wei
 
         if (add)
             for (size_t i = 0; i < H; i++)
-                out[r * H + i] += w * (gamma[i] * xhat[r * H + i] + beta[i]);
+                out[r * H + i] += w * norm_z(gamma[i], xhat[r * H + i], beta[i]);
         else
             for (size_t i = 0; i < H; i++)
-                out[r * H + i] = w * (gamma[i] * xhat[r * H + i] + beta[i]);
+                out[r * H + i] = w * norm_z(gamma[i], xhat[r * H + i], beta[i]);
     }
 }
 
@@ -71,7 +69,7 @@ TFT_VECTOR static void weighted_sum_backward(const real *restrict d_out, const r
 
 #pragma omp simd reduction(+ : sum)
         for (size_t i = 0; i < H; i++) {
-            sum += d_out[r * H + i] * (gamma[i] * xhat[r * H + i] + beta[i]);
+            sum += d_out[r * H + i] * norm_z(gamma[i], xhat[r * H + i], beta[i]);
             d_z[r * H + i] = w * d_out[r * H + i];
         }
         d_weights[r * V] = sum;
@@ -84,41 +82,14 @@ void cpu_weighted_sum_backward(struct queue *queue, const struct weighted *z, co
     weighted_sum_backward(d_out, z->weights, z, d_z, d_weights);
 }
 
-/* The two inputs of output o, and the second one's share. */
-struct between {
-    size_t left, right;
-    real share;
-};
-
-static struct between between(size_t o, size_t in, size_t out)
-{
-    real position = out > 1 ? (real)o * (real)(in - 1) / (real)(out - 1) : 0;
-    size_t left = (size_t)position;
-
-    if (left > in - 1)
-        left = in - 1;
-    return (struct between){ left, left + 1 < in ? left + 1 : left, position - (real)left };
-}
-
 void cpu_resample(struct queue *queue, const real *mask, size_t in, size_t out, real *s)
 {
-    memset(s, 0, in * out * sizeof *s);
-    for (size_t o = 0; o < out; o++) {
-        struct between at = between(o, in, out);
-        real scale = mask ? 2 * real_sigmoid(mask[o]) : 1;
-
-        s[at.left * out + o] += scale * (1 - at.share);
-        s[at.right * out + o] += scale * at.share;
-    }
+    for (size_t o = 0; o < out; o++)
+        resample_column(mask, in, out, o, s);
 }
 
 void cpu_resample_backward(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out, real *d_mask)
 {
-    for (size_t o = 0; o < out; o++) {
-        struct between at = between(o, in, out);
-        real open = real_sigmoid(mask[o]);
-        real dot = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
-
-        d_mask[o] = 2 * open * (1 - open) * dot;
-    }
+    for (size_t o = 0; o < out; o++)
+        d_mask[o] = resample_d_mask(mask, d_s, in, out, o);
 }

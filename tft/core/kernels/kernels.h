@@ -174,6 +174,10 @@ struct outputs_run {
     const real *offsets, *units; /* (B, D, O) and (B, O); distributions only */
 };
 
+/* Returns a target's loss, of points and distributions, and sets its slopes along the P numbers o. (likelihood.c) */
+TFT_ANYWHERE double tft_target_loss(const struct outputs_run *run, size_t target, size_t unit, const double *o,
+                                    double *slopes);
+
 /* Reals of p. */
 static inline size_t outputs_reals(const struct outputs_run *run)
 {

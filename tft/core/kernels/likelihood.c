@@ -11,7 +11,7 @@
  * squared deviation over the squared mean, is below 1 / NARROW, the saddle point's density is near enough: its
  * logarithm is off by less than .001.
  */
-#include "tft/core/kernels/likelihood.h"
+#include "tft/core/kernels/kernels.h"
 
 enum { NARROW = 150 };
 
@@ -141,4 +141,20 @@ TFT_ANYWHERE double tft_likelihood_loss(const struct tft_distribution *d, double
     default:
         return tweedie(d->at, d->power, y, slopes);
     }
+}
+
+double tft_target_loss(const struct outputs_run *run, size_t target, size_t unit, const double *o, double *slopes)
+{
+    const double y = (double)run->y[target];
+
+    if (tft_loss_is_point(run->loss)) {
+        *slopes = tft_loss_slope_of_point(run->loss, y - *o);
+        return tft_loss_of_point(run->loss, y - *o);
+    }
+    const struct tft_distribution d =
+        tft_distribution_of(run->loss, run->power, o, (double)run->offsets[target], (double)run->units[unit]);
+    const double loss = tft_likelihood_loss(&d, y, slopes);
+    for (size_t k = 0; k < run->P; k++)
+        slopes[k] *= d.slopes[k];
+    return loss;
 }

@@ -110,6 +110,14 @@ TFT_ANYWHERE static inline double tft_softplus(double x)
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 
+/* d loss / d quantile of a target that is `above` it; a NaN stays one. */
+TFT_ANYWHERE static inline double tft_quantile_slope(double above, double quantile)
+{
+    if (above > 0)
+        return -quantile;
+    return above < 0 ? 1 - quantile : above;
+}
+
 /* A distribution, and how its parameters change with the numbers that they come from. */
 struct tft_distribution {
     enum tft_loss family;
@@ -136,5 +144,9 @@ TFT_ANYWHERE static inline struct tft_distribution tft_distribution_of(enum tft_
     }
     return d;
 }
+
+/* Returns the negative logarithm of y's likelihood in full, so that those of different distributions compare, and sets
+ * its slopes along the parameters (d->at). y is a number that the distribution can give. (likelihood.c) */
+TFT_ANYWHERE double tft_likelihood_loss(const struct tft_distribution *d, double y, double *slopes);
 
 #endif

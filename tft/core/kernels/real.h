@@ -13,6 +13,9 @@
 #define TFT_ANYWHERE
 #endif
 
+#define TFT_INLINE static inline __attribute__((always_inline, unused))
+#define TFT_FORMULA TFT_ANYWHERE TFT_INLINE /* of numbers; the caller's loop may be vectorised */
+
 #ifdef TFT_OPAQUE /* neither readable nor writable: to check who looks at numbers (tests/build/device_memory.sh) */
 typedef struct {
     const float hidden;

@@ -11,6 +11,7 @@
 #define HALAY_TFT_VECTOR_H
 
 #include "tft/core/kernels/real.h"
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,8 +23,6 @@
 #else
 #define TFT_VECTOR
 #endif
-
-#define TFT_INLINE static inline __attribute__((always_inline, unused))
 
 #ifdef TFT_DOUBLE
 TFT_INLINE real real_exp(real x)
@@ -63,6 +62,11 @@ TFT_INLINE real real_exp(real x)
     return p * power;
 }
 #endif
+
+TFT_INLINE real real_sqrt(real x)
+{
+    return (real)sqrt(x);
+}
 
 TFT_INLINE real real_sigmoid(real x)
 {

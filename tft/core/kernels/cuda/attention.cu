@@ -9,6 +9,7 @@
  *                 queries (and heads) in turn
  */
 #include "tft/core/kernels/cuda/device.cuh"
+#include "tft/core/kernels/formulas.h"
 
 namespace attention_kernels
 {
@@ -99,7 +100,7 @@ struct mean_of_heads {
             if (!run.dropout.threshold)
                 sum += o[at];
             else
-                sum += run.keep[at] ? o[at] * run.dropout.scale : 0;
+                sum += dropout_value(run.keep[at], o[at], run.dropout.scale);
         }
         mean[i] = sum / static_cast<float>(run.heads);
     }
@@ -119,7 +120,7 @@ struct spread_mean {
         if (!run.dropout.threshold)
             d_o[i] = part;
         else
-            d_o[i] = run.keep[i] ? part * run.dropout.scale : 0;
+            d_o[i] = dropout_value(run.keep[i], part, run.dropout.scale);
     }
 };
 
@@ -133,15 +134,15 @@ static __global__ void __launch_bounds__(WARP *QUERY_WARPS)
 
     for (size_t n = threadIdx.x / WARP; n < s.N; n += QUERY_WARPS) {
         const float *row = s.a + (blockIdx.x * s.N + n) * s.T, *from_o = d_o + (blockIdx.x * s.N + n) * s.d;
-        float *d = d_a + (blockIdx.x * s.N + n) * s.T, along = 0;
+        float *d = d_a + (blockIdx.x * s.N + n) * s.T, row_dot = 0;
 
         for (size_t t = lane; t < s.T; t += WARP) {
             d[t] = dot(from_o, s.v + (t * s.B + b) * s.d, s.d);
-            along += row[t] * d[t];
+            row_dot += row[t] * d[t];
         }
-        along = warp_sum(along);
+        row_dot = warp_sum(row_dot);
         for (size_t t = lane; t < s.T; t += WARP)
-            d[t] = row[t] * (d[t] - along) * s.scale;
+            d[t] = softmax_d_z(row[t], d[t], row_dot) * s.scale;
         __syncwarp();
         for (size_t i = lane; i < s.d; i += WARP) {
             float sum = 0;

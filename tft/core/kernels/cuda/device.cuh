@@ -13,6 +13,7 @@
 
 #include "tft/core/kernels/cuda/cuda.h"
 #include "tft/core/kernels/cuda/launch.cuh"
+#include <cfloat>
 
 constexpr size_t EXACT_ROWS = 2; /* products of no more rows, or terms, do not round to bf16 */
 constexpr int WARP = 32, EACH_THREADS = 256, SUM_THREADS = 256, COLUMN_LANES = 8, ROW_WARPS = 4;
@@ -60,7 +61,17 @@ static __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-static __device__ __forceinline__ float sigmoid(float x)
+TFT_FORMULA float real_sqrt(float x)
+{
+    return sqrtf(x);
+}
+
+TFT_FORMULA float real_tanh(float x)
+{
+    return tanhf(x);
+}
+
+TFT_FORMULA float real_sigmoid(float x)
 {
     return 1.0f / (1.0f + expf(-x));
 }

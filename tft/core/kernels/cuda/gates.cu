@@ -3,6 +3,7 @@
  * The element-wise parts between the products of a layer: ELU, dropout, the gate.
  */
 #include "tft/core/kernels/cuda/device.cuh"
+#include "tft/core/kernels/formulas.h"
 #include "tft/core/kernels/philox.h"
 
 namespace gates_kernels
@@ -23,7 +24,7 @@ template <int V> struct elu_of {
     }
 };
 
-struct elu_slope {
+struct elu_backward {
     static constexpr int SUMS = 1;
     const float *e;
     size_t W;
@@ -31,7 +32,7 @@ struct elu_slope {
 
     __device__ void operator()(size_t r, size_t i, float *sums) const
     {
-        const float y = e[r * W + i], d = d_e[r * W + i] * (y > 0 ? 1 : y + 1);
+        const float y = e[r * W + i], d = d_e[r * W + i] * elu_slope(y);
 
         d_e[r * W + i] = d;
         sums[0] += d;
@@ -85,7 +86,7 @@ struct drop {
         const bool is_in = is_kept(rows.dropout, pass, rows.site.name, element, row % rows.B);
 
         keep[i] = is_in;
-        u[i] = is_in ? (x[i] + (bias ? bias[column] : 0)) * rows.dropout.scale : 0;
+        u[i] = dropout_value(is_in, x[i] + (bias ? bias[column] : 0), rows.dropout.scale);
     }
 };
 
@@ -121,7 +122,7 @@ struct drop_backward {
 
     __device__ void operator()(size_t i) const
     {
-        d[i] = keep[i] ? d[i] * scale : 0;
+        d[i] = dropout_value(keep[i], d[i], scale);
     }
 };
 
@@ -138,7 +139,7 @@ template <int V> struct open_gate {
 
         for (int k = 0; k < V; k++) {
             v.v[k] += bias_v.v[k];
-            s.v[k] = sigmoid(s.v[k] + bias_g.v[k]);
+            s.v[k] = real_sigmoid(s.v[k] + bias_g.v[k]);
             y.v[k] += v.v[k] * s.v[k];
         }
         store<V>(v, g.v + at);
@@ -154,7 +155,7 @@ struct gate_slopes {
     __device__ void operator()(size_t r, size_t i, float *sums) const
     {
         const size_t at = r * g.W + i;
-        const float dv = g.d_y[at] * g.s[at], dg = dv * g.v[at] * (1 - g.s[at]);
+        const float dv = g.d_y[at] * g.s[at], dg = gate_d_g(dv, g.v[at], g.s[at]);
 
         g.d_v[at] = dv;
         g.d_g[at] = dg;
@@ -177,7 +178,7 @@ void cuda_elu(struct queue *queue, size_t n, real *x)
 
 void cuda_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum)
 {
-    run_columns(queue, elu_slope{ e, W, d_e }, R, W, add, sum);
+    run_columns(queue, elu_backward{ e, W, d_e }, R, W, add, sum);
 }
 
 void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,

@@ -4,6 +4,7 @@
  * over rows and one for the rows.
  */
 #include "tft/core/kernels/cuda/device.cuh"
+#include "tft/core/kernels/formulas.h"
 
 namespace layernorm_kernels
 {
@@ -29,21 +30,21 @@ struct normalise {
 
             row[i] = xhat;
             if (z)
-                z[r * W + i] = gamma[i] * xhat + beta[i];
+                z[r * W + i] = norm_z(gamma[i], xhat, beta[i]);
         }
         if (lane == 0)
             inverse[r] = scale;
     }
 };
 
-struct norm_z {
+struct norm_output {
     size_t W;
     const float *gamma, *beta, *xhat;
     float *z;
 
     __device__ void operator()(size_t i) const
     {
-        z[i] = gamma[i % W] * xhat[i] + beta[i % W];
+        z[i] = norm_z(gamma[i % W], xhat[i], beta[i % W]);
     }
 };
 
@@ -80,7 +81,7 @@ struct norm_rows {
         sum = warp_sum(sum) / static_cast<float>(W);
         dot = warp_sum(dot) / static_cast<float>(W);
         for (size_t i = lane; i < W; i += WARP)
-            d[i] = inverse[r] * (gamma[i] * d[i] - sum - x[i] * dot);
+            d[i] = norm_d_y(inverse[r], gamma[i] * d[i], sum, x[i], dot);
     }
 };
 
@@ -95,7 +96,7 @@ void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inve
 
 void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
 {
-    run_each(queue, norm_z{ norm->W, norm->gamma, norm->beta, xhat, z }, norm->R * norm->W);
+    run_each(queue, norm_output{ norm->W, norm->gamma, norm->beta, xhat, z }, norm->R * norm->W);
 }
 
 void cuda_norm_backward(struct queue *queue, const struct norm_backward *b)

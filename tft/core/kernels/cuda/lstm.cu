@@ -11,6 +11,7 @@
  * Elsewhere: the recurrent product of each step, then one kernel for its element-wise part.
  */
 #include "tft/core/kernels/cuda/device.cuh"
+#include "tft/core/kernels/formulas.h"
 #include <cooperative_groups.h>
 
 extern __shared__ unsigned char dynamic_shared[];
@@ -34,8 +35,9 @@ struct lstm_cell {
     {
         const size_t b = i / H, k = i % H;
         float *g = gates + b * 4 * H + k;
-        const float in = sigmoid(g[0]), forget = sigmoid(g[H]), value = tanhf(g[2 * H]), out = sigmoid(g[3 * H]);
-        const float cell = forget * c_before[i] + in * value;
+        const float in = real_sigmoid(g[0]), forget = real_sigmoid(g[H]), value = real_tanh(g[2 * H]),
+                    out = real_sigmoid(g[3 * H]);
+        const float cell = lstm_c(in, forget, value, c_before[i]);
         const bool passes = padding && t < padding[b];
 
         g[0] = in;
@@ -43,7 +45,7 @@ struct lstm_cell {
         g[2 * H] = value;
         g[3 * H] = out;
         c[i] = passes ? c_before[i] : cell;
-        h[i] = passes ? h_before[i] : out * tanhf(cell);
+        h[i] = passes ? h_before[i] : out * real_tanh(cell);
     }
 };
 
@@ -66,14 +68,14 @@ struct lstm_cell_backward {
             passed[i] = d_h[i];
             return;
         }
-        const float in = at[0], forget = at[H], value = at[2 * H], out = at[3 * H], bent = tanhf(c[i]);
-        const float dh = d_h[i] + d_out[i], dc = d_c[i] + dh * out * (1 - bent * bent);
+        const lstm_unit_gradient d =
+            lstm_unit_backward(at[0], at[H], at[2 * H], at[3 * H], c[i], c_before[i], d_h[i] + d_out[i], d_c[i]);
 
-        at[0] = dc * value * in * (1 - in);
-        at[H] = dc * c_before[i] * forget * (1 - forget);
-        at[2 * H] = dc * in * (1 - value * value);
-        at[3 * H] = dh * bent * out * (1 - out);
-        d_c[i] = dc * forget;
+        at[0] = d.i;
+        at[H] = d.f;
+        at[2 * H] = d.g;
+        at[3 * H] = d.o;
+        d_c[i] = d.c;
         passed[i] = 0;
     }
 };

@@ -4,19 +4,19 @@
  * whose sums one block adds up, always in the same shape.
  */
 #include "tft/core/kernels/cuda/device.cuh"
-#include <cfloat>
+#include "tft/core/kernels/formulas.h"
 
 namespace optimizer_kernels
 {
 
-struct average_of {
+struct move_average {
     float share;
     const float *x;
     float *y;
 
     __device__ void operator()(size_t i) const
     {
-        y[i] += share * (x[i] - y[i]);
+        y[i] = average_of(share, x[i], y[i]);
     }
 };
 
@@ -49,20 +49,16 @@ struct squares_of_tensor {
     }
 };
 
-struct adam_factors {
-    float beta1, beta2, one_minus_beta1, one_minus_beta2, rate, decay, epsilon;
+/* A call, with what it clips by. */
+struct adam_pass {
+    adam_factors factors;
     double clip;
     const double *squares; /* (count), or NULL: no clipping */
     size_t count;
 };
 
-static __device__ float normal_or_zero(float x)
-{
-    return fabsf(x) < FLT_MIN ? 0 : x;
-}
-
 /* What the gradient is multiplied by: every block finds it for itself. */
-static __device__ float clip_scale(const adam_factors &f)
+static __device__ float clip_scale(const adam_pass &f)
 {
     static_assert(EACH_THREADS == SUM_THREADS, "a block adds up");
     __shared__ float scale;
@@ -71,50 +67,32 @@ static __device__ float clip_scale(const adam_factors &f)
     for (size_t i = threadIdx.x; f.squares && i < f.count; i += SUM_THREADS)
         sum += f.squares[i];
     sum = block_sum(sum);
-    if (threadIdx.x == 0) {
-        const double norm = sqrt(sum);
-        scale = f.squares && norm > f.clip ? static_cast<float>(f.clip / norm) : 1; /* NaN: as it is */
-    }
+    if (threadIdx.x == 0)
+        scale = f.squares ? clip_factor(f.clip, sum) : 1;
     __syncthreads();
     return scale;
 }
 
-static __device__ void adam_update(const adam_factors &f, float g, float *m, float *v, float *p)
-{
-    *m = normal_or_zero(f.beta1 * *m + f.one_minus_beta1 * g);
-    *v = normal_or_zero(f.beta2 * *v + f.one_minus_beta2 * g * g);
-    *p -= f.rate * *m / (sqrtf(*v) + f.epsilon) + f.decay * *p;
-}
-
 static __global__ void __launch_bounds__(EACH_THREADS)
-    adam_of_chunks(adam_factors f, chunks list, const float *gradient, float *m, float *v, float *p)
+    adam_of_chunks(adam_pass f, chunks list, const float *gradient, float *m, float *v, float *p)
 {
     const chunk part = list.all[blockIdx.x];
 
     if (f.squares && f.count == 1)
         f.squares += part.tensor;
-    f.decay = part.decays ? f.decay : 0;
+    f.factors.decay = part.decays ? f.factors.decay : 0;
     const float scale = clip_scale(f);
     gradient += part.at;
     p += part.at;
     m += part.at;
     v += part.at;
     for (unsigned i = threadIdx.x; i < part.n; i += EACH_THREADS)
-        adam_update(f, gradient[i] * scale, m + i, v + i, p + i);
+        adam_update(f.factors, gradient[i] * scale, m + i, v + i, p + i);
 }
 
-static adam_factors factors_of(const struct adam_run *run)
+static adam_pass pass_of(const struct adam_run *run)
 {
-    return adam_factors{ static_cast<float>(run->beta1),
-                         static_cast<float>(run->beta2),
-                         static_cast<float>(1 - run->beta1),
-                         static_cast<float>(1 - run->beta2),
-                         static_cast<float>(run->rate),
-                         static_cast<float>(run->decay),
-                         static_cast<float>(run->epsilon),
-                         run->clip,
-                         run->squares,
-                         run->count };
+    return adam_pass{ adam_factors_of(run), run->clip, run->squares, run->count };
 }
 
 static __global__ void __launch_bounds__(SUM_THREADS) sparse_sum(const float *x, struct sparse shape, double *sum)
@@ -131,7 +109,7 @@ static __global__ void __launch_bounds__(SUM_THREADS) sparse_sum(const float *x,
 }
 
 static __global__ void __launch_bounds__(EACH_THREADS)
-    sparse_adam(adam_factors f, const float *gradient, struct sparse shape, float *m, float *v, float *p)
+    sparse_adam(adam_pass f, const float *gradient, struct sparse shape, float *m, float *v, float *p)
 {
     const sparse_parts g = sparse_parts_of(gradient, shape);
     const size_t n = static_cast<size_t>(*g.count) * shape.W;
@@ -141,7 +119,7 @@ static __global__ void __launch_bounds__(EACH_THREADS)
          i += static_cast<size_t>(gridDim.x) * EACH_THREADS) {
         const size_t at = static_cast<size_t>(g.codes[i / shape.W]) * shape.W + i % shape.W;
 
-        adam_update(f, g.rows[i] * scale, m + at, v + at, p + at);
+        adam_update(f.factors, g.rows[i] * scale, m + at, v + at, p + at);
     }
 }
 
@@ -151,7 +129,7 @@ using namespace optimizer_kernels;
 
 void cuda_average(struct queue *queue, double share, const real *x, size_t n, real *y)
 {
-    run_each(queue, average_of{ static_cast<float>(share), x, y }, n);
+    run_each(queue, move_average{ static_cast<float>(share), x, y }, n);
 }
 
 void cuda_squares_all(struct queue *queue, const struct chunks *chunks, const real *x, double *sums)
@@ -165,7 +143,7 @@ void cuda_adam_all(struct queue *queue, const struct adam_run *run, const struct
                    real *m, real *v, real *p)
 {
     cuda_note(queue, cuda_launch(adam_of_chunks, static_cast<unsigned>(chunks->count), EACH_THREADS, 0, queue->stream,
-                                 factors_of(run), *chunks, gradient, m, v, p));
+                                 pass_of(run), *chunks, gradient, m, v, p));
 }
 
 void cuda_sparse_squares(struct queue *queue, const real *x, struct sparse shape, double *sum)
@@ -177,5 +155,5 @@ void cuda_sparse_adam(struct queue *queue, const struct adam_run *run, const rea
                       real *m, real *v, real *p)
 {
     cuda_note(queue, cuda_launch(sparse_adam, blocks_for(shape.most * shape.W, EACH_THREADS), EACH_THREADS, 0,
-                                 queue->stream, factors_of(run), gradient, shape, m, v, p));
+                                 queue->stream, pass_of(run), gradient, shape, m, v, p));
 }

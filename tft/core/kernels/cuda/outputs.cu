@@ -73,13 +73,6 @@ struct loss_run {
     double quantiles[QUANTILES_MOST];
 };
 
-static __device__ double slope_of(double above, double quantile)
-{
-    if (above > 0)
-        return -quantile;
-    return above < 0 ? 1 - quantile : above;
-}
-
 static __global__ void __launch_bounds__(SUM_THREADS)
     quantile_loss(loss_run run, const struct pass_values *pass, double *loss, float *d_p)
 {
@@ -92,7 +85,7 @@ static __global__ void __launch_bounds__(SUM_THREADS)
         const double weight = run.of.w[target];
         /* A masked target may hold anything, a NaN too. */
         const double above = weight == 0 ? 0 : static_cast<double>(run.of.y[target]) - run.of.p[i];
-        const double slope = slope_of(above, run.quantiles[q]);
+        const double slope = tft_quantile_slope(above, run.quantiles[q]);
 
         sum -= weight == 0 ? 0 : weight * slope * above;
         if (d_p)
@@ -106,17 +99,7 @@ static __global__ void __launch_bounds__(SUM_THREADS)
 static __device__ __attribute__((noinline)) double loss_of_target(const struct outputs_run &run, size_t target,
                                                                   size_t unit, const double *o, double *slopes)
 {
-    const double y = run.y[target];
-
-    if (tft_loss_is_point(run.loss)) {
-        *slopes = tft_loss_slope_of_point(run.loss, y - *o);
-        return tft_loss_of_point(run.loss, y - *o);
-    }
-    const struct tft_distribution d = tft_distribution_of(run.loss, run.power, o, run.offsets[target], run.units[unit]);
-    const double loss = tft_likelihood_loss(&d, y, slopes);
-    for (size_t k = 0; k < run.P; k++)
-        slopes[k] *= d.slopes[k];
-    return loss;
+    return tft_target_loss(&run, target, unit, o, slopes);
 }
 
 /* Weight and scale are read where they are used: in registers meanwhile, they would make a likelihood spill. */

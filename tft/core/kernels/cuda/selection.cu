@@ -4,6 +4,7 @@
  * formulas: tft/core/kernels/cpu_selection.c).
  */
 #include "tft/core/kernels/cuda/device.cuh"
+#include "tft/core/kernels/formulas.h"
 
 namespace selection_kernels
 {
@@ -40,7 +41,7 @@ struct softmax_row_backward {
             dot += w[r * V + j] * d_w[r * V + j];
         dot = warp_sum(dot);
         for (size_t j = lane; j < V; j += WARP)
-            d_w[r * V + j] = w[r * V + j] * (d_w[r * V + j] - dot);
+            d_w[r * V + j] = softmax_d_z(w[r * V + j], d_w[r * V + j], dot);
     }
 };
 
@@ -52,7 +53,7 @@ struct add_weighted {
     __device__ void operator()(size_t i) const
     {
         const size_t r = i / z.W, k = i % z.W;
-        const float part = z.weights[r * z.V] * (z.gamma[k] * z.xhat[i] + z.beta[k]);
+        const float part = z.weights[r * z.V] * norm_z(z.gamma[k], z.xhat[i], z.beta[k]);
 
         out[i] = add ? out[i] + part : part;
     }
@@ -71,7 +72,7 @@ struct weighted_backward {
         for (size_t k = lane; k < z.W; k += WARP) {
             const float d = d_out[r * z.W + k];
 
-            sum += d * (z.gamma[k] * z.xhat[r * z.W + k] + z.beta[k]);
+            sum += d * norm_z(z.gamma[k], z.xhat[r * z.W + k], z.beta[k]);
             d_z[r * z.W + k] = w * d;
         }
         sum = warp_sum(sum);
@@ -80,52 +81,26 @@ struct weighted_backward {
     }
 };
 
-/* The two inputs of output o, and the second one's share. */
-struct between {
-    size_t left, right;
-    float share;
-};
-
-static __device__ between between_of(size_t o, size_t in, size_t out)
-{
-    const float position =
-        out > 1 ? static_cast<float>(o) * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0;
-    size_t left = static_cast<size_t>(position);
-
-    left = left < in - 1 ? left : in - 1;
-    return between{ left, left + 1 < in ? left + 1 : left, position - static_cast<float>(left) };
-}
-
 /* A thread an output: its column of S. */
-struct resample_column {
+struct resample_columns {
     const float *mask;
     size_t in, out;
     float *s;
 
     __device__ void operator()(size_t o) const
     {
-        const between at = between_of(o, in, out);
-        const float scale = mask ? 2 * sigmoid(mask[o]) : 1;
-
-        for (size_t i = 0; i < in; i++)
-            s[i * out + o] = 0;
-        s[at.left * out + o] += scale * (1 - at.share);
-        s[at.right * out + o] += scale * at.share;
+        resample_column(mask, in, out, o, s);
     }
 };
 
-struct resample_slope {
+struct resample_slopes {
     const float *mask, *d_s;
     size_t in, out;
     float *d_mask;
 
     __device__ void operator()(size_t o) const
     {
-        const between at = between_of(o, in, out);
-        const float open = sigmoid(mask[o]);
-        const float dot = (1 - at.share) * d_s[at.left * out + o] + at.share * d_s[at.right * out + o];
-
-        d_mask[o] = 2 * open * (1 - open) * dot;
+        d_mask[o] = resample_d_mask(mask, d_s, in, out, o);
     }
 };
 
@@ -156,10 +131,10 @@ void cuda_weighted_sum_backward(struct queue *queue, const struct weighted *z, c
 
 void cuda_resample(struct queue *queue, const real *mask, size_t in, size_t out, real *s)
 {
-    run_each(queue, resample_column{ mask, in, out, s }, out);
+    run_each(queue, resample_columns{ mask, in, out, s }, out);
 }
 
 void cuda_resample_backward(struct queue *queue, const real *mask, const real *d_s, size_t in, size_t out, real *d_mask)
 {
-    run_each(queue, resample_slope{ mask, d_s, in, out, d_mask }, out);
+    run_each(queue, resample_slopes{ mask, d_s, in, out, d_mask }, out);
 }
